@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Makes every generated file of the repository anew:
+#   api/**/zz_generated.deepcopy.go   from the Go types
+#   deploy/crds/*.yaml                from the markers on the Go types
+#   sandbox/manifests/crds/*.yaml     copied from KEDA's Go module
+# With --check it fails when one of them was not as it is made (and leaves the
+# one that is).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+generated=(api/http/v1alpha1/zz_generated.deepcopy.go deploy/crds/http.keda.sh_httpscaledobjects.yaml
+  sandbox/manifests/crds/keda.sh_scaledobjects.yaml)
+
+# KEDA's definition of ScaledObjects, and the checksum its module must have.
+keda=github.com/kedacore/keda/v2@v2.20.2
+keda_sum=h1:SR60v8uIcelbveS8n/1jcl8tLdBBIbHMxmdOHw8tKqA=
+keda_crd=config/crd/bases/keda.sh_scaledobjects.yaml
+
+controller_gen() {
+  go tool -modfile=tools/controller-gen/go.mod controller-gen \
+    object crd:maxDescLen=10000 output:crd:dir=deploy/crds paths=./api/...
+}
+
+# The module is downloaded from a directory outside of any module, so that none
+# of what it requires is.
+copy_keda_crd() {
+  local json dir sum
+  json=$(cd / && GOFLAGS='' go mod download -json "$keda")
+  dir=$(sed -n 's/^.*"Dir": "\(.*\)".*$/\1/p' <<<"$json")
+  sum=$(sed -n 's/^.*"Sum": "\(.*\)".*$/\1/p' <<<"$json")
+  if [[ $sum != "$keda_sum" ]]; then
+    echo "hack/generate.sh: $keda has checksum $sum, expected $keda_sum" >&2
+    return 1
+  fi
+  {
+    echo "# Copied by hack/generate.sh from $keda, $keda_crd."
+    echo "# Copyright the KEDA authors, Apache License 2.0."
+    cat "$dir/$keda_crd"
+  } >"sandbox/manifests/crds/${keda_crd##*/}"
+}
+
+before=$(mktemp -d)
+trap 'rm -rf "$before"' EXIT
+for file in "${generated[@]}"; do
+  if [[ -e $file ]]; then cp --parents "$file" "$before"; fi
+done
+
+mkdir -p sandbox/manifests/crds
+controller_gen
+copy_keda_crd
+
+if [[ ${1:-} == --check ]]; then
+  stale=0
+  for file in "${generated[@]}"; do
+    if ! diff -u --label "$file (found)" --label "$file (generated)" "$before/$file" "$file"; then
+      stale=1
+    fi
+  done
+  if ((stale)); then
+    echo "hack/generate.sh: the files above were not current. They are now: commit them." >&2
+    exit 1
+  fi
+fi
