@@ -1,0 +1,332 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// MetadataOptions say what a Metadata store reads.
+type MetadataOptions struct {
+	// Resource is what is read.
+	Resource schema.GroupVersionResource
+	// Annotations are the keys the store keeps of each object; all else of the
+	// metadata but name, namespace, uid and resourceVersion is dropped.
+	Annotations []string
+	// IndexAnnotation is the key, one of Annotations, that WithAnnotation
+	// finds objects by.
+	IndexAnnotation string
+	// FieldManager signs the writes.
+	FieldManager string
+	// Logger is told when the watch is refused, and when it is granted again.
+	Logger hclog.Logger
+}
+
+// Metadata reads the metadata of one kind of object in all namespaces, from a
+// watch where list and watch are granted, else with one plain read per Get.
+// It needs no cluster to be created: the first call connects, and a call that
+// fails leaves nothing behind that keeps the next from succeeding. It is safe
+// for concurrent use.
+type Metadata struct {
+	opts    MetadataOptions
+	connect func() (*rest.Config, error)
+
+	mu    sync.Mutex
+	conn  *connection
+	stop  chan struct{}
+	close sync.Once
+}
+
+// connection is a client and the watch that runs on it.
+type connection struct {
+	client   metadata.Interface
+	informer cache.SharedIndexInformer
+	written  *written
+	// watching is true while list and watch are granted. Other failures (a
+	// lost API server) leave it: the last state known is then the best there
+	// is.
+	watching atomic.Bool
+	// tried is closed when the first list has been answered or has failed.
+	tried     chan struct{}
+	triedOnce sync.Once
+}
+
+// NewMetadata returns a store that connects with the configuration connect
+// returns, at the first call that needs it.
+func NewMetadata(connect func() (*rest.Config, error), opts MetadataOptions) *Metadata {
+	return &Metadata{opts: opts, connect: connect, stop: make(chan struct{})}
+}
+
+// Close ends the watch. Calls after it still work, by plain reads.
+func (m *Metadata) Close() { m.close.Do(func() { close(m.stop) }) }
+
+// Connect makes the client and starts the watch, without waiting for either. It
+// is an error when there is no cluster configuration.
+func (m *Metadata) Connect() error {
+	_, err := m.connection()
+	return err
+}
+
+// Get returns one object's metadata: from the watch, without a request, or by
+// a plain read when there is no watch (yet). An object that does not exist is
+// an error for which apierrors.IsNotFound is true.
+func (m *Metadata) Get(ctx context.Context, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+	conn, err := m.connection()
+	if err != nil {
+		return nil, err
+	}
+	if !conn.current() {
+		return m.read(ctx, conn, namespace, name)
+	}
+	obj, found, err := conn.written.get(namespace + "/" + name)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, apierrors.NewNotFound(m.opts.Resource.GroupResource(), name)
+	}
+	return obj, nil
+}
+
+// Read is Get that always asks the API server.
+func (m *Metadata) Read(ctx context.Context, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+	conn, err := m.connection()
+	if err != nil {
+		return nil, err
+	}
+	return m.read(ctx, conn, namespace, name)
+}
+
+// Exists asks the API server whether an object of any resource exists.
+func (m *Metadata) Exists(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (bool, error) {
+	conn, err := m.connection()
+	if err != nil {
+		return false, err
+	}
+	_, err = conn.client.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// WithAnnotation returns the objects in namespace whose IndexAnnotation has
+// this value. It needs the watch: while the first list is under way it waits
+// for it, at most as long as wait, and without a watch it answers ok = false.
+func (m *Metadata) WithAnnotation(ctx context.Context, namespace, value string, wait time.Duration) (objects []*metav1.PartialObjectMetadata, ok bool, err error) {
+	conn, err := m.connection()
+	if err != nil {
+		return nil, false, err
+	}
+	if !conn.awaitWatch(ctx, wait) {
+		return nil, false, nil
+	}
+	keys, err := conn.informer.GetIndexer().IndexKeys(m.opts.IndexAnnotation, namespace+"/"+value)
+	if err != nil {
+		return nil, false, err
+	}
+	// The index knows what the watch has delivered; our own writes may be ahead.
+	for _, key := range conn.written.addTo(keys) {
+		obj, found, err := conn.written.get(key)
+		if err != nil {
+			return nil, false, err
+		}
+		if found && obj.Namespace == namespace && obj.Annotations[m.opts.IndexAnnotation] == value {
+			objects = append(objects, obj)
+		}
+	}
+	return objects, true, nil
+}
+
+// Annotate sets annotations of an object, and removes those whose value is
+// nil, in one request, provided that the object still is as it was read:
+// otherwise it is an error for which apierrors.IsConflict is true. It returns
+// the object as written; a Get that follows sees it.
+func (m *Metadata) Annotate(ctx context.Context, obj *metav1.PartialObjectMetadata, annotations map[string]*string) (*metav1.PartialObjectMetadata, error) {
+	conn, err := m.connection()
+	if err != nil {
+		return nil, err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": obj.ResourceVersion,
+		"annotations":     annotations,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	written, err := conn.client.Resource(m.opts.Resource).Namespace(obj.Namespace).
+		Patch(ctx, obj.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: m.opts.FieldManager})
+	if err != nil {
+		return nil, err
+	}
+	written = m.trim(written)
+	conn.written.put(written, conn.current())
+	return written, nil
+}
+
+func (m *Metadata) read(ctx context.Context, conn *connection, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+	obj, err := conn.client.Resource(m.opts.Resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		conn.written.gone(namespace + "/" + name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	conn.written.seen(obj)
+	return m.trim(obj), nil
+}
+
+// connection returns the client, and starts the watch, at the first call that
+// can.
+func (m *Metadata) connection() (*connection, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.conn != nil {
+		return m.conn, nil
+	}
+	cfg, err := m.connect()
+	if err != nil {
+		return nil, err
+	}
+	client, err := metadata.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", cfg.Host, err)
+	}
+	conn := &connection{client: client, tried: make(chan struct{})}
+	conn.informer = cache.NewSharedIndexInformer(m.listWatch(conn), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{
+		m.opts.IndexAnnotation: func(obj any) ([]string, error) {
+			o, err := meta.Accessor(obj)
+			if err != nil {
+				return nil, err
+			}
+			if value, ok := o.GetAnnotations()[m.opts.IndexAnnotation]; ok {
+				return []string{o.GetNamespace() + "/" + value}, nil
+			}
+			return nil, nil
+		},
+	})
+	if err := conn.informer.SetTransform(func(obj any) (any, error) {
+		if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			return m.trim(o), nil
+		}
+		return obj, nil
+	}); err != nil {
+		return nil, err
+	}
+	conn.written = newWritten(conn.informer.GetStore())
+	if _, err := conn.informer.AddEventHandler(conn.written.handler()); err != nil {
+		return nil, err
+	}
+	go conn.informer.Run(m.stop)
+	go func() {
+		// The first list is decoded whole; what it took is given back at once,
+		// since nothing as large follows.
+		if cache.WaitForCacheSync(m.stop, conn.informer.HasSynced) {
+			debug.FreeOSMemory()
+		}
+	}()
+	m.conn = conn
+	return conn, nil
+}
+
+// listWatch lists and watches all namespaces, and keeps conn.watching true to
+// what the API server grants.
+func (m *Metadata) listWatch(conn *connection) *cache.ListWatch {
+	resource := conn.client.Resource(m.opts.Resource)
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := resource.List(ctx, options)
+			m.granted(conn, "list", err)
+			if err != nil {
+				conn.triedOnce.Do(func() { close(conn.tried) })
+			}
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			w, err := resource.Watch(ctx, options)
+			m.granted(conn, "watch", err)
+			conn.triedOnce.Do(func() { close(conn.tried) })
+			return w, err
+		},
+	}
+}
+
+func (m *Metadata) granted(conn *connection, verb string, err error) {
+	switch {
+	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
+		if conn.watching.Swap(false) || !conn.hasTried() {
+			m.opts.Logger.Warn("no watch: each call reads the object it needs, and splits left behind are not found",
+				"resource", m.opts.Resource.GroupResource().String(), "verb", verb, "error", err)
+		}
+	case err == nil && verb == "watch":
+		if !conn.watching.Swap(true) && conn.hasTried() {
+			m.opts.Logger.Info("watch established", "resource", m.opts.Resource.GroupResource().String())
+		}
+	}
+}
+
+func (c *connection) hasTried() bool {
+	select {
+	case <-c.tried:
+		return true
+	default:
+		return false
+	}
+}
+
+// current tells whether the watch can be read from.
+func (c *connection) current() bool { return c.watching.Load() && c.informer.HasSynced() }
+
+// awaitWatch waits for the first list to be answered and to be in the store.
+func (c *connection) awaitWatch(ctx context.Context, wait time.Duration) bool {
+	if c.current() {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	select {
+	case <-c.tried:
+	case <-ctx.Done():
+	}
+	if !c.watching.Load() {
+		return false
+	}
+	cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced)
+	return c.current()
+}
+
+// trim keeps of an object what the store promises, so that thousands fit in
+// little memory.
+func (m *Metadata) trim(obj *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	trimmed := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name:            obj.Name,
+		Namespace:       obj.Namespace,
+		UID:             obj.UID,
+		ResourceVersion: obj.ResourceVersion,
+	}}
+	for _, key := range m.opts.Annotations {
+		if value, ok := obj.Annotations[key]; ok {
+			if trimmed.Annotations == nil {
+				trimmed.Annotations = make(map[string]string, len(m.opts.Annotations))
+			}
+			trimmed.Annotations[key] = value
+		}
+	}
+	return trimmed
+}

@@ -1,0 +1,72 @@
+package kedify
+
+import (
+	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
+)
+
+// present is what an HTTPScaledObject says now: the values of the two
+// annotations, nil where absent.
+type present struct {
+	split *string
+	owner *string
+}
+
+// presentIn reads the two annotations.
+func presentIn(annotations map[string]string) present {
+	value := func(key string) *string {
+		if v, ok := annotations[key]; ok {
+			return &v
+		}
+		return nil
+	}
+	return present{split: value(weightedbackends.Annotation), owner: value(weightedbackends.OwnerAnnotation)}
+}
+
+// foreignTo returns the Rollout, another than rollout, that set the split, or
+// "". A split without owner is nobody's: written by hand or by a plugin that
+// names no owner, it is this Rollout's to change, which is the one that names
+// the HTTPScaledObject.
+func (p present) foreignTo(rollout string) string {
+	if p.owner == nil || *p.owner == rollout {
+		return ""
+	}
+	return *p.owner
+}
+
+// String describes the split for people: "stable=80,canary=20", "none", or the
+// text itself where it cannot be read.
+func (p present) String() string {
+	if p.split == nil {
+		return weightedbackends.Describe(nil)
+	}
+	backends, err := weightedbackends.Parse(*p.split)
+	if err != nil {
+		return *p.split
+	}
+	return weightedbackends.Describe(backends)
+}
+
+// decide returns the annotations to write so that an object that says now
+// carries the split of rollout: those to remove are nil. It returns nothing
+// when the object is as it should be. Whose split it may be is decided before.
+func decide(now present, rollout string, split []weightedbackends.Backend) map[string]*string {
+	want := present{}
+	if split != nil {
+		text := weightedbackends.Format(split)
+		want = present{split: &text, owner: &rollout}
+	}
+	if equal(now.split, want.split) && equal(now.owner, want.owner) {
+		return nil
+	}
+	return map[string]*string{
+		weightedbackends.Annotation:      want.split,
+		weightedbackends.OwnerAnnotation: want.owner,
+	}
+}
+
+func equal(a, b *string) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}

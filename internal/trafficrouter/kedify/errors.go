@@ -1,0 +1,48 @@
+package kedify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// role is the ClusterRole that grants what the router does; see deploy/rbac.
+const role = "argo-rollouts-kedify-http"
+
+// requestError says of a failed API request what it was for and what to do.
+func requestError(verb, namespace, name string, timeout time.Duration, err error) error {
+	object := fmt.Sprintf("HTTPScaledObject %s/%s", namespace, name)
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%s: the controller's ServiceAccount may not %s httpscaledobjects.http.keda.sh: apply ClusterRole %s and bind it to that ServiceAccount (deploy/rbac): %w", object, verb, role, err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%s: %s: the API server does not accept the controller's credentials: %w", object, verb, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s: %s: no answer from the API server within %s; the split stays as it is, the controller retries: %w", object, verb, timeout, err)
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("%s: %s: it keeps being changed by others; the controller retries: %w", object, verb, err)
+	default:
+		return fmt.Errorf("%s: %s failed; the split stays as it is, the controller retries: %w", object, verb, err)
+	}
+}
+
+// missingError says that an HTTPScaledObject that a split is for is not there.
+func missingError(namespace, name string, err error) error {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == "" {
+		return fmt.Errorf("HTTPScaledObject %s/%s: the cluster does not know this kind: install Kedify's HTTP stack (its CRD httpscaledobjects.http.keda.sh): %w", namespace, name, err)
+	}
+	return fmt.Errorf("HTTPScaledObject %s/%s not found: create it (KEDA makes it from a ScaledObject with a kedify-http trigger), or correct its name in plugins[%q] of the Rollout", namespace, name, PluginName)
+}
+
+// rpcError names the Rollout and the call that failed.
+func rpcError(ro *v1alpha1.Rollout, call string, err error) types.RpcError {
+	if err == nil {
+		return types.RpcError{}
+	}
+	return types.RpcError{ErrorString: fmt.Sprintf("%s for Rollout %s/%s: %v", call, ro.Namespace, ro.Name, err)}
+}

@@ -1,0 +1,36 @@
+package kedify
+
+import "strings"
+
+// nearest returns the known word that takes the fewest edits to get from word,
+// ignoring case.
+func nearest(word string, known []string) string {
+	best, least := "", -1
+	for _, k := range known {
+		if d := distance(strings.ToLower(word), strings.ToLower(k)); least < 0 || d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance is the Levenshtein distance in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substituted := diagonal
+			if a[i] != b[j] {
+				substituted++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(substituted, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,648 @@
+package kedify
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/go-hclog"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
+)
+
+const httpso, rolloutResource = "httpscaledobjects", "rollouts"
+
+func app(name, config string) *v1alpha1.Rollout {
+	return &v1alpha1.Rollout{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name},
+		Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{
+			StableService: "app-stable", CanaryService: "app-canary",
+			TrafficRouting: &v1alpha1.RolloutTrafficRouting{Plugins: map[string]json.RawMessage{PluginName: json.RawMessage(config)}},
+		}}},
+	}
+}
+
+// newRouter returns a router for the server; the log goes to the test's.
+func newRouter(t *testing.T, server *apiservertest.Server) (*Router, *logbook) {
+	log := &logbook{}
+	router := New(server.Config, hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Info}))
+	t.Cleanup(router.objects.Close)
+	return router, log
+}
+
+// watching waits until the router reads from its watch.
+func watching(t *testing.T, router *Router) {
+	t.Helper()
+	eventually(t, "reads come from the watch", func() bool {
+		_, ok, err := router.objects.WithAnnotation(t.Context(), "demo", "none", time.Second)
+		return ok && err == nil
+	})
+}
+
+type logbook struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logbook) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), what)
+}
+
+func succeed(t *testing.T, err types.RpcError) {
+	t.Helper()
+	if err.HasError() {
+		t.Fatalf("unexpected error: %s", err)
+	}
+}
+
+func fail(t *testing.T, err types.RpcError, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("error %q, want one with %q", err, w)
+		}
+	}
+}
+
+func verified(t *testing.T, router *Router, ro *v1alpha1.Rollout, weight int32, want types.RpcVerified) {
+	t.Helper()
+	got, err := router.VerifyWeight(ro, weight, nil)
+	succeed(t, err)
+	if got != want {
+		t.Errorf("VerifyWeight(%d) = %d, want %d", weight, got, want)
+	}
+}
+
+func split(stable, canary int32) string {
+	return weightedbackends.Format([]weightedbackends.Backend{{Service: "app-stable", Weight: stable}, {Service: "app-canary", Weight: canary}})
+}
+
+// eventually polls, for what the watch delivers in its own time.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+// silence is a watch that is open and says nothing.
+func silence(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
+	<-r.Context().Done()
+}
+
+func TestSplitComesAndGoesAndNothingElseChanges(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", map[string]string{"other": "tool"})
+	router, log := newRouter(t, server)
+	watching(t, router)
+	server.Requests()
+	ro := app("app", `{"httpScaledObjectName":"app"}`)
+
+	succeed(t, router.SetWeight(ro, 20, nil))
+	verified(t, router, ro, 20, types.Verified)
+	want := map[string]string{"other": "tool", weightedbackends.Annotation: split(80, 20), weightedbackends.OwnerAnnotation: "app"}
+	if diff := cmp.Diff(want, server.Annotations(httpso, "demo", "app")); diff != "" {
+		t.Errorf("annotations at 20 (-want +got):\n%s", diff)
+	}
+	for range 100 {
+		succeed(t, router.UpdateHash(ro, "a", "b", nil))
+		succeed(t, router.SetWeight(ro, 20, nil))
+		verified(t, router, ro, 20, types.Verified)
+		succeed(t, router.RemoveManagedRoutes(ro))
+	}
+	verified(t, router, ro, 50, types.NotVerified)
+
+	succeed(t, router.SetWeight(ro, 0, nil))
+	verified(t, router, ro, 0, types.Verified)
+	if diff := cmp.Diff(map[string]string{"other": "tool"}, server.Annotations(httpso, "demo", "app")); diff != "" {
+		t.Errorf("annotations at 0 (-want +got):\n%s", diff)
+	}
+	patch := apiservertest.Request{Verb: "patch", Resource: httpso, Namespace: "demo", Name: "app"}
+	if diff := cmp.Diff([]apiservertest.Request{patch, patch}, server.Requests()); diff != "" {
+		t.Errorf("requests, want one a change and none besides (-want +got):\n%s", diff)
+	}
+	if got := log.count("split changed"); got != 2 {
+		t.Errorf("%d lines in the log for 2 changes", got)
+	}
+	if log.count(`to="app-stable=80,app-canary=20"`) != 1 {
+		t.Errorf("the log does not say what changed: %s", log.text.String())
+	}
+}
+
+func TestOnlyGetAndPatch(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", nil)
+	server.SetFault(func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+		if r.Verb != "list" && r.Verb != "watch" {
+			return false
+		}
+		apiservertest.Forbidden(w, r)
+		return true
+	})
+	router, log := newRouter(t, server)
+	ro := app("app", `{"httpScaledObjectName":"app"}`)
+	succeed(t, router.SetWeight(ro, 20, nil))
+	verified(t, router, ro, 20, types.Verified)
+	requests := func() (n int) {
+		for _, r := range server.Requests() {
+			if r.Verb == "get" || r.Verb == "patch" {
+				n++
+			}
+		}
+		return n
+	}
+	requests()
+	succeed(t, router.SetWeight(ro, 20, nil))
+	if got := requests(); got != 1 {
+		t.Errorf("%d requests for an unchanged weight, want 1 read", got)
+	}
+	succeed(t, router.SetWeight(ro, 50, nil))
+	if got := requests(); got != 2 {
+		t.Errorf("%d requests for a change, want a read and a patch", got)
+	}
+	if log.count("no watch") != 1 {
+		t.Errorf("the missing grant is not said once: %s", log.text.String())
+	}
+
+	// Granted later.
+	server.SetFault(nil)
+	watching(t, router)
+	requests()
+	succeed(t, router.SetWeight(ro, 50, nil))
+	if got := requests(); got != 0 {
+		t.Errorf("%d requests with the watch granted, want none", got)
+	}
+}
+
+// What a watch said before it was refused is not believed.
+func TestWatchTakenAway(t *testing.T) {
+	for _, verbs := range []string{"list and watch", "watch"} {
+		t.Run(verbs, func(t *testing.T) {
+			t.Parallel()
+			server := apiservertest.New(t)
+			server.Put(httpso, "demo", "app", nil)
+			router, log := newRouter(t, server)
+			watching(t, router)
+			ro := app("app", `{"httpScaledObjectName":"app"}`)
+			succeed(t, router.SetWeight(ro, 50, nil))
+			server.SetFault(func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+				if !strings.Contains(verbs, r.Verb) {
+					return false
+				}
+				apiservertest.Forbidden(w, r)
+				return true
+			})
+			server.EndWatches()
+			eventually(t, "the refusal is said", func() bool { return log.count("no watch") == 1 })
+			server.Put(httpso, "demo", "app", map[string]string{"changed": "unseen"})
+			verified(t, router, ro, 50, types.NotVerified)
+			succeed(t, router.SetWeight(ro, 50, nil))
+			verified(t, router, ro, 50, types.Verified)
+			if got := server.Annotations(httpso, "demo", "app")[weightedbackends.Annotation]; got != split(50, 50) {
+				t.Errorf("the split is %q", got)
+			}
+		})
+	}
+}
+
+func TestReadAfterWriteWithTheWatchBehind(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", nil)
+	var silent atomic.Bool
+	server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
+		if request.Verb != "watch" {
+			return false
+		}
+		silent.Store(true)
+		silence(w, r)
+		return true
+	})
+	router, _ := newRouter(t, server)
+	watching(t, router)
+	ro := app("app", `{"httpScaledObjectName":"app"}`)
+	for weight := int32(1); weight <= 100; weight++ {
+		succeed(t, router.SetWeight(ro, weight, nil))
+		verified(t, router, ro, weight, types.Verified)
+		verified(t, router, ro, weight-1, types.NotVerified)
+	}
+	if !silent.Load() {
+		t.Error("the watch was never asked for")
+	}
+}
+
+func TestReadAfterWriteWhileTheFirstListIsOnItsWay(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", nil)
+	listed, deliver := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	server.SetFault(func(w http.ResponseWriter, _ *http.Request, request apiservertest.Request) bool {
+		if request.Verb != "list" {
+			return false
+		}
+		// The list as it is now, delivered later.
+		recorder := httptest.NewRecorder()
+		server.Answer(recorder, request)
+		once.Do(func() { close(listed) })
+		<-deliver
+		maps.Copy(w.Header(), recorder.Header())
+		w.WriteHeader(recorder.Code)
+		_, _ = w.Write(recorder.Body.Bytes())
+		return true
+	})
+	router, _ := newRouter(t, server)
+	succeed(t, router.InitPlugin())
+	<-listed
+	ro := app("app", `{"httpScaledObjectName":"app"}`)
+	done := make(chan types.RpcError)
+	go func() { done <- router.SetWeight(ro, 20, nil) }()
+	eventually(t, "the write", func() bool { return server.Annotations(httpso, "demo", "app") != nil })
+	server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
+		if request.Verb != "watch" {
+			return false
+		}
+		silence(w, r)
+		return true
+	})
+	close(deliver)
+	succeed(t, <-done)
+	watching(t, router)
+	verified(t, router, ro, 20, types.Verified)
+}
+
+func TestOwnership(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", nil)
+	server.Put(rolloutResource, "demo", "first", nil)
+	server.Put(rolloutResource, "demo", "second", nil)
+	router, log := newRouter(t, server)
+	first, second := app("first", `{"httpScaledObjectName":"app"}`), app("second", `{"httpScaledObjectName":"app"}`)
+	succeed(t, router.SetWeight(first, 20, nil))
+
+	fail(t, router.SetWeight(second, 50, nil), "Rollout demo/second", "HTTPScaledObject demo/app carries the split of Rollout demo/first")
+	verified(t, router, second, 50, types.NotVerified)
+	succeed(t, router.SetWeight(second, 0, nil))
+	verified(t, router, second, 0, types.Verified)
+	if got := server.Annotations(httpso, "demo", "app")[weightedbackends.Annotation]; got != split(80, 20) {
+		t.Fatalf("the first Rollout's split is %q after the second's calls", got)
+	}
+
+	server.Delete(rolloutResource, "demo", "first")
+	succeed(t, router.SetWeight(second, 50, nil))
+	if got := server.Annotations(httpso, "demo", "app"); got[weightedbackends.OwnerAnnotation] != "second" || got[weightedbackends.Annotation] != split(50, 50) {
+		t.Errorf("not taken over from a Rollout that is gone: %v", got)
+	}
+	if log.count("takenOverFrom=demo/first") != 1 {
+		t.Errorf("the log does not say once from whom: %s", log.text.String())
+	}
+}
+
+func TestTwoRolloutsAtOnceLeaveOneSplit(t *testing.T) {
+	for range 20 {
+		server := apiservertest.New(t)
+		server.Put(httpso, "demo", "app", nil)
+		server.Put(rolloutResource, "demo", "first", nil)
+		server.Put(rolloutResource, "demo", "second", nil)
+		router, _ := newRouter(t, server)
+		watching(t, router)
+		errs := make(chan types.RpcError, 2)
+		for _, name := range []string{"first", "second"} {
+			go func() { errs <- router.SetWeight(app(name, `{"httpScaledObjectName":"app"}`), 20, nil) }()
+		}
+		failed := 0
+		for range 2 {
+			if err := <-errs; err.HasError() {
+				failed++
+			}
+		}
+		if failed != 1 {
+			t.Fatalf("%d of two Rollouts refused, want 1", failed)
+		}
+	}
+}
+
+func TestLeavesWhatIsNoLongerNamed(t *testing.T) {
+	server := apiservertest.New(t)
+	for _, name := range []string{"a", "b", "c"} {
+		server.Put(httpso, "demo", name, map[string]string{"other": name})
+	}
+	server.Put(httpso, "elsewhere", "a", map[string]string{weightedbackends.OwnerAnnotation: "app"})
+	// A watch that delivers nothing after its list: the splits to take off are
+	// our own writes then.
+	server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
+		if request.Verb != "watch" {
+			return false
+		}
+		silence(w, r)
+		return true
+	})
+	router, _ := newRouter(t, server)
+	watching(t, router)
+	succeed(t, router.SetWeight(app("app", `{"httpScaledObjects":[{"name":"a"},{"name":"b"}]}`), 20, nil))
+	succeed(t, router.SetWeight(app("app", `{"httpScaledObjects":[{"name":"b"},{"name":"c"}]}`), 20, nil))
+	if diff := cmp.Diff(map[string]string{"other": "a"}, server.Annotations(httpso, "demo", "a")); diff != "" {
+		t.Errorf("a is no longer named (-want +got):\n%s", diff)
+	}
+	for _, name := range []string{"b", "c"} {
+		if got := server.Annotations(httpso, "demo", name)[weightedbackends.Annotation]; got != split(80, 20) {
+			t.Errorf("%s carries %q", name, got)
+		}
+	}
+	if got := server.Annotations(httpso, "elsewhere", "a"); got[weightedbackends.OwnerAnnotation] != "app" {
+		t.Errorf("another namespace was touched: %v", got)
+	}
+}
+
+func TestMissingHTTPScaledObject(t *testing.T) {
+	server := apiservertest.New(t)
+	router, log := newRouter(t, server)
+	watching(t, router)
+	server.Requests()
+	ro := app("app", `{"httpScaledObjectName":"app"}`)
+	for range 3 {
+		succeed(t, router.SetWeight(ro, 0, nil))
+		verified(t, router, ro, 0, types.Verified)
+	}
+	if got := server.Requests(); len(got) != 1 {
+		t.Errorf("requests %v for one absence, want a single read to make sure of it", got)
+	}
+	if got := log.count("nothing to take the split off"); got != 1 {
+		t.Errorf("%d warnings for one absence, want 1", got)
+	}
+	fail(t, router.SetWeight(ro, 20, nil), "Rollout demo/app", "HTTPScaledObject demo/app not found: create it")
+	verified(t, router, ro, 20, types.NotVerified)
+
+	server.Put(httpso, "demo", "app", nil)
+	eventually(t, "split on the new object", func() bool { return !router.SetWeight(ro, 20, nil).HasError() })
+	verified(t, router, ro, 20, types.Verified)
+}
+
+func TestAnObjectTheWatchHasNotSeenIsThere(t *testing.T) {
+	server := apiservertest.New(t)
+	server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
+		if request.Verb != "watch" {
+			return false
+		}
+		silence(w, r)
+		return true
+	})
+	router, _ := newRouter(t, server)
+	watching(t, router)
+	server.Put(httpso, "demo", "app", nil)
+	ro := app("app", `{"httpScaledObjectName":"app"}`)
+	succeed(t, router.SetWeight(ro, 20, nil))
+	if got := server.Annotations(httpso, "demo", "app")[weightedbackends.Annotation]; got != split(80, 20) {
+		t.Errorf("split %q", got)
+	}
+	succeed(t, router.SetWeight(ro, 0, nil))
+	if got, on := server.Annotations(httpso, "demo", "app")[weightedbackends.Annotation]; on {
+		t.Errorf("an abort left the split %q on", got)
+	}
+}
+
+func TestOneMissingOfTwoDoesNotHoldTheOther(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "b", nil)
+	router, _ := newRouter(t, server)
+	ro := app("app", `{"httpScaledObjects":[{"name":"a"},{"name":"b"}]}`)
+	fail(t, router.SetWeight(ro, 20, nil), "HTTPScaledObject demo/a not found")
+	if got := server.Annotations(httpso, "demo", "b")[weightedbackends.Annotation]; got != split(80, 20) {
+		t.Errorf("b carries %q", got)
+	}
+	verified(t, router, ro, 20, types.NotVerified)
+}
+
+func TestFaultsOfTheAPIServer(t *testing.T) {
+	answer := func(f func(http.ResponseWriter, apiservertest.Request)) apiservertest.Fault {
+		return func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+			if r.Verb != "patch" {
+				return false
+			}
+			f(w, r)
+			return true
+		}
+	}
+	tests := map[string]struct {
+		fault apiservertest.Fault
+		want  []string
+	}{
+		"forbidden": {answer(apiservertest.Forbidden), []string{"may not patch httpscaledobjects.http.keda.sh", "ClusterRole argo-rollouts-kedify-http"}},
+		"conflict":  {answer(apiservertest.Conflict), []string{"HTTPScaledObject demo/app", "keeps being changed by others"}},
+		"500":       {answer(func(w http.ResponseWriter, r apiservertest.Request) { apiservertest.Fail(w, 500, r) }), []string{"HTTPScaledObject demo/app: patch failed"}},
+		"429": {answer(func(w http.ResponseWriter, r apiservertest.Request) {
+			w.Header().Set("Retry-After", "1")
+			apiservertest.Fail(w, 429, r)
+		}), []string{"HTTPScaledObject demo/app: "}},
+		"no answer": {func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
+			if request.Verb == "patch" {
+				// Only a server that has read the body sees the client leave.
+				_, _ = io.Copy(io.Discard, r.Body)
+				<-r.Context().Done()
+			}
+			return request.Verb == "patch"
+		}, []string{"no answer from the API server within 1.5s"}},
+		"connection cut": {func(_ http.ResponseWriter, _ *http.Request, request apiservertest.Request) bool {
+			if request.Verb == "patch" {
+				panic(http.ErrAbortHandler)
+			}
+			return false
+		}, []string{"HTTPScaledObject demo/app: patch failed"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := apiservertest.New(t)
+			server.Put(httpso, "demo", "app", nil)
+			router, _ := newRouter(t, server)
+			router.timeout = 1500 * time.Millisecond
+			ro := app("app", `{"httpScaledObjectName":"app"}`)
+			succeed(t, router.SetWeight(ro, 20, nil))
+			server.SetFault(tc.fault)
+			started := time.Now()
+			fail(t, router.SetWeight(ro, 50, nil), append(tc.want, "SetWeight for Rollout demo/app")...)
+			if took := time.Since(started); took > 5*time.Second {
+				t.Errorf("the call took %s, its bound is %s", took, router.timeout)
+			}
+			verified(t, router, ro, 50, types.NotVerified)
+			if got := server.Annotations(httpso, "demo", "app")[weightedbackends.Annotation]; got != split(80, 20) {
+				t.Errorf("the split became %q", got)
+			}
+			server.SetFault(nil)
+			succeed(t, router.SetWeight(ro, 50, nil))
+			verified(t, router, ro, 50, types.Verified)
+		})
+	}
+}
+
+func TestConflictsArePassedByReadingAgain(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", map[string]string{"n": "0"})
+	router, _ := newRouter(t, server)
+	watching(t, router)
+	var conflicts atomic.Int32
+	server.SetFault(func(_ http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+		if r.Verb == "patch" && conflicts.Add(1) <= 3 {
+			server.Put(httpso, "demo", "app", map[string]string{"n": "changed"})
+		}
+		return false
+	})
+	succeed(t, router.SetWeight(app("app", `{"httpScaledObjectName":"app"}`), 20, nil))
+	want := map[string]string{"n": "changed", weightedbackends.Annotation: split(80, 20), weightedbackends.OwnerAnnotation: "app"}
+	if diff := cmp.Diff(want, server.Annotations(httpso, "demo", "app")); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+	if conflicts.Load() != 4 {
+		t.Errorf("%d patches, want 4", conflicts.Load())
+	}
+}
+
+func TestNoClusterYet(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", nil)
+	var there atomic.Bool
+	router := New(func() (*rest.Config, error) {
+		if !there.Load() {
+			return nil, rest.ErrNotInCluster
+		}
+		return server.Config()
+	}, hclog.NewNullLogger())
+	t.Cleanup(router.objects.Close)
+	ro := app("app", `{"httpScaledObjectName":"app"}`)
+	succeed(t, router.InitPlugin())
+	fail(t, router.SetWeight(ro, 20, nil), "Rollout demo/app")
+	verified(t, router, ro, 20, types.NotVerified)
+	there.Store(true)
+	succeed(t, router.SetWeight(ro, 20, nil))
+	verified(t, router, ro, 20, types.Verified)
+}
+
+func TestBadRolloutsAreToldAndTheSplitStays(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", nil)
+	router, _ := newRouter(t, server)
+	succeed(t, router.SetWeight(app("app", `{"httpScaledObjectName":"app"}`), 20, nil))
+	noPlugin := app("app", `{}`)
+	noPlugin.Spec.Strategy.Canary.TrafficRouting.Plugins = nil
+	noCanary := app("app", `{}`)
+	noCanary.Spec.Strategy.Canary = nil
+	equalServices := app("app", `{"httpScaledObjectName":"app"}`)
+	equalServices.Spec.Strategy.Canary.CanaryService = "app-stable"
+	tests := map[string]struct {
+		rollout *v1alpha1.Rollout
+		weight  int32
+		want    string
+	}{
+		"mistyped key":   {app("app", `{"httpScaledObjectname":"app"}`), 50, `plugins["kedify/http"]: unknown key "httpScaledObjectname"`},
+		"no plugin":      {noPlugin, 50, `plugins["kedify/http"] is missing`},
+		"no canary":      {noCanary, 50, "spec.strategy.canary is missing"},
+		"equal services": {equalServices, 50, "a split needs two Services"},
+		"weight":         {app("app", `{"httpScaledObjectName":"app"}`), 101, "outside 0..100"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			fail(t, router.SetWeight(tc.rollout, tc.weight, nil), "SetWeight for Rollout demo/app: ", tc.want)
+			got, err := router.VerifyWeight(tc.rollout, tc.weight, nil)
+			if got != types.NotVerified {
+				t.Errorf("VerifyWeight = %d", got)
+			}
+			fail(t, err, tc.want)
+		})
+	}
+	if got := server.Annotations(httpso, "demo", "app")[weightedbackends.Annotation]; got != split(80, 20) {
+		t.Errorf("the split became %q", got)
+	}
+}
+
+func TestHeaderAndMirrorRoutes(t *testing.T) {
+	router, _ := newRouter(t, apiservertest.New(t))
+	ro := app("app", `{"httpScaledObjectName":"app"}`)
+	succeed(t, router.SetHeaderRoute(ro, &v1alpha1.SetHeaderRoute{Name: "r"}))
+	succeed(t, router.SetMirrorRoute(ro, &v1alpha1.SetMirrorRoute{Name: "r"}))
+	fail(t, router.SetHeaderRoute(ro, &v1alpha1.SetHeaderRoute{Name: "r", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "x"}}}), "Rollout demo/app", `route "r"`, "not supported")
+	fail(t, router.SetMirrorRoute(ro, &v1alpha1.SetMirrorRoute{Name: "r", Match: []v1alpha1.RouteMatch{{}}}), "Rollout demo/app", `route "r"`, "not supported")
+	for name, leave := range map[string]func(*v1alpha1.RolloutStatus){
+		"aborted":          func(s *v1alpha1.RolloutStatus) { s.Abort = true },
+		"promoted in full": func(s *v1alpha1.RolloutStatus) { s.PromoteFull = true },
+	} {
+		t.Run("does not hold up a Rollout that is "+name, func(t *testing.T) {
+			ro := app("app", `{"httpScaledObjectName":"app"}`)
+			leave(&ro.Status)
+			succeed(t, router.SetHeaderRoute(ro, &v1alpha1.SetHeaderRoute{Name: "r", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "x"}}}))
+			succeed(t, router.SetMirrorRoute(ro, &v1alpha1.SetMirrorRoute{Name: "r", Match: []v1alpha1.RouteMatch{{}}}))
+		})
+	}
+	if router.Type() != "kedify/http" {
+		t.Errorf("Type = %q", router.Type())
+	}
+}
+
+func TestExperimentAtWeightZero(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", nil)
+	router, _ := newRouter(t, server)
+	ro := app("app", `{"httpScaledObjectName":"app"}`)
+	additional := []v1alpha1.WeightDestination{{ServiceName: "app-exp", Weight: 5}}
+	succeed(t, router.SetWeight(ro, 0, additional))
+	want := "- service: app-stable\n  weight: 95\n- service: app-canary\n  weight: 0\n- service: app-exp\n  weight: 5\n"
+	if got := server.Annotations(httpso, "demo", "app")[weightedbackends.Annotation]; got != want {
+		t.Errorf("split %q, want %q", got, want)
+	}
+	got, err := router.VerifyWeight(ro, 0, additional)
+	succeed(t, err)
+	if got != types.Verified {
+		t.Errorf("VerifyWeight = %d", got)
+	}
+	verified(t, router, ro, 0, types.NotVerified)
+}
+
+// BenchmarkUnchanged is a reconcile that finds everything as it should be,
+// without the RPC.
+func BenchmarkUnchanged(b *testing.B) {
+	server := apiservertest.New(b)
+	server.Put(httpso, "demo", "app", nil)
+	router := New(server.Config, hclog.NewNullLogger())
+	b.Cleanup(router.objects.Close)
+	ro := app("app", `{"httpScaledObjectName":"app"}`)
+	for router.SetWeight(ro, 20, nil).HasError() || !current(router) {
+		time.Sleep(time.Millisecond)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := router.SetWeight(ro, 20, nil); err.HasError() {
+			b.Fatal(err)
+		}
+		if verified, err := router.VerifyWeight(ro, 20, nil); verified != types.Verified {
+			b.Fatal(err)
+		}
+	}
+}
+
+func current(router *Router) bool {
+	_, ok, err := router.objects.WithAnnotation(context.Background(), "demo", "none", time.Second)
+	return ok && err == nil
+}
