@@ -1,0 +1,74 @@
+// Command rollouts-plugin-kedify is the Argo Rollouts traffic router plugin
+// kedify/http. The controller runs it without a subcommand; `check` and
+// `version` are for people.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/preflight"
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
+)
+
+const name = "rollouts-plugin-kedify"
+
+// Set by the linker.
+var (
+	version = "dev"
+	commit  = "unknown"
+)
+
+func main() {
+	err := command().Execute()
+	// Of a failed check the report has said it all.
+	if err != nil && !errors.Is(err, preflight.ErrFailed) {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+	}
+	os.Exit(preflight.ExitCode(err))
+}
+
+func command() *cobra.Command {
+	var level, format string
+	root := &cobra.Command{
+		Use:   name,
+		Short: "Argo Rollouts traffic router " + kedify.PluginName,
+		Long: `The Argo Rollouts traffic router plugin ` + kedify.PluginName + `: it writes each canary weight to the
+HTTPScaledObject a Rollout names, as the annotation http.kedify.io/weighted-backends.
+
+The Argo Rollouts controller starts it; register it in the ConfigMap argo-rollouts-config.`,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := rolloutsplugin.NewLogger(os.Stderr, name, level, format)
+			if err != nil {
+				return err
+			}
+			if !rolloutsplugin.StartedByController() {
+				_ = cmd.Usage()
+				return errors.New("this is a plugin: the Argo Rollouts controller runs it (see `check` for a look at your set-up)")
+			}
+			logger.Info("starting", "version", version, "commit", commit)
+			rolloutsplugin.ServeTrafficRouter(kedify.New(kube.RESTConfig, logger), logger)
+			return nil
+		},
+	}
+	root.Flags().StringVar(&level, "log-level", "info", "least level logged: trace, debug, info, warn or error")
+	root.Flags().StringVar(&format, "log-format", "json", "json (keeps its levels in the controller's log) or text")
+	root.AddCommand(preflight.NewCommand(), &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), rolloutsplugin.Version(name, version, commit))
+			return err
+		},
+	})
+	return root
+}

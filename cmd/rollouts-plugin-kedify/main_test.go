@@ -1,0 +1,60 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// binary is the plugin, built once for all tests of this package.
+var binary string
+
+// controllerEnv makes this test binary play the controller that starts a
+// plugin and is then killed; its value is the plugin to start.
+const controllerEnv = "TEST_CONTROLLER_OF"
+
+func TestMain(m *testing.M) {
+	if plugin := os.Getenv(controllerEnv); plugin != "" {
+		playController(plugin)
+		return
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "rollouts-plugin-kedify")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	binary = filepath.Join(dir, "rollouts-plugin-kedify")
+	build := exec.Command("go", "build", "-ldflags", "-X main.version=v1.2.3 -X main.commit=abc", "-o", binary, ".")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "go build:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// invoke runs the plugin as a person would.
+func invoke(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(t.TempDir(), "absent"))
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
+}

@@ -1,0 +1,312 @@
+package main_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
+	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
+)
+
+const httpso = "httpscaledobjects"
+
+// client starts a plugin as the controller does (rollout/trafficrouting/
+// plugin/client of argo-rollouts v1.10.1).
+func client(path string, stderr io.Writer, args ...string) *plugin.Client {
+	return plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: 1, MagicCookieKey: "ARGO_ROLLOUTS_RPC_PLUGIN", MagicCookieValue: "trafficrouter"},
+		Plugins:         map[string]plugin.Plugin{"RpcTrafficRouterPlugin": &rpc.RpcTrafficRouterPlugin{}},
+		Cmd:             exec.Command(path, args...),
+		Managed:         true,
+		Stderr:          stderr,
+		Logger:          hclog.NewNullLogger(),
+	})
+}
+
+func dispense(c *plugin.Client) (rpc.TrafficRouterPlugin, error) {
+	protocol, err := c.Client()
+	if err != nil {
+		return nil, err
+	}
+	router, err := protocol.Dispense("RpcTrafficRouterPlugin")
+	if err != nil {
+		return nil, err
+	}
+	return router.(rpc.TrafficRouterPlugin), nil
+}
+
+// start runs the built plugin with a kubeconfig of this text.
+func start(t *testing.T, kubeconfig string, args ...string) (rpc.TrafficRouterPlugin, *lines) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stderr := &lines{}
+	c := client(binary, stderr, args...)
+	t.Cleanup(c.Kill)
+	t.Setenv("KUBECONFIG", path) // go-plugin hands on the environment
+	router, err := dispense(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := router.InitPlugin(); err.HasError() {
+		t.Fatalf("InitPlugin: %s", err)
+	}
+	return router, stderr
+}
+
+// lines collects what the plugin writes to stderr.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func rollout(name string) *v1alpha1.Rollout {
+	return &v1alpha1.Rollout{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name},
+		Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{
+			StableService: name + "-stable", CanaryService: name + "-canary",
+			TrafficRouting: &v1alpha1.RolloutTrafficRouting{Plugins: map[string]json.RawMessage{
+				kedify.PluginName: json.RawMessage(fmt.Sprintf(`{"httpScaledObjectName":%q}`, name)),
+			}},
+		}}},
+	}
+}
+
+func eventually(t *testing.T, what string, within time.Duration, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(within); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", within, what)
+		}
+	}
+}
+
+func TestOverRPC(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", map[string]string{"other": "tool"})
+	router, stderr := start(t, server.Kubeconfig())
+	ro := rollout("app")
+	if got := router.Type(); got != "kedify/http" {
+		t.Errorf("Type = %q", got)
+	}
+	for _, weight := range []int32{20, 20, 50, 100, 0, 0} {
+		if err := router.UpdateHash(ro, "a", "b", nil); err.HasError() {
+			t.Fatalf("UpdateHash: %s", err)
+		}
+		if err := router.SetWeight(ro, weight, nil); err.HasError() {
+			t.Fatalf("SetWeight(%d): %s", weight, err)
+		}
+		if got, err := router.VerifyWeight(ro, weight, nil); err.HasError() || got != types.Verified {
+			t.Fatalf("VerifyWeight(%d) = %v, %v", weight, got, err)
+		}
+		want := map[string]string{"other": "tool"}
+		if weight > 0 {
+			want[weightedbackends.Annotation] = fmt.Sprintf("- service: app-stable\n  weight: %d\n- service: app-canary\n  weight: %d\n", 100-weight, weight)
+			want[weightedbackends.OwnerAnnotation] = "app"
+		}
+		if diff := cmp.Diff(want, server.Annotations(httpso, "demo", "app")); diff != "" {
+			t.Fatalf("annotations at %d (-want +got):\n%s", weight, diff)
+		}
+		if err := router.RemoveManagedRoutes(ro); err.HasError() {
+			t.Fatalf("RemoveManagedRoutes: %s", err)
+		}
+	}
+	if err := router.SetHeaderRoute(ro, &v1alpha1.SetHeaderRoute{Name: "r", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "x"}}}); !strings.Contains(err.Error(), "not supported") {
+		t.Errorf("SetHeaderRoute: %v", err)
+	}
+	if err := router.SetMirrorRoute(ro, &v1alpha1.SetMirrorRoute{Name: "r"}); err.HasError() {
+		t.Errorf("removing a mirror route: %s", err)
+	}
+	if err := router.SetWeight(rollout("absent"), 20, nil); !strings.Contains(err.Error(), "HTTPScaledObject demo/absent not found") {
+		t.Errorf("SetWeight without the object: %v", err)
+	}
+
+	// One hclog line for each of the four changes (20, 50, 100, 0).
+	eventually(t, "four changes in the log", 10*time.Second, func() bool { return strings.Count(stderr.String(), "split changed") >= 4 })
+	scanner := bufio.NewScanner(strings.NewReader(stderr.String()))
+	changes := 0
+	for scanner.Scan() {
+		var line map[string]any
+		if err := json.Unmarshal(scanner.Bytes(), &line); err != nil || line["@level"] == nil || line["@timestamp"] == nil {
+			t.Errorf("a line of which the controller loses the level: %s", scanner.Text())
+		}
+		if line["@message"] == "split changed" {
+			changes++
+			for _, key := range []string{"rollout", "httpScaledObject", "from", "to", "took"} {
+				if line[key] == nil {
+					t.Errorf("no %s in %s", key, scanner.Text())
+				}
+			}
+		}
+	}
+	if changes != 4 {
+		t.Errorf("%d lines for 4 changes", changes)
+	}
+}
+
+func TestTenCallersAtOnce(t *testing.T) {
+	server := apiservertest.New(t)
+	for i := range 50 {
+		server.Put(httpso, "demo", "app"+strconv.Itoa(i), nil)
+	}
+	router, _ := start(t, server.Kubeconfig())
+	work := make(chan int)
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			for i := range work {
+				ro := rollout("app" + strconv.Itoa(i))
+				for _, weight := range []int32{20, 50, 0} {
+					if err := router.SetWeight(ro, weight, nil); err.HasError() {
+						t.Errorf("SetWeight(%d) of %s: %s", weight, ro.Name, err)
+					}
+					if ok, err := router.VerifyWeight(ro, weight, nil); err.HasError() || ok != types.Verified {
+						t.Errorf("VerifyWeight(%d) of %s: %v %v", weight, ro.Name, ok, err)
+					}
+				}
+			}
+		})
+	}
+	for i := range 50 {
+		work <- i
+	}
+	close(work)
+	wg.Wait()
+}
+
+func TestStartsWithoutAClusterAndServesWhenThereIsOne(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", nil)
+	// An address where nothing listens yet.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	router, _ := start(t, strings.ReplaceAll(server.Kubeconfig(), server.URL(), "http://"+address))
+	ro := rollout("app")
+	if err := router.SetWeight(ro, 20, nil); !strings.Contains(err.Error(), "Rollout demo/app") {
+		t.Fatalf("SetWeight without a cluster: %v", err)
+	}
+	if ok, err := router.VerifyWeight(ro, 20, nil); err.HasError() || ok != types.NotVerified {
+		t.Fatalf("VerifyWeight without a cluster: %v %v", ok, err)
+	}
+	listener, err = net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := &http.Server{Handler: httputil.NewSingleHostReverseProxy(target), ReadHeaderTimeout: time.Minute}
+	go func() { _ = front.Serve(listener) }()
+	t.Cleanup(func() { _ = front.Close() })
+	if err := router.SetWeight(ro, 20, nil); err.HasError() {
+		t.Errorf("SetWeight with the cluster there: %s", err)
+	}
+}
+
+func TestEndsWithTheController(t *testing.T) {
+	server := apiservertest.New(t)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(server.Kubeconfig()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	controller := exec.Command(self)
+	controller.Env = append(os.Environ(), controllerEnv+"="+binary, "KUBECONFIG="+kubeconfig)
+	stdout, err := controller.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := controller.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	pid, parseErr := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil || parseErr != nil {
+		t.Fatalf("the controller said %q: %v %v", line, err, parseErr)
+	}
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Fatalf("the plugin does not run: %v", err)
+	}
+	if err := controller.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = controller.Wait()
+	eventually(t, "the plugin has ended", 2*time.Second, func() bool { return ended(pid) })
+}
+
+// ended tells whether a process is gone, or a zombie that only waits for
+// whoever inherited it.
+func ended(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(state, "Z")
+}
+
+// playController starts a plugin, prints its process id and waits to be
+// killed.
+func playController(path string) {
+	c := client(path, os.Stderr)
+	router, err := dispense(c)
+	if err == nil {
+		if rpcErr := router.InitPlugin(); rpcErr.HasError() {
+			err = rpcErr
+		}
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(c.ReattachConfig().Pid)
+	select {}
+}

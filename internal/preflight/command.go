@@ -1,0 +1,112 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// ErrFailed is what the command returns when a check is a Failure: the report
+// has said it all, so it is not to be printed.
+var ErrFailed = errors.New("preflight: a check failed")
+
+// ExitCode returns the process exit code for an error of the command: 0 for
+// none, 1 for ErrFailed, 2 for wrong usage or when nothing could be checked.
+func ExitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, ErrFailed):
+		return 1
+	default:
+		return 2
+	}
+}
+
+// defaultTimeout bounds the reading of the cluster.
+const defaultTimeout = 30 * time.Second
+
+// NewCommand returns `check [rollout]`. It prints its report to the command's
+// output, and prints no errors: the caller does, save for ErrFailed, and exits
+// with ExitCode.
+func NewCommand() *cobra.Command {
+	var (
+		opts                    Options
+		kubeconfig, contextName string
+		output                  = "text"
+	)
+	cmd := &cobra.Command{
+		Use:   "check [rollout]",
+		Short: "Look at a cluster for what keeps a canary from working",
+		Long: `Look at a cluster, with your kubeconfig, for what keeps a canary with the
+kedify/http traffic router from working, and print a list of ✓, ! and ✗ with
+what to do for each. It changes nothing. Without a Rollout's name it checks
+every Rollout in the namespace that uses kedify/http.
+
+Exit code: 0 without ✗, 1 with any, 2 when it could not be checked.`,
+		Example: `  rollouts-plugin-kedify check myapp -n shop
+  rollouts-plugin-kedify check -n shop --download -o json`,
+		Args:          cobra.MaximumNArgs(1),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if output != "text" && output != "json" {
+				return fmt.Errorf("--output %q: want text or json", output)
+			}
+			if opts.Timeout <= 0 {
+				return fmt.Errorf("--timeout %s: want a duration above 0, such as %s", opts.Timeout, defaultTimeout)
+			}
+			if len(args) == 1 {
+				opts.Rollout = args[0]
+			}
+			return run(cmd, opts, kubeconfig, contextName, output)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&opts.Namespace, "namespace", "n", "", "namespace of the Rollouts (default: that of the kubeconfig's context)")
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "path of the kubeconfig (default: KUBECONFIG, else ~/.kube/config)")
+	flags.StringVar(&contextName, "context", "", "context of the kubeconfig to use")
+	flags.StringVar(&opts.ControllerNamespace, "controller-namespace", "", "namespace of the Argo Rollouts controller (default: searched for)")
+	flags.BoolVar(&opts.Download, "download", false, "also fetch the plugin from its location and compare the sha256")
+	flags.StringVarP(&output, "output", "o", output, "text or json")
+	flags.DurationVar(&opts.Timeout, "timeout", defaultTimeout, "how long reading the cluster may take; a download has 2m of its own")
+	return cmd
+}
+
+func run(cmd *cobra.Command, opts Options, kubeconfig, contextName, output string) error {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: contextName})
+	cfg, err := loader.ClientConfig()
+	if err != nil {
+		return fmt.Errorf("no cluster to look at: %w; set KUBECONFIG, or use --kubeconfig and --context", err)
+	}
+	if opts.Namespace == "" {
+		if opts.Namespace, _, err = loader.Namespace(); err != nil {
+			return fmt.Errorf("namespace of the kubeconfig's context: %w; name one with --namespace", err)
+		}
+	}
+	ctx := cmd.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	report, err := Run(ctx, cfg, opts)
+	if err != nil {
+		return err
+	}
+	write := report.WriteText
+	if output == "json" {
+		write = report.WriteJSON
+	}
+	if err := write(cmd.OutOrStdout()); err != nil {
+		return fmt.Errorf("print the report: %w", err)
+	}
+	if report.Failed() {
+		return ErrFailed
+	}
+	return nil
+}

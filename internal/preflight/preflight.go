@@ -1,0 +1,89 @@
+// Package preflight looks at a cluster with a person's own kubeconfig and says
+// what keeps a canary with the kedify/http traffic router from working, and
+// what to do about it. It changes nothing.
+//
+// One edge reads the cluster into a plain snapshot; every check is a pure
+// function from the snapshot to results.
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Options say what to check.
+type Options struct {
+	// Namespace is the Rollouts' namespace.
+	Namespace string
+	// Rollout is the one Rollout to check. Empty: every Rollout in Namespace
+	// that uses kedify/http; that there is none is a warning.
+	Rollout string
+	// ControllerNamespace is where the Argo Rollouts controller runs. Empty: it
+	// is searched for.
+	ControllerNamespace string
+	// Timeout bounds the reading of the cluster; 0 leaves that to Run's ctx. A
+	// single request never takes longer than 10 s.
+	Timeout time.Duration
+	// Download also fetches the plugin from its location and compares it with
+	// its sha256 and the controller's platform. It has 2 minutes of its own.
+	Download bool
+}
+
+// Run looks at the cluster and returns what it found. What may not be looked
+// at, or cannot be, is a warning in the report; it is an error when nothing
+// can be said: the API server does not answer, does not accept the
+// credentials, or the time was up before the cluster had been read.
+func Run(ctx context.Context, cfg *rest.Config, opts Options) (Report, error) {
+	if opts.Namespace == "" {
+		return Report{}, errors.New("no namespace to check: name one with --namespace")
+	}
+	c, err := newCluster(cfg)
+	if err != nil {
+		return Report{}, err
+	}
+	s, err := gatherInTime(ctx, c, opts)
+	if err != nil {
+		return Report{}, err
+	}
+	if opts.Download {
+		s.download = gatherDownload(ctx, c, s.controller)
+	}
+	return Report{Results: check(s)}, nil
+}
+
+func gatherInTime(ctx context.Context, c *cluster, opts Options) (snapshot, error) {
+	if opts.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, opts.Timeout)
+		defer cancel()
+	}
+	if err := c.reachable(ctx); err != nil {
+		return snapshot{}, err
+	}
+	s := gather(ctx, c, opts)
+	// What was cut short would be reported as "could not look", all of it.
+	if err := ctx.Err(); err != nil {
+		return snapshot{}, fmt.Errorf("the cluster at %s was not read in time: %w; allow more with --timeout", c.host, err)
+	}
+	return s, nil
+}
+
+// check decides on everything, installation first, then Rollout by Rollout.
+func check(s snapshot) []Result {
+	var results []Result
+	registration := register(s.controller)
+	results = append(results, checkController(s.controller)...)
+	results = append(results, checkPluginDirectory(s.controller)...)
+	results = append(results, checkRegistered(s.controller, registration)...)
+	results = append(results, checkLocation(s.controller, registration)...)
+	results = append(results, checkPlatform(s.controller, registration, s.download)...)
+	results = append(results, checkDownload(s.controller, registration, s.download)...)
+	results = append(results, checkRestarted(s.controller)...)
+	results = append(results, checkControllerAccess(s.controller)...)
+	results = append(results, checkKEDAAccess(s)...)
+	return append(results, checkRollouts(s)...)
+}

@@ -1,0 +1,205 @@
+package preflight
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	plugintypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
+)
+
+// configMapName is the ConfigMap that the controller reads at its start.
+const configMapName = "argo-rollouts-config"
+
+// The lists of plugins in it.
+const (
+	trafficRouterPlugins  = "trafficRouterPlugins"
+	metricProviderPlugins = "metricProviderPlugins"
+	stepPlugins           = "stepPlugins"
+)
+
+// pluginName is what Argo Rollouts accepts as the name of a plugin.
+var pluginName = regexp.MustCompile(`^[a-zA-Z0-9\-]+/[a-zA-Z0-9_\-.]+$`)
+
+// registration is what the ConfigMap says about the plugin.
+type registration struct {
+	// item is the entry of kedify/http under trafficRouterPlugins, or nil.
+	item *plugintypes.PluginItem
+	// problems keep the controller from starting, or the plugin from being
+	// found; doubts do not.
+	problems, doubts []problem
+}
+
+type problem struct{ message, remedy string }
+
+// register reads the ConfigMap as the controller does, and remarks what it
+// would stumble on.
+func register(c controllerSnapshot) registration {
+	var r registration
+	if c.config.Err != nil || c.config.Value == nil {
+		return r
+	}
+	data := c.config.Value.Data
+	edit := fmt.Sprintf("kubectl -n %s edit configmap %s", c.configNamespace, configMapName)
+	restart := c.restartCommand()
+	at := map[string]int{} // name → entries under trafficRouterPlugins
+	elsewhere := map[string]string{}
+	var near []string
+	for _, key := range []string{trafficRouterPlugins, metricProviderPlugins, stepPlugins} {
+		var items []plugintypes.PluginItem
+		if err := yaml.Unmarshal([]byte(data[key]), &items); err != nil {
+			r.problems = append(r.problems, problem{
+				fmt.Sprintf("data.%s is not a YAML list of plugins, so the controller does not start: %v", key, err),
+				fmt.Sprintf("correct it: %s, then %s", edit, restart),
+			})
+			continue
+		}
+		var strict []plugintypes.PluginItem
+		if err := yaml.UnmarshalStrict([]byte(data[key]), &strict); err != nil {
+			r.doubts = append(r.doubts, problem{
+				fmt.Sprintf("data.%s has keys that Argo Rollouts ignores: %v", key, err),
+				fmt.Sprintf("known keys are name, location, sha256, args, headersFrom (and disabled for step plugins): %s", edit),
+			})
+		}
+		for i := range items {
+			name := items[i].Name
+			switch {
+			case name == kedify.PluginName && key == trafficRouterPlugins:
+				at[name]++
+				if r.item == nil {
+					r.item = &items[i]
+				}
+			case name == kedify.PluginName:
+				elsewhere[name] = key
+			case resembles(name):
+				near = append(near, fmt.Sprintf("%q under %s", name, key))
+			}
+			if !pluginName.MatchString(name) {
+				r.problems = append(r.problems, problem{
+					fmt.Sprintf("data.%s[%d].name %q is not of the form <namespace>/<name>, so the controller does not start", key, i, name),
+					fmt.Sprintf("correct the name: %s, then %s", edit, restart),
+				})
+			}
+		}
+	}
+	wrong := elsewhere[kedify.PluginName]
+	switch {
+	case r.item == nil && len(r.problems) > 0 && len(near) == 0 && wrong == "":
+		// What keeps the list from being read comes first.
+	case r.item == nil && wrong != "":
+		r.problems = append(r.problems, problem{
+			fmt.Sprintf("%s is registered under data.%s, not under data.%s: it is a traffic router", kedify.PluginName, wrong, trafficRouterPlugins),
+			fmt.Sprintf("move the entry: %s, then %s", edit, restart),
+		})
+	case r.item == nil && len(near) > 0:
+		r.problems = append(r.problems, problem{
+			fmt.Sprintf("no plugin is named %s exactly; there is %s", kedify.PluginName, strings.Join(near, " and ")),
+			fmt.Sprintf("name it %s, under data.%s: %s, then %s", kedify.PluginName, trafficRouterPlugins, edit, restart),
+		})
+	case r.item == nil:
+		message := fmt.Sprintf("%s is not registered under data.%s", kedify.PluginName, trafficRouterPlugins)
+		if key := misplaced(data); key != "" {
+			message += fmt.Sprintf("; data.%s mentions it, but Argo Rollouts does not read that key", key)
+		}
+		r.problems = append(r.problems, problem{message,
+			fmt.Sprintf("add the entry (name, location, sha256) as in deploy/plugin: %s, then %s", edit, restart)})
+	case at[kedify.PluginName] > 1:
+		r.problems = append(r.problems, problem{
+			fmt.Sprintf("%s is listed %d times under data.%s: the controller runs the last one's binary with the first one's args", kedify.PluginName, at[kedify.PluginName], trafficRouterPlugins),
+			fmt.Sprintf("keep one entry: %s, then %s", edit, restart),
+		})
+	case wrong != "":
+		r.problems = append(r.problems, problem{
+			fmt.Sprintf("%s is also listed under data.%s: both are stored as plugin-bin/%s, so one overwrites the other", kedify.PluginName, wrong, kedify.PluginName),
+			fmt.Sprintf("remove that entry: %s, then %s", edit, restart),
+		})
+	}
+	return r
+}
+
+// resembles tells whether a name looks like a mistyped kedify/http: another
+// case or separator, one letter wrong, or the name of something else of it.
+func resembles(name string) bool {
+	if name == kedify.PluginName {
+		return false
+	}
+	letters := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(name))
+	switch letters {
+	case "kedify", "httpkedify", "rolloutspluginkedify", "kedifyrolloutspluginkedify", "kedifyargorolloutsplugin":
+		return true
+	}
+	return oneEditApart(letters, "kedifyhttp")
+}
+
+// oneEditApart tells whether two words are the same or differ by one letter
+// inserted, left out, replaced or swapped with the next.
+func oneEditApart(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	switch {
+	case len(b)-len(a) > 1:
+		return false
+	case len(a) < len(b):
+		return a[i:] == b[i+1:]
+	case i == len(a), a[i+1:] == b[i+1:]:
+		return true
+	}
+	return i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+}
+
+// misplaced returns a key that Argo Rollouts does not read but that mentions
+// the plugin, such as trafficRouterPlugin.
+func misplaced(data map[string]string) string {
+	known := []string{trafficRouterPlugins, metricProviderPlugins, stepPlugins}
+	var keys []string
+	for key, value := range data {
+		if !slices.Contains(known, key) && strings.Contains(value, kedify.PluginName) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, ", data.")
+}
+
+func (c controllerSnapshot) configObject() string {
+	return object("ConfigMap", c.configNamespace, configMapName)
+}
+
+// checkRegistered: kedify/http is under trafficRouterPlugins, once, under its
+// right name, and the controller can read the ConfigMap.
+func checkRegistered(c controllerSnapshot, r registration) []Result {
+	const check = "plugin-registered"
+	at := c.configObject()
+	switch {
+	case c.config.Err.notFound():
+		return []Result{failure(check, at, "the ConfigMap does not exist: the controller knows no plugin",
+			fmt.Sprintf("apply the ConfigMap of deploy/plugin to namespace %s, then %s", c.configNamespace, c.restartCommand()))}
+	case c.config.Err != nil:
+		return []Result{couldNotLook(check, at, c.config.Err)}
+	}
+	var results []Result
+	for _, p := range r.problems {
+		results = append(results, failure(check, at, p.message, p.remedy))
+	}
+	for _, p := range r.doubts {
+		results = append(results, warning(check, at, p.message, p.remedy))
+	}
+	if len(results) == 0 {
+		results = append(results, ok(check, at, "registers "+kedify.PluginName))
+	}
+	return results
+}
