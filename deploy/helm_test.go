@@ -1,0 +1,106 @@
+package deploy_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// The Helm values set only keys that the argo-rollouts chart documents, each of
+// the kind it documents.
+func TestHelmValuesAreTheCharts(t *testing.T) {
+	var values map[string]any
+	read(t, "helm/argo-rollouts-values.yaml", &values)
+	var chart struct {
+		Values   map[string]any    `json:"values"`
+		Rendered map[string]string `json:"rendered"`
+	}
+	read(t, "testdata/argo-rollouts-chart.yaml", &chart)
+	for _, problem := range undocumented("", values, chart.Values) {
+		t.Error(problem)
+	}
+	for _, key := range []string{"providerRBAC.additionalRules", "controller.trafficRouterPlugins"} {
+		if chart.Rendered[key] == "" {
+			t.Errorf("it is not noted what the chart makes of %s", key)
+		}
+	}
+
+	// The check sees what is wrong.
+	broken := map[string]any{
+		"controler":    map[string]any{},
+		"providerRBAC": map[string]any{"additionalRules": map[string]any{}, "rules": []any{}},
+	}
+	want := []string{
+		"the chart has no key controler",
+		"providerRBAC.additionalRules is a map, the chart's is a list",
+		"the chart has no key providerRBAC.rules",
+	}
+	equal(t, "problems of broken values", want, undocumented("", broken, chart.Values))
+}
+
+// Both ways to install are one: the values say what deploy/rbac and
+// deploy/plugin say.
+func TestHelmValuesSayWhatTheManifestsSay(t *testing.T) {
+	var values struct {
+		ProviderRBAC struct {
+			AdditionalRules []rbacv1.PolicyRule `json:"additionalRules"`
+		} `json:"providerRBAC"`
+		Controller struct {
+			TrafficRouterPlugins []types.PluginItem `json:"trafficRouterPlugins"`
+		} `json:"controller"`
+	}
+	read(t, "helm/argo-rollouts-values.yaml", &values)
+	var role rbacv1.ClusterRole
+	read(t, "rbac/clusterrole.yaml", &role)
+	var configMap corev1.ConfigMap
+	read(t, "plugin/argo-rollouts-config.yaml", &configMap)
+	equal(t, "rules", role.Rules, values.ProviderRBAC.AdditionalRules)
+	equal(t, "plugins", []types.PluginItem{registered(t, configMap)}, values.Controller.TrafficRouterPlugins)
+}
+
+// undocumented lists the keys of values that documented does not have, or has
+// as another kind, in the order of their names.
+func undocumented(prefix string, values, documented map[string]any) []string {
+	var problems []string
+	keys := make([]string, 0, len(values))
+	for key := range values {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		switch known := documented[key].(type) {
+		case nil:
+			problems = append(problems, "the chart has no key "+prefix+key)
+		case string:
+			if kind := kindOf(values[key]); kind != known {
+				problems = append(problems, fmt.Sprintf("%s%s is a %s, the chart's is a %s", prefix, key, kind, known))
+			}
+		case map[string]any:
+			below, ok := values[key].(map[string]any)
+			if !ok {
+				problems = append(problems, fmt.Sprintf("%s%s is a %s, the chart's is a map", prefix, key, kindOf(values[key])))
+			}
+			problems = append(problems, undocumented(prefix+key+".", below, known)...)
+		}
+	}
+	return problems
+}
+
+func kindOf(value any) string {
+	switch value.(type) {
+	case map[string]any:
+		return "map"
+	case []any:
+		return "list"
+	case string:
+		return "string"
+	case bool:
+		return "bool"
+	default:
+		return "number"
+	}
+}

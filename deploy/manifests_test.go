@@ -1,0 +1,257 @@
+package deploy_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// Every YAML file is what it says it is: each of its documents reads without
+// doubled keys and, unless it is a chart's values, names a kind.
+func TestEveryManifestReads(t *testing.T) {
+	for _, root := range []string{".", "../examples", "../sandbox/manifests"} {
+		for _, path := range yamlFiles(t, root) {
+			t.Run(filepath.ToSlash(path), func(t *testing.T) {
+				for i, document := range documents(t, path) {
+					object := map[string]any{}
+					if err := yaml.UnmarshalStrict(document, &object); err != nil {
+						t.Fatalf("document %d: %v", i+1, err)
+					}
+					if filepath.Dir(path) == "helm" {
+						continue
+					}
+					for _, key := range []string{"apiVersion", "kind"} {
+						if text, _ := object[key].(string); text == "" {
+							t.Errorf("document %d has no %s", i+1, key)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// Each kustomization names exactly the files beside it: none that is missing,
+// and none is left out. Another kustomization that it takes in is one here.
+func TestEveryKustomizationIsComplete(t *testing.T) {
+	var found int
+	for _, root := range []string{".", "../examples"} {
+		for _, path := range yamlFiles(t, root) {
+			if filepath.Base(path) != "kustomization.yaml" {
+				continue
+			}
+			found++
+			t.Run(filepath.ToSlash(path), func(t *testing.T) {
+				var kustomization struct {
+					Resources []string `json:"resources"`
+					Patches   []struct {
+						Path string `json:"path"`
+					} `json:"patches"`
+				}
+				// Only these of its keys are of interest.
+				if err := yaml.Unmarshal([]byte(readText(t, path)), &kustomization); err != nil {
+					t.Fatal(err)
+				}
+				named := map[string]bool{filepath.Base(path): true}
+				for _, resource := range kustomization.Resources {
+					if strings.HasPrefix(resource, "../") {
+						readText(t, filepath.Join(filepath.Dir(path), resource, "kustomization.yaml"))
+						continue
+					}
+					named[resource] = true
+				}
+				for _, patch := range kustomization.Patches {
+					named[patch.Path] = true
+				}
+				beside := map[string]bool{}
+				for _, file := range yamlFiles(t, filepath.Dir(path)) {
+					beside[filepath.Base(file)] = true
+				}
+				if diff := cmp.Diff(beside, named); diff != "" {
+					t.Errorf("-in the directory +named:\n%s", diff)
+				}
+			})
+		}
+	}
+	if found == 0 {
+		t.Error("no kustomization found")
+	}
+}
+
+// The permission is the guide's, to the verb, for the ServiceAccount that Argo
+// Rollouts installs; the minimal one is a part of it.
+func TestPermissions(t *testing.T) {
+	var role rbacv1.ClusterRole
+	var binding rbacv1.ClusterRoleBinding
+	read(t, "rbac/clusterrole.yaml", &role)
+	read(t, "rbac/clusterrolebinding.yaml", &binding)
+	rules := func(verbs ...string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{APIGroups: []string{"http.keda.sh"}, Resources: []string{"httpscaledobjects"}, Verbs: verbs}}
+	}
+	equal(t, "rules", rules("get", "list", "watch", "patch", "update"), role.Rules)
+	equal(t, "role name", "argo-rollouts-kedify-http", role.Name)
+	equal(t, "role referred to", rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}, binding.RoleRef)
+	controller := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "argo-rollouts", Namespace: "argo-rollouts"}}
+	equal(t, "subjects", controller, binding.Subjects)
+
+	var minimal rbacv1.Role
+	var minimalBinding rbacv1.RoleBinding
+	read(t, "rbac-minimal/role.yaml", &minimal)
+	read(t, "rbac-minimal/rolebinding.yaml", &minimalBinding)
+	equal(t, "minimal rules", rules("get", "patch"), minimal.Rules)
+	equal(t, "minimal role referred to", rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: minimal.Name}, minimalBinding.RoleRef)
+	equal(t, "minimal subjects", controller, minimalBinding.Subjects)
+	// kubectl -n decides where they go.
+	equal(t, "minimal namespaces", "", minimal.Namespace+minimalBinding.Namespace)
+}
+
+// The registration is one the controller takes, by its own types.
+func TestRegistration(t *testing.T) {
+	var configMap corev1.ConfigMap
+	read(t, "plugin/argo-rollouts-config.yaml", &configMap)
+	equal(t, "name", "argo-rollouts/argo-rollouts-config", configMap.Namespace+"/"+configMap.Name)
+	entry := registered(t, configMap)
+	equal(t, "plugin", "kedify/http", entry.Name)
+	asset := regexp.MustCompile(`^https://github\.com/kedify/argo-rollouts-plugin/releases/download/v\d+\.\d+\.\d+/rollouts-plugin-kedify-(linux|darwin)-(amd64|arm64)$`)
+	if !asset.MatchString(entry.Location) {
+		t.Errorf("location %q is not a release's asset", entry.Location)
+	}
+	if !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(entry.Sha256) {
+		t.Errorf("sha256 %q is not 64 hexadecimal digits", entry.Sha256)
+	}
+}
+
+// The local route: what the init container writes is what the ConfigMap names,
+// and not the file that the controller copies it to.
+func TestLocalOverlay(t *testing.T) {
+	var deployment appsv1.Deployment
+	read(t, "local/deployment-patch.yaml", &deployment)
+	var configMap corev1.ConfigMap
+	read(t, "local/argo-rollouts-config-patch.yaml", &configMap)
+	containers := deployment.Spec.Template.Spec.InitContainers
+	if len(containers) != 1 {
+		t.Fatalf("%d init containers, want 1", len(containers))
+	}
+	container := containers[0]
+	const pluginBin = "/home/argo-rollouts/plugin-bin"
+	target := container.Command[len(container.Command)-1]
+	equal(t, "location", "file://"+target, registered(t, configMap).Location)
+	if !strings.HasPrefix(target, pluginBin+"/") || target == pluginBin+"/kedify/http" {
+		t.Errorf("copied to %s: want a file in %s other than kedify/http, the controller's own copy", target, pluginBin)
+	}
+	equal(t, "mounts", []corev1.VolumeMount{{Name: "plugin-bin", MountPath: pluginBin}}, container.VolumeMounts)
+	if user := container.SecurityContext.RunAsUser; user == nil || *user != 999 {
+		t.Errorf("runs as %v, want 999, the controller's user", user)
+	}
+
+	makefile := readText(t, "../Makefile")
+	if want := "IMG    ?= " + container.Image + "\n"; !strings.Contains(makefile, want) {
+		t.Errorf("the Makefile does not make %s by default", container.Image)
+	}
+	dockerfile := readText(t, "../Dockerfile")
+	if want := "COPY --from=build " + container.Command[1] + " " + container.Command[1] + "\n"; !strings.Contains(dockerfile, want) {
+		t.Errorf("the Dockerfile does not put the plugin at %s", container.Command[1])
+	}
+}
+
+// registered returns the one traffic router that a ConfigMap registers.
+func registered(t *testing.T, configMap corev1.ConfigMap) types.PluginItem {
+	t.Helper()
+	var entries []types.PluginItem
+	if err := yaml.UnmarshalStrict([]byte(configMap.Data["trafficRouterPlugins"]), &entries); err != nil {
+		t.Fatalf("trafficRouterPlugins: %v", err)
+	}
+	if len(entries) != 1 {
+		t.Fatalf("trafficRouterPlugins has %d entries, want 1", len(entries))
+	}
+	return entries[0]
+}
+
+func equal[T any](t *testing.T, what string, want, got T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// yamlFiles lists the YAML files under root, but for test data.
+func yamlFiles(t *testing.T, root string) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && entry.Name() == "testdata" {
+			return fs.SkipDir
+		}
+		if ext := filepath.Ext(path); ext == ".yaml" || ext == ".yml" {
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Fatalf("no YAML under %s", root)
+	}
+	return files
+}
+
+// documents splits a YAML file at its separators; at least one is not empty.
+func documents(t *testing.T, path string) [][]byte {
+	t.Helper()
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(readText(t, path))))
+	var found [][]byte
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		var content any
+		if yaml.Unmarshal(document, &content) == nil && content == nil {
+			continue // comments only
+		}
+		found = append(found, document)
+	}
+	if len(found) == 0 {
+		t.Fatalf("%s is empty", path)
+	}
+	return found
+}
+
+// read decodes a YAML file of one document into a Go type, with no key that
+// the type does not have.
+func read(t *testing.T, path string, into any) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(readText(t, path)), into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.FromSlash(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

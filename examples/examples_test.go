@@ -1,0 +1,104 @@
+package examples_test
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	rollouts "github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+)
+
+// The canary's objects name one another as they have to.
+func TestCanaryObjectsFitTogether(t *testing.T) {
+	var rollout rollouts.Rollout
+	read(t, "canary/rollout.yaml", &rollout)
+	var object v1alpha1.HTTPScaledObject
+	read(t, "canary/httpscaledobject.yaml", &object)
+	var ingress networkingv1.Ingress
+	read(t, "canary/ingress.yaml", &ingress)
+	var scaled struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+		Spec struct {
+			MinReplicaCount int32            `json:"minReplicaCount"`
+			MaxReplicaCount int32            `json:"maxReplicaCount"`
+			ScaleTargetRef  map[string]any   `json:"scaleTargetRef"`
+			Triggers        []map[string]any `json:"triggers"`
+		} `json:"spec"`
+	}
+	text, err := os.ReadFile("canary/scaledobject.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &scaled); err != nil {
+		t.Fatal(err)
+	}
+
+	canary := rollout.Spec.Strategy.Canary
+	var config struct {
+		HTTPScaledObjectName string `json:"httpScaledObjectName"`
+	}
+	if err := yaml.UnmarshalStrict(canary.TrafficRouting.Plugins["kedify/http"], &config); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ what, want, got string }{
+		{"HTTPScaledObject that the Rollout names", object.Name, config.HTTPScaledObjectName},
+		{"HTTPScaledObject, named like its ScaledObject", scaled.Metadata.Name, object.Name},
+		{"workload of the ScaledObject", rollout.Name, scaled.Spec.ScaleTargetRef["name"].(string)},
+		{"kind of the workload of the ScaledObject", rollout.Kind, scaled.Spec.ScaleTargetRef["kind"].(string)},
+		{"workload of the HTTPScaledObject", rollout.Name, object.Spec.ScaleTargetRef.Name},
+		{"Service of the HTTPScaledObject", canary.StableService, object.Spec.ScaleTargetRef.Service},
+		{"Service of the Ingress", canary.StableService, ingress.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Name},
+		{"host of the Ingress", object.Spec.Hosts[0], ingress.Spec.Rules[0].Host},
+		{"host of the trigger", object.Spec.Hosts[0], scaled.Spec.Triggers[0]["metadata"].(map[string]any)["hosts"].(string)},
+		{"annotation that keeps a second ScaledObject away", "true", object.Annotations["httpscaledobject.keda.sh/skip-scaledobject-creation"]},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s is %q, want %q", c.what, c.got, c.want)
+		}
+	}
+	if *rollout.Spec.Replicas != scaled.Spec.MinReplicaCount || *object.Spec.Replicas.Min != scaled.Spec.MinReplicaCount || *object.Spec.Replicas.Max != scaled.Spec.MaxReplicaCount {
+		t.Errorf("replicas of the Rollout, the ScaledObject and the HTTPScaledObject do not agree: %d, %d to %d, %d to %d",
+			*rollout.Spec.Replicas, scaled.Spec.MinReplicaCount, scaled.Spec.MaxReplicaCount, *object.Spec.Replicas.Min, *object.Spec.Replicas.Max)
+	}
+
+	text, err = os.ReadFile("canary/services.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := map[string]bool{}
+	for _, document := range bytes.Split(text, []byte("\n---\n")) {
+		var service corev1.Service
+		if err := yaml.UnmarshalStrict(document, &service); err != nil {
+			t.Fatal(err)
+		}
+		services[service.Name] = true
+		for key, value := range service.Spec.Selector {
+			if rollout.Spec.Template.Labels[key] != value {
+				t.Errorf("Service %s selects %s=%s, which the Rollout's pods do not have", service.Name, key, value)
+			}
+		}
+	}
+	if !services[canary.StableService] || !services[canary.CanaryService] || canary.StableService == canary.CanaryService {
+		t.Errorf("the Rollout names Services %s and %s; there are %v", canary.StableService, canary.CanaryService, services)
+	}
+}
+
+// read decodes a YAML file into a Go type, with no key that the type does not
+// have.
+func read(t *testing.T, path string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(text, into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
