@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+)
+
+const (
+	namespace = "bench"
+	// callers is the default number of the controller's workers.
+	callers = 10
+)
+
+var (
+	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	crds       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+)
+
+// api is the sandbox's API server.
+type api struct {
+	config *rest.Config
+	client dynamic.Interface
+	http   *http.Client
+}
+
+func connect(ctx context.Context, crd string) (*api, error) {
+	config, err := cluster.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(crd)
+	if err != nil {
+		return nil, err
+	}
+	for resource, text := range map[schema.GroupVersionResource][]byte{crds: text, namespaces: []byte(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + namespace + `}}`)} {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, object); err != nil {
+			return nil, fmt.Errorf("%s: %w", resource.Resource, err)
+		}
+		if _, err := client.Resource(resource).Create(ctx, object, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return nil, err
+		}
+	}
+	a := &api{config: config, client: client, http: httpClient}
+	return a, poll(ctx, "the CRD is served", func() (bool, error) {
+		_, err := client.Resource(cluster.HTTPScaledObjectGVR).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+func name(i int) string { return fmt.Sprintf("shop-frontend-%04d", i) }
+
+// create makes the HTTPScaledObjects from..to-1, as large as those that the
+// agent generates from ScaledObjects.
+func (a *api) create(ctx context.Context, from, to int) error {
+	return each(from, to, func(i int) error {
+		object := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "http.keda.sh/v1alpha1",
+			"kind":       "HTTPScaledObject",
+			"metadata": map[string]any{
+				"name":      name(i),
+				"namespace": namespace,
+				"labels": map[string]any{
+					"app.kubernetes.io/name":       name(i),
+					"app.kubernetes.io/part-of":    "shop",
+					"app.kubernetes.io/managed-by": "argocd",
+				},
+				"annotations": map[string]any{
+					"httpscaledobject.keda.sh/skip-scaledobject-creation": "true",
+					"argocd.argoproj.io/tracking-id":                      "shop:http.keda.sh/HTTPScaledObject:bench/" + name(i),
+				},
+			},
+			"spec": map[string]any{
+				"hosts":          []any{name(i) + ".example.com"},
+				"pathPrefixes":   []any{"/"},
+				"scaleTargetRef": map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": name(i), "service": name(i) + "-stable", "port": int64(80)},
+				"replicas":       map[string]any{"min": int64(2), "max": int64(10)},
+				"scalingMetric":  map[string]any{"requestRate": map[string]any{"targetValue": int64(5), "window": "1m", "granularity": "1s"}},
+			},
+		}}
+		_, err := a.client.Resource(cluster.HTTPScaledObjectGVR).Namespace(namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: "agent"})
+		return err
+	})
+}
+
+// patch changes one annotation of each of the first n objects, as a client
+// that does nothing else would, to tell what the API server can take.
+func (a *api) patch(ctx context.Context, n int, value string) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{"bench": value}}})
+	if err != nil {
+		return err
+	}
+	return each(0, n, func(i int) error {
+		_, err := a.client.Resource(cluster.HTTPScaledObjectGVR).Namespace(namespace).Patch(ctx, name(i), types.MergePatchType, body, metav1.PatchOptions{})
+		return err
+	})
+}
+
+// requests returns how many requests for HTTPScaledObjects the API server has
+// answered, without the watches it ended, by its own count.
+func (a *api) requests(ctx context.Context) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.config.Host+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := a.http.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("GET /metrics: %s", response.Status)
+	}
+	total := 0
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		line := lines.Text()
+		if !strings.HasPrefix(line, "apiserver_request_total{") || !strings.Contains(line, `resource="httpscaledobjects"`) || strings.Contains(line, `verb="WATCH"`) {
+			continue
+		}
+		value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", line, err)
+		}
+		total += int(value)
+	}
+	return total, lines.Err()
+}
+
+// rollout returns the Rollout of the i-th HTTPScaledObject, as the controller
+// sends it with each call: the guide's sample.
+func rollout(i int) *v1alpha1.Rollout {
+	pause := intstr.FromString("30s")
+	weight := func(w int32) *int32 { return &w }
+	replicas := int32(2)
+	return &v1alpha1.Rollout{
+		TypeMeta: metav1.TypeMeta{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name(i), Namespace: namespace, UID: types.UID("00000000-0000-0000-0000-" + fmt.Sprintf("%012d", i)),
+			Annotations: map[string]string{"rollout.argoproj.io/revision": "7"},
+		},
+		Spec: v1alpha1.RolloutSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name(i)}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name(i)}},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name: "app", Image: "argoproj/rollouts-demo:blue",
+					Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
+				}}},
+			},
+			Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{
+				StableService: name(i) + "-stable", CanaryService: name(i) + "-canary",
+				TrafficRouting: &v1alpha1.RolloutTrafficRouting{Plugins: map[string]json.RawMessage{
+					"kedify/http": json.RawMessage(`{"httpScaledObjectName":"` + name(i) + `"}`),
+				}},
+				Steps: []v1alpha1.CanaryStep{
+					{SetWeight: weight(20)}, {Pause: &v1alpha1.RolloutPause{}},
+					{SetWeight: weight(50)}, {Pause: &v1alpha1.RolloutPause{Duration: &pause}},
+					{SetWeight: weight(80)}, {Pause: &v1alpha1.RolloutPause{Duration: &pause}},
+				},
+			}},
+		},
+	}
+}
+
+// each runs work for from..to-1, as many at once as the controller has
+// workers, and returns the first failure.
+func each(from, to int, work func(int) error) error {
+	next := make(chan int)
+	var (
+		wg    sync.WaitGroup
+		once  sync.Once
+		first error
+	)
+	for range callers {
+		wg.Go(func() {
+			for i := range next {
+				if err := work(i); err != nil {
+					once.Do(func() { first = err })
+				}
+			}
+		})
+	}
+	for i := from; i < to; i++ {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return first
+}

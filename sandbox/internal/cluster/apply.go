@@ -1,0 +1,193 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+const (
+	// fieldManager owns what the sandbox applies.
+	fieldManager = "sandbox"
+	// applyTimeout bounds the retries of one object, which are for what an API
+	// server answers while it has just started or just learnt a new kind.
+	applyTimeout = 30 * time.Second
+	// applyAtOnce bounds how many objects are applied at the same time.
+	applyAtOnce = 8
+)
+
+// applier applies objects to the cluster, server-side.
+type applier struct {
+	client dynamic.Interface
+	mapper *restmapper.DeferredDiscoveryRESTMapper
+}
+
+func newApplier(config *rest.Config) (*applier, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	discoveryClient, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &applier{
+		client: client,
+		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient)),
+	}, nil
+}
+
+// apply applies the objects in three rounds, each of them all at once:
+// namespaces and custom resource definitions, what workloads need, workloads.
+// An object of a namespaced kind that names no namespace goes into namespace.
+func (a *applier) apply(ctx context.Context, namespace string, objects []*unstructured.Unstructured) error {
+	for _, round := range rounds(objects) {
+		if err := a.applyRound(ctx, namespace, round); err != nil {
+			return err
+		}
+		if err := a.awaitEstablished(ctx, round); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rounds sorts objects into those that must be there before others.
+func rounds(objects []*unstructured.Unstructured) [3][]*unstructured.Unstructured {
+	var sorted [3][]*unstructured.Unstructured
+	for _, object := range objects {
+		round := 1
+		switch object.GetKind() {
+		case "Namespace", "CustomResourceDefinition":
+			round = 0
+		case "Deployment", "StatefulSet", "DaemonSet", "Job", "Pod":
+			round = 2
+		}
+		sorted[round] = append(sorted[round], object)
+	}
+	return sorted
+}
+
+func (a *applier) applyRound(ctx context.Context, namespace string, objects []*unstructured.Unstructured) error {
+	var (
+		wait  sync.WaitGroup
+		slots = make(chan struct{}, applyAtOnce)
+		errs  = make([]error, len(objects))
+	)
+	for i, object := range objects {
+		slots <- struct{}{}
+		wait.Go(func() {
+			errs[i] = a.applyOne(ctx, namespace, object)
+			<-slots
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+func (a *applier) applyOne(ctx context.Context, namespace string, object *unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	var permanent error
+	err := poll(ctx, 100*time.Millisecond, func(ctx context.Context) error {
+		client, err := a.resource(namespace, object)
+		if err == nil {
+			_, err = client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+		}
+		if err != nil && !transient(err) {
+			permanent, err = err, nil
+		}
+		return err
+	})
+	if err == nil {
+		err = permanent
+	}
+	if err != nil {
+		return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return nil
+}
+
+// resource returns the client for the object's kind and namespace.
+func (a *applier) resource(namespace string, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	kind := object.GroupVersionKind()
+	mapping, err := a.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		if meta.IsNoMatchError(err) {
+			a.mapper.Reset() // the kind may be new
+		}
+		return nil, err
+	}
+	client := a.client.Resource(mapping.Resource)
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return client, nil
+	}
+	if own := object.GetNamespace(); own != "" {
+		namespace = own
+	}
+	return client.Namespace(namespace), nil
+}
+
+// transient says whether an error of the API server is worth another try.
+func transient(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		// No answer, or a kind that discovery does not have yet.
+		return true
+	}
+	return apierrors.IsInternalError(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
+}
+
+// awaitEstablished waits until the API server serves the custom resource
+// definitions among the objects.
+func (a *applier) awaitEstablished(ctx context.Context, objects []*unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	for _, object := range objects {
+		if object.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		err := poll(ctx, 50*time.Millisecond, func(ctx context.Context) error {
+			client, err := a.resource("", object)
+			if err != nil {
+				return err
+			}
+			current, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if !hasCondition(current, "Established") {
+				return errors.New("not established yet")
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for CustomResourceDefinition %s: %w", object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// hasCondition says whether the object's status has the condition as True.
+func hasCondition(object *unstructured.Unstructured, kind string) bool {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, c := range conditions {
+		if condition, ok := c.(map[string]any); ok && condition["type"] == kind && condition["status"] == "True" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,197 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
+)
+
+const (
+	rolloutsNamespace = "argo-rollouts"
+	rolloutsName      = "argo-rollouts"
+	rolloutsConfigMap = "argo-rollouts-config"
+	pluginName        = "kedify/http"
+
+	// rolloutsHealthPort is the container port "healthz" of install.yaml.
+	rolloutsHealthPort = "8080"
+
+	// rolloutsTimeout is how long the controller may take: it downloads the
+	// plugin, starts it, and answers its probes.
+	rolloutsTimeout = 2 * time.Minute
+)
+
+// install applies Argo Rollouts and what the plugin's guide has a user apply,
+// the plugin's configuration before the controller that reads it once.
+func (d *daemon) install(ctx context.Context) error {
+	d.events.status("applying Argo Rollouts and the plugin's manifests")
+	objects, err := d.manifests(ctx)
+	if err != nil {
+		return err
+	}
+	sum, err := fileSHA256(d.layout.Plugin())
+	if err != nil {
+		return fmt.Errorf("plugin: %w", err)
+	}
+	config, err := pluginConfig("http://"+ReleasesHost+"/"+PluginAsset, sum)
+	if err != nil {
+		return err
+	}
+	namespace := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": rolloutsNamespace},
+	}}
+	apply, err := newApplier(d.config)
+	if err != nil {
+		return err
+	}
+	if err := apply.apply(ctx, rolloutsNamespace, append(objects, namespace, config)); err != nil {
+		return err
+	}
+	d.said("Argo Rollouts, the HTTPScaledObject CRD and the plugin's RBAC are applied")
+	return nil
+}
+
+// manifests reads everything that install applies, but for the plugin's
+// ConfigMap: the empty one among Argo Rollouts' manifests is left out for it.
+func (d *daemon) manifests(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	all, err := readManifestFile(filepath.Join(d.settings.Manifests, "install.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("manifests of Argo Rollouts: %w", err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, object := range all {
+		if object.GetKind() != "ConfigMap" || object.GetName() != rolloutsConfigMap {
+			objects = append(objects, object)
+		}
+	}
+	for _, dir := range []string{"crds", "rbac"} {
+		dir = filepath.Join(d.settings.Deploy, dir)
+		more, err := readManifestDir(ctx, d.settings.Program, dir)
+		if err != nil {
+			return nil, err
+		}
+		if len(more) == 0 {
+			return nil, fmt.Errorf("no manifests in %s: pass the repository's deploy directory with --deploy", dir)
+		}
+		objects = append(objects, more...)
+	}
+	if _, err := os.Stat(d.settings.CRDs); err == nil {
+		more, err := readManifestDir(ctx, d.settings.Program, d.settings.CRDs)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, more...)
+	}
+	return objects, nil
+}
+
+// pluginConfig is the ConfigMap that installs the plugin, as in the guide.
+func pluginConfig(location, sha256 string) (*unstructured.Unstructured, error) {
+	plugins, err := yaml.Marshal([]map[string]string{{"name": pluginName, "location": location, "sha256": sha256}})
+	if err != nil {
+		return nil, err
+	}
+	return toUnstructured(&corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: rolloutsConfigMap, Namespace: rolloutsNamespace},
+		Data:       map[string]string{"trafficRouterPlugins": string(plugins)},
+	})
+}
+
+func toUnstructured(object any) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, err
+	}
+	// Applying a null would claim the field.
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+// awaitRollouts waits until the controller works. Its Deployment is available
+// as soon as its process runs, having no readiness probe; its health endpoint
+// answers only after it has downloaded every plugin.
+func (d *daemon) awaitRollouts(ctx context.Context) error {
+	start := time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, rolloutsTimeout, fmt.Errorf("not available after %s", progress.Seconds(rolloutsTimeout)))
+	defer cancel()
+	err := poll(ctx, 100*time.Millisecond, func(ctx context.Context) error {
+		d.events.status("waiting for Deployment %s/%s, %s", rolloutsNamespace, rolloutsName, progress.Seconds(time.Since(start)))
+		return d.rolloutsAvailable(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for Deployment %s/%s: %w\n%s", rolloutsNamespace, rolloutsName, err, d.describeRollouts())
+	}
+	return nil
+}
+
+func (d *daemon) rolloutsAvailable(ctx context.Context) error {
+	deployment, err := d.client.AppsV1().Deployments(rolloutsNamespace).Get(ctx, rolloutsName, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	available := slices.ContainsFunc(deployment.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentAvailable && c.Status == corev1.ConditionTrue
+	})
+	if !available {
+		return errors.New("no replica is ready yet")
+	}
+	pods, err := d.client.CoreV1().Pods(rolloutsNamespace).List(ctx, metav1.ListOptions{
+		LabelSelector: metav1.FormatLabelSelector(deployment.Spec.Selector),
+	})
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods.Items {
+		if podReady(&pod) {
+			return newPlainProbe().get("http://" + net.JoinHostPort(pod.Status.PodIP, rolloutsHealthPort) + "/healthz")(ctx)
+		}
+	}
+	return errors.New("no replica is ready any more")
+}
+
+// describeRollouts says what is known of the controller's pods: their state,
+// warnings about them, and the end of their logs.
+func (d *daemon) describeRollouts() string {
+	// The caller's context has ended.
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	pods, err := d.client.CoreV1().Pods(rolloutsNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "    (its pods cannot be listed: " + err.Error() + ")"
+	}
+	if len(pods.Items) == 0 {
+		return "    it has no pods\n" + logTail(d.layout.Log(ControllerManager))
+	}
+	var text strings.Builder
+	for _, pod := range pods.Items {
+		state, why := podState(&pod)
+		_, _ = fmt.Fprintf(&text, "    pod %s: %s %s\n", pod.Name, state, why)
+		lines := int64(tailLines)
+		log, err := d.client.CoreV1().Pods(rolloutsNamespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
+		if err == nil && len(log) > 0 {
+			_, _ = fmt.Fprintf(&text, "    %s\n", strings.ReplaceAll(strings.TrimSpace(string(log)), "\n", "\n    "))
+		}
+	}
+	list, err := d.client.CoreV1().Events(rolloutsNamespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	if err == nil {
+		for _, event := range list.Items {
+			_, _ = fmt.Fprintf(&text, "    event on %s %s: %s: %s\n", event.InvolvedObject.Kind, event.InvolvedObject.Name, event.Reason, event.Message)
+		}
+	}
+	return strings.TrimRight(text.String(), "\n")
+}

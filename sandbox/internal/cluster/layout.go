@@ -1,0 +1,119 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+)
+
+// DefaultName is the name of a sandbox that was given none.
+const DefaultName = "default"
+
+// PluginAsset is the name under which the releases server offers the plugin,
+// as its release page does.
+var PluginAsset = "rollouts-plugin-kedify-" + runtime.GOOS + "-" + runtime.GOARCH
+
+// namePattern keeps names usable as a directory and as a Kubernetes label.
+var namePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
+
+// CheckName returns an error unless name can name a sandbox: 1 to 40 lower-case
+// letters, digits and dashes, with a letter or a digit at both ends.
+func CheckName(name string) error {
+	if !namePattern.MatchString(name) {
+		return fmt.Errorf("sandbox name %q: must be 1 to 40 lower-case letters, digits and dashes, and start and end with a letter or a digit", name)
+	}
+	return nil
+}
+
+// Layout is the state directory of one sandbox and the place of each file in it.
+type Layout struct {
+	// Dir is the state directory, an absolute path.
+	Dir string
+}
+
+// NewLayout returns the layout of the sandbox with the given name, or of the
+// one in the directory state when that is not empty.
+func NewLayout(name, state string) (Layout, error) {
+	if state != "" {
+		dir, err := filepath.Abs(state)
+		if err != nil {
+			return Layout{}, fmt.Errorf("state directory %q: %w", state, err)
+		}
+		return Layout{Dir: dir}, nil
+	}
+	if name == "" {
+		name = DefaultName
+	}
+	if err := CheckName(name); err != nil {
+		return Layout{}, err
+	}
+	root, err := stateRoot()
+	if err != nil {
+		return Layout{}, err
+	}
+	return Layout{Dir: filepath.Join(root, name)}, nil
+}
+
+// stateRoot returns the directory that holds the sandboxes of this user.
+func stateRoot() (string, error) {
+	dir := os.Getenv("XDG_STATE_HOME")
+	if dir == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("no place for the state of a sandbox: %w; set XDG_STATE_HOME or pass --state", err)
+		}
+		dir = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(dir, "rollouts-sandbox"), nil
+}
+
+// Kubeconfig is the administrator's kubeconfig.
+func (l Layout) Kubeconfig() string { return filepath.Join(l.Dir, "kubeconfig") }
+
+// Logs is the directory with one log file per component, and sandbox.log.
+func (l Layout) Logs() string { return filepath.Join(l.Dir, "logs") }
+
+// Log is the log file of a component.
+func (l Layout) Log(component string) string { return filepath.Join(l.Logs(), component+".log") }
+
+// Bin is the directory that commands in the sandbox have on their PATH.
+func (l Layout) Bin() string { return filepath.Join(l.Dir, "bin") }
+
+// Program is the sandbox's own copy of the sandbox command, so that rebuilding
+// the original does not change a running sandbox.
+func (l Layout) Program() string { return filepath.Join(l.Bin(), "sandbox") }
+
+// Demo is the program behind the image argoproj/rollouts-demo.
+func (l Layout) Demo() string { return filepath.Join(l.Dir, "programs", "rollouts-demo") }
+
+// Releases is the directory that http://releases.sandbox/ serves.
+func (l Layout) Releases() string { return filepath.Join(l.Dir, "releases") }
+
+// Plugin is the plugin as it is offered for download.
+func (l Layout) Plugin() string { return filepath.Join(l.Releases(), PluginAsset) }
+
+// PIDFile holds the process id of the sandbox's PID 1 as seen from outside.
+func (l Layout) PIDFile() string { return filepath.Join(l.Dir, "pid") }
+
+// ControlSocket is the unix socket of the sandbox's daemon.
+func (l Layout) ControlSocket() string { return filepath.Join(l.Dir, "control.sock") }
+
+// settings is what `up` was asked for, for the daemon to read.
+func (l Layout) settings() string { return filepath.Join(l.Dir, "settings.json") }
+
+// instance identifies the running PID 1; see instance.
+func (l Layout) instance() string { return filepath.Join(l.Dir, "instance.json") }
+
+// marker says that the directory is a sandbox's and may be removed.
+func (l Layout) marker() string { return filepath.Join(l.Dir, ".rollouts-sandbox") }
+
+func (l Layout) pki(file string) string { return filepath.Join(l.Dir, "pki", file) }
+
+func (l Layout) etcdData() string { return filepath.Join(l.Dir, "etcd") }
+
+// work is the working directory of a component: some write files beside them.
+func (l Layout) work(component string) string { return filepath.Join(l.Dir, "work", component) }
+
+func (l Layout) etc(file string) string { return filepath.Join(l.Dir, "etc", file) }

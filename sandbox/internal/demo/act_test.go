@@ -1,0 +1,121 @@
+package demo
+
+import (
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+func weight(w int32) v1alpha1.CanaryStep { return v1alpha1.CanaryStep{SetWeight: &w} }
+
+func pause(duration string) v1alpha1.CanaryStep {
+	step := v1alpha1.CanaryStep{Pause: &v1alpha1.RolloutPause{}}
+	if duration != "" {
+		d := intstr.Parse(duration)
+		step.Pause.Duration = &d
+	}
+	return step
+}
+
+// guide is the canary of the guide.
+var guide = Canary{Rollout: "app", Stable: "s", Canary: "c", Steps: []v1alpha1.CanaryStep{
+	weight(20), pause(""), weight(50), pause("30s"), weight(80), pause("30s"),
+}}
+
+const (
+	text20  = "- service: s\n  weight: 80\n- service: c\n  weight: 20\n"
+	text50  = "- service: s\n  weight: 50\n- service: c\n  weight: 50\n"
+	text80  = "- service: s\n  weight: 20\n- service: c\n  weight: 80\n"
+	text100 = "- service: s\n  weight: 0\n- service: c\n  weight: 100\n"
+)
+
+func TestExpect(t *testing.T) {
+	tests := map[string]struct {
+		act    Act
+		canary Canary
+		want   []Expectation
+	}{
+		"promoted": {
+			canary: guide,
+			want: []Expectation{
+				{Title: "1/6 setWeight 20", Step: 0, Weight: 20, Split: text20},
+				{Title: "3/6 setWeight 50", Step: 2, Weight: 50, Split: text50},
+				{Title: "5/6 setWeight 80", Step: 4, Weight: 80, Split: text80},
+				{Title: "all steps done", Step: 6, Weight: 100, Split: text100},
+				{Title: "promoted", When: AtPromotion},
+			},
+		},
+		"aborted at 50": {
+			act: Act{AbortAt: 50}, canary: guide,
+			want: []Expectation{
+				{Title: "1/6 setWeight 20", Step: 0, Weight: 20, Split: text20},
+				{Title: "3/6 setWeight 50", Step: 2, Weight: 50, Split: text50},
+				{Title: "aborted", When: AtAbort},
+			},
+		},
+		"from 0 to 100": {
+			canary: Canary{Stable: "s", Canary: "c", Steps: []v1alpha1.CanaryStep{weight(0), pause("1"), weight(100)}},
+			want: []Expectation{
+				{Title: "1/3 setWeight 0", Step: 0},
+				{Title: "3/3 setWeight 100", Step: 2, Weight: 100, Split: text100},
+				{Title: "all steps done", Step: 3, Weight: 100, Split: text100},
+				{Title: "promoted", When: AtPromotion},
+			},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, tt.act.Expect(tt.canary)); diff != "" {
+				t.Errorf("expectations (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNext(t *testing.T) {
+	abort := Act{AbortAt: 50}
+	tests := map[string]struct {
+		act  Act
+		seen Seen
+		want Command
+	}{
+		"the first weight is not there yet": {seen: Seen{Status: Status{Step: 0}}, want: Nothing},
+		"a pause without an end":            {seen: Seen{Status: Status{Step: 1, Paused: true, Weight: 20}}, want: Promote},
+		"reached, but not paused yet":       {seen: Seen{Status: Status{Step: 1, Weight: 20}}, want: Nothing},
+		"a pause with an end":               {seen: Seen{Status: Status{Step: 3, Paused: true, Weight: 50}}, want: Nothing},
+		"all steps done":                    {seen: Seen{Status: Status{Step: 6, Weight: 100}}, want: Nothing},
+		"promoted":                          {seen: Seen{Status: Status{Step: 6, Promoted: true}}, want: Nothing},
+		"not the weight to abort at":        {act: abort, seen: Seen{Status: Status{Step: 1, Paused: true, Weight: 20, Verified: true}, Split: text20}, want: Promote},
+		"the weight to abort at":            {act: abort, seen: Seen{Status: Status{Step: 3, Paused: true, Weight: 50, Verified: true}, Split: text50}, want: Abort},
+		"that weight, not verified":         {act: abort, seen: Seen{Status: Status{Step: 2, Weight: 50}, Split: text50}, want: Nothing},
+		"aborted":                           {act: abort, seen: Seen{Status: Status{Step: 0, Aborted: true}}, want: Nothing},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.act.Next(guide, tt.seen); got != tt.want {
+				t.Errorf("Next = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestDescribeStep(t *testing.T) {
+	tests := []struct {
+		step v1alpha1.CanaryStep
+		want string
+	}{
+		{weight(20), "setWeight 20"},
+		{pause(""), "pause"},
+		{pause("30s"), "pause 30s"},
+		{pause("30"), "pause 30s"},
+		{pause("1m"), "pause 1m"},
+		{v1alpha1.CanaryStep{SetCanaryScale: &v1alpha1.SetCanaryScale{}}, "setCanaryScale"},
+	}
+	for _, tt := range tests {
+		if got := describeStep(tt.step); got != tt.want {
+			t.Errorf("describeStep = %q, want %q", got, tt.want)
+		}
+	}
+}

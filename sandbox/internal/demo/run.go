@@ -1,0 +1,108 @@
+// Package demo shows the guide's canary to a person: on a sandbox of its own it
+// does what the guide says, shows what happens to the Rollout and to the split
+// on its HTTPScaledObject while it happens, and judges at the end whether each
+// step was as asked.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+)
+
+// Name is the name of the demo's own sandbox, unless another is asked for.
+const Name = "demo"
+
+// Options says how to run the demo.
+type Options struct {
+	// Sandbox is the sandbox to bring up; an empty name means Name.
+	Sandbox cluster.Options
+	// Keep leaves the sandbox up at the end, for a look around.
+	Keep bool
+	// Out is where the demo is shown. A terminal gets a live view, anything
+	// else plain lines.
+	Out *os.File
+}
+
+// interrupted is the exit code of a demo that was asked to end.
+const interrupted = 128 + int(unix.SIGINT)
+
+// Run runs the demo and returns the exit code: 0 if everything was as asked, 1
+// if not, 130 if it was asked to end. It brings a sandbox up, runs this program
+// again inside of it with the same arguments, and takes the sandbox down, also
+// when ctx ends; it then returns cluster.ErrInterrupted if nothing is left.
+// Called inside a sandbox, it plays in that one.
+func Run(ctx context.Context, opts Options) (int, error) {
+	if cluster.Inside() {
+		root := opts.Sandbox.Repository
+		if root == "" {
+			var err error
+			if root, err = build.FindRepository(); err != nil {
+				return 0, err
+			}
+		}
+		code, err := playInside(ctx, opts.Out, root)
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return interrupted, nil // whoever takes the sandbox down says so
+		}
+		return code, err
+	}
+	return runOutside(ctx, opts)
+}
+
+func runOutside(ctx context.Context, opts Options) (code int, err error) {
+	sandbox := opts.Sandbox
+	if sandbox.Name == "" && sandbox.State == "" {
+		sandbox.Name = Name
+	}
+	// Without --keep it ends with this process, however that ends.
+	sandbox.Owned = !opts.Keep
+	sandbox.KeepFailed = opts.Keep
+	s, err := cluster.Up(ctx, sandbox)
+	if errors.Is(err, cluster.ErrRunning) {
+		return 0, fmt.Errorf("%w: take it down first, with `sandbox down --name %s`", err, sandbox.Name)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if opts.Keep {
+		defer func() {
+			_, sayErr := fmt.Fprintf(opts.Out, "\nThe sandbox is kept. Enter it with: sandbox shell --state %s\n", s.Layout().Dir)
+			err = errors.Join(err, sayErr)
+		}()
+	} else {
+		defer func() {
+			err = errors.Join(err, s.Down())
+			if err == nil && code == interrupted {
+				err = cluster.ErrInterrupted
+			}
+		}()
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	inside, err := s.Command(ctx, append([]string{self}, os.Args[1:]...)...)
+	if err != nil {
+		return 0, err
+	}
+	inside.Stdin, inside.Stdout, inside.Stderr = os.Stdin, opts.Out, os.Stderr
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		// The terminal sends Ctrl-C to all of its processes. It is the inner one's
+		// to answer: it leaves the terminal in order, and then the sandbox ends.
+		signal.Ignore(unix.SIGINT)
+	}
+	code, err = cluster.ExitCode(inside.Run())
+	if ctx.Err() != nil { // which the inner one was told
+		code, err = interrupted, nil
+	}
+	return code, errors.Join(err, showCursor(opts.Out))
+}

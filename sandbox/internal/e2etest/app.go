@@ -1,0 +1,203 @@
+package e2etest
+
+import (
+	"bytes"
+	"strings"
+	"text/template"
+)
+
+// App describes a small application with a canary: a Rollout, its Services
+// <name>-stable and <name>-canary, and its HTTPScaledObjects. The zero value
+// of a field means its default.
+type App struct {
+	// Name of the Rollout, of its container and, by default, of its
+	// HTTPScaledObject; "app".
+	Name string
+	// Image is what the container runs; argoproj/rollouts-demo:blue.
+	Image string
+	// Replicas of the Rollout; 1.
+	Replicas int
+	// HTTPScaledObjects the Rollout names; one with the Rollout's name. Two or
+	// more are named under httpScaledObjects.
+	HTTPScaledObjects []string
+	// Plugin is the YAML under plugins["kedify/http"], in place of naming
+	// HTTPScaledObjects.
+	Plugin string
+	// Steps is the YAML list under spec.strategy.canary.steps; none.
+	Steps string
+	// Canary is further YAML under spec.strategy.canary.
+	Canary string
+	// TrafficRouting is further YAML under trafficRouting.
+	TrafficRouting string
+	// Spec is further YAML under spec of the Rollout.
+	Spec string
+	// NoServices leaves stableService and canaryService out of the strategy,
+	// for pingPong.
+	NoServices bool
+}
+
+func (a App) complete() App {
+	if a.Name == "" {
+		a.Name = "app"
+	}
+	if a.Image == "" {
+		a.Image = Image("blue")
+	}
+	if a.Replicas == 0 {
+		a.Replicas = 1
+	}
+	if a.HTTPScaledObjects == nil {
+		a.HTTPScaledObjects = []string{a.Name}
+	}
+	if a.Plugin == "" {
+		if len(a.HTTPScaledObjects) == 1 {
+			a.Plugin = "httpScaledObjectName: " + a.HTTPScaledObjects[0]
+		} else {
+			a.Plugin = "httpScaledObjects:"
+			for _, name := range a.HTTPScaledObjects {
+				a.Plugin += "\n- name: " + name
+			}
+		}
+	}
+	return a
+}
+
+// Image returns the name of a demo image, as in Image("blue").
+func Image(colour string) string { return "argoproj/rollouts-demo:" + colour }
+
+// Rollout returns the manifest of the Rollout alone.
+func (a App) Rollout() string { return render(rolloutTemplate, a.complete()) }
+
+// Services returns the manifests of the two Services.
+func (a App) Services() string {
+	a = a.complete()
+	return Service(a.Name+"-stable", a.Name) + Service(a.Name+"-canary", a.Name)
+}
+
+// Manifest returns everything: the Rollout, the Services, the
+// HTTPScaledObjects.
+func (a App) Manifest() string {
+	a = a.complete()
+	text := a.Services()
+	for _, name := range a.HTTPScaledObjects {
+		text += HTTPScaledObject(name, a.Name)
+	}
+	return text + a.Rollout()
+}
+
+// Service returns the manifest of a Service on the pods of an App.
+func Service(name, app string) string {
+	return render(serviceTemplate, map[string]string{"Name": name, "App": app})
+}
+
+// HTTPScaledObject returns the manifest of an HTTPScaledObject whose requests
+// go to the stable Service of an App. Labels, other annotations and several
+// fields of its spec are there to be left alone.
+func HTTPScaledObject(name, app string) string {
+	return render(httpScaledObjectTemplate, map[string]string{"Name": name, "App": app})
+}
+
+func render(t *template.Template, data any) string {
+	var text bytes.Buffer
+	if err := t.Execute(&text, data); err != nil {
+		panic(err) // the templates are constants, and write to memory
+	}
+	return text.String()
+}
+
+func parse(name, text string) *template.Template {
+	return template.Must(template.New(name).Funcs(template.FuncMap{
+		"indent": func(spaces int, text string) string {
+			text = strings.Trim(text, "\n")
+			if text == "" {
+				return ""
+			}
+			margin := "\n" + strings.Repeat(" ", spaces)
+			return margin + strings.ReplaceAll(text, "\n", margin)
+		},
+	}).Parse(text))
+}
+
+var rolloutTemplate = parse("rollout", `---
+apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata:
+  name: {{.Name}}
+spec:
+  replicas: {{.Replicas}}
+  selector:
+    matchLabels:
+      app: {{.Name}}
+  template:
+    metadata:
+      labels:
+        app: {{.Name}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+        - name: {{.Name}}
+          image: {{.Image}}
+          ports:
+            - containerPort: 8080
+          readinessProbe:
+            httpGet:
+              path: /color
+              port: 8080
+            periodSeconds: 1
+  strategy:
+    canary:
+{{- if not .NoServices}}
+      stableService: {{.Name}}-stable
+      canaryService: {{.Name}}-canary
+{{- end}}
+{{- indent 6 .Canary}}
+      trafficRouting:
+{{- indent 8 .TrafficRouting}}
+        plugins:
+          kedify/http:
+{{- indent 12 .Plugin}}
+{{- if .Steps}}
+      steps:
+{{- indent 8 .Steps}}
+{{- end}}
+{{- indent 2 .Spec}}
+`)
+
+var serviceTemplate = parse("service", `---
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{.Name}}
+spec:
+  ports:
+    - port: 80
+      targetPort: 8080
+  selector:
+    app: {{.App}}
+`)
+
+var httpScaledObjectTemplate = parse("httpscaledobject", `---
+apiVersion: http.keda.sh/v1alpha1
+kind: HTTPScaledObject
+metadata:
+  name: {{.Name}}
+  labels:
+    app: {{.App}}
+  annotations:
+    httpscaledobject.keda.sh/skip-scaledobject-creation: "true"
+    example.com/note: "not the plugin's"
+spec:
+  hosts:
+    - {{.Name}}.example.com
+  pathPrefixes:
+    - /
+  scaleTargetRef:
+    apiVersion: argoproj.io/v1alpha1
+    kind: Rollout
+    name: {{.App}}
+    service: {{.App}}-stable
+    port: 80
+  replicas:
+    min: 1
+    max: 10
+`)

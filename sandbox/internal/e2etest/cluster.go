@@ -1,0 +1,76 @@
+// Package e2etest drives and watches Rollouts in a sandbox for the end-to-end
+// tests: a namespace per test that tells its story when the test fails, waits
+// with deadlines, the commands a person would type, and a recorder of every
+// split an HTTPScaledObject has ever carried.
+package e2etest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	rollouts "github.com/argoproj/argo-rollouts/pkg/client/clientset/versioned"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+)
+
+// Where the Argo Rollouts controller lives.
+const (
+	ControllerNamespace  = "argo-rollouts"
+	ControllerDeployment = "argo-rollouts"
+	ControllerConfigMap  = "argo-rollouts-config"
+	// PluginClusterRole is the name of the plugin's ClusterRole and of its
+	// binding.
+	PluginClusterRole = "argo-rollouts-kedify-http"
+)
+
+// Cluster holds clients of the sandbox's API server, with the administrator's
+// rights and without a rate limit. They are safe for concurrent use.
+type Cluster struct {
+	Config   *rest.Config
+	Kube     kubernetes.Interface
+	Rollouts rollouts.Interface
+	Dynamic  dynamic.Interface
+
+	mapper *restmapper.DeferredDiscoveryRESTMapper
+}
+
+// Connect returns the clients of the sandbox that the test runs in.
+func Connect(t testing.TB) *Cluster {
+	t.Helper()
+	c, err := connect()
+	if err != nil {
+		t.Fatalf("connecting to the sandbox: %v", err)
+	}
+	return c
+}
+
+// connect makes the clients once: all tests share their connections.
+var connect = sync.OnceValues(func() (*Cluster, error) {
+	config, err := cluster.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Config: config}
+	if c.Kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("kubernetes client: %w", err)
+	}
+	if c.Rollouts, err = rollouts.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("argo rollouts client: %w", err)
+	}
+	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("dynamic client: %w", err)
+	}
+	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("discovery client: %w", err)
+	}
+	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer))
+	return c, nil
+})

@@ -1,0 +1,69 @@
+package e2etest
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+)
+
+// Namespace is a namespace of one test's own. Its methods fail that test, and
+// are for the test's own goroutine unless they say otherwise.
+type Namespace struct {
+	*Cluster
+	// Name is the namespace's name.
+	Name string
+
+	t testing.TB
+}
+
+// NewNamespace makes a namespace for the test and deletes it when the test
+// ends. If the test has failed by then, what happened in it is logged first,
+// and with KEEP_SANDBOX=1 in the environment it stays.
+func NewNamespace(t testing.TB) *Namespace {
+	t.Helper()
+	n := &Namespace{Cluster: Connect(t), Name: namespaceName(t.Name()), t: t}
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}
+	if _, err := n.Kube.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("creating namespace %s: %v", n.Name, err)
+	}
+	t.Cleanup(func() {
+		// The test's own context has ended.
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		defer cancel()
+		if t.Failed() {
+			t.Log(n.describe(ctx))
+			if os.Getenv("KEEP_SANDBOX") == "1" {
+				t.Logf("namespace %s is kept", n.Name)
+				return
+			}
+		}
+		if err := n.Kube.CoreV1().Namespaces().Delete(ctx, n.Name, metav1.DeleteOptions{}); err != nil {
+			t.Errorf("deleting namespace %s: %v", n.Name, err)
+		}
+	})
+	return n
+}
+
+// With returns the same namespace for a subtest.
+func (n *Namespace) With(t testing.TB) *Namespace {
+	clone := *n
+	clone.t = t
+	return &clone
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// namespaceName makes a namespace's name of a test's.
+func namespaceName(test string) string {
+	name := notInNames.ReplaceAllString(strings.ToLower(strings.TrimPrefix(test, "Test")), "-")
+	if len(name) > 40 {
+		name = name[:40]
+	}
+	return strings.Trim(name, "-") + "-" + rand.String(5)
+}

@@ -1,0 +1,183 @@
+package image
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParse(t *testing.T) {
+	tests := map[string]struct {
+		want    Reference
+		wantErr string
+	}{
+		"argoproj/rollouts-demo:blue":           {want: Reference{Repository: "argoproj/rollouts-demo", Tag: "blue"}},
+		"docker.io/argoproj/rollouts-demo:blue": {want: Reference{Repository: "argoproj/rollouts-demo", Tag: "blue"}},
+		"index.docker.io/library/nginx":         {want: Reference{Repository: "nginx", Tag: "latest"}},
+		"docker.io/library/nginx:1":             {want: Reference{Repository: "nginx", Tag: "1"}},
+		"library/nginx":                         {want: Reference{Repository: "nginx", Tag: "latest"}},
+		"localhost:5000/a/b":                    {want: Reference{Repository: "localhost:5000/a/b", Tag: "latest"}},
+		"localhost:5000/a/b:x@sha256:00":        {want: Reference{Repository: "localhost:5000/a/b", Tag: "x", Digest: "sha256:00"}},
+		"quay.io/argoproj/argo-rollouts@sha256:ab": {want: Reference{
+			Repository: "quay.io/argoproj/argo-rollouts", Tag: "latest", Digest: "sha256:ab"}},
+		"":              {wantErr: "not a repository name"},
+		"Upper/case":    {wantErr: "not a repository name"},
+		"a/b:":          {wantErr: "tag after the colon is empty"},
+		"a/b@nothing":   {wantErr: "not of the form"},
+		"with space:v1": {wantErr: "not a repository name"},
+	}
+	for ref, tt := range tests {
+		t.Run(ref, func(t *testing.T) {
+			got, err := Parse(ref)
+			if tt.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+					t.Fatalf("Parse(%q) = %v, %v; want an error with %q", ref, got, err, tt.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("Parse(%q) (-want +got):\n%s", ref, diff)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"a", "a:b", "docker.io/library/a:b@sha256:c", "h:1/a", ":", "@", "/"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		ref, err := Parse(s)
+		if err != nil {
+			return
+		}
+		again, err := Parse(ref.String())
+		if err != nil || again.Tag != ref.Tag || again.Digest != ref.Digest {
+			t.Errorf("Parse(%q) = %#v; parsed again: %#v, %v", s, ref, again, err)
+		}
+	})
+}
+
+func TestDefault(t *testing.T) {
+	table := Default("/cache/bin", "/opt/rollouts-demo")
+	tests := map[string]struct {
+		env     []string
+		program string
+		unknown bool
+	}{
+		"argoproj/rollouts-demo:blue":                     {env: []string{"COLOR=blue"}, program: "/opt/rollouts-demo"},
+		"docker.io/argoproj/rollouts-demo:yellow":         {env: []string{"COLOR=yellow"}, program: "/opt/rollouts-demo"},
+		"argoproj/rollouts-demo:slow-red":                 {env: []string{"COLOR=red", "LATENCY=2"}, program: "/opt/rollouts-demo"},
+		"argoproj/rollouts-demo:bad-red":                  {env: []string{"COLOR=red", "ERROR_RATE=15"}, program: "/opt/rollouts-demo"},
+		"quay.io/argoproj/argo-rollouts:v1.10.1":          {env: []string{"HOME=/home/argo-rollouts"}, program: "/cache/bin/rollouts-controller"},
+		"quay.io/argoproj/argo-rollouts@sha256:012345":    {env: []string{"HOME=/home/argo-rollouts"}, program: "/cache/bin/rollouts-controller"},
+		"argoproj/rollouts-demo:bleu":                     {unknown: true},
+		"argoproj/rollouts-demo":                          {unknown: true},
+		"nginx":                                           {unknown: true},
+		"quay.io/argoproj/rollouts-demo:blue":             {unknown: true},
+		"argoproj/rollouts-demo:slow-bad-red":             {unknown: true},
+		"registry.example/argoproj/rollouts-demo:latest":  {unknown: true},
+		"quay.io/argoproj/argo-rollouts/kubectl:v1.10.1":  {unknown: true},
+		"quay.io/argoproj/kubectl-argo-rollouts:v1.10.1":  {unknown: true},
+		"argoproj/rollouts-demo:slow-green@sha256:abcdef": {env: []string{"COLOR=green", "LATENCY=2"}, program: "/opt/rollouts-demo"},
+	}
+	for ref, tt := range tests {
+		t.Run(ref, func(t *testing.T) {
+			got, err := table.Resolve(ref)
+			if tt.unknown {
+				if !IsUnknown(err) {
+					t.Fatalf("Resolve = %v, %v; want an unknown image", got, err)
+				}
+				for _, want := range []string{ref, "argoproj/rollouts-demo:slow-{blue|green", "quay.io/argoproj/argo-rollouts:*"} {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("error %q does not name %q", err, want)
+					}
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.env, got.Env); diff != "" {
+				t.Errorf("env (-want +got):\n%s", diff)
+			}
+			if p := got.Files[got.Entrypoint[0]]; p != tt.program {
+				t.Errorf("program %q, want %q", p, tt.program)
+			}
+		})
+	}
+}
+
+func TestPlugin(t *testing.T) {
+	const ref = "ghcr.io/kedify/argo-rollouts-plugin:dev"
+	table := Default("/cache/bin", "/opt/rollouts-demo")
+	if _, err := table.Resolve(ref); !IsUnknown(err) {
+		t.Errorf("without a plugin: %v, want an unknown image", err)
+	}
+	if err := table.Add(Plugin("/releases/plugin", "/bin/sandbox")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := table.Resolve(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"/rollouts-plugin-kedify": "/releases/plugin", "/bin/cp": "/bin/sandbox"}
+	if diff := cmp.Diff(want, got.Files); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"/rollouts-plugin-kedify"}, got.Entrypoint); diff != "" {
+		t.Errorf("entrypoint (-want +got):\n%s", diff)
+	}
+}
+
+func TestResolveIDs(t *testing.T) {
+	table := Default("/cache/bin", "/opt/rollouts-demo")
+	ids := map[string]string{}
+	for _, ref := range []string{"argoproj/rollouts-demo:blue", "argoproj/rollouts-demo:slow-blue", "argoproj/rollouts-demo:red"} {
+		image, err := table.Resolve(ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, ok := ids[image.ID]; ok {
+			t.Errorf("%s and %s have the same ID %s", ref, other, image.ID)
+		}
+		ids[image.ID] = ref
+		again, err := table.Resolve("docker.io/" + ref)
+		if err != nil || again.ID != image.ID {
+			t.Errorf("docker.io/%s: ID %s, %v; want %s", ref, again.ID, err, image.ID)
+		}
+	}
+}
+
+func TestAdd(t *testing.T) {
+	good := Entry{
+		Repository: "ghcr.io/kedify/argo-rollouts-plugin",
+		Tag:        "dev",
+		Image:      Image{Files: map[string]string{"/plugin": "/work/plugin"}, Entrypoint: []string{"/plugin"}},
+	}
+	var table Table
+	if err := table.Add(good); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := table.Resolve("ghcr.io/kedify/argo-rollouts-plugin:dev"); err != nil || got.Files["/plugin"] != "/work/plugin" {
+		t.Errorf("Resolve = %+v, %v", got, err)
+	}
+	bad := map[string]func(*Entry){
+		"write it as":             func(e *Entry) { e.Repository = "docker.io/a/b" },
+		"one '*'":                 func(e *Entry) { e.Tag = "*-*" },
+		"entrypoint is empty":     func(e *Entry) { e.Image.Entrypoint = nil },
+		"none of the image":       func(e *Entry) { e.Image.Entrypoint = []string{"/other"} },
+		"both paths must be abso": func(e *Entry) { e.Image.Files = map[string]string{"/plugin": "plugin"} },
+	}
+	for want, change := range bad {
+		e := good
+		change(&e)
+		if err := table.Add(e); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Add = %v, want an error with %q", err, want)
+		}
+	}
+}

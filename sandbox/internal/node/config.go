@@ -1,0 +1,82 @@
+// Package node is the sandbox's node: it registers itself with the API server and
+// runs the pods scheduled to it as plain processes, each pod in a network
+// namespace and each container in a mount namespace of its own. It needs no
+// container runtime and no root: the creator of a user namespace may do all of
+// this inside of it.
+//
+// What a kubelet does and the sandbox's pods do not need is left out, and a pod
+// that asks for it stays Pending with an Event that says so.
+package node
+
+import (
+	"errors"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/podnet"
+)
+
+// APIPort is the port of the node's own API, the kubelet's.
+const APIPort = 10250
+
+// Config is what a node needs to know.
+type Config struct {
+	// Name of the Node object.
+	Name string
+	// RESTConfig reaches the API server with the rights of an administrator.
+	RESTConfig *rest.Config
+	// StateDir holds pods/ (volumes, removed with the pod) and logs/pods/.
+	StateDir string
+	// NodeIP is the node's address on the bridge: the pods' gateway, and where
+	// the kubelet API listens.
+	NodeIP netip.Addr
+	// PodCIDR contains NodeIP; pods get its addresses from the 256th on.
+	PodCIDR netip.Prefix
+	// ServiceCIDR is the range of ClusterIPs, local to the node.
+	ServiceCIDR netip.Prefix
+	// ClusterDNS is the address in ServiceCIDR that the cluster DNS listens on.
+	ClusterDNS netip.Addr
+	// ServingCertFile and ServingKeyFile are the kubelet API's, for NodeIP.
+	ServingCertFile, ServingKeyFile string
+	// ClientCAFile signs the certificates of those who may use the kubelet API.
+	ClientCAFile string
+	// Images says which program runs for an image.
+	Images image.Table
+	// Hosts are names that the cluster DNS answers besides those of Services.
+	Hosts map[string]netip.Addr
+	// Log is where the node reports.
+	Log *slog.Logger
+}
+
+func (c Config) check() error {
+	switch {
+	case c.Name == "":
+		return errors.New("node: the configuration has no name")
+	case c.RESTConfig == nil:
+		return errors.New("node: the configuration has no RESTConfig")
+	case !filepath.IsAbs(c.StateDir):
+		return errors.New("node: StateDir must be an absolute path")
+	case !c.ServiceCIDR.Contains(c.ClusterDNS):
+		return errors.New("node: ClusterDNS must be in ServiceCIDR")
+	case c.Log == nil:
+		return errors.New("node: the configuration has no Log")
+	}
+	return nil
+}
+
+// podsDir holds a directory for each pod, by UID.
+func (c Config) podsDir() string { return filepath.Join(c.StateDir, "pods") }
+
+// logsDir holds a directory for each pod, namespace_name_uid.
+func (c Config) logsDir() string { return filepath.Join(c.StateDir, "logs", "pods") }
+
+// SetUpNetwork makes the network namespace it is called in the node's: bridge,
+// NodeIP and the local route to the services. The API server can listen on
+// NodeIP afterwards. Doing it again changes nothing.
+func SetUpNetwork(cfg Config) error {
+	return podnet.SetUpNode(cfg.NodeIP, cfg.PodCIDR, cfg.ServiceCIDR)
+}

@@ -1,0 +1,72 @@
+package podnet
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+)
+
+// Allocator hands out the addresses of pods. It goes round its range, so that an
+// address comes back as late as possible: clients that still hold the address
+// of a pod that is gone are refused instead of reaching another pod.
+type Allocator struct {
+	mu     sync.Mutex
+	cidr   netip.Prefix
+	first  netip.Addr
+	used   map[netip.Addr]bool
+	cursor netip.Addr
+}
+
+// NewAllocator hands out the addresses of cidr from first on. first must be in
+// cidr.
+func NewAllocator(cidr netip.Prefix, first netip.Addr) (*Allocator, error) {
+	if !cidr.Contains(first) {
+		return nil, fmt.Errorf("pod addresses: %s is not in %s", first, cidr)
+	}
+	return &Allocator{cidr: cidr, first: first, used: map[netip.Addr]bool{}}, nil
+}
+
+// Next returns an address that is not in use, or an error if there is none.
+func (a *Allocator) Next() (netip.Addr, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	start := a.cursor
+	for addr := a.after(start); ; addr = a.after(addr) {
+		if usable(addr) && !a.used[addr] {
+			a.used[addr] = true
+			a.cursor = addr
+			return addr, nil
+		}
+		if addr == start || (!start.IsValid() && a.after(addr) == a.first) {
+			return netip.Addr{}, fmt.Errorf("pod addresses: all of %s from %s on are in use; delete some pods", a.cidr, a.first)
+		}
+	}
+}
+
+// Release gives addr back. Giving back what is not in use does nothing.
+func (a *Allocator) Release(addr netip.Addr) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.used, addr)
+}
+
+func (a *Allocator) after(addr netip.Addr) netip.Addr {
+	if !addr.IsValid() {
+		return a.first
+	}
+	next := addr.Next()
+	if !next.IsValid() || !a.cidr.Contains(next) {
+		return a.first
+	}
+	return next
+}
+
+// usable leaves out x.y.z.0 and x.y.z.255: legal in a /16, but people and some
+// programs take them for network and broadcast addresses.
+func usable(addr netip.Addr) bool {
+	if !addr.Is4() {
+		return true
+	}
+	last := addr.As4()[3]
+	return last != 0 && last != 255
+}

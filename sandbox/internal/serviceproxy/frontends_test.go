@@ -1,0 +1,150 @@
+package serviceproxy
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+var node = netip.MustParseAddr("10.244.0.1")
+
+func service(ports ...corev1.ServicePort) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web"},
+		Spec:       corev1.ServiceSpec{ClusterIP: "10.96.1.2", ClusterIPs: []string{"10.96.1.2"}, Ports: ports},
+	}
+}
+
+func endpoint(ip, condition string) discoveryv1.Endpoint {
+	return discoveryv1.Endpoint{Addresses: []string{ip}, Conditions: map[string]discoveryv1.EndpointConditions{
+		"unknown":     {},
+		"ready":       {Ready: ptr.To(true), Serving: ptr.To(true), Terminating: ptr.To(false)},
+		"not ready":   {Ready: ptr.To(false), Serving: ptr.To(false), Terminating: ptr.To(false)},
+		"terminating": {Ready: ptr.To(false), Serving: ptr.To(true), Terminating: ptr.To(true)},
+		"dying":       {Ready: ptr.To(false), Serving: ptr.To(false), Terminating: ptr.To(true)},
+	}[condition]}
+}
+
+func slice(port string, number int32, endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(port), Port: ptr.To(number), Protocol: ptr.To(corev1.ProtocolTCP)}},
+		Endpoints:   endpoints,
+	}
+}
+
+func TestFrontends(t *testing.T) {
+	web := corev1.ServicePort{Port: 80, Protocol: corev1.ProtocolTCP}
+	tests := map[string]struct {
+		service *corev1.Service
+		slices  []*discoveryv1.EndpointSlice
+		want    map[string][]string
+	}{
+		"ready ones only": {
+			service(web),
+			[]*discoveryv1.EndpointSlice{slice("", 8080, endpoint("10.244.1.2", "ready"), endpoint("10.244.1.1", "unknown"), endpoint("10.244.1.3", "not ready"), endpoint("10.244.1.4", "terminating"))},
+			map[string][]string{"TCP 10.96.1.2:80": {"10.244.1.1:8080", "10.244.1.2:8080"}},
+		},
+		"terminating ones as the last resort": {
+			service(web),
+			[]*discoveryv1.EndpointSlice{slice("", 8080, endpoint("10.244.1.3", "not ready"), endpoint("10.244.1.4", "terminating"), endpoint("10.244.1.5", "dying"))},
+			map[string][]string{"TCP 10.96.1.2:80": {"10.244.1.4:8080"}},
+		},
+		"none": {
+			service(web),
+			[]*discoveryv1.EndpointSlice{slice("", 8080, endpoint("10.244.1.3", "not ready"))},
+			map[string][]string{"TCP 10.96.1.2:80": nil},
+		},
+		"an endpoint in two slices counts once": {
+			service(web),
+			[]*discoveryv1.EndpointSlice{slice("", 8080, endpoint("10.244.1.1", "ready")), slice("", 8080, endpoint("10.244.1.1", "ready"), endpoint("10.244.1.2", "ready"))},
+			map[string][]string{"TCP 10.96.1.2:80": {"10.244.1.1:8080", "10.244.1.2:8080"}},
+		},
+		"named target ports that differ between pods": {
+			service(corev1.ServicePort{Name: "http", Port: 80}, corev1.ServicePort{Name: "metrics", Port: 90}),
+			[]*discoveryv1.EndpointSlice{slice("http", 8080, endpoint("10.244.1.1", "ready")), slice("http", 9090, endpoint("10.244.1.2", "ready"))},
+			map[string][]string{"TCP 10.96.1.2:80": {"10.244.1.1:8080", "10.244.1.2:9090"}, "TCP 10.96.1.2:90": nil},
+		},
+		"protocol must match": {
+			service(corev1.ServicePort{Port: 53, Protocol: corev1.ProtocolUDP}),
+			[]*discoveryv1.EndpointSlice{slice("", 53, endpoint("10.244.1.1", "ready"))},
+			map[string][]string{"UDP 10.96.1.2:53": nil},
+		},
+		"node port": {
+			service(corev1.ServicePort{Port: 80, NodePort: 30080}),
+			[]*discoveryv1.EndpointSlice{slice("", 8080, endpoint("10.244.1.1", "ready"))},
+			map[string][]string{"TCP 10.96.1.2:80": {"10.244.1.1:8080"}, "TCP 10.244.0.1:30080": {"10.244.1.1:8080"}},
+		},
+		"headless": {
+			&corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, ClusterIPs: []string{corev1.ClusterIPNone}, Ports: []corev1.ServicePort{web}}},
+			[]*discoveryv1.EndpointSlice{slice("", 8080, endpoint("10.244.1.1", "ready"))},
+			map[string][]string{},
+		},
+		"external name": {
+			&corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "a.b", Ports: []corev1.ServicePort{web}}},
+			nil,
+			map[string][]string{},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := map[string][]string{}
+			for f, b := range frontends(tt.service, tt.slices, node) {
+				var endpoints []string
+				for _, e := range b.endpoints {
+					endpoints = append(endpoints, e.String())
+				}
+				got[string(f.protocol)+" "+f.address.String()] = endpoints
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("frontends (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOrder(t *testing.T) {
+	endpoints := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:1"), netip.MustParseAddrPort("10.0.0.2:1"), netip.MustParseAddrPort("10.0.0.3:1")}
+	turn := map[netip.AddrPort]int{}
+	for n := range uint32(300) {
+		order := backends{endpoints: endpoints}.order(n, netip.Addr{})
+		if len(order) != len(endpoints) {
+			t.Fatalf("order has %d endpoints, want all %d", len(order), len(endpoints))
+		}
+		turn[order[0]]++
+	}
+	for _, e := range endpoints {
+		if turn[e] != 100 {
+			t.Errorf("%s was first %d times of 300, want 100", e, turn[e])
+		}
+	}
+	if got := (backends{}).order(3, netip.Addr{}); got != nil {
+		t.Errorf("order of nothing = %v", got)
+	}
+}
+
+func TestStickyOrder(t *testing.T) {
+	endpoints := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:1"), netip.MustParseAddrPort("10.0.0.2:1"), netip.MustParseAddrPort("10.0.0.3:1")}
+	before := backends{endpoints: endpoints, sticky: true}
+	after := backends{endpoints: endpoints[:2], sticky: true}
+	first := map[netip.AddrPort]int{}
+	for i := range byte(200) {
+		client := netip.AddrFrom4([4]byte{10, 244, 1, i})
+		was := before.order(uint32(i), client)[0]
+		if again := before.order(uint32(i)+1, client)[0]; again != was {
+			t.Fatalf("%s went to %s, then to %s", client, was, again)
+		}
+		if now := after.order(0, client)[0]; was != endpoints[2] && now != was {
+			t.Errorf("%s moved from %s to %s, though only %s went away", client, was, now, endpoints[2])
+		}
+		first[was]++
+	}
+	if len(first) != 3 {
+		t.Errorf("200 clients went to %v, want some to each of three", first)
+	}
+}

@@ -1,0 +1,128 @@
+package serviceproxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	// dialTimeout bounds one attempt to reach an endpoint; they are all on this machine.
+	dialTimeout = time.Second
+	// dialAttempts bounds how many endpoints one connection tries.
+	dialAttempts = 4
+)
+
+// listen opens the listener of a frontend. The end of ctx closes its connections.
+func listen(ctx context.Context, f frontend, b backends, log *slog.Logger) (listener, error) {
+	if f.protocol == corev1.ProtocolUDP {
+		return listenUDP(ctx, f.address, b, log)
+	}
+	return listenTCP(ctx, f.address, b, log)
+}
+
+type tcpListener struct {
+	log      *slog.Logger
+	socket   net.Listener
+	backends atomic.Pointer[backends]
+	count    atomic.Uint32
+}
+
+func listenTCP(ctx context.Context, address netip.AddrPort, b backends, log *slog.Logger) (*tcpListener, error) {
+	socket, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(address))
+	if err != nil {
+		return nil, err
+	}
+	l := &tcpListener{log: log, socket: socket}
+	l.backends.Store(&b)
+	go l.accept(ctx)
+	return l, nil
+}
+
+func (l *tcpListener) update(b backends) { l.backends.Store(&b) }
+
+func (l *tcpListener) close() { _ = l.socket.Close() }
+
+func (l *tcpListener) accept(ctx context.Context) {
+	for {
+		conn, err := l.socket.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			// Out of file descriptors, say: others may be given back.
+			l.log.Warn("accept", "err", err)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			continue
+		}
+		go l.serve(ctx, conn.(*net.TCPConn))
+	}
+}
+
+func (l *tcpListener) serve(ctx context.Context, client *net.TCPConn) {
+	stopClient := context.AfterFunc(ctx, func() { reset(client) })
+	defer stopClient()
+	endpoint, err := l.dial(ctx, client)
+	if err != nil {
+		l.log.Debug("no endpoint answers", "err", err)
+		reset(client)
+		return
+	}
+	stopEndpoint := context.AfterFunc(ctx, func() { reset(endpoint) })
+	defer stopEndpoint()
+	splice(client, endpoint)
+}
+
+func (l *tcpListener) dial(ctx context.Context, client *net.TCPConn) (*net.TCPConn, error) {
+	address := client.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	var failed error
+	for i, endpoint := range l.backends.Load().order(l.count.Add(1), address) {
+		if i == dialAttempts {
+			break
+		}
+		d := net.Dialer{Timeout: dialTimeout}
+		conn, err := d.DialContext(ctx, "tcp4", endpoint.String())
+		if err == nil {
+			return conn.(*net.TCPConn), nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return nil, failed
+}
+
+// splice copies both ways until both sides are done. The end of one side's data
+// is passed on as such; the other may go on sending.
+func splice(a, b *net.TCPConn) {
+	var wg sync.WaitGroup
+	forward := func(to, from *net.TCPConn) {
+		if _, err := io.Copy(to, from); err != nil {
+			reset(to)
+			reset(from)
+			return
+		}
+		_ = to.CloseWrite()
+	}
+	wg.Go(func() { forward(a, b) })
+	forward(b, a)
+	wg.Wait()
+	_ = a.Close()
+	_ = b.Close()
+}
+
+// reset closes with a RST, which tells the peer that its data did not arrive.
+func reset(conn *net.TCPConn) {
+	_ = conn.SetLinger(0)
+	_ = conn.Close()
+}
