@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// TestTwoHTTPScaledObjects carries each weight to both hosts of one app.
+func TestTwoHTTPScaledObjects(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	app := e2etest.App{HTTPScaledObjects: []string{"app", "admin"}, Steps: twoPauses}
+	record := start(n, app)
+	second := n.Record("admin")
+
+	n.SetImage("app", e2etest.Image("yellow"))
+	n.AwaitPaused("app", 1)
+	n.RequireSplit("app", app.Split(20))
+	n.RequireSplit("admin", app.Split(20))
+	n.Promote("app", "--full")
+	n.AwaitHealthy("app", e2etest.Image("yellow"))
+	n.AwaitSplit("app", e2etest.NoSplit)
+	n.AwaitSplit("admin", e2etest.NoSplit)
+	record.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit)
+	second.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit)
+}
+
+// TestTwoRolloutsOfOneHTTPScaledObject: the one that splits it is left alone,
+// the other is told of it, and gets its turn when the first is gone.
+func TestTwoRolloutsOfOneHTTPScaledObject(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	shared := []string{"shared"}
+	first := e2etest.App{Name: "first", HTTPScaledObjects: shared, Steps: twoPauses}
+	second := e2etest.App{Name: "second", HTTPScaledObjects: shared, Steps: twoPauses}
+	n.Apply(first.Manifest() + second.Services() + second.Rollout())
+	n.AwaitHealthy("first", e2etest.Image("blue"))
+	n.AwaitHealthy("second", e2etest.Image("blue"))
+	record := n.Record("shared")
+
+	n.SetImage("first", e2etest.Image("yellow"))
+	n.AwaitPaused("first", 1)
+	n.RequireSplit("shared", first.Split(20))
+	n.SetImage("second", e2etest.Image("yellow"))
+	n.AwaitEvent("Rollout", "second", "TrafficRoutingError",
+		"HTTPScaledObject "+n.Name+"/shared", "Rollout "+n.Name+"/first", "Rollout "+n.Name+"/second")
+	n.RequireSplit("shared", first.Split(20))
+
+	// The first goes on unharmed, and the second's abort takes nothing of it.
+	n.Promote("first")
+	n.AwaitPaused("first", 3)
+	n.RequireSplit("shared", first.Split(60))
+	n.Abort("second")
+	n.AwaitAborted("second")
+	n.RequireSplit("shared", first.Split(60))
+
+	n.Kubectl("delete", "rollout", "first", "--wait=true")
+	n.RequireSplit("shared", first.Split(60)) // the last split keeps serving
+	n.Retry("second")
+	n.AwaitPaused("second", 1)
+	n.RequireSplit("shared", second.Split(20))
+	n.Promote("second", "--full")
+	n.AwaitHealthy("second", e2etest.Image("yellow"))
+	n.AwaitSplit("shared", e2etest.NoSplit)
+	record.Require(e2etest.NoSplit, first.Split(20), first.Split(60), second.Split(20), e2etest.NoSplit)
+}
+
+// TestRolloutNamesAnotherHTTPScaledObject changes the name mid-canary: the
+// split moves with it.
+func TestRolloutNamesAnotherHTTPScaledObject(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	app := e2etest.App{Steps: twoPauses}
+	n.Apply(e2etest.HTTPScaledObject("other", "app"))
+	record := start(n, app)
+	other := n.Record("other")
+
+	n.SetImage("app", e2etest.Image("yellow"))
+	n.AwaitPaused("app", 1)
+	n.RequireSplit("app", app.Split(20))
+	n.PatchRollout("app", `{"spec":{"strategy":{"canary":{"trafficRouting":{"plugins":{"kedify/http":{"httpScaledObjectName":"other"}}}}}}}`)
+	n.AwaitSplit("other", app.Split(20))
+	n.AwaitSplit("app", e2etest.NoSplit)
+	n.Promote("app", "--full")
+	n.AwaitHealthy("app", e2etest.Image("yellow"))
+	n.AwaitSplit("other", e2etest.NoSplit)
+	record.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit)
+	other.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit)
+}
+
+// TestHTTPScaledObjectComesLater deploys an app before its HTTPScaledObject is
+// there. That holds up no first deployment, but a canary, until it is.
+func TestHTTPScaledObjectComesLater(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	app := e2etest.App{Steps: twoPauses}
+	n.Apply(app.Services() + app.Rollout())
+	n.AwaitHealthy("app", e2etest.Image("blue"))
+
+	n.SetImage("app", e2etest.Image("yellow"))
+	n.AwaitEvent("Rollout", "app", "TrafficRoutingError",
+		"HTTPScaledObject "+n.Name+"/app not found", "Rollout "+n.Name+"/app", "create it")
+	n.Apply(e2etest.HTTPScaledObject("app", "app"))
+	n.AwaitPaused("app", 1)
+	n.RequireSplit("app", app.Split(20))
+	n.Promote("app", "--full")
+	n.AwaitHealthy("app", e2etest.Image("yellow"))
+	n.AwaitSplit("app", e2etest.NoSplit)
+}
+
+// TestAbortWithoutHTTPScaledObject deletes it mid-canary: an abort gets through
+// all the same.
+func TestAbortWithoutHTTPScaledObject(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	app := e2etest.App{Steps: twoPauses}
+	n.Apply(app.Manifest())
+	n.AwaitHealthy("app", e2etest.Image("blue"))
+	n.SetImage("app", e2etest.Image("yellow"))
+	n.AwaitPaused("app", 1)
+	n.RequireSplit("app", app.Split(20))
+	n.Delete(e2etest.HTTPScaledObject("app", "app"))
+	n.Abort("app")
+	n.AwaitAborted("app")
+}

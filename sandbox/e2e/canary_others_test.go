@@ -1,0 +1,214 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// TestAnotherToolAnnotates has another tool change its own annotations of the
+// HTTPScaledObject all along: neither loses a write of the other.
+func TestAnotherToolAnnotates(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	app := e2etest.App{Steps: `
+- setWeight: 20
+- pause: {duration: 2s}
+- setWeight: 60
+- pause: {duration: 2s}
+`}
+	record := start(n, app)
+	stop := annotateAllAlong(n, t)
+
+	n.SetImage("app", e2etest.Image("yellow"))
+	n.AwaitHealthy("app", e2etest.Image("yellow"))
+	n.AwaitSplit("app", e2etest.NoSplit)
+	written := stop()
+
+	want := []e2etest.Split{e2etest.NoSplit, app.Split(20), app.Split(60), app.Split(100), e2etest.NoSplit}
+	record.RequireSplits(want...)
+	for key, want := range written {
+		if got := n.HTTPScaledObject("app").GetAnnotations()[key]; got != want {
+			t.Errorf("annotation %s is %q, but the other tool wrote %q last", key, got, want)
+		}
+	}
+	last := 0
+	for _, value := range record.Annotation(counter) {
+		now, err := strconv.Atoi(value)
+		if value == e2etest.Absent {
+			now, err = 0, nil
+		}
+		if err != nil || now < last {
+			t.Fatalf("annotation %s went from %d to %q: a write of the other tool was lost", counter, last, value)
+		}
+		last = now
+	}
+	if last < 50 {
+		t.Errorf("the other tool wrote only %d times", last)
+	}
+}
+
+const (
+	counter = "another-tool.example.com/counter"
+	flicker = "another-tool.example.com/flicker"
+)
+
+// annotateAllAlong writes two annotations about every 20 ms, one that counts
+// and one that comes and goes, until the returned function is called, which
+// returns what was written last.
+func annotateAllAlong(n *e2etest.Namespace, t *testing.T) (stop func() map[string]string) {
+	ctx, cancel := context.WithCancel(t.Context())
+	type outcome struct {
+		written map[string]string
+		err     error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		written := make(map[string]string)
+		for i := 1; ; i++ {
+			value, present := strconv.Itoa(i), "yes"
+			patch := map[string]*string{counter: &value, flicker: nil}
+			if i%2 == 0 {
+				patch[flicker] = &present
+			}
+			// Not cut short by the end: what is written last must be known.
+			if err := n.TryAnnotate(context.WithoutCancel(ctx), "app", patch); err != nil {
+				ended <- outcome{written, err}
+				return
+			}
+			written[counter], written[flicker] = value, ""
+			if patch[flicker] != nil {
+				written[flicker] = present
+			}
+			select {
+			case <-ctx.Done():
+				ended <- outcome{written, nil}
+				return
+			case <-ticker.C:
+			}
+		}
+	}()
+	return func() map[string]string {
+		t.Helper()
+		cancel()
+		o := <-ended
+		if o.err != nil {
+			t.Fatalf("the other tool: %v", o.err)
+		}
+		return o.written
+	}
+}
+
+// TestSplitRemovedByHand: what somebody takes off or changes by hand is put
+// back by the next reconcile.
+func TestSplitRemovedByHand(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	app := e2etest.App{Steps: `
+- setWeight: 20
+- pause: {}
+- setWeight: 60
+- pause: {duration: 3s}
+`}
+	record := start(n, app)
+	n.SetImage("app", e2etest.Image("yellow"))
+	n.AwaitPaused("app", 1)
+	n.RequireSplit("app", app.Split(20))
+
+	n.Annotate("app", map[string]*string{e2etest.SplitAnnotation: nil, e2etest.OwnerAnnotation: nil})
+	n.Reconcile("app")
+	n.AwaitSplit("app", app.Split(20))
+
+	wrong := e2etest.SplitText(e2etest.Weight{Service: "app-stable", Weight: 1}, e2etest.Weight{Service: "app-canary", Weight: 99})
+	n.Annotate("app", map[string]*string{e2etest.SplitAnnotation: &wrong})
+	n.Reconcile("app")
+	n.AwaitSplit("app", app.Split(20))
+
+	n.Promote("app")
+	n.AwaitHealthy("app", e2etest.Image("yellow"))
+	n.AwaitSplit("app", e2etest.NoSplit)
+	record.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit, app.Split(20),
+		e2etest.Split{Text: wrong, Owner: "app"}, app.Split(20), app.Split(60), app.Split(100), e2etest.NoSplit)
+}
+
+// TestHeaderRouteIsRefused: Argo Rollouts makes no event of this error, but
+// logs it and holds the step.
+func TestHeaderRouteIsRefused(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	app, record := stuckAtHeaderRoute(t, n)
+	n.RequireSplit("app", app.Split(20))
+
+	// The way out that the error names.
+	n.PatchRollout("app", `{"spec":{"strategy":{"canary":{"steps":[{"setWeight":20},{"pause":{}},{"setWeight":60},{"pause":{}}]}}}}`)
+	n.AwaitPaused("app", 1)
+	n.Promote("app", "--full")
+	n.AwaitHealthy("app", e2etest.Image("yellow"))
+	n.AwaitSplit("app", e2etest.NoSplit)
+	record.RequireNothingElse()
+}
+
+// TestHeaderRouteDoesNotHoldUpAbort: who has run into the refused step must be
+// able to go back.
+func TestHeaderRouteDoesNotHoldUpAbort(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	app, record := stuckAtHeaderRoute(t, n)
+	n.Abort("app")
+	n.AwaitAborted("app")
+	n.AwaitSplit("app", e2etest.NoSplit)
+	record.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit)
+}
+
+// TestHeaderRouteDoesNotHoldUpFullPromotion: nor must it keep anybody from going
+// on without it.
+func TestHeaderRouteDoesNotHoldUpFullPromotion(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	app, record := stuckAtHeaderRoute(t, n)
+	n.Promote("app", "--full")
+	n.AwaitHealthy("app", e2etest.Image("yellow"))
+	n.AwaitSplit("app", e2etest.NoSplit)
+	record.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit)
+}
+
+// stuckAtHeaderRoute takes an App to a setHeaderRoute step, which is refused.
+func stuckAtHeaderRoute(t *testing.T, n *e2etest.Namespace) (e2etest.App, *e2etest.Recorder) {
+	t.Helper()
+	app := e2etest.App{
+		TrafficRouting: "managedRoutes: [{name: testers}]",
+		Steps: `
+- setWeight: 20
+- setHeaderRoute:
+    name: testers
+    match:
+      - headerName: X-Tester
+        headerValue: {exact: "yes"}
+- pause: {}
+`}
+	record := start(n, app)
+	n.SetImage("app", e2etest.Image("yellow"))
+	n.AwaitSplit("app", app.Split(20))
+	e2etest.Eventually(t, e2etest.Patience, "controller's log", func(ctx context.Context) error {
+		return logHas(ctx, n.Cluster, n.Name+"/app", `route \"testers\"`, "not supported by kedify/http", "take the setHeaderRoute step out")
+	})
+	return app, record
+}
+
+// logHas returns nil if a line of the controller's log has all of the parts.
+func logHas(ctx context.Context, c *e2etest.Cluster, parts ...string) error {
+	log, err := c.ControllerLog(ctx)
+	if err != nil {
+		return err
+	}
+	if !e2etest.LineWith(log, parts...) {
+		return errors.New("no line with all of: " + strconv.Quote(parts[0]) + " …")
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// TestUndoMidCanary goes back to the stable image in the middle: there is
+// nothing to split any more.
+func TestUndoMidCanary(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	app := e2etest.App{Steps: twoPauses}
+	record := start(n, app)
+
+	n.SetImage("app", e2etest.Image("yellow"))
+	n.AwaitPaused("app", 1)
+	n.RequireSplit("app", app.Split(20))
+	n.Undo("app")
+	n.AwaitHealthy("app", e2etest.Image("blue"))
+	n.AwaitSplit("app", e2etest.NoSplit)
+	record.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit)
+}
+
+// TestUndoAfterPromotion goes back to an image that was stable before: a canary
+// like any other.
+func TestUndoAfterPromotion(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	app := e2etest.App{Steps: `
+- setWeight: 20
+- pause: {duration: 1s}
+`}
+	record := start(n, app)
+
+	n.SetImage("app", e2etest.Image("yellow"))
+	n.AwaitHealthy("app", e2etest.Image("yellow"))
+	n.AwaitSplit("app", e2etest.NoSplit)
+	n.Undo("app")
+	n.AwaitHealthy("app", e2etest.Image("blue"))
+	n.AwaitSplit("app", e2etest.NoSplit)
+	once := []e2etest.Split{app.Split(20), app.Split(100), e2etest.NoSplit}
+	record.Require(append(append([]e2etest.Split{e2etest.NoSplit}, once...), once...)...)
+}
+
+// TestNewImageMidCanary sets a third image in the middle: the split of the
+// second must be off before the third gets any request.
+func TestNewImageMidCanary(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	app := e2etest.App{Steps: twoPauses}
+	record := start(n, app)
+
+	n.SetImage("app", e2etest.Image("yellow"))
+	n.AwaitPaused("app", 1)
+	n.Promote("app")
+	n.AwaitPaused("app", 3)
+	n.RequireSplit("app", app.Split(60))
+	n.SetImage("app", e2etest.Image("green"))
+	n.AwaitPaused("app", 1)
+	n.RequireSplit("app", app.Split(20))
+	n.Promote("app", "--full")
+	n.AwaitHealthy("app", e2etest.Image("green"))
+	n.AwaitSplit("app", e2etest.NoSplit)
+	record.Require(e2etest.NoSplit, app.Split(20), app.Split(60), e2etest.NoSplit, app.Split(20), e2etest.NoSplit)
+}

@@ -1,0 +1,271 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// Every fault of a set-up that has no canary under way is found, one after the
+// other, in one namespace.
+func TestCheckIdle(t *testing.T) {
+	t.Parallel()
+	outer := e2etest.NewNamespace(t)
+	checktest.DeploySample(t, outer)
+	args := []string{checktest.Sample, "-n", outer.Name}
+	checktest.AwaitHealthy(t, args...)
+
+	directory := checktest.SampleDirectory(t)
+	read := func(file string) string {
+		content, err := os.ReadFile(filepath.Join(directory, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	const (
+		sample = checktest.Sample
+		httpso = "HTTPScaledObject " + sample
+		so     = "ScaledObject " + sample
+	)
+	text := func(s string) *string { return &s }
+	for _, build := range []func(n *e2etest.Namespace) checktest.Fault{
+		func(n *e2etest.Namespace) checktest.Fault {
+			return checktest.Fault{
+				Name: "HTTPScaledObject missing",
+				Make: func() { n.Kubectl("delete", "httpso", sample, "--ignore-not-found") },
+				Undo: func() { n.Apply(read("httpscaledobject.yaml")) },
+				Want: []checktest.Finding{{Check: "httpscaledobject-exists", Status: checktest.Failure, Object: httpso, Message: "does not exist", Remedy: "ScaledObject rollouts-demo"}},
+			}
+		},
+		func(n *e2etest.Namespace) checktest.Fault { return missingService(n, sample+"-canary", read) },
+		func(n *e2etest.Namespace) checktest.Fault { return missingService(n, sample+"-stable", read) },
+		func(n *e2etest.Namespace) checktest.Fault {
+			return checktest.Fault{
+				Name: "Services equal",
+				Make: func() { n.PatchRollout(sample, canaryPatch(`"canaryService":"rollouts-demo-stable"`)) },
+				Undo: func() { n.PatchRollout(sample, canaryPatch(`"canaryService":"rollouts-demo-canary"`)) },
+				Want: []checktest.Finding{{Check: "services-differ", Status: checktest.Failure, Object: "Rollout " + sample, Message: `are both "rollouts-demo-stable"`, Remedy: "second Service"}},
+				Also: []string{"rollout-health", "service-selectors", "annotation"},
+			}
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			return targetFault(n, "target is the canary Service", "service", `"rollouts-demo-canary"`, `"rollouts-demo-stable"`, "the canary Service: all traffic would go there")
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			return targetFault(n, "target is another Service", "service", `"other"`, `"rollouts-demo-stable"`, `want the stable Service "rollouts-demo-stable"`)
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			return targetFault(n, "target port that no Service has", "port", "81", "80", "asks for port 81, which Service rollouts-demo-stable does not have")
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			return annotationFault(n, "malformed annotation", checktest.Failure, "cannot be read",
+				map[string]*string{e2etest.SplitAnnotation: text("{"), e2etest.OwnerAnnotation: text(sample)})
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			return annotationFault(n, "split that the status does not say", checktest.Failure, "carries rollouts-demo-stable=50,rollouts-demo-canary=50, the Rollout's status says none",
+				map[string]*string{e2etest.SplitAnnotation: text(checktest.SampleSplit(50).Text), e2etest.OwnerAnnotation: text(sample)})
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			return annotationFault(n, "split on Services of nobody", checktest.Failure, "names Service shop",
+				map[string]*string{e2etest.SplitAnnotation: text("- service: shop\n  weight: 100\n"), e2etest.OwnerAnnotation: text(sample)})
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			return annotationFault(n, "split of a Rollout that is gone", checktest.Failure, "carries the split of Rollout gone, which does not exist",
+				map[string]*string{e2etest.SplitAnnotation: text(checktest.SampleSplit(20).Text), e2etest.OwnerAnnotation: text("gone")})
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			f := annotationFault(n, "split of another Rollout", checktest.Failure, "carries the split of Rollout other, so Rollout rollouts-demo cannot set its own",
+				map[string]*string{e2etest.SplitAnnotation: text(checktest.SampleSplit(20).Text), e2etest.OwnerAnnotation: text("other")})
+			annotate, clean := f.Make, f.Undo
+			f.Make = func() { n.Apply(otherRollout); annotate() }
+			f.Undo = func() { n.Delete(otherRollout); clean() }
+			return f
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			return pluginFault(n, "unknown key", `"httpScaledObjectNmae":"rollouts-demo","httpScaledObjectName":null`, `"httpScaledObjectNmae":null,"httpScaledObjectName":"rollouts-demo"`, `did you mean "httpScaledObjectName"?`)
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			return pluginFault(n, "same name twice", `"httpScaledObjects":[{"name":"a"},{"name":"a"}],"httpScaledObjectName":null`, `"httpScaledObjects":null,"httpScaledObjectName":"rollouts-demo"`, `"a" is listed twice`)
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			plugins := func(text string) string { return canaryPatch(`"trafficRouting":{"plugins":{` + text + `}}`) }
+			return checktest.Fault{
+				Name: "plugin's name mistyped in the Rollout",
+				Make: func() {
+					n.PatchRollout(sample, plugins(`"kedify/http":null,"kedify/htpp":{"httpScaledObjectName":"rollouts-demo"}`))
+				},
+				Undo: func() {
+					n.PatchRollout(sample, plugins(`"kedify/htpp":null,"kedify/http":{"httpScaledObjectName":"rollouts-demo"}`))
+				},
+				Want: []checktest.Finding{{Check: "rollout-config", Status: checktest.Failure, Object: "Rollout " + sample, Message: `but "kedify/htpp"`, Remedy: "httpScaledObjectName"}},
+				Also: []string{"rollout-health"},
+			}
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			return scaledObjectFault(n, directory, "minReplicaCount 0", `"minReplicaCount":0`, "scaledobject-min-replicas", "minReplicaCount is 0")
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			return scaledObjectFault(n, directory, "minReplicaCount below replicas", `"minReplicaCount":1`, "scaledobject-min-replicas", "minReplicaCount 1 is below the Rollout's spec.replicas 2")
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			return scaledObjectFault(n, directory, "service in the trigger", `"triggers":[{"type":"kedify-http","metadata":{"hosts":"a.example.com","port":"80","service":"rollouts-demo-stable"}}]`, "scaledobject", "sets service: rollouts-demo-stable")
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			f := checktest.Fault{
+				Name: "HTTPScaledObject of two Rollouts",
+				Want: []checktest.Finding{{Check: "httpscaledobject-exclusive", Status: checktest.Failure, Object: httpso, Message: "by Rollout other", Remedy: "of its own"}},
+				// That other one uses the same Services.
+				Also: []string{"service-selectors"},
+			}
+			f.Make = func() { n.Apply(otherRollout + sameObject) }
+			f.Undo = func() { n.Delete(otherRollout) }
+			return f
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			return checktest.Fault{
+				Name: "Service selects other pods",
+				Make: func() {
+					n.Kubectl("patch", "service", sample+"-stable", "--type=merge", `-p={"spec":{"selector":{"app":"shop"}}}`)
+				},
+				Undo: func() {
+					n.Kubectl("patch", "service", sample+"-stable", "--type=merge", `-p={"spec":{"selector":{"app":"rollouts-demo"}}}`)
+					n.Reconcile(sample) // see missingService
+				},
+				Want: []checktest.Finding{
+					{Check: "service-selectors", Status: checktest.Failure, Object: "Service " + sample + "-stable", Message: "app=shop", Remedy: "spec.selector"},
+					{Check: "backends-ready", Status: checktest.Failure, Object: "Service " + sample + "-stable", Message: "matches no pod"},
+				},
+				Also: []string{"rollout-health"},
+			}
+		},
+		func(n *e2etest.Namespace) checktest.Fault {
+			return checktest.Fault{
+				Name: "container port of another name",
+				Make: func() {
+					n.Kubectl("patch", "service", sample+"-stable", "--type=merge", `-p={"spec":{"ports":[{"name":"http","port":80,"targetPort":"web"}]}}`)
+				},
+				Undo: func() {
+					n.Kubectl("patch", "service", sample+"-stable", "--type=merge", `-p={"spec":{"ports":[{"name":"http","port":80,"targetPort":8080}]}}`)
+				},
+				Want: []checktest.Finding{{Check: "backends-ready", Status: checktest.Failure, Object: "Service " + sample + "-stable", Message: `targetPort "web" is the name of no container port (there is http)`}},
+			}
+		},
+	} {
+		passed := t.Run(build(outer).Name, func(t *testing.T) {
+			build(outer.With(t)).Find(t, args...)
+		})
+		if !passed {
+			t.Fatal("the faults that follow are not made: the one before may still be there")
+		}
+	}
+	if outer.Split(sample) != e2etest.NoSplit {
+		t.Errorf("%s carries %s in the end", so, outer.Split(sample))
+	}
+}
+
+// otherRollout is a Rollout without pods beside the sample. sameObject follows
+// it to make it name the sample's HTTPScaledObject.
+const (
+	otherRollout = `
+apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata:
+  name: other
+spec:
+  replicas: 0
+  selector:
+    matchLabels:
+      app: other
+  template:
+    metadata:
+      labels:
+        app: other
+    spec:
+      containers:
+        - name: other
+          image: argoproj/rollouts-demo:green
+  strategy:
+    canary:
+      steps: []
+`
+	sameObject = `
+      stableService: rollouts-demo-stable
+      canaryService: rollouts-demo-canary
+      trafficRouting:
+        plugins:
+          kedify/http:
+            httpScaledObjectName: rollouts-demo
+`
+)
+
+func canaryPatch(fields string) string {
+	return fmt.Sprintf(`{"spec":{"strategy":{"canary":{%s}}}}`, fields)
+}
+
+func missingService(n *e2etest.Namespace, name string, read func(string) string) checktest.Fault {
+	return checktest.Fault{
+		Name: name + " missing",
+		Make: func() { n.Kubectl("delete", "service", name, "--ignore-not-found") },
+		Undo: func() {
+			n.Apply(read("services.yaml"))
+			// Argo Rollouts looks at a Rollout with an invalid spec again only
+			// when it changes.
+			n.Reconcile(checktest.Sample)
+		},
+		Want: []checktest.Finding{{Check: "services-exist", Status: checktest.Failure, Object: "Service " + name, Message: "does not exist", Remedy: "create it"}},
+		Also: []string{"rollout-health", "backends-ready", "service-selectors"},
+	}
+}
+
+func targetFault(n *e2etest.Namespace, name, field, bad, good, message string) checktest.Fault {
+	patch := func(value string) {
+		n.Kubectl("patch", "httpso", checktest.Sample, "--type=merge", fmt.Sprintf(`-p={"spec":{"scaleTargetRef":{%q:%s}}}`, field, value))
+	}
+	return checktest.Fault{
+		Name: name,
+		Make: func() { patch(bad) },
+		Undo: func() { patch(good) },
+		Want: []checktest.Finding{{Check: "target-service", Status: checktest.Failure, Object: "HTTPScaledObject " + checktest.Sample, Message: message, Remedy: "edit httpscaledobject"}},
+	}
+}
+
+// annotationFault sets the annotations, and takes them off for undoing.
+func annotationFault(n *e2etest.Namespace, name, status, message string, annotations map[string]*string) checktest.Fault {
+	return checktest.Fault{
+		Name: name,
+		Make: func() { n.Annotate(checktest.Sample, annotations) },
+		Undo: func() {
+			n.Annotate(checktest.Sample, map[string]*string{e2etest.SplitAnnotation: nil, e2etest.OwnerAnnotation: nil})
+		},
+		Want: []checktest.Finding{{Check: "annotation", Status: status, Object: "HTTPScaledObject " + checktest.Sample, Message: message}},
+	}
+}
+
+func pluginFault(n *e2etest.Namespace, name, bad, good, message string) checktest.Fault {
+	patch := func(config string) {
+		n.PatchRollout(checktest.Sample, canaryPatch(`"trafficRouting":{"plugins":{"kedify/http":{`+config+`}}}`))
+	}
+	return checktest.Fault{
+		Name: "configuration: " + name,
+		Make: func() { patch(bad) },
+		Undo: func() { patch(good) },
+		Want: []checktest.Finding{{Check: "rollout-config", Status: checktest.Failure, Object: "Rollout " + checktest.Sample, Message: message, Remedy: "edit rollout"}},
+		Also: []string{"rollout-health"},
+	}
+}
+
+func scaledObjectFault(n *e2etest.Namespace, directory, name, patch, check, message string) checktest.Fault {
+	return checktest.Fault{
+		Name: name,
+		Make: func() {
+			n.Kubectl("patch", "scaledobject", checktest.Sample, "--type=merge", `-p={"spec":{`+patch+`}}`)
+		},
+		Undo: func() { n.Kubectl("apply", "-k", directory) },
+		Want: []checktest.Finding{{Check: check, Status: checktest.Warning, Object: "ScaledObject " + checktest.Sample, Message: message, Remedy: "edit scaledobject"}},
+	}
+}

@@ -1,0 +1,153 @@
+package disruptive
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// Each fault of the registration is found, and after it that the controller
+// has not read the ConfigMap since.
+func TestCheckConfig(t *testing.T) {
+	outer := e2etest.NewNamespace(t)
+	checktest.DeploySample(t, outer)
+	good := keepConfig(t)
+	args := []string{checktest.Sample, "-n", outer.Name}
+	checktest.AwaitHealthy(t, args...)
+
+	const configMap = "ConfigMap argo-rollouts-config"
+	replace := func(old, now string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("no %q in:\n%s", old, good)
+		}
+		return strings.ReplaceAll(good, old, now)
+	}
+	sum := pinned.FindString(good)
+	// The platform of the node, and one that it is not.
+	platform, foreign := "linux-"+runtime.GOARCH, "linux-arm64"
+	if platform == foreign {
+		foreign = "linux-amd64"
+	}
+	slashed := func(platform string) string { return strings.ReplaceAll(platform, "-", "/") }
+	darwin := "darwin-" + runtime.GOARCH
+	for _, tc := range []struct {
+		name    string
+		plugins string
+		check   string
+		status  string
+		message string
+		remedy  string
+		args    []string
+		also    []string
+	}{
+		{name: "not registered", plugins: "", check: "plugin-registered", status: checktest.Failure, message: "kedify/http is not registered", remedy: "add the entry"},
+		{name: "another plugin only", plugins: replace("kedify/http", "argoproj-labs/gatewayAPI"), check: "plugin-registered", status: checktest.Failure, message: "kedify/http is not registered"},
+		{name: "wrong name", plugins: replace("kedify/http", "kedify/HTTP"), check: "plugin-registered", status: checktest.Failure, message: `there is "kedify/HTTP"`, remedy: "name it kedify/http"},
+		{name: "name without namespace", plugins: replace("kedify/http", "kedify-http"), check: "plugin-registered", status: checktest.Failure, message: `"kedify-http"`, remedy: "kedify/http"},
+		{name: "listed twice", plugins: good + good, check: "plugin-registered", status: checktest.Failure, message: "is listed 2 times", remedy: "keep one entry"},
+		{name: "malformed YAML", plugins: "- name: kedify/http\n location: [\n", check: "plugin-registered", status: checktest.Failure, message: "is not a YAML list of plugins", remedy: "correct it"},
+		{name: "no list", plugins: "name: kedify/http\n", check: "plugin-registered", status: checktest.Failure, message: "is not a YAML list of plugins"},
+		{name: "unknown key", plugins: good + "  sha: abc\n", check: "plugin-registered", status: checktest.Warning, message: "keys that Argo Rollouts ignores"},
+		{name: "sha256 too short", plugins: replace(sum, sum[:63]), check: "plugin-location", status: checktest.Failure, message: "is not 64 hexadecimal digits", remedy: "checksums.txt"},
+		{name: "sha256 in capitals", plugins: replace(sum, strings.ToUpper(sum)), check: "plugin-location", status: checktest.Failure, message: "capital letters"},
+		{name: "sha256 missing", plugins: "- name: kedify/http\n  location: " + asset + "\n", check: "plugin-location", status: checktest.Warning, message: "sha256 is not set"},
+		{name: "location missing", plugins: "- name: kedify/http\n  sha256: " + sum + "\n", check: "plugin-location", status: checktest.Failure, message: "location is missing", also: []string{"plugin-platform"}},
+		{name: "location of another scheme", plugins: replace("http://", "oci://"), check: "plugin-location", status: checktest.Failure, message: `has the scheme "oci"`},
+		{name: "page of the release", plugins: replace(asset, "https://github.com/kedify/argo-rollouts-plugin/releases/tag/v0.0.1"), check: "plugin-location", status: checktest.Failure, message: "is a web page", also: []string{"plugin-platform"}},
+		{name: "asset of another architecture", plugins: replace(platform, foreign), check: "plugin-platform", status: checktest.Failure, message: "location says " + slashed(foreign) + ", the controller's node sandbox is " + slashed(platform), remedy: platform},
+		{name: "asset of another system", plugins: replace(platform, darwin), check: "plugin-platform", status: checktest.Failure, message: "location says " + slashed(darwin)},
+		{name: "file onto itself", plugins: "- name: kedify/http\n  location: file:///home/argo-rollouts/plugin-bin/kedify/http\n", check: "plugin-location", status: checktest.Failure, message: "truncates it", remedy: "write elsewhere"},
+		{name: "file onto itself, not cleaned", plugins: "- name: kedify/http\n  location: file:///home/argo-rollouts/./plugin-bin//kedify/http\n", check: "plugin-location", status: checktest.Failure, message: "truncates it"},
+		{name: "file with sha256", plugins: "- name: kedify/http\n  location: file:///home/argo-rollouts/plugin-bin/elsewhere\n  sha256: " + sum + "\n", check: "plugin-location", status: checktest.Warning, message: "does not compare it"},
+		{name: "download of another file", plugins: replace(sum, otherSum), check: "plugin-download", status: checktest.Failure, message: "its sha256 is " + sum, remedy: "checksums.txt", args: []string{"--download"}},
+		{name: "download of nothing", plugins: replace(asset, asset+"-v2"), check: "plugin-download", status: checktest.Failure, message: "404", remedy: "correct location", args: []string{"--download"}},
+		{name: "download of no program", plugins: replace(asset, "http://releases.sandbox/checksums.txt?"+platform), check: "plugin-download", status: checktest.Failure, message: "which are no program", args: []string{"--download"}, also: []string{"plugin-location", "plugin-platform"}},
+		{name: "download from a host that is not there", plugins: replace("releases.sandbox", "github.invalid"), check: "plugin-download", status: checktest.Warning, message: "cannot be fetched from here", remedy: "mirror", args: []string{"--download"}},
+		{name: "changed after the start", plugins: good, check: "controller-restarted", status: checktest.Failure, message: "reads it only at its start", remedy: restart},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			setPlugins(t, tc.plugins)
+			checktest.Fault{
+				Name: tc.name, Make: func() {}, Args: tc.args,
+				Want: []checktest.Finding{{Check: tc.check, Status: tc.status, Message: tc.message, Remedy: tc.remedy}},
+				Also: append(tc.also, "controller-restarted"),
+			}.FindOnly(t, args...)
+		})
+	}
+
+	t.Run("registered in the wrong list", func(t *testing.T) {
+		setConfig(t, `{"trafficRouterPlugins":null,"stepPlugins":`+jsonText(t, good)+`}`)
+		defer setConfig(t, `{"stepPlugins":null,"trafficRouterPlugins":`+jsonText(t, good)+`}`)
+		checktest.Fault{
+			Name: "wrong list", Make: func() {}, Also: []string{"controller-restarted"},
+			Want: []checktest.Finding{{Check: "plugin-registered", Status: checktest.Failure, Object: configMap, Message: "under data.stepPlugins", Remedy: "move the entry"}},
+		}.FindOnly(t, args...)
+	})
+
+	t.Run("ConfigMap missing", func(t *testing.T) {
+		shell(t, "kubectl -n argo-rollouts delete configmap argo-rollouts-config")
+		defer shell(t, "kubectl -n argo-rollouts create configmap argo-rollouts-config")
+		checktest.Fault{
+			Name: "missing", Make: func() {},
+			Want: []checktest.Finding{{Check: "plugin-registered", Status: checktest.Failure, Object: configMap, Message: "does not exist", Remedy: "apply the ConfigMap"}},
+		}.FindOnly(t, args...)
+	})
+
+	setPlugins(t, good)
+	restartController(t)
+	checktest.AwaitHealthy(t, args...)
+}
+
+// The permissions of the controller and of KEDA, one by one.
+func TestCheckAccess(t *testing.T) {
+	n := e2etest.NewNamespace(t)
+	checktest.DeploySample(t, n)
+	keepAccess(t)
+	args := []string{checktest.Sample, "-n", n.Name}
+	checktest.AwaitHealthy(t, args...)
+
+	verbs := func(list string) string {
+		return "kubectl patch clusterrole " + e2etest.PluginClusterRole + ` --type=json -p='[{"op":"replace","path":"/rules/0/verbs","value":[` + list + `]}]'`
+	}
+	const account = "ServiceAccount argo-rollouts"
+	for _, tc := range []struct {
+		name, make string
+		finding    checktest.Finding
+	}{
+		{"no role", "kubectl delete clusterrole --ignore-not-found " + e2etest.PluginClusterRole,
+			checktest.Finding{Check: "controller-access", Status: checktest.Failure, Object: account, Message: "may not get, patch httpscaledobjects.http.keda.sh in namespace", Remedy: "deploy/rbac"}},
+		{"no get", verbs(`"list","watch","patch"`),
+			checktest.Finding{Check: "controller-access", Status: checktest.Failure, Object: account, Message: "may not get httpscaledobjects", Remedy: "deploy/rbac"}},
+		{"no patch", verbs(`"get","list","watch","update"`),
+			checktest.Finding{Check: "controller-access", Status: checktest.Failure, Object: account, Message: "may not patch httpscaledobjects", Remedy: "deploy/rbac"}},
+		{"no list", verbs(`"get","watch","patch"`),
+			checktest.Finding{Check: "controller-access", Status: checktest.Warning, Object: account, Message: "may not list httpscaledobjects"}},
+		{"no watch", verbs(`"get","list","patch"`),
+			checktest.Finding{Check: "controller-access", Status: checktest.Warning, Object: account, Message: "may not watch httpscaledobjects"}},
+		{"another ServiceAccount", "kubectl patch clusterrolebinding " + e2etest.PluginClusterRole + ` --type=json -p='[{"op":"replace","path":"/subjects/0/namespace","value":"rollouts"}]'`,
+			checktest.Finding{Check: "controller-access", Status: checktest.Failure, Object: account, Message: "binds rollouts/argo-rollouts instead", Remedy: "ServiceAccount argo-rollouts/argo-rollouts"}},
+		{"KEDA may not read Rollouts", "kubectl delete clusterrolebinding --ignore-not-found keda-operator-scaled-refs",
+			checktest.Finding{Check: "keda-access", Status: checktest.Failure, Object: "ServiceAccount keda-operator", Message: "may not get rollouts.argoproj.io", Remedy: "rbac.scaledRefKinds"}},
+		{"no KEDA", "kubectl -n keda delete deployment --ignore-not-found keda-operator",
+			checktest.Finding{Check: "keda-access", Status: checktest.Warning, Object: "Deployment keda-operator", Message: "was not found", Remedy: "install KEDA"}},
+	} {
+		passed := t.Run(tc.name, func(t *testing.T) {
+			n := n.With(t)
+			checktest.Fault{
+				Name: tc.name,
+				Make: func() { shell(t, tc.make) },
+				Undo: func() {
+					shell(t, "kubectl apply -k "+repository(t, "deploy/rbac"))
+					n.Apply(checktest.KEDA)
+				},
+				Want: []checktest.Finding{tc.finding},
+			}.Find(t, args...)
+		})
+		if !passed {
+			t.Fatal("the faults that follow are not made: the one before may still be there")
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package disruptive
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+)
+
+// The plugin is killed in the middle of a canary: the controller starts it
+// again, and the canary goes on.
+func TestPluginKilled(t *testing.T) {
+	c := startCanary(t)
+	before := awaitController(t)
+	plugin := one(t, pluginProgram)
+
+	kill(t, plugin)
+	c.RequireSplit(name, c.app.Split(20))
+	c.finish()
+
+	another(t, pluginProgram, plugin)
+	if now := awaitController(t); now.UID != before.UID || restarts(now) != restarts(before) {
+		t.Errorf("the controller was restarted: %s, %d times", now.Name, restarts(now))
+	}
+}
+
+// The plugin is killed while the controller carries out a change.
+func TestPluginKilledAtWork(t *testing.T) {
+	c := startCanary(t)
+	for range 5 {
+		plugin := one(t, pluginProgram)
+		kill(t, plugin)
+		// A reconcile, which starts the plugin anew.
+		c.Reconcile(name)
+		another(t, pluginProgram, plugin)
+	}
+	c.Promote(name)
+	kill(t, one(t, pluginProgram))
+	c.AwaitSplit(name, c.app.Split(50))
+	c.AwaitPaused(name, 3)
+	c.conclude()
+}
+
+// The controller is killed, so that nobody ends its plugin; the node starts it
+// again in the same container, over the same disk. Its plugin is in nobody's
+// way, and the canary goes on.
+func TestControllerKilled(t *testing.T) {
+	c := startCanary(t)
+	before := awaitController(t)
+	controller, plugin := one(t, controllerProgram), one(t, pluginProgram)
+
+	begun := time.Now()
+	kill(t, controller)
+	awaitEnd(t, plugin)
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("the plugin outlived its controller by %s", took)
+	}
+	another(t, controllerProgram, controller)
+	another(t, pluginProgram, plugin)
+	c.RequireSplit(name, c.app.Split(20))
+	c.finish()
+
+	now := awaitController(t)
+	if now.UID != before.UID || restarts(now) != restarts(before)+1 {
+		t.Errorf("the controller should have been restarted once, in its pod %s: now it is %s, %d times", before.Name, now.Name, restarts(now)-restarts(before))
+	}
+	if log := controllerLog(t, now); strings.Contains(log, "text file busy") {
+		t.Errorf("the plugin that the killed controller left was in the way of the next:\n%s", grep(log, "plugin"))
+	}
+}
+
+// The API server is away for 30 seconds in the middle of a canary. The
+// controller may lose its lease and start anew; the split stays.
+func TestAPIServerStopped(t *testing.T) {
+	c := startCanary(t)
+	version := c.HTTPScaledObject(name).GetResourceVersion()
+	if err := cluster.StopComponentFor(t.Context(), cluster.APIServer, 30*time.Second, nil); err != nil {
+		t.Fatal(err)
+	}
+	c.RequireSplit(name, c.app.Split(20))
+	if now := c.HTTPScaledObject(name).GetResourceVersion(); now != version {
+		t.Errorf("the HTTPScaledObject was written meanwhile: version %s, then %s", version, now)
+	}
+	c.recordAnew()
+	awaitController(t)
+	c.finish()
+}
+
+// grep returns the lines of a text that hold a word.
+func grep(text, word string) string {
+	var found strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, word) {
+			found.WriteString(line)
+		}
+	}
+	return found.String()
+}

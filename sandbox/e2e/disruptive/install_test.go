@@ -1,0 +1,252 @@
+package disruptive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rolloutsconfig "github.com/argoproj/argo-rollouts/utils/config"
+	plugintypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// The commands of docs/development.md that take the plugin from an image, and
+// the one that takes the init container away again.
+const (
+	layConfigMap  = "kubectl -n argo-rollouts patch configmap argo-rollouts-config --patch-file deploy/local/argo-rollouts-config-patch.yaml"
+	layDeployment = "kubectl -n argo-rollouts patch deploy argo-rollouts --patch-file deploy/local/deployment-patch.yaml"
+	layAccess     = "kubectl apply -k deploy/rbac"
+	takeOff       = `kubectl -n argo-rollouts patch deploy argo-rollouts -p '{"spec":{"template":{"spec":{"initContainers":[{"name":"rollouts-plugin-kedify","$patch":"delete"}]}}}}'`
+)
+
+// deploy/local over the running installation: an init container copies the
+// plugin out of its image, the controller takes it from the file:// location,
+// and it routes a canary, also after the restart that takes in a new build.
+// Afterwards the installation is what it was.
+func TestLocalImage(t *testing.T) {
+	t.Chdir(repository(t, ""))
+	document, err := os.ReadFile("docs/development.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{layAccess, layConfigMap, layDeployment, takeOff} {
+		if !strings.Contains(string(document), "\n"+line+"\n") {
+			t.Errorf("docs/development.md has not the line %s", line)
+		}
+	}
+	before := keepTemplate(t)
+	good := keepConfig(t)
+	outer := e2etest.NewNamespace(t)
+	checktest.DeploySample(t, outer)
+
+	for _, line := range []string{layAccess, layConfigMap, layDeployment, restarted} {
+		shell(t, line)
+	}
+	first := requireCopied(t)
+	c := startCanary(t)
+	one(t, pluginProgram)
+	checktest.AwaitHealthy(t, checktest.Sample, "-n", outer.Name)
+
+	shell(t, restart)
+	shell(t, restarted)
+	if second := requireCopied(t); second.UID == first.UID {
+		t.Errorf("pod %s was not replaced", first.Name)
+	}
+	c.RequireSplit(name, c.app.Split(20))
+	c.finish()
+
+	goBack(t, before, good)
+}
+
+// deploy/local as the component that its kustomization.yaml says it is, over
+// Argo Rollouts' own manifests.
+func TestLocalImageKustomized(t *testing.T) {
+	before := keepTemplate(t)
+	good := keepConfig(t)
+	dir := overlay(t)
+
+	shell(t, "kubectl kustomize "+dir+" | kubectl apply --server-side --force-conflicts -f -")
+	shell(t, restarted)
+	requireCopied(t)
+	startCanary(t).finish()
+
+	goBack(t, before, good)
+}
+
+// overlay returns the kustomization that deploy/local/kustomization.yaml shows.
+func overlay(t *testing.T) string {
+	t.Helper()
+	sandbox, err := cluster.InsideLayout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(sandbox.Dir, "settings.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Where the sandbox took Argo Rollouts' manifests from.
+	var settings struct {
+		Manifests string `json:"manifests"`
+	}
+	if err := json.Unmarshal(content, &settings); err != nil {
+		t.Fatal(err)
+	}
+	// kustomize takes relative paths only, to directories without links.
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	component, err := filepath.EvalSymlinks(repository(t, "deploy/local"))
+	if err == nil {
+		component, err = filepath.Rel(dir, component)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	install, err := os.ReadFile(filepath.Join(settings.Manifests, "install.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kustomization := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: argo-rollouts\nresources: [install.yaml]\ncomponents: [" + component + "]\n"
+	for file, text := range map[string][]byte{"install.yaml": install, "kustomization.yaml": []byte(kustomization)} {
+		if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// goBack leaves the local route as docs/development.md says, and checks that
+// the controller is what it was before.
+func goBack(t *testing.T, before corev1.PodTemplateSpec, plugins string) {
+	t.Helper()
+	setPlugins(t, plugins)
+	shell(t, takeOff)
+	shell(t, restarted)
+	awaitLog(t, awaitController(t), "Downloading plugin kedify/http from: "+asset)
+	if diff := cmp.Diff(before.Spec, template(t).Spec); diff != "" {
+		t.Errorf("the pods are not what they were (-before +now):\n%s", diff)
+	}
+}
+
+// requireCopied checks that the init container has put the plugin where the
+// controller has taken it from, and returns the controller's pod.
+func requireCopied(t *testing.T) corev1.Pod {
+	t.Helper()
+	pod := awaitController(t)
+	statuses := pod.Status.InitContainerStatuses
+	if len(statuses) != 1 || statuses[0].State.Terminated == nil || statuses[0].State.Terminated.ExitCode != 0 ||
+		!strings.HasPrefix(statuses[0].ImageID, "ghcr.io/kedify/argo-rollouts-plugin@sha256:") {
+		t.Fatalf("the init containers of pod %s: %+v; want one that ran to its end", pod.Name, statuses)
+	}
+	log := awaitLog(t, pod, "Copied plugin from /home/argo-rollouts/plugin-bin/rollouts-plugin-kedify to "+pluginProgram)
+	if strings.Contains(log, "Downloading plugin") {
+		t.Errorf("the controller has downloaded a plugin:\n%s", grep(log, "plugin"))
+	}
+	return pod
+}
+
+// awaitLog waits until the log of a controller contains a text.
+func awaitLog(t *testing.T, pod corev1.Pod, text string) string {
+	t.Helper()
+	var log string
+	e2etest.Eventually(t, e2etest.Patience, fmt.Sprintf("%q in the log of pod %s", text, pod.Name), func(ctx context.Context) (err error) {
+		if log, err = tryShell(ctx, "kubectl -n argo-rollouts logs "+pod.Name); err == nil && !strings.Contains(log, text) {
+			err = fmt.Errorf("it has not:\n%s", grep(log, "lugin"))
+		}
+		return err
+	})
+	return log
+}
+
+// template is what the controller's Deployment makes its pods from.
+func template(t *testing.T) corev1.PodTemplateSpec {
+	t.Helper()
+	deployment, err := e2etest.Connect(t).Kube.AppsV1().Deployments(e2etest.ControllerNamespace).
+		Get(t.Context(), e2etest.ControllerDeployment, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return deployment.Spec.Template
+}
+
+// keepTemplate puts the pod template of the controller's Deployment back when
+// the test ends; it returns it.
+func keepTemplate(t *testing.T) corev1.PodTemplateSpec {
+	t.Helper()
+	before := template(t)
+	if len(before.Spec.InitContainers) != 0 {
+		t.Fatalf("the cluster is not as it should be; the controller has init containers: %+v", before.Spec.InitContainers)
+	}
+	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template", "value": before}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), e2etest.Patience)
+		defer cancel()
+		_, err := e2etest.Connect(t).Kube.AppsV1().Deployments(e2etest.ControllerNamespace).
+			Patch(ctx, e2etest.ControllerDeployment, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: "e2e"})
+		_, statusErr := tryShell(ctx, restarted)
+		if err := errors.Join(err, statusErr); err != nil {
+			t.Errorf("putting the controller's Deployment back: %v", err)
+		}
+	})
+	return before
+}
+
+// deploy/plugin as the guide has it applied: Argo Rollouts' own reader of the
+// ConfigMap finds the release's asset in it. The controller is not restarted,
+// for there is no way from here to the release; the check says that it has to
+// be.
+func TestPluginRegistered(t *testing.T) {
+	t.Chdir(repository(t, ""))
+	n := e2etest.NewNamespace(t)
+	checktest.DeploySample(t, n)
+	running := awaitController(t)
+	keepConfig(t)
+	t.Cleanup(func() {
+		if _, err := tryShell(context.Background(), "kubectl -n argo-rollouts annotate configmap argo-rollouts-config "+corev1.LastAppliedConfigAnnotation+"-"); err != nil {
+			t.Errorf("removing what kubectl apply notes: %v", err)
+		}
+	})
+
+	shell(t, "kubectl apply -k deploy/plugin")
+
+	t.Setenv("POD_NAMESPACE", e2etest.ControllerNamespace)
+	t.Cleanup(rolloutsconfig.UnInitializeConfig)
+	read, err := rolloutsconfig.InitializeConfig(e2etest.Connect(t).Kube, e2etest.ControllerConfigMap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []plugintypes.PluginItem{{
+		Name:     "kedify/http",
+		Location: "https://github.com/kedify/argo-rollouts-plugin/releases/download/v0.0.1/rollouts-plugin-kedify-linux-amd64",
+		Sha256:   "6cd7597788f9ceeee3406695b64022c63ddb77e9b946dd0295bf10969b985814",
+		Type:     plugintypes.PluginTypeTrafficRouter,
+	}}
+	if diff := cmp.Diff(want, read.GetAllPlugins()); diff != "" {
+		t.Errorf("what the controller would read (-want +got):\n%s", diff)
+	}
+	checktest.Fault{
+		Name: "not restarted", Make: func() {},
+		Want: []checktest.Finding{{Check: "controller-restarted", Status: checktest.Failure, Message: "reads it only at its start", Remedy: restart}},
+		// The asset of linux/amd64 is the right one on such a node alone.
+		Also: []string{"plugin-platform"},
+	}.FindOnly(t, checktest.Sample, "-n", n.Name)
+	if now := awaitController(t); now.UID != running.UID || restarts(now) != restarts(running) {
+		t.Errorf("the controller was restarted by applying the ConfigMap: pod %s, %d times", now.Name, restarts(now))
+	}
+}

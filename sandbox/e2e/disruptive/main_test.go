@@ -1,0 +1,14 @@
+// Package disruptive tests what disturbs the whole cluster: permissions taken
+// away, a wrong ConfigMap, killed processes, a stopped API server. It has a
+// sandbox of its own, and its tests run one after the other; each leaves the
+// cluster as it was.
+package disruptive
+
+import (
+	"os"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+func TestMain(m *testing.M) { os.Exit(e2etest.RunTests(m, "e2e-disruptive")) }

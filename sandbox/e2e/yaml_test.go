@@ -1,0 +1,207 @@
+package e2e
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+func TestFences(t *testing.T) {
+	t.Parallel()
+	const markdown = "# Title\n```yaml\na: 1\n```\n```sh\nkubectl\n```yaml\n1. list\n   ```yaml\n   b:\n     c: 2\n   ```\n```yaml {fragment}\nd: 3\n```\n"
+	// The third fence closes the second, as Markdown has it.
+	got, err := fences(markdown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []fence{{3, false, "a: 1\n"}, {10, false, "b:\n  c: 2\n"}, {14, true, "d: 3\n"}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(fence{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := fences("```yaml\na: 1\n"); err == nil || !strings.Contains(err.Error(), "line 1 is not closed") {
+		t.Errorf("a fence that is not closed: %v", err)
+	}
+}
+
+// dryRun has the API server check manifests as it does when they are applied,
+// unknown fields included.
+func dryRun(t *testing.T, n *e2etest.Namespace, manifest string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "manifest.yaml")
+	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"apply", "--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts", "-f", path}
+	// A namespace that does not fit the manifest's own is refused.
+	if objects, err := e2etest.Decode(manifest); err == nil && !slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetNamespace() != "" }) {
+		args = append(args, "--namespace", n.Name)
+	}
+	output, err := exec.CommandContext(t.Context(), "kubectl", args...).CombinedOutput()
+	if err != nil {
+		t.Errorf("kubectl apply: %v\n%s\n%s", err, output, manifest)
+	}
+}
+
+// Every YAML fence of the documents is a manifest that the cluster takes, or
+// is marked as a fragment and is YAML at least.
+func TestYAMLOfDocuments(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	paths, err := filepath.Glob(repository(t, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) == 0 {
+		t.Fatal("there are no documents in docs/")
+	}
+	manifests := 0
+	for _, path := range append(paths, repository(t, "README.md")) {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		found, err := fences(string(content))
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		for _, f := range found {
+			t.Run(fmt.Sprintf("%s:%d", filepath.Base(path), f.line), func(t *testing.T) {
+				if f.fragment {
+					var value any
+					if err := yaml.Unmarshal([]byte(f.text), &value); err != nil {
+						t.Errorf("%v\n%s", err, f.text)
+					}
+					return
+				}
+				manifests++
+				dryRun(t, n.With(t), f.text)
+			})
+		}
+	}
+	if manifests == 0 {
+		t.Error("no document holds a manifest")
+	}
+}
+
+// Every kustomization of deploy/ and examples/ builds, and the cluster takes
+// what it makes.
+func TestYAMLOfKustomizations(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	seen := map[string]bool{}
+	for _, root := range []string{"deploy", "examples"} {
+		err := filepath.WalkDir(repository(t, root), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.Name() != "kustomization.yaml" {
+				return err
+			}
+			dir := filepath.Dir(path)
+			relative := strings.TrimPrefix(dir, repository(t)+"/")
+			seen[relative] = true
+			t.Run(relative, func(t *testing.T) {
+				content, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(string(content), "kind: Component") {
+					dir = overInstallation(t, dir)
+				}
+				output, err := exec.CommandContext(t.Context(), "kubectl", "kustomize", dir, "--load-restrictor=LoadRestrictionsNone").Output()
+				if err != nil {
+					t.Fatalf("kubectl kustomize %s: %v", relative, err)
+				}
+				dryRun(t, n.With(t), string(output))
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"deploy/rbac", "deploy/rbac-minimal", "deploy/plugin", "deploy/local", "deploy/crds", "examples/canary"} {
+		if !seen[want] {
+			t.Errorf("there is no %s", want)
+		}
+	}
+}
+
+// overInstallation returns a kustomization that lays a component over Argo
+// Rollouts' own installation.
+func overInstallation(t *testing.T, component string) string {
+	t.Helper()
+	// The settings of the sandbox know where it took the manifests from.
+	l, err := cluster.InsideLayout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(l.Dir, "settings.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settings struct {
+		Manifests string `json:"manifests"`
+	}
+	if err := yaml.Unmarshal(content, &settings); err != nil {
+		t.Fatal(err)
+	}
+	install, err := os.ReadFile(filepath.Join(settings.Manifests, "install.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// kustomize takes no absolute paths.
+	root := t.TempDir()
+	for path, text := range map[string]string{
+		"base/install.yaml":       string(install),
+		"base/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: argo-rollouts\nresources: [install.yaml]\ncomponents: [../component]\n",
+	} {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS(filepath.Join(root, "component"), os.DirFS(component)); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(root, "base")
+}
+
+// Every other YAML file of deploy/ and examples/ is a manifest that the cluster
+// takes, or is a part of a kustomization or values for Helm.
+func TestYAMLFiles(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	for _, root := range []string{"deploy", "examples"} {
+		err := filepath.WalkDir(repository(t, root), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".yaml" || entry.Name() == "kustomization.yaml" ||
+				strings.HasSuffix(path, "-patch.yaml") || strings.Contains(path, "/helm/") || strings.Contains(path, "/testdata/") {
+				return err
+			}
+			t.Run(strings.TrimPrefix(path, repository(t)+"/"), func(t *testing.T) {
+				content, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				dryRun(t, n.With(t), string(content))
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
