@@ -1,0 +1,141 @@
+package routes
+
+import "slices"
+
+// commit is one Commit under way.
+type commit struct {
+	*Builder
+	next    Table
+	changes Changes
+	// moved are the sites where an object came or went.
+	moved map[site]movement
+	// told are the objects whose problems may be others now.
+	told map[*object]struct{}
+}
+
+// decide puts one object's route into the table, or takes it out.
+func (c *commit) decide(o *object) {
+	c.told[o] = struct{}{}
+	name, d := o.name, o.declared
+	before := c.table.Route(name)
+	var after *Route
+	o.found = nil
+	if d == nil {
+		c.link(o, nil)
+		delete(c.objects, name)
+	} else {
+		last := before
+		if c.before != nil {
+			last = c.before.Route(name)
+		}
+		after, o.found = c.Builder.decide(d, last)
+		o.found = sortProblems(o.found)
+		c.link(o, d.services(after))
+	}
+	c.keepWhatStays(d, before, after)
+	switch {
+	case before == nil && after == nil, before != nil && after != nil && before.equal(after):
+		return
+	case after == nil:
+		key := name.String()
+		c.next.routes = c.next.routes.without(hashOf(key), key)
+		c.take(before.form.match)
+	case before == nil:
+		c.put(after.form.match)
+		c.next.routes = c.next.routes.with(after.form.match.hash, after.form.match.key, after)
+	default:
+		if before.form.match != after.form.match {
+			c.take(before.form.match)
+			c.put(after.form.match)
+		}
+		c.next.routes = c.next.routes.with(after.form.match.hash, after.form.match.key, after)
+	}
+	c.changes.Routes = append(c.changes.Routes, RouteChange{name, before, after})
+	c.changes.addClusters(before, after)
+}
+
+// keepWhatStays has a route share with the one before what is the same in both:
+// the hosts and paths of an object whose weights change stay where they are in
+// the table, and ten thousand objects have their endpoints once.
+func (c *commit) keepWhatStays(d *declared, before, after *Route) {
+	if before == nil || after == nil {
+		return
+	}
+	switch was, is := before.form, after.form; {
+	case was.equal(is):
+		after.form = was
+		if d.form == is {
+			d.form = was
+		}
+	case was.match.equal(is.match):
+		is.match = was.match
+	}
+	for i := range after.Backends {
+		b := &after.Backends[i]
+		if old := findBackend(before.Backends, b.Service); old != nil && old.Equal(b.Endpoints) {
+			b.Endpoints, b.Cluster = old.Endpoints, old.Cluster
+		}
+	}
+}
+
+// put and take bring an object's hosts and paths into the table and out of it.
+func (c *commit) put(m *matcher) {
+	c.edit(m, func(r *rules) { r.insert(m) })
+}
+
+func (c *commit) take(m *matcher) {
+	c.edit(m, func(r *rules) { r.remove(m) })
+	for _, host := range m.hosts {
+		for _, prefix := range m.prefixes {
+			c.shadows.clear(m.name, site{host, prefix})
+		}
+	}
+}
+
+func (c *commit) edit(m *matcher, change func(*rules)) {
+	for _, host := range m.hosts {
+		c.next.hosts = c.next.hosts.edit(host, func(paths *pathTree) *pathTree {
+			for _, prefix := range m.prefixes {
+				paths = paths.edit(prefix, change)
+			}
+			return paths
+		})
+		for _, prefix := range m.prefixes {
+			at := site{host, prefix}
+			moved := c.moved[at]
+			moved.add(m)
+			c.moved[at] = moved
+		}
+	}
+}
+
+// lookForShadows goes through the sites where somebody came or went.
+func (c *commit) lookForShadows() {
+	for at, moved := range c.moved {
+		c.shadows.look(at, c.next.hosts.at(at.host).at(at.prefix), moved, func(m *matcher) { c.told[c.objects[m.name]] = struct{}{} })
+	}
+}
+
+// tell compares the problems of all that may have others now.
+func (c *commit) tell() {
+	for o := range c.told {
+		key := o.name.String()
+		hash := hashOf(key)
+		before, _ := c.table.problems.get(hash, key)
+		after := o.found
+		if route, served := c.next.routes.get(hash, key); served {
+			if p, shadowed := c.shadows.problem(o.declared, route.form.match); shadowed {
+				after = sortProblems(append(slices.Clone(after), p))
+			}
+		}
+		if slices.Equal(before, after) {
+			continue
+		}
+		c.changes.addProblems(before, after)
+		if len(after) == 0 {
+			c.next.problems = c.next.problems.without(hash, key)
+		} else {
+			c.next.problems = c.next.problems.with(hash, key, after)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package routes
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// service is what routing needs of a Service.
+type service struct {
+	ports []servicePort
+	// external tells that the Service is another name in DNS, and has no
+	// endpoints.
+	external bool
+}
+
+// servicePort is a TCP port of a Service. EndpointSlices know it by its name,
+// whatever targetPort is.
+type servicePort struct {
+	name        string
+	number      int32
+	appProtocol string
+}
+
+func readService(object *corev1.Service) *service {
+	s := &service{external: object.Spec.Type == corev1.ServiceTypeExternalName}
+	for i := range object.Spec.Ports {
+		p := &object.Spec.Ports[i]
+		if p.Protocol == "" || p.Protocol == corev1.ProtocolTCP {
+			s.ports = append(s.ports, servicePort{p.Name, p.Port, deref(p.AppProtocol)})
+		}
+	}
+	return s
+}
+
+func (s *service) equal(other *service) bool {
+	return s.external == other.external && slices.Equal(s.ports, other.ports)
+}
+
+// find returns the port that an object means; nil when there is none.
+func (s *service) find(wanted port) *servicePort {
+	for i := range s.ports {
+		p := &s.ports[i]
+		if wanted.number != 0 && p.number == wanted.number || wanted.number == 0 && p.name == wanted.name {
+			return p
+		}
+	}
+	return nil
+}
+
+// slice is what routing needs of an EndpointSlice.
+type slice struct {
+	service   types.NamespacedName
+	ports     []slicePort
+	addresses []sliceAddress
+}
+
+type slicePort struct {
+	name        string
+	number      uint16
+	appProtocol string
+}
+
+type sliceAddress struct {
+	address netip.Addr
+	// ready takes requests; what is not ready is terminating and serves.
+	ready bool
+}
+
+// readSlice leaves out what gets no requests: addresses that are neither ready
+// nor serve while they terminate, and names (addressType FQDN), which no
+// controller writes. A slice that belongs to no Service is nil.
+func readSlice(object *discoveryv1.EndpointSlice) *slice {
+	owner := object.Labels[discoveryv1.LabelServiceName]
+	if owner == "" || object.AddressType == discoveryv1.AddressTypeFQDN {
+		return nil
+	}
+	s := &slice{service: types.NamespacedName{Namespace: object.Namespace, Name: owner}}
+	for i := range object.Ports {
+		p := &object.Ports[i]
+		if p.Port == nil || *p.Port < 1 || *p.Port > 65535 || p.Protocol != nil && *p.Protocol != corev1.ProtocolTCP {
+			continue
+		}
+		s.ports = append(s.ports, slicePort{deref(p.Name), uint16(*p.Port), deref(p.AppProtocol)})
+	}
+	for i := range object.Endpoints {
+		e := &object.Endpoints[i]
+		// Conditions that are not said: ready, serving as it is ready, and
+		// not terminating.
+		ready := e.Conditions.Ready == nil || *e.Conditions.Ready
+		serving := ready
+		if e.Conditions.Serving != nil {
+			serving = *e.Conditions.Serving
+		}
+		if !ready && (!serving || !deref(e.Conditions.Terminating)) {
+			continue
+		}
+		for _, text := range e.Addresses {
+			if address, err := netip.ParseAddr(text); err == nil {
+				s.addresses = append(s.addresses, sliceAddress{address.Unmap(), ready})
+			}
+		}
+	}
+	return s
+}
+
+func (s *slice) equal(other *slice) bool {
+	return s.service == other.service && slices.Equal(s.ports, other.ports) && slices.Equal(s.addresses, other.addresses)
+}
+
+// gather returns the endpoints of a port in all slices of its Service, of both
+// address families, each address once: as ready when any slice says so, for an
+// endpoint on its way from one slice to another is in both for a while.
+func gather(p *servicePort, ofService []*slice) (endpoints Endpoints, appProtocol string) {
+	type endpoint struct {
+		at    netip.AddrPort
+		ready bool
+	}
+	var all []endpoint
+	appProtocol = p.appProtocol
+	for _, s := range ofService {
+		for i := range s.ports {
+			sp := &s.ports[i]
+			if sp.name != p.name {
+				continue
+			}
+			// Slices that people write may be the only ones to say it. The
+			// order they came in must not show, so the least of them counts.
+			if p.appProtocol == "" && sp.appProtocol != "" && (appProtocol == "" || sp.appProtocol < appProtocol) {
+				appProtocol = sp.appProtocol
+			}
+			for _, a := range s.addresses {
+				all = append(all, endpoint{netip.AddrPortFrom(a.address, sp.number), a.ready})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b endpoint) int {
+		if order := a.at.Compare(b.at); order != 0 || a.ready == b.ready {
+			return order
+		}
+		if a.ready {
+			return -1
+		}
+		return 1
+	})
+	all = slices.CompactFunc(all, func(a, b endpoint) bool { return a.at == b.at })
+	for _, e := range all {
+		if e.ready {
+			endpoints.Ready = append(endpoints.Ready, e.at)
+		} else {
+			endpoints.Draining = append(endpoints.Draining, e.at)
+		}
+	}
+	endpoints.Protocol = protocolOf(appProtocol)
+	return endpoints, appProtocol
+}
+
+// protocolOf reads an appProtocol. Those it does not know are HTTP/1.1, which
+// is what was spoken to them before anybody looked.
+func protocolOf(appProtocol string) Protocol {
+	switch appProtocol {
+	case "kubernetes.io/h2c", "grpc":
+		return H2C
+	default: // "", "http", "kubernetes.io/ws"
+		return HTTP1
+	}
+}
+
+// wantsTLS tells whether an appProtocol is one of those with TLS.
+func wantsTLS(appProtocol string) bool {
+	return slices.Contains([]string{"https", "kubernetes.io/wss", "wss", "grpcs"}, appProtocol)
+}
+
+// locate returns a target's Service and port, or what is to be told when they are
+// not there.
+func (b *Builder) locate(namespace string, to target) (s *backing, p *servicePort, reason Reason, problem string) {
+	name := types.NamespacedName{Namespace: namespace, Name: to.service}
+	s = b.services[name]
+	switch {
+	case s == nil || s.service == nil:
+		return nil, nil, UnknownService, fmt.Sprintf("Service %s is not there and gets no requests", name)
+	case s.service.external:
+		return nil, nil, UnknownService, fmt.Sprintf("Service %s is of type ExternalName, which has no endpoints and gets no requests", name)
+	}
+	if p = s.service.find(to.port); p == nil {
+		return nil, nil, UnknownPort, fmt.Sprintf("Service %s has no TCP port %v and gets no requests", name, to.port)
+	}
+	return s, p, "", ""
+}
+
+// resolve returns the endpoints of a target; without any when its Service or
+// port is not there, and with what is to be told then.
+func (b *Builder) resolve(namespace string, to target) (endpoints Endpoints, reason Reason, problem string) {
+	s, p, reason, problem := b.locate(namespace, to)
+	if p == nil {
+		return Endpoints{}, reason, problem
+	}
+	endpoints, appProtocol := gather(p, s.slices)
+	if wantsTLS(appProtocol) {
+		return endpoints, UnsupportedProtocol, fmt.Sprintf("Service %s says appProtocol %s, but it is spoken to without TLS", s.name, appProtocol)
+	}
+	return endpoints, "", ""
+}
+
+func deref[T any](p *T) T {
+	if p == nil {
+		return *new(T)
+	}
+	return *p
+}
+
+func compareNames(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,149 @@
+package routes
+
+import "strings"
+
+// hostTree holds the rules of all hosts, a level per label from the right: a
+// host meets its exact name, the wildcards it ends in and any host on one way
+// down. It is immutable; the zero tree is empty.
+type hostTree struct {
+	exact *pathTree // of this name
+	wild  *pathTree // of every name below it; of any host, at the root
+	below dict[*hostTree]
+}
+
+// find returns the first object that wants a request, at the root. host is
+// canonical, path begins with a slash.
+func (t *hostTree) find(host, path string, header map[string][]string) *matcher {
+	if m := t.step(host, path, header); m != nil {
+		return m
+	}
+	// Unlike the wildcards, any host is also a host without a name.
+	if t.wild != nil {
+		return t.wild.find(path, header)
+	}
+	return nil
+}
+
+// step looks below t. host is what is left of it, up to the dot before the name
+// of t.
+func (t *hostTree) step(host, path string, header map[string][]string) *matcher {
+	left, label, more := cutLastLabel(host)
+	child, found := t.below.get(hashOf(label), label)
+	if !found {
+		return nil
+	}
+	if !more {
+		if child.exact != nil {
+			return child.exact.find(path, header)
+		}
+		return nil
+	}
+	if child.below.len > 0 {
+		if m := child.step(left, path, header); m != nil {
+			return m
+		}
+	}
+	// The star stands for at least one character.
+	if child.wild != nil && left != "" {
+		return child.wild.find(path, header)
+	}
+	return nil
+}
+
+// cutLastLabel cuts "a.b.c" into "a.b" and "c".
+func cutLastLabel(host string) (left, label string, more bool) {
+	if dot := strings.LastIndexByte(host, '.'); dot >= 0 {
+		return host[:dot], host[dot+1:], true
+	}
+	return "", host, false
+}
+
+// splitPattern tells the name of a host pattern from the star before it.
+func splitPattern(pattern string) (name string, wild bool) {
+	if pattern == anyHost {
+		return "", true
+	}
+	return strings.CutPrefix(pattern, "*.")
+}
+
+// named returns the tree of a name, or nil.
+func (t *hostTree) named(name string) *hostTree {
+	for more := name != ""; more && t != nil; {
+		var label string
+		name, label, more = cutLastLabel(name)
+		t, _ = t.below.get(hashOf(label), label)
+	}
+	return t
+}
+
+// at returns the paths of a host pattern; nil when it has none.
+func (t *hostTree) at(pattern string) *pathTree {
+	name, wild := splitPattern(pattern)
+	switch t = t.named(name); {
+	case t == nil:
+		return nil
+	case wild:
+		return t.wild
+	}
+	return t.exact
+}
+
+// edit returns a tree in which the paths of a host pattern are changed.
+func (t hostTree) edit(pattern string, change func(*pathTree) *pathTree) hostTree {
+	name, wild := splitPattern(pattern)
+	if edited := t.editBelow(name, name != "", wild, change); edited != nil {
+		return *edited
+	}
+	return hostTree{}
+}
+
+func (t *hostTree) editBelow(name string, more, wild bool, change func(*pathTree) *pathTree) *hostTree {
+	var edited hostTree
+	if t != nil {
+		edited = *t
+	}
+	switch {
+	case more:
+		left, label, more := cutLastLabel(name)
+		hash := hashOf(label)
+		child, _ := edited.below.get(hash, label)
+		if child = child.editBelow(left, more, wild, change); child == nil {
+			edited.below = edited.below.without(hash, label)
+		} else {
+			edited.below = edited.below.with(hash, label, child)
+		}
+	case wild:
+		edited.wild = change(edited.wild)
+	default:
+		edited.exact = change(edited.exact)
+	}
+	if edited.exact == nil && edited.wild == nil && edited.below.len == 0 {
+		return nil
+	}
+	return &edited
+}
+
+// patterns yields every host pattern below the one named name that has rules,
+// itself included when it is asked for by a star.
+func (t *hostTree) patterns(name string, yield func(pattern string)) {
+	if t == nil {
+		return
+	}
+	if t.wild != nil {
+		if name == "" {
+			yield(anyHost)
+		} else {
+			yield("*." + name)
+		}
+	}
+	for label, child := range t.below.all() {
+		whole := label
+		if name != "" {
+			whole = label + "." + name
+		}
+		if child.exact != nil {
+			yield(whole)
+		}
+		child.patterns(whole, yield)
+	}
+}

@@ -1,0 +1,272 @@
+package routes
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+)
+
+// This is the slow and obvious model of matching: every object is asked whether
+// it wants the request, and those that do are put in order.
+
+type request struct {
+	host, path string
+	header     map[string][]string
+}
+
+func (r request) String() string { return fmt.Sprintf("%q %q %v", r.host, r.path, r.header) }
+
+type candidate struct {
+	exact    bool
+	wildcard int // bytes of the pattern
+	prefix   int // bytes of the prefix
+	headers  bool
+	route    *Route
+}
+
+var portOfHost = regexp.MustCompile(`:[^:\]]*$`)
+
+func modelLookup(routes []*Route, r request) *Route {
+	host := portOfHost.ReplaceAllString(r.host, "")
+	host = strings.TrimSuffix(host, ".")
+	host = strings.Map(func(c rune) rune {
+		if 'A' <= c && c <= 'Z' {
+			return c - 'A' + 'a'
+		}
+		return c
+	}, host)
+	var all []candidate
+	for _, route := range routes {
+		if len(route.Headers()) > 0 && !slices.ContainsFunc(route.Headers(), func(h Header) bool { return modelHeader(h, r.header) }) {
+			continue
+		}
+		for _, pattern := range route.Hosts() {
+			ending, wild := strings.CutPrefix(pattern, "*")
+			if wild && !strings.HasSuffix(host, ending) || wild && ending != "" && host == ending || !wild && host != pattern {
+				continue
+			}
+			for _, prefix := range route.PathPrefixes() {
+				segments := strings.TrimSuffix(prefix, "/")
+				if r.path == segments && segments != "" || strings.HasPrefix(r.path, segments+"/") {
+					all = append(all, candidate{!wild, len(pattern), len(prefix), len(route.Headers()) > 0, route})
+				}
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return slices.MinFunc(all, func(a, b candidate) int {
+		return cmp.Or(
+			compareFalseLast(a.exact, b.exact),
+			-cmp.Compare(a.wildcard, b.wildcard),
+			-cmp.Compare(a.prefix, b.prefix),
+			compareFalseLast(a.headers, b.headers),
+			a.route.form.match.created.Compare(b.route.form.match.created),
+			cmp.Compare(a.route.Name.Namespace, b.route.Name.Namespace),
+			cmp.Compare(a.route.Name.Name, b.route.Name.Name),
+		)
+	}).route
+}
+
+func compareFalseLast(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+func modelHeader(h Header, header map[string][]string) bool {
+	for name, values := range header {
+		if strings.EqualFold(name, h.Name) && len(values) > 0 && (h.Value == "" || strings.Join(values, ",") == h.Value) {
+			return true
+		}
+	}
+	return false
+}
+
+// envoyLookup chooses as Envoy does: one virtual host, and in it the first match.
+func envoyLookup(t *Table, keep func(types.NamespacedName) bool, r request) *Route {
+	host := CanonicalHost(r.host)
+	best := VirtualHost{}
+	for vh := range t.VirtualHosts(keep) {
+		ending, wild := strings.CutPrefix(vh.Domain, "*")
+		switch {
+		case !wild && vh.Domain == host:
+			best = vh
+		case wild && (ending == "" || strings.HasSuffix(host, ending) && host != ending):
+			if best.Domain == "" || strings.HasPrefix(best.Domain, "*") && len(best.Domain) < len(vh.Domain) {
+				best = vh
+			}
+		}
+	}
+	for _, m := range best.Matches {
+		if m.PathPrefix == "/" && !strings.HasPrefix(r.path, "/") {
+			continue
+		}
+		if m.PathPrefix != "/" && r.path != m.PathPrefix && !strings.HasPrefix(r.path, m.PathPrefix+"/") {
+			continue
+		}
+		if len(m.Headers) == 0 || slices.ContainsFunc(m.Headers, func(h Header) bool { return modelHeader(h, r.header) }) {
+			return m.Route
+		}
+	}
+	return nil
+}
+
+// Small alphabets, so that objects get in each other's way.
+var (
+	someHosts    = []string{"*", "*.com", "*.a.com", "*.b.a.com", "a.com", "b.a.com", "c.b.a.com", "B.A.com:80", "com", "[::1]", "10.0.0.1"}
+	somePrefixes = []string{"/", "/x", "/x/", "/x/y", "/xy", "/x/y/z", "//x", "/x//y", "/%2F"}
+	someHeaders  = []httpv1alpha1.Header{{Name: "H1", Value: "1"}, {Name: "h1", Value: "2"}, {Name: "H1", Value: ""}, {Name: "H2", Value: "1"}, {Name: "H2", Value: "1,2"}}
+
+	someRequestHosts  = []string{"", "com", "a.com", "A.COM:8080", "a.com.", "b.a.com", "c.b.a.com", "d.c.b.a.com", "z.a.com", ".a.com", "x..a.com", "q.com", "org", "[::1]:80", "10.0.0.1", "0.0.1"}
+	someRequestPaths  = []string{"/", "/x", "/x/", "/x/y", "/x/y/z/w", "/xy", "/xyz", "//x/y", "/x//y", "/x//", "/%2F/", "/%2f", "", "x", "*", "/x/../xy"}
+	someRequestHeader = []map[string][]string{nil, {"H1": {"1"}}, {"H1": {"2"}, "H2": {"1"}}, {"H1": {"3"}}, {"H2": {"1", "2"}}, {"H1": {}}}
+)
+
+func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
+
+func pickSome[T any](random *rand.Rand, from []T, most int) []T {
+	some := make([]T, random.IntN(most+1))
+	for i := range some {
+		some[i] = pick(random, from)
+	}
+	return some
+}
+
+func randomObject(random *rand.Rand, namespace, name string) *httpv1alpha1.HTTPScaledObject {
+	port := int32(80)
+	return &httpv1alpha1.HTTPScaledObject{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, CreationTimestamp: metav1.Time{Time: time.Unix(int64(random.IntN(4)), 0)}},
+		Spec: httpv1alpha1.HTTPScaledObjectSpec{
+			Hosts:          pickSome(random, someHosts, 3),
+			PathPrefixes:   pickSome(random, somePrefixes, 3),
+			Headers:        pickSome(random, someHeaders, 2),
+			ScaleTargetRef: httpv1alpha1.ScaleTargetRef{Service: "s1", Port: &port},
+		},
+	}
+}
+
+// FuzzLookup: the table, the model and Envoy's way through the virtual hosts
+// give every request to the same object.
+func FuzzLookup(f *testing.F) {
+	for seed := range uint64(50) {
+		f.Add(seed, "a.com", "/x")
+	}
+	f.Add(uint64(1), "a.com:80:", "/x/%2f?y")
+	f.Add(uint64(2), "]:a.com.", "x")
+	f.Fuzz(func(t *testing.T, seed uint64, host, path string) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		b := NewBuilder()
+		for i := range 1 + random.IntN(12) {
+			b.SetHTTPScaledObject(randomObject(random, pick(random, []string{"n", "n2", "n-1"}), fmt.Sprint("o", i)))
+		}
+		table, _ := b.Commit()
+		all := slices.Collect(table.Routes())
+		keep := func(object types.NamespacedName) bool { return object.Namespace != "n2" }
+		kept := slices.DeleteFunc(slices.Clone(all), func(r *Route) bool { return !keep(r.Name) })
+		for i := range 60 {
+			r := request{pick(random, someRequestHosts), pick(random, someRequestPaths), pick(random, someRequestHeader)}
+			if i%3 == 0 {
+				r.host = host
+			}
+			if i%5 == 0 {
+				r.path = path
+			}
+			want := modelLookup(all, r)
+			if got := table.Lookup(r.host, r.path, r.header); got != want {
+				t.Fatalf("%v goes to %v, by the model to %v", r, nameOf(got), nameOf(want))
+			}
+			if got := envoyLookup(table, nil, r); got != want {
+				t.Fatalf("%v goes to %v in Envoy, by the model to %v", r, nameOf(got), nameOf(want))
+			}
+			if got, want := envoyLookup(table, keep, r), modelLookup(kept, r); got != want {
+				t.Fatalf("%v goes to %v in an Envoy without n2, by the model to %v", r, nameOf(got), nameOf(want))
+			}
+		}
+		checkShadows(t, table, all)
+		checkReachable(t, table)
+	})
+}
+
+func nameOf(r *Route) string {
+	if r == nil {
+		return "nobody"
+	}
+	return r.Name.String()
+}
+
+// checkShadows: an object is told to be shadowed exactly when, at each of its
+// hosts and prefixes, the model gives a request with each of its headers, and
+// that header alone, to another.
+func checkShadows(t *testing.T, table *Table, all []*Route) {
+	t.Helper()
+	for _, route := range all {
+		shadowed := true
+		for _, pattern := range route.Hosts() {
+			for _, prefix := range route.PathPrefixes() {
+				// Names and segments that nobody else has, so that only those
+				// who ask for the same can take the request.
+				r := request{host: strings.Replace(pattern, "*", "nobody", 1), path: prefix}
+				headers := []map[string][]string{nil}
+				if len(route.Headers()) > 0 {
+					headers = nil
+				}
+				for _, h := range route.Headers() {
+					value := h.Value
+					if value == "" {
+						value = "nothing"
+					}
+					headers = append(headers, map[string][]string{strings.ToUpper(h.Name): {value}})
+				}
+				for _, r.header = range headers {
+					if modelLookup(all, r) == route {
+						shadowed = false
+					}
+				}
+			}
+		}
+		told := slices.ContainsFunc(table.ProblemsOf(route.Name), func(p Problem) bool { return p.Reason == Shadowed })
+		if told != shadowed {
+			t.Fatalf("%v: told to be shadowed: %t, by the model: %t", route.Name, told, shadowed)
+		}
+	}
+}
+
+// checkReachable: no virtual host lists a match twice, or after one without
+// headers for the same requests.
+func checkReachable(t *testing.T, table *Table) {
+	t.Helper()
+	for vh := range table.VirtualHosts(nil) {
+		var taken []string
+		for i, m := range vh.Matches {
+			for _, before := range vh.Matches[:i] {
+				if before.PathPrefix == m.PathPrefix && before.Route == m.Route {
+					t.Fatalf("%s lists %s of %v twice", vh.Domain, m.PathPrefix, m.Route.Name)
+				}
+			}
+			for _, prefix := range taken {
+				if prefix == "/" || m.PathPrefix == prefix || strings.HasPrefix(m.PathPrefix, prefix+"/") {
+					t.Fatalf("%s lists %s after %s, which takes all of its requests", vh.Domain, m.PathPrefix, prefix)
+				}
+			}
+			if len(m.Headers) == 0 {
+				taken = append(taken, m.PathPrefix)
+			}
+		}
+	}
+}

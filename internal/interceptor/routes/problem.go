@@ -1,0 +1,100 @@
+package routes
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Reason is a kind of Problem, in the form of the reason of an Event.
+type Reason string
+
+// The reasons of Problems that quarantine an object: it keeps its last good form,
+// or is left out when there is none.
+const (
+	// InvalidHost is for an entry of spec.hosts that is no host.
+	InvalidHost Reason = "InvalidHost"
+	// InvalidPathPrefix is for an entry of spec.pathPrefixes that is no path.
+	InvalidPathPrefix Reason = "InvalidPathPrefix"
+	// InvalidHeader is for an entry of spec.headers that is no header, or one
+	// that cannot choose an object.
+	InvalidHeader Reason = "InvalidHeader"
+	// InvalidTarget is for a spec.scaleTargetRef that names no Service, or not
+	// exactly one of port and portName.
+	InvalidTarget Reason = "InvalidTarget"
+	// TooLarge is for more hosts, paths and headers than one object may have.
+	TooLarge Reason = "TooLarge"
+)
+
+// The reasons of Problems that leave an object in the table as it is.
+const (
+	// Repeated is for an entry of spec.hosts, pathPrefixes or headers that is
+	// there twice. It counts once.
+	Repeated Reason = "Repeated"
+	// InvalidTimeout is for a timeout that is no duration. The interceptor's
+	// own counts.
+	InvalidTimeout Reason = "InvalidTimeout"
+	// InvalidFailover is for a spec.coldStartTimeoutFailoverRef that cannot be
+	// served, or has a bad timeout.
+	InvalidFailover Reason = "InvalidFailover"
+	// InvalidSplit is for an annotation that cannot be read. The last good
+	// split stays, or the stable Service gets everything.
+	InvalidSplit Reason = "InvalidSplit"
+	// UnknownService is for a backend whose Service is not there. In an
+	// annotation, it is as InvalidSplit.
+	UnknownService Reason = "UnknownService"
+	// UnknownPort is for a backend whose Service has no such port. In an
+	// annotation, it is as InvalidSplit.
+	UnknownPort Reason = "UnknownPort"
+	// UnsupportedProtocol is for a backend whose appProtocol asks for TLS. It
+	// is spoken to without.
+	UnsupportedProtocol Reason = "UnsupportedProtocol"
+	// Shadowed is for an object each of whose requests goes to others.
+	Shadowed Reason = "Shadowed"
+)
+
+// quarantines tells whether an object cannot be served as it is.
+func (r Reason) quarantines() bool {
+	switch r {
+	case InvalidHost, InvalidPathPrefix, InvalidHeader, InvalidTarget, TooLarge:
+		return true
+	}
+	return false
+}
+
+// mostNamed is how many of one kind are told: Events are not endless, and one
+// object must not drown what is told of the others.
+const mostNamed = 5
+
+// Problem is what is wrong with one HTTPScaledObject: for a Warning Event on it,
+// a metric and the log.
+type Problem struct {
+	// Object is the HTTPScaledObject, and UID its identity.
+	Object types.NamespacedName
+	UID    types.UID
+	Reason Reason
+	// Field is where it is wrong, such as spec.hosts[1].
+	Field string
+	// Message says what was found, what was expected and what is served
+	// meanwhile, on one line. It names the field, not the object.
+	Message string
+}
+
+func compareProblems(a, b Problem) int {
+	return cmp.Or(
+		strings.Compare(a.Object.Namespace, b.Object.Namespace),
+		strings.Compare(a.Object.Name, b.Object.Name),
+		strings.Compare(string(a.Reason), string(b.Reason)),
+		strings.Compare(a.Field, b.Field),
+		strings.Compare(a.Message, b.Message),
+		strings.Compare(string(a.UID), string(b.UID)),
+	)
+}
+
+// sortProblems also drops what is said twice.
+func sortProblems(problems []Problem) []Problem {
+	slices.SortFunc(problems, compareProblems)
+	return slices.Compact(problems)
+}

@@ -1,0 +1,178 @@
+package routes
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Route is what one HTTPScaledObject asks for, as it is served: in its last good
+// form where the object as it is cannot be. It is immutable.
+type Route struct {
+	// Name is that of the HTTPScaledObject, and UID its identity: an object
+	// made anew under an old name has nothing of the old one.
+	Name types.NamespacedName
+	UID  types.UID
+	// Backends share the requests, in the order of the annotation; without a
+	// split it is one, scaleTargetRef.service. There is always one at least.
+	Backends []Backend
+	// Split tells whether the backends are those of an annotation, in force
+	// or last good, and not the stable Service alone.
+	Split bool
+	// Rollout is the name of the Rollout that says it set the split, or empty.
+	Rollout string
+	// Failover takes the requests whose cold start lasts too long; nil when
+	// none is asked for.
+	Failover *Failover
+	// ConditionWait is how long a request waits for a first endpoint, 0 for
+	// not at all; nil leaves it to the interceptor's setting.
+	ConditionWait *time.Duration
+	// ResponseHeader is how long the application may take to answer with
+	// headers, 0 for as long as it likes; nil leaves it to the interceptor's
+	// setting.
+	ResponseHeader *time.Duration
+
+	form *form
+}
+
+// Hosts returns the host patterns of the route, in the form of VirtualHost's
+// Domain. The caller must not change them, as with all that a Route returns.
+func (r *Route) Hosts() []string { return r.form.match.hosts }
+
+// PathPrefixes returns the path prefixes of the route: "/" for any path, and
+// others without a slash at the end.
+func (r *Route) PathPrefixes() []string { return r.form.match.prefixes }
+
+// Headers returns the headers any one of which a request has to carry; none
+// when it needs to carry none.
+func (r *Route) Headers() []Header { return r.form.match.headers }
+
+// Cold tells that no backend with weight has an endpoint to send a request to.
+// A backend of weight 0 does not count: it was said to get nothing.
+func (r *Route) Cold() bool {
+	for i := range r.Backends {
+		if r.Backends[i].Share > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Protocol is what a backend is spoken to in, without TLS.
+type Protocol uint8
+
+// The protocols of backends.
+const (
+	// HTTP1 is HTTP/1.1, with upgrades such as to WebSocket.
+	HTTP1 Protocol = iota
+	// H2C is HTTP/2 with prior knowledge, as gRPC needs it.
+	H2C
+)
+
+// String returns the protocol's name in ALPN.
+func (p Protocol) String() string {
+	if p == H2C {
+		return "h2c"
+	}
+	return "http/1.1"
+}
+
+// Endpoints are the addresses of one port of one Service, in order and each
+// once.
+type Endpoints struct {
+	// Ready take requests.
+	Ready []netip.AddrPort
+	// Draining are terminating and still serve: the last resort.
+	Draining []netip.AddrPort
+	// Protocol is what the port is spoken to in.
+	Protocol Protocol
+}
+
+// Equal tells whether both have the same addresses and protocol.
+func (e Endpoints) Equal(other Endpoints) bool {
+	return e.Protocol == other.Protocol && slices.Equal(e.Ready, other.Ready) && slices.Equal(e.Draining, other.Draining)
+}
+
+// Backend is one side of a route.
+type Backend struct {
+	// Cluster is its name in Envoy and in metrics,
+	// <namespace>/<HTTPScaledObject>/<Service>.
+	Cluster string
+	// Service is the name of the Service, in the namespace of the route.
+	Service string
+	// Weight is the share asked for, relative to the sum of all weights of
+	// the route.
+	Weight uint32
+	// Share is the share to serve now, relative to the sum of all shares: its
+	// Weight, or 0 while others have to stand in for it.
+	Share uint32
+	// Endpoints are there, whether or not they get requests now.
+	Endpoints
+}
+
+// Active returns the addresses to send this backend's share to, by a Route's
+// Share: those that are ready, else those that drain.
+func (b *Backend) Active() []netip.AddrPort {
+	if len(b.Ready) > 0 {
+		return b.Ready
+	}
+	return b.Draining
+}
+
+// Failover takes the requests of a cold start that lasts too long.
+type Failover struct {
+	// Service is the name of the Service, in the namespace of the route.
+	Service string
+	// After is how long a request waits before.
+	After time.Duration
+	// Endpoints of the Service; none while it is not there.
+	Endpoints
+}
+
+// Active returns the addresses to send requests to: those that are ready, else
+// those that drain.
+func (f *Failover) Active() []netip.AddrPort {
+	if len(f.Ready) > 0 {
+		return f.Ready
+	}
+	return f.Draining
+}
+
+// ClusterName returns the name of a backend in Envoy and in metrics.
+func ClusterName(object types.NamespacedName, service string) string {
+	return object.Namespace + "/" + object.Name + "/" + service
+}
+
+// equal takes the form as a whole, though not all of it can be seen: it may be
+// the last good one some day.
+func (r *Route) equal(other *Route) bool {
+	return r.sameRouting(other) && r.Rollout == other.Rollout && r.form.equal(other.form) &&
+		slices.EqualFunc(r.Backends, other.Backends, func(a, b Backend) bool {
+			return a.Share == b.Share && a.Equal(b.Endpoints)
+		}) && equalFailover(r.Failover, other.Failover)
+}
+
+// sameRouting leaves out endpoints and what follows from them.
+func (r *Route) sameRouting(other *Route) bool {
+	return r.Name == other.Name && r.UID == other.UID && r.Split == other.Split && r.form.match.equal(other.form.match) &&
+		equalDuration(r.ConditionWait, other.ConditionWait) && equalDuration(r.ResponseHeader, other.ResponseHeader) &&
+		slices.EqualFunc(r.Backends, other.Backends, func(a, b Backend) bool {
+			return a.Service == b.Service && a.Weight == b.Weight
+		})
+}
+
+func equalFailover(a, b *Failover) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Service == b.Service && a.After == b.After && a.Equal(b.Endpoints)
+}
+
+func equalDuration(a, b *time.Duration) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}

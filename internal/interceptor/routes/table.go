@@ -1,0 +1,77 @@
+package routes
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Table says which Route a request belongs to. It is immutable and safe for any
+// number of readers; a later one shares with it all that did not change.
+type Table struct {
+	generation uint64
+	hosts      hostTree
+	routes     dict[*Route]    // by namespace/name
+	problems   dict[[]Problem] // by namespace/name; none without any
+}
+
+// Generation counts the tables that a Builder has made, from 1; that of a
+// Builder that has committed nothing is 0. It says nothing across Builders.
+func (t *Table) Generation() uint64 { return t.generation }
+
+// Len returns the number of routes.
+func (t *Table) Len() int { return t.routes.len }
+
+// Lookup returns the route of a request, nil when it has none: by its host as
+// the request has it, its path as PathOf has it, and its headers by their names
+// in Go's canonical form, as http.Header has them. It does not allocate, unless
+// the host is in upper case.
+func (t *Table) Lookup(host, path string, header map[string][]string) *Route {
+	if !strings.HasPrefix(path, "/") {
+		return nil
+	}
+	m := t.hosts.find(CanonicalHost(host), path, header)
+	if m == nil {
+		return nil
+	}
+	route, _ := t.routes.get(m.hash, m.key)
+	return route
+}
+
+// Route returns the route of an HTTPScaledObject, nil when nothing is served
+// for it.
+func (t *Table) Route(name types.NamespacedName) *Route {
+	key := name.String()
+	route, _ := t.routes.get(hashOf(key), key)
+	return route
+}
+
+// Routes yields all routes by namespace and name. It sorts them first: use it to
+// show or to start from, not after each change.
+func (t *Table) Routes() iter.Seq[*Route] {
+	all := make([]*Route, 0, t.routes.len)
+	for _, route := range t.routes.all() {
+		all = append(all, route)
+	}
+	slices.SortFunc(all, func(a, b *Route) int { return compareNames(a.Name, b.Name) })
+	return slices.Values(all)
+}
+
+// Problems returns what is wrong now, by object, reason and field.
+func (t *Table) Problems() []Problem {
+	var all []Problem
+	for _, problems := range t.problems.all() {
+		all = append(all, problems...)
+	}
+	slices.SortFunc(all, compareProblems)
+	return all
+}
+
+// ProblemsOf returns what is wrong with one object, by reason and field.
+func (t *Table) ProblemsOf(name types.NamespacedName) []Problem {
+	key := name.String()
+	problems, _ := t.problems.get(hashOf(key), key)
+	return problems
+}
