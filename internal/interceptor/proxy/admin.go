@@ -1,0 +1,39 @@
+package proxy
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// Admin returns what people and probes look at: /healthz is always 200, /readyz
+// 200 once the table is there and until a drain begins, /debug/routes the table
+// as JSON (RouteList).
+func (p *Proxy) Admin() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, http.StatusOK, "ok")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		switch {
+		case p.Ready():
+			say(w, http.StatusOK, "ok")
+		case p.Synced():
+			say(w, http.StatusServiceUnavailable, "draining: requests are served, and no new ones wanted")
+		default:
+			say(w, http.StatusServiceUnavailable, "the routes are not read yet")
+		}
+	})
+	mux.HandleFunc("GET /debug/routes", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		_ = encoder.Encode(ListRoutes(p.Table())) // who does not take it needs no telling
+	})
+	return mux
+}
+
+func say(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(text + "\n")) // who does not take it needs no telling
+}

@@ -1,0 +1,100 @@
+package proxy
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func (w *world) admin(path string) *httptest.ResponseRecorder {
+	recorder := httptest.NewRecorder()
+	w.proxy.Admin().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+	return recorder
+}
+
+func TestProbes(t *testing.T) {
+	w := newWorld(t)
+	check := func(when string, ready int) {
+		t.Helper()
+		if got := w.admin("/healthz").Code; got != http.StatusOK {
+			t.Errorf("%s: /healthz is %d", when, got)
+		}
+		if got := w.admin("/readyz").Code; got != ready {
+			t.Errorf("%s: /readyz is %d, want %d", when, got, ready)
+		}
+	}
+	check("at start", http.StatusServiceUnavailable)
+	w.service("stable", "", w.app(named("ok")))
+	w.object("")
+	w.commit()
+	check("with a table", http.StatusOK)
+	if res, _ := w.get("/"); res.Close {
+		t.Error("the connection ends before there is a drain")
+	}
+	w.proxy.Drain()
+	check("while it drains", http.StatusServiceUnavailable)
+	if res, body := w.get("/"); body != "ok" || !res.Close {
+		t.Errorf("%q, and the connection ends: %v; want an answer and the end", body, res.Close)
+	}
+	if res, err := h2cClient(t).Do(w.request(http.MethodGet, "/", nil)); err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("h2c: %v", err)
+	} else {
+		_ = res.Body.Close()
+	}
+}
+
+func TestRouteList(t *testing.T) {
+	w := newWorld(t)
+	w.service("stable", "", "10.0.0.1:8080", "10.0.0.2:8080")
+	w.service("canary", "kubernetes.io/h2c", "10.0.0.3:8080")
+	w.object("stable=3 canary=1")
+	w.commit()
+	var list RouteList
+	if err := json.Unmarshal(w.admin("/debug/routes").Body.Bytes(), &list); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := list.Print(&text); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"NAMESPACE HTTPSO HOSTS PATHS ROLLOUT SERVICE WEIGHT SHARE READY PROTOCOL",
+		"demo app app.test / - stable 3 75 % 2 http/1.1",
+		"canary 1 25 % 1 h2c",
+	}
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("got:\n%s", text.String())
+	}
+	for i := range want {
+		if got := strings.Join(strings.Fields(lines[i]), " "); got != want[i] {
+			t.Errorf("line %d is %q, want %q", i, got, want[i])
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	environment := map[string]string{
+		"KEDA_HTTP_CONNECT_TIMEOUT": "300ms", "KEDA_CONDITION_WAIT_TIMEOUT": "7s", "KEDA_HTTP_MAX_IDLE_CONNS": "12",
+		"KEDA_RESPONSE_HEADER_TIMEOUT": "", "KEDA_HTTP_FORCE_HTTP2": "true",
+	}
+	lookup := func(name string) (string, bool) { value, ok := environment[name]; return value, ok }
+	want := DefaultSettings()
+	want.ConnectTimeout, want.ConditionWait, want.MaxIdleConns = 300*time.Millisecond, 7*time.Second, 12
+	got := DefaultSettings()
+	if err := got.ReadEnvironment(lookup); err != nil || got != want {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+	if lines := UnsupportedVariables(lookup); len(lines) != 1 || !strings.Contains(lines[0], "KEDA_HTTP_FORCE_HTTP2") {
+		t.Errorf("unsupported: %q", lines)
+	}
+	environment = map[string]string{"KEDA_HTTP_KEEP_ALIVE": "soon", "KEDA_HTTP_MAX_IDLE_CONNS": "0"}
+	got = DefaultSettings()
+	err := got.ReadEnvironment(lookup)
+	if err == nil || !strings.Contains(err.Error(), "KEDA_HTTP_KEEP_ALIVE") || !strings.Contains(err.Error(), "KEDA_HTTP_MAX_IDLE_CONNS") || got != DefaultSettings() {
+		t.Errorf("%v; want an error that names both", err)
+	}
+}

@@ -1,0 +1,92 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// buffers are for copying bodies.
+var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// answer gives the client what the application answers. It panics with
+// http.ErrAbortHandler when that cannot be done to the end: the client must not
+// take a part for the whole.
+func (x *exchange) answer(res *http.Response) {
+	h := x.w.Header()
+	copyEndToEnd(h, res.Header)
+	if h["Content-Type"] == nil {
+		h["Content-Type"] = nil // or the server guesses one
+	}
+	announced := len(res.Trailer)
+	if announced > 0 {
+		h["Trailer"] = announce(res.Trailer)
+	}
+	x.code = res.StatusCode
+	x.w.WriteHeader(res.StatusCode)
+	err := x.copyBody(res)
+	// Now and not deferred: it makes the trailers known.
+	if closed := res.Body.Close(); err == nil && closed != nil {
+		err = closed
+	}
+	if err != nil {
+		if x.in.Context().Err() == nil {
+			x.proxy.log.Debug("an answer ended early", "endpoint", x.to.host, "error", err)
+		}
+		panic(http.ErrAbortHandler)
+	}
+	if len(res.Trailer) == 0 {
+		return
+	}
+	// A body that was not streamed would get a length now, and no trailers.
+	_ = http.NewResponseController(x.w).Flush()
+	prefix := ""
+	if len(res.Trailer) != announced {
+		prefix = http.TrailerPrefix // there are some that were not announced
+	}
+	for name, values := range res.Trailer {
+		h[prefix+name] = values
+	}
+}
+
+// copyBody copies the body as it comes. Only what ends the answer waits for the
+// server's own flush, and what more is known to follow.
+func (x *exchange) copyBody(res *http.Response) error {
+	if res.Body == http.NoBody || x.in.Method == http.MethodHead {
+		return nil
+	}
+	rest := res.ContentLength // -1 when it is not known
+	control := http.NewResponseController(x.w)
+	if rest < 0 {
+		if err := control.Flush(); err != nil {
+			return err
+		}
+	}
+	buffer := buffers.Get().(*[32 << 10]byte)
+	defer buffers.Put(buffer)
+	for {
+		n, err := res.Body.Read(buffer[:])
+		if n > 0 {
+			if _, err := x.w.Write(buffer[:n]); err != nil {
+				return err
+			}
+			if rest >= 0 {
+				rest -= int64(n)
+			}
+			if rest != 0 && n < len(buffer) && err == nil {
+				if err := control.Flush(); err != nil {
+					return err
+				}
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF) && rest > 0:
+			return io.ErrUnexpectedEOF
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}

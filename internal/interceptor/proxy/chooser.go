@@ -1,0 +1,90 @@
+package proxy
+
+import "sync"
+
+// chooser spreads the requests of one route over its backends, smoothly: each
+// request credits every backend with its share and is charged, whole, to the
+// one with the most credit.
+type chooser struct {
+	mu      sync.Mutex
+	shares  []int64
+	credits []int64 // their sum is 0
+	total   int64
+}
+
+// newChooser makes a chooser for backends of these services and shares. It goes
+// on with the credits that the services had before, in proportion, so that a
+// change of weights neither gives a turn twice nor takes one away.
+func newChooser(services []string, shares []uint32, before *chooser, servicesBefore []string) *chooser {
+	c := &chooser{shares: make([]int64, len(shares)), credits: make([]int64, len(shares))}
+	for i, share := range shares {
+		c.shares[i] = int64(share)
+		c.total += int64(share)
+	}
+	if before == nil || c.total == 0 {
+		return c
+	}
+	before.mu.Lock()
+	defer before.mu.Unlock()
+	if before.total == 0 {
+		return c
+	}
+	scale := float64(c.total) / float64(before.total)
+	var sum int64
+	best := 0
+	for i, service := range services {
+		if c.shares[i] > c.shares[best] {
+			best = i
+		}
+		// Without a share there is nothing to be owed: a backend that comes
+		// back later begins anew.
+		if c.shares[i] == 0 {
+			continue
+		}
+		for j, old := range servicesBefore {
+			if old == service && before.shares[j] > 0 {
+				c.credits[i] = int64(float64(before.credits[j]) * scale)
+				sum += c.credits[i]
+			}
+		}
+	}
+	c.credits[best] -= sum
+	return c
+}
+
+// next returns the index of the backend whose turn it is, -1 when none has a
+// share.
+func (c *chooser) next() int {
+	if c.total == 0 {
+		return -1
+	}
+	if len(c.shares) == 1 {
+		return 0
+	}
+	c.mu.Lock()
+	best := -1
+	for i, share := range c.shares {
+		if share == 0 {
+			continue
+		}
+		c.credits[i] += share
+		if best < 0 || c.credits[i] > c.credits[best] {
+			best = i
+		}
+	}
+	c.credits[best] -= c.total
+	c.mu.Unlock()
+	return best
+}
+
+// other returns the index of the backend with the largest share but one, -1 when
+// there is no other with a share. It is for what could not be sent to that one.
+func (c *chooser) other(not int) int {
+	best := -1
+	for i, share := range c.shares {
+		if i != not && share > 0 && (best < 0 || share > c.shares[best]) {
+			best = i
+		}
+	}
+	return best
+}

@@ -1,0 +1,72 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// ReadEnvironment takes what the variables say that users of KEDA's and Kedify's
+// charts set, as far as there is the same thing here; lookup is os.LookupEnv. A
+// variable that is set and empty is as one that is not. Settings stay as they
+// were where a value is none.
+func (s *Settings) ReadEnvironment(lookup func(string) (string, bool)) error {
+	var wrong []error
+	for _, v := range []struct {
+		name string
+		into *time.Duration
+	}{
+		{"KEDA_HTTP_CONNECT_TIMEOUT", &s.ConnectTimeout},
+		{"KEDA_HTTP_KEEP_ALIVE", &s.KeepAlive},
+		{"KEDA_RESPONSE_HEADER_TIMEOUT", &s.ResponseHeader},
+		{"KEDA_CONDITION_WAIT_TIMEOUT", &s.ConditionWait},
+		{"KEDA_HTTP_IDLE_CONN_TIMEOUT", &s.IdleConnTimeout},
+		{"KEDA_HTTP_EXPECT_CONTINUE_TIMEOUT", &s.ExpectContinue},
+	} {
+		text, _ := lookup(v.name)
+		if text == "" {
+			continue
+		}
+		duration, err := time.ParseDuration(text)
+		if err != nil || duration < 0 {
+			wrong = append(wrong, fmt.Errorf("environment variable %s is %q; expected a duration such as 500ms or 20s", v.name, text))
+			continue
+		}
+		*v.into = duration
+	}
+	const maxIdle = "KEDA_HTTP_MAX_IDLE_CONNS"
+	if text, _ := lookup(maxIdle); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			wrong = append(wrong, fmt.Errorf("environment variable %s is %q; expected a number of connections from 1", maxIdle, text))
+		} else {
+			s.MaxIdleConns = n
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// unsupported are variables for which there is nothing here, and why.
+var unsupported = []struct{ name, why string }{
+	{"KEDA_HTTP_FORCE_HTTP2", "HTTP/2 is spoken to the ports whose appProtocol says so"},
+	{"KEDA_HTTP_TLS_HANDSHAKE_TIMEOUT", "applications are spoken to without TLS"},
+	{"KEDIFY_STRICT_ENDPOINT_SLICE_READINESS", "endpoints that are not ready get requests only while they terminate, serve, and nobody is ready"},
+	{"KEDIFY_DEFAULT_COLD_START_WAITING_PAGE", "there is no waiting page; coldStartTimeoutFailoverRef can name a Service that has one"},
+	{"KEDIFY_DEFAULT_COLD_START_WAITING_PAGE_RESPONSE_CODE", "there is no waiting page"},
+	{"KEDIFY_DEFAULT_COLD_START_WAITING_PAGE_RETRY_AFTER", "there is no waiting page"},
+	{"KEDIFY_DEFAULT_MAINTENANCE_PAGE", "there is no maintenance page"},
+	{"KEDIFY_DEFAULT_MAINTENANCE_PAGE_RESPONSE_CODE", "there is no maintenance page"},
+}
+
+// UnsupportedVariables returns a line for the log for each variable that is set
+// and has no effect on the proxy.
+func UnsupportedVariables(lookup func(string) (string, bool)) []string {
+	var lines []string
+	for _, v := range unsupported {
+		if text, _ := lookup(v.name); text != "" {
+			lines = append(lines, fmt.Sprintf("environment variable %s is set and has no effect: %s", v.name, v.why))
+		}
+	}
+	return lines
+}

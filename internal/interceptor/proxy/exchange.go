@@ -1,0 +1,202 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+var (
+	errNoEndpoint    = errors.New("there is no endpoint to send the request to")
+	errHeaderTimeout = errors.New("the application did not answer in time")
+)
+
+// exchange is one request on its way to an application, and the answer back.
+type exchange struct {
+	proxy *Proxy
+	w     http.ResponseWriter
+	in    *http.Request
+	begun time.Time
+
+	// at is the backend and to the endpoint of the latest try; nil before.
+	at *backend
+	to *endpoint
+	// again tells that a try in the first backend was not the first.
+	again bool
+	// code is what the client was answered, and upgraded tells that its
+	// connection became a tunnel, for the metrics.
+	code     int
+	upgraded bool
+
+	values [2]string    // of headers, see outHeader
+	body   *requestBody // of the latest try, nil without
+	trace  httptrace.ClientTrace
+	clock  headerClock
+
+	mu       sync.Mutex
+	answered bool // the header of the answer is here: no more informational ones
+}
+
+// occupy takes an endpoint of a backend, another one than not; it tells whether
+// there is one.
+func (x *exchange) occupy(b *backend, not *endpoint) bool {
+	e := b.pool.pick(not)
+	if e == nil {
+		return false
+	}
+	x.release()
+	e.busy.Add(1)
+	b.metrics.inFlight.Inc()
+	x.at, x.to = b, e
+	return true
+}
+
+// release gives the endpoint back.
+func (x *exchange) release() {
+	if x.to != nil {
+		x.to.busy.Add(-1)
+		x.at.metrics.inFlight.Dec()
+		x.to = nil
+	}
+}
+
+// send sends the request to an endpoint of the first backend, and when that
+// cannot be connected to once to another of it. It goes to the second backend,
+// which may be nil, when the first has no other, or none that answers: pods of a
+// canary may all be gone at once. stop is to be called when the exchange is over.
+func (x *exchange) send(first, second *backend, timeout time.Duration) (res *http.Response, stop context.CancelFunc, err error) {
+	if !x.occupy(first, nil) {
+		return nil, func() {}, errNoEndpoint
+	}
+	hasBody := x.in.Body != nil && x.in.Body != http.NoBody && x.in.ContentLength != 0
+	ctx, stop := x.clock.start(x.in.Context(), timeout, !hasBody)
+	x.trace.Got1xxResponse = x.inform
+	ctx = httptrace.WithClientTrace(ctx, &x.trace)
+	for more := true; more; {
+		res, err = x.proxy.transports.of(x.at.pool.protocol).RoundTrip(x.request(ctx, hasBody))
+		if err == nil || ctx.Err() != nil || !notConnected(err) {
+			break
+		}
+		x.at.metrics.failures.Inc()
+		if x.to.shun() {
+			x.proxy.log.Warn("cannot connect to an endpoint; it is the last choice for a while", "endpoint", x.to.host, "error", err)
+		}
+		more = (!hasBody || !x.body.started.Load()) && x.another(first, second)
+	}
+	x.mu.Lock()
+	x.answered = true
+	x.mu.Unlock()
+	if !x.clock.stop() {
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		return nil, stop, errHeaderTimeout
+	}
+	if err == nil {
+		x.to.forgive()
+	}
+	return res, stop, err
+}
+
+// another takes the endpoint for the next try, if there is to be one.
+func (x *exchange) another(first, second *backend) bool {
+	if x.at == first && !x.again {
+		x.again = true
+		if x.occupy(first, x.to) {
+			return true
+		}
+	}
+	return x.at == first && second != nil && x.occupy(second, nil)
+}
+
+// notConnected tells of an error from before anything could be sent.
+func notConnected(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// request returns what to send to the endpoint.
+func (x *exchange) request(ctx context.Context, hasBody bool) *http.Request {
+	out := x.in.WithContext(ctx)
+	out.URL = outURL(x.in, x.to.host)
+	out.Header = outHeader(x.in, x.proxy.settings.Edge, &x.values)
+	if protocol := upgradeTo(x.in.Header); protocol != "" && x.at.pool.protocol == routes.HTTP1 {
+		out.Header["Connection"] = upgrade
+		out.Header["Upgrade"] = []string{protocol}
+	}
+	out.RequestURI = ""
+	out.Close = false
+	out.Body, out.GetBody = nil, nil
+	if hasBody {
+		x.body = &requestBody{source: x.in.Body, sent: x.clock.sent}
+		out.Body, out.GetBody = x.body, x.bodyAgain
+	} else {
+		out.ContentLength, out.TransferEncoding = 0, nil
+	}
+	return out
+}
+
+// bodyAgain gives the transport the body for another try of its own, which it
+// makes when a connection turns out to be closed: as long as nothing was read.
+func (x *exchange) bodyAgain() (io.ReadCloser, error) {
+	if x.body.started.Load() {
+		return nil, errBodyStarted
+	}
+	x.body = &requestBody{source: x.in.Body, sent: x.clock.sent}
+	return x.body, nil
+}
+
+// outURL has the path go on as it came, which is as it was matched: Go would
+// write some paths in another way than it read them.
+func outURL(in *http.Request, host string) *url.URL {
+	u := &url.URL{Scheme: "http", Host: host, RawQuery: in.URL.RawQuery, ForceQuery: in.URL.ForceQuery}
+	if path := routes.PathOf(in.RequestURI); strings.HasPrefix(path, "//") {
+		u.Path, u.RawPath = in.URL.Path, in.URL.RawPath // an opaque one would be an authority
+	} else {
+		u.Opaque = path
+	}
+	return u
+}
+
+// inform passes on an informational answer, such as 103 Early Hints.
+func (x *exchange) inform(code int, header textproto.MIMEHeader) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.answered {
+		return nil
+	}
+	h := x.w.Header()
+	before := maps.Clone(h)
+	copyEndToEnd(h, http.Header(header))
+	x.w.WriteHeader(code)
+	clear(h)
+	maps.Copy(h, before)
+	return nil
+}
+
+// finish is called when the exchange is over, however it ended.
+func (x *exchange) finish() {
+	if x.body != nil {
+		_ = x.body.Close()
+	}
+	x.release()
+	m := x.proxy.metrics.nobodys
+	if x.at != nil {
+		m = x.at.metrics
+	}
+	m.answered(x.code)
+	if !x.upgraded {
+		m.duration.Observe(time.Since(x.begun).Seconds())
+	}
+}

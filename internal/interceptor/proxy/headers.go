@@ -1,0 +1,115 @@
+package proxy
+
+import (
+	"net"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+)
+
+// Values that are the same in every request; nobody changes them.
+var (
+	schemeHTTP  = []string{"http"}
+	schemeHTTPS = []string{"https"}
+	noValue     = []string{""}
+	trailers    = []string{"trailers"}
+	upgrade     = []string{"Upgrade"}
+	closing     = []string{"close"}
+)
+
+// hopByHop tells whether a header is about one connection alone. The list is
+// that of RFC 9110, 7.6.1, with those before it that are still met.
+func hopByHop(name string) bool {
+	switch name {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings":
+		return true
+	}
+	return false
+}
+
+// copyEndToEnd puts into one header what another has of end-to-end headers. The
+// lists of values are shared: nobody changes them, and appending copies.
+func copyEndToEnd(to, from http.Header) {
+	named := from["Connection"]
+	for name, values := range from {
+		if hopByHop(name) || named != nil && name != "" && hasToken(named, name) {
+			continue
+		}
+		to[name] = values[:len(values):len(values)]
+	}
+}
+
+// hasToken tells whether a comma separated list has a token, in any case.
+func hasToken(values []string, token string) bool {
+	for _, value := range values {
+		for entry := range strings.SplitSeq(value, ",") {
+			if strings.EqualFold(textproto.TrimString(entry), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// upgradeTo returns the protocol that a message asks to change to, "" when there
+// is none. HTTP/2 is not one of them: who wants to speak it does from the start,
+// and a tunnel for it would lead past the routes.
+func upgradeTo(h http.Header) string {
+	if h["Upgrade"] == nil || !hasToken(h["Connection"], "upgrade") {
+		return ""
+	}
+	if hasToken(h["Upgrade"], "h2c") || hasToken(h["Upgrade"], "h2") {
+		return ""
+	}
+	return h.Get("Upgrade")
+}
+
+// outHeader returns the header to send to the application. values has the place
+// for what is said of the client.
+func outHeader(in *http.Request, edge bool, values *[2]string) http.Header {
+	out := make(http.Header, len(in.Header)+4)
+	copyEndToEnd(out, in.Header)
+	if hasToken(in.Header["Te"], "trailers") {
+		out["Te"] = trailers
+	}
+	if out["User-Agent"] == nil {
+		out["User-Agent"] = noValue // or the transport puts its own there
+	}
+	if edge {
+		delete(out, "Forwarded")
+		delete(out, "X-Forwarded-For")
+		delete(out, "X-Forwarded-Host")
+		delete(out, "X-Forwarded-Proto")
+	}
+	client, _, err := net.SplitHostPort(in.RemoteAddr)
+	if err == nil {
+		if before := out["X-Forwarded-For"]; len(before) > 0 {
+			client = strings.Join(before, ", ") + ", " + client
+		}
+		values[0] = client
+		out["X-Forwarded-For"] = values[0:1:1]
+	}
+	if len(out["X-Forwarded-Host"]) == 0 {
+		values[1] = in.Host
+		out["X-Forwarded-Host"] = values[1:2:2]
+	}
+	if len(out["X-Forwarded-Proto"]) == 0 {
+		out["X-Forwarded-Proto"] = schemeHTTP
+		if in.TLS != nil {
+			out["X-Forwarded-Proto"] = schemeHTTPS
+		}
+	}
+	return out
+}
+
+// announce returns the Trailer header for these trailers.
+func announce(trailer http.Header) []string {
+	names := make([]string, 0, len(trailer))
+	for name := range trailer {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return []string{strings.Join(names, ", ")}
+}

@@ -1,0 +1,187 @@
+package proxy
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// clientClosed is the code, in metrics alone, of a request whose client left
+// before it was answered.
+const clientClosed = 499
+
+// Series are named by objects and Services that there are, and by codes of
+// which there are few; those of an object that is gone go with the next scrape.
+var (
+	routeLabels   = []string{"namespace", "httpso"}
+	backendLabels = []string{"namespace", "httpso", "service"}
+)
+
+type metrics struct {
+	requests   *prometheus.CounterVec
+	inFlight   *prometheus.GaugeVec
+	duration   *prometheus.HistogramVec
+	failures   *prometheus.CounterVec
+	held       *prometheus.GaugeVec
+	coldStarts *prometheus.CounterVec
+	nobodys    *backendMetrics // requests that belong to no object
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "interceptor_requests_total",
+			Help: "Requests answered, by HTTPScaledObject, Service and code; 499 for those whose client left before. Without an object: those that none is for.",
+		}, append(backendLabels[:3:3], "code")),
+		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "interceptor_requests_in_flight",
+			Help: "Requests and upgraded connections at a Service now.",
+		}, backendLabels),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "interceptor_request_duration_seconds",
+			Help:    "Time from the request to the end of its answer, the wait for an endpoint included; without upgraded connections.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, backendLabels),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "interceptor_connect_failures_total",
+			Help: "Connections to endpoints of a Service that could not be made.",
+		}, backendLabels),
+		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "interceptor_requests_held",
+			Help: "Requests that wait for a first endpoint now.",
+		}, routeLabels),
+		coldStarts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "interceptor_cold_starts_total",
+			Help: "Requests that found no endpoint, by what became of them: served, failover, timeout, overflow, abandoned or unrouted.",
+		}, append(routeLabels[:2:2], "outcome")),
+	}
+	m.nobodys = m.route(types.NamespacedName{}).backend("")
+	return m
+}
+
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.requests, m.inFlight, m.duration, m.failures, m.held, m.coldStarts}
+}
+
+// routeMetrics are the series of one HTTPScaledObject.
+type routeMetrics struct {
+	all  *metrics
+	name types.NamespacedName
+	held prometheus.Gauge
+
+	mu       sync.Mutex
+	backends map[string]*backendMetrics
+}
+
+func (m *metrics) route(name types.NamespacedName) *routeMetrics {
+	return &routeMetrics{
+		all: m, name: name,
+		held:     m.held.WithLabelValues(name.Namespace, name.Name),
+		backends: make(map[string]*backendMetrics),
+	}
+}
+
+// coldStart counts a request that found no endpoint.
+func (r *routeMetrics) coldStart(o outcome) {
+	r.all.coldStarts.WithLabelValues(r.name.Namespace, r.name.Name, string(o)).Inc()
+}
+
+// backendMetrics are the series of one Service of an HTTPScaledObject.
+type backendMetrics struct {
+	requests *prometheus.CounterVec // by code
+	inFlight prometheus.Gauge
+	duration prometheus.Observer
+	failures prometheus.Counter
+
+	ok    atomic.Pointer[prometheus.Counter] // of code 200
+	mu    sync.Mutex
+	codes map[string]prometheus.Counter
+	gone  bool
+}
+
+func (r *routeMetrics) backend(service string) *backendMetrics {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := r.backends[service]
+	if b == nil {
+		labels := []string{r.name.Namespace, r.name.Name, service}
+		b = &backendMetrics{
+			requests: r.all.requests.MustCurryWith(prometheus.Labels{
+				"namespace": r.name.Namespace, "httpso": r.name.Name, "service": service,
+			}),
+			inFlight: r.all.inFlight.WithLabelValues(labels...),
+			duration: r.all.duration.WithLabelValues(labels...),
+			failures: r.all.failures.WithLabelValues(labels...),
+			codes:    make(map[string]prometheus.Counter),
+		}
+		r.backends[service] = b
+	}
+	return b
+}
+
+// answered counts a request by the code of its answer.
+func (b *backendMetrics) answered(code int) {
+	if code == http.StatusOK {
+		if counter := b.ok.Load(); counter != nil {
+			(*counter).Inc()
+			return
+		}
+	}
+	label := codeLabel(code)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	counter := b.codes[label]
+	if counter == nil {
+		if b.gone {
+			return
+		}
+		counter = b.requests.WithLabelValues(label)
+		b.codes[label] = counter
+		if code == http.StatusOK {
+			b.ok.Store(&counter)
+		}
+	}
+	counter.Inc()
+}
+
+// codeLabel keeps codes that an application makes up from becoming series each.
+func codeLabel(code int) string {
+	if code == clientClosed || http.StatusText(code) != "" {
+		return strconv.Itoa(code)
+	}
+	return strconv.Itoa(code/100) + "xx"
+}
+
+// keep drops the series of the services that has does not name.
+func (r *routeMetrics) keep(has func(service string) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for service, b := range r.backends {
+		if has(service) {
+			continue
+		}
+		delete(r.backends, service)
+		b.mu.Lock()
+		b.gone = true
+		for code := range b.codes {
+			r.all.requests.DeleteLabelValues(r.name.Namespace, r.name.Name, service, code)
+		}
+		b.mu.Unlock()
+		r.all.inFlight.DeleteLabelValues(r.name.Namespace, r.name.Name, service)
+		r.all.duration.DeleteLabelValues(r.name.Namespace, r.name.Name, service)
+		r.all.failures.DeleteLabelValues(r.name.Namespace, r.name.Name, service)
+	}
+}
+
+// forget drops the series of the whole object.
+func (r *routeMetrics) forget() {
+	r.keep(func(string) bool { return false })
+	r.all.held.DeleteLabelValues(r.name.Namespace, r.name.Name)
+	for _, o := range outcomes {
+		r.all.coldStarts.DeleteLabelValues(r.name.Namespace, r.name.Name, string(o))
+	}
+}

@@ -1,0 +1,210 @@
+package proxy
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// Proxy is the http.Handler that sends each request to a backend of its route.
+// It is a prometheus.Collector too.
+type Proxy struct {
+	settings   Settings
+	log        *slog.Logger
+	table      atomic.Pointer[routes.Table]
+	synced     atomic.Bool
+	draining   atomic.Bool
+	registry   registry
+	waiting    waitingRoom
+	transports transports
+	metrics    *metrics
+	tunnels    tunnels
+}
+
+// New makes a Proxy without a table: until it has one, each request is answered
+// 503. It fails on settings that cannot be.
+func New(settings Settings, log *slog.Logger) (*Proxy, error) {
+	if err := settings.Validate(); err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		settings:   settings,
+		log:        log,
+		registry:   registry{byName: make(map[types.NamespacedName]*served)},
+		transports: newTransports(&settings),
+		metrics:    newMetrics(),
+		waiting: waitingRoom{
+			maxHeld: settings.MaxHeld, maxHeldPerRoute: settings.MaxHeldPerRoute, maxBytes: settings.MaxHeldBytes,
+			cold: make(map[types.NamespacedName]*coldRoute),
+		},
+	}
+	p.table.Store(routes.NewBuilder().Table())
+	return p, nil
+}
+
+// SetTable has requests routed by a table from now on. Those under way are left
+// alone; those that wait for an endpoint go on when it has one. It costs next to
+// nothing, whatever the size of the table.
+func (p *Proxy) SetTable(table *routes.Table) {
+	p.table.Store(table)
+	p.synced.Store(true)
+	p.waiting.look(table)
+}
+
+// Table returns the table in force; an empty one before the first SetTable.
+func (p *Proxy) Table() *routes.Table { return p.table.Load() }
+
+// Synced tells whether SetTable was called.
+func (p *Proxy) Synced() bool { return p.synced.Load() }
+
+// Ready tells whether requests are welcome: there is a table, and no drain.
+func (p *Proxy) Ready() bool { return p.synced.Load() && !p.draining.Load() }
+
+// Drain has clients leave with the answers that they get from now on, and Ready
+// say no: requests that come are served, until those who send them know better.
+// Server.Shutdown is to follow.
+func (p *Proxy) Drain() { p.draining.Store(true) }
+
+func (p *Proxy) lookup(r *http.Request) *routes.Route {
+	return p.table.Load().Lookup(r.Host, routes.PathOf(r.RequestURI), r.Header)
+}
+
+// ServeHTTP is part of http.Handler.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{proxy: p, w: w, in: r, begun: time.Now()}
+	defer x.finish()
+	if strings.Contains(r.RequestURI, "#") {
+		x.refuse(http.StatusBadRequest, "the request target has a fragment, which is not to be sent")
+		return
+	}
+	if p.draining.Load() || ambiguousLength(r) {
+		w.Header()["Connection"] = closing // in HTTP/2 too, where it makes a GOAWAY
+	}
+	s := x.settle()
+	if s == nil {
+		return
+	}
+	index := s.chooser.next()
+	if index < 0 {
+		x.wait(s)
+		return
+	}
+	x.forward(s, index)
+}
+
+// settle finds what serves the request; nil when it has answered that nothing
+// does.
+func (x *exchange) settle() *served {
+	for {
+		route := x.proxy.lookup(x.in)
+		if route == nil {
+			x.refuseUnrouted()
+			return nil
+		}
+		if s, ok := x.proxy.find(route); ok {
+			return s
+		}
+	}
+}
+
+func (x *exchange) refuseUnrouted() {
+	if !x.proxy.Synced() {
+		x.refuseForNow("the interceptor has not read its routes yet")
+		return
+	}
+	x.refuse(http.StatusNotFound, "no HTTPScaledObject is for host %s and path %s", shown(x.in.Host), shown(routes.PathOf(x.in.RequestURI)))
+}
+
+// wait holds a request that has no endpoint, and sees to what becomes of it.
+func (x *exchange) wait(s *served) {
+	for {
+		m := s.metrics
+		x.at = &s.backends[0]
+		what := x.proxy.hold(x.in, s.route, m)
+		switch what {
+		case abandoned:
+			m.coldStart(what)
+			x.abandon()
+		case unrouted:
+			m.coldStart(what)
+			x.at = nil
+			x.refuseUnrouted()
+			return
+		}
+		if s = x.settle(); s == nil {
+			m.coldStart(unrouted)
+			return
+		}
+		if index := s.chooser.next(); index >= 0 {
+			m.coldStart(servedCold)
+			x.forward(s, index)
+			return
+		}
+		if what == servedCold || what == moved {
+			continue // the endpoint went as it came, or others are to be waited for
+		}
+		if s.failover != nil && len(s.failover.pool.endpoints) > 0 {
+			m.coldStart(failedOver)
+			x.exchange(s.failover, nil, x.responseHeader(s))
+			return
+		}
+		m.coldStart(what)
+		x.refuseForNow("HTTPScaledObject %s has no endpoint ready to take the request", s.route.Name)
+		return
+	}
+}
+
+// forward sends the request to the backend whose turn it is.
+func (x *exchange) forward(s *served, index int) {
+	var second *backend
+	if other := s.chooser.other(index); other >= 0 {
+		second = &s.backends[other]
+	}
+	x.exchange(&s.backends[index], second, x.responseHeader(s))
+}
+
+func (x *exchange) responseHeader(s *served) time.Duration {
+	if s.route.ResponseHeader != nil {
+		return *s.route.ResponseHeader
+	}
+	return x.proxy.settings.ResponseHeader
+}
+
+// exchange sends the request and answers it.
+func (x *exchange) exchange(first, second *backend, timeout time.Duration) {
+	if x.in.ProtoMajor == 1 && x.in.ContentLength != 0 {
+		// Applications may answer while they are still being sent to. What
+		// cannot do that answers afterwards, as ever.
+		_ = http.NewResponseController(x.w).EnableFullDuplex()
+	}
+	res, stop, err := x.send(first, second, timeout)
+	defer stop()
+	switch {
+	case err == nil && res.StatusCode == http.StatusSwitchingProtocols:
+		x.tunnel(res)
+	case err == nil:
+		x.answer(res)
+	case x.in.Context().Err() != nil:
+		x.abandon()
+	case errors.Is(err, errNoEndpoint):
+		x.at = first
+		x.refuseForNow("there is no endpoint ready to take the request")
+	case errors.Is(err, errHeaderTimeout):
+		x.refuse(http.StatusGatewayTimeout, "the application did not answer within %v", timeout)
+	case x.body != nil && x.body.broken.Load():
+		x.w.Header()["Connection"] = closing
+		x.refuse(http.StatusBadRequest, "the body of the request cannot be read")
+	case notConnected(err):
+		x.refuse(http.StatusBadGateway, "the application cannot be connected to")
+	default:
+		x.proxy.log.Debug("a request failed after it was sent", "endpoint", x.to.host, "error", err)
+		x.refuse(http.StatusBadGateway, "the connection to the application broke before it answered")
+	}
+}

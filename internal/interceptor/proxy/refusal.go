@@ -1,0 +1,44 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// refuse answers a request that goes nowhere, in a line for the person who reads
+// it.
+func (x *exchange) refuse(code int, format string, args ...any) {
+	x.code = code
+	h := x.w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	body := fmt.Sprintf(format, args...) + "\n"
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.w.WriteHeader(code)
+	if x.in.Method != http.MethodHead {
+		_, _ = x.w.Write([]byte(body)) // who does not take it needs no telling
+	}
+}
+
+// refuseForNow is for what may work in a while.
+func (x *exchange) refuseForNow(format string, args ...any) {
+	x.w.Header().Set("Retry-After", strconv.FormatInt(int64(x.proxy.settings.RetryAfter/time.Second), 10))
+	x.refuse(http.StatusServiceUnavailable, format, args...)
+}
+
+// abandon ends a request whose client is gone: nobody is there to be answered.
+func (x *exchange) abandon() {
+	x.code = clientClosed
+	panic(http.ErrAbortHandler)
+}
+
+// shown is what of a client's words is said back to it.
+func shown(s string) string {
+	const longest = 120
+	if len(s) > longest {
+		s = s[:longest] + "…"
+	}
+	return strconv.QuoteToASCII(s)
+}

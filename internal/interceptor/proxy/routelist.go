@@ -1,0 +1,144 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// RouteList is a routing table as /debug/routes shows it.
+type RouteList struct {
+	Generation uint64        `json:"generation"`
+	Routes     []ListedRoute `json:"routes"`
+	// Problems are those of all objects, in the table or not.
+	Problems []ListedProblem `json:"problems,omitempty"`
+}
+
+// ListedRoute is what is served for one HTTPScaledObject.
+type ListedRoute struct {
+	Namespace    string          `json:"namespace"`
+	Name         string          `json:"name"`
+	Hosts        []string        `json:"hosts"`
+	PathPrefixes []string        `json:"pathPrefixes"`
+	Headers      []ListedHeader  `json:"headers,omitempty"`
+	Rollout      string          `json:"rollout,omitempty"`
+	Cold         bool            `json:"cold,omitempty"`
+	Backends     []ListedBackend `json:"backends"`
+	Failover     *ListedFailover `json:"failover,omitempty"`
+}
+
+// ListedHeader is a header that makes a request belong to a route; an empty
+// value is any.
+type ListedHeader struct {
+	Name  string `json:"name"`
+	Value string `json:"value,omitempty"`
+}
+
+// ListedBackend is one side of a route: Weight is what was asked for, and Share
+// what is served now.
+type ListedBackend struct {
+	Service  string           `json:"service"`
+	Weight   uint32           `json:"weight"`
+	Share    uint32           `json:"share"`
+	Protocol string           `json:"protocol"`
+	Ready    []netip.AddrPort `json:"ready"`
+	Draining []netip.AddrPort `json:"draining,omitempty"`
+}
+
+// ListedFailover takes the requests of a cold start that lasts longer than After.
+type ListedFailover struct {
+	Service string           `json:"service"`
+	After   string           `json:"after"`
+	Ready   []netip.AddrPort `json:"ready"`
+}
+
+// ListedProblem is what is wrong with an HTTPScaledObject.
+type ListedProblem struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Reason    string `json:"reason"`
+	Message   string `json:"message"`
+}
+
+// ListRoutes lists a table by namespace and name.
+func ListRoutes(table *routes.Table) *RouteList {
+	list := &RouteList{Generation: table.Generation(), Routes: make([]ListedRoute, 0, table.Len())}
+	for r := range table.Routes() {
+		listed := ListedRoute{
+			Namespace: r.Name.Namespace, Name: r.Name.Name,
+			Hosts: r.Hosts(), PathPrefixes: r.PathPrefixes(), Rollout: r.Rollout, Cold: r.Cold(),
+		}
+		for _, h := range r.Headers() {
+			listed.Headers = append(listed.Headers, ListedHeader{h.Name, h.Value})
+		}
+		for i := range r.Backends {
+			b := &r.Backends[i]
+			listed.Backends = append(listed.Backends, ListedBackend{
+				Service: b.Service, Weight: b.Weight, Share: b.Share, Protocol: b.Protocol.String(),
+				Ready: notNil(b.Ready), Draining: b.Draining,
+			})
+		}
+		if f := r.Failover; f != nil {
+			listed.Failover = &ListedFailover{Service: f.Service, After: f.After.String(), Ready: notNil(f.Ready)}
+		}
+		list.Routes = append(list.Routes, listed)
+	}
+	for _, p := range table.Problems() {
+		list.Problems = append(list.Problems, ListedProblem{p.Object.Namespace, p.Object.Name, string(p.Reason), p.Message})
+	}
+	return list
+}
+
+// notNil is for [] in JSON, which says more than null.
+func notNil(addresses []netip.AddrPort) []netip.AddrPort {
+	if addresses == nil {
+		return []netip.AddrPort{}
+	}
+	return addresses
+}
+
+// Print writes the list for a terminal: a line for each backend, and the
+// problems below.
+func (l *RouteList) Print(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAMESPACE\tHTTPSO\tHOSTS\tPATHS\tROLLOUT\tSERVICE\tWEIGHT\tSHARE\tREADY\tPROTOCOL")
+	for i := range l.Routes {
+		r := &l.Routes[i]
+		var total uint64
+		for _, b := range r.Backends {
+			total += uint64(b.Share)
+		}
+		for j, b := range r.Backends {
+			share := "cold"
+			if total > 0 {
+				share = fmt.Sprintf("%.4g %%", 100*float64(b.Share)/float64(total))
+			}
+			if j == 0 {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s", r.Namespace, r.Name, strings.Join(r.Hosts, ","), strings.Join(r.PathPrefixes, ","), orDash(r.Rollout))
+			} else {
+				fmt.Fprint(table, "\t\t\t\t")
+			}
+			fmt.Fprintf(table, "\t%s\t%d\t%s\t%d\t%s\n", b.Service, b.Weight, share, len(b.Ready), b.Protocol)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, p := range l.Problems {
+		if _, err := fmt.Fprintf(w, "%s/%s: %s: %s\n", p.Namespace, p.Name, p.Reason, p.Message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,147 @@
+package proxy
+
+import (
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// served is what a Proxy keeps of one Route while it is served: whose turn it
+// is, and how busy its endpoints are. The next version of the Route goes on with
+// it.
+type served struct {
+	route    *routes.Route
+	services []string
+	chooser  *chooser
+	backends []backend // as route.Backends
+	failover *backend  // nil without
+	metrics  *routeMetrics
+}
+
+// backend is one side of a served route, or its failover.
+type backend struct {
+	pool    pool
+	metrics *backendMetrics
+}
+
+func newServed(route *routes.Route, before *served, metrics *routeMetrics) *served {
+	if before != nil && before.route.UID != route.UID {
+		before = nil
+	}
+	s := &served{
+		route:    route,
+		services: make([]string, len(route.Backends)),
+		backends: make([]backend, len(route.Backends)),
+		metrics:  metrics,
+	}
+	shares := make([]uint32, len(route.Backends))
+	for i := range route.Backends {
+		b := &route.Backends[i]
+		s.services[i], shares[i] = b.Service, b.Share
+		s.backends[i] = backend{
+			pool:    newPool(b.Active(), b.Protocol, before.poolOf(b.Service)),
+			metrics: s.metrics.backend(b.Service),
+		}
+	}
+	var chooserBefore *chooser
+	var servicesBefore []string
+	if before != nil {
+		chooserBefore, servicesBefore = before.chooser, before.services
+	}
+	s.chooser = newChooser(s.services, shares, chooserBefore, servicesBefore)
+	if f := route.Failover; f != nil {
+		var poolBefore *pool
+		if before != nil && before.failover != nil {
+			poolBefore = &before.failover.pool
+		}
+		s.failover = &backend{
+			pool:    newPool(f.Active(), f.Protocol, poolBefore),
+			metrics: s.metrics.backend(f.Service),
+		}
+	}
+	return s
+}
+
+// poolOf returns the endpoints of a service, nil when there were none; s may be
+// nil.
+func (s *served) poolOf(service string) *pool {
+	if s == nil {
+		return nil
+	}
+	for i, name := range s.services {
+		if name == service {
+			return &s.backends[i].pool
+		}
+	}
+	return nil
+}
+
+func (s *served) hasService(name string) bool {
+	return slices.Contains(s.services, name) || s.route.Failover != nil && s.route.Failover.Service == name
+}
+
+// registry has what is served by Route and by name. Routes that get no requests
+// are not in it, so that a new table costs nothing here.
+type registry struct {
+	byRoute sync.Map // *routes.Route to *served
+	mu      sync.Mutex
+	byName  map[types.NamespacedName]*served
+}
+
+// find returns what is kept of a route; ok is false when the table has another
+// route by that name meanwhile.
+func (p *Proxy) find(route *routes.Route) (s *served, ok bool) {
+	if found, ok := p.registry.byRoute.Load(route); ok {
+		return found.(*served), true
+	}
+	r := &p.registry
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if found, ok := r.byRoute.Load(route); ok {
+		return found.(*served), true
+	}
+	table := p.table.Load()
+	if table.Route(route.Name) != route {
+		return nil, false
+	}
+	if len(r.byName) > 2*table.Len()+64 {
+		p.sweepLocked(table) // as many as were added since the last time
+	}
+	before := r.byName[route.Name]
+	var m *routeMetrics
+	if before != nil {
+		m = before.metrics
+	} else {
+		m = p.metrics.route(route.Name)
+	}
+	s = newServed(route, before, m)
+	r.byRoute.Store(route, s)
+	r.byName[route.Name] = s
+	if before != nil {
+		r.byRoute.Delete(before.route)
+		m.keep(s.hasService)
+	}
+	return s, true
+}
+
+// sweep forgets what is not in the table any more.
+func (p *Proxy) sweep() {
+	r := &p.registry
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.sweepLocked(p.table.Load())
+}
+
+func (p *Proxy) sweepLocked(table *routes.Table) {
+	r := &p.registry
+	for name, s := range r.byName {
+		if table.Route(name) == nil {
+			delete(r.byName, name)
+			r.byRoute.Delete(s.route)
+			s.metrics.forget()
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// streamWindow is how much of a body an HTTP/2 client may send before it is
+// read, in bytes.
+const streamWindow = 256 << 10
+
+// Server serves a Proxy on listeners: HTTP/1.1 and HTTP/2, told apart by how a
+// client begins.
+type Server struct {
+	proxy      *Proxy
+	plain, tls *http.Server
+}
+
+// NewServer makes a Server. Nothing is served until Serve or ServeTLS.
+func NewServer(p *Proxy) *Server {
+	serve := func() *http.Server {
+		return &http.Server{
+			Handler:           p,
+			MaxHeaderBytes:    p.settings.MaxHeaderBytes,
+			ReadHeaderTimeout: p.settings.ReadHeader,
+			IdleTimeout:       p.settings.Idle,
+			// OPTIONS * is nobody's, and not ours.
+			DisableGeneralOptionsHandler: true,
+			Protocols:                    new(http.Protocols),
+			HTTP2: &http.HTTP2Config{
+				MaxConcurrentStreams:      p.settings.MaxStreams,
+				MaxReceiveBufferPerStream: streamWindow,
+				SendPingTimeout:           p.settings.KeepAlive,
+				PingTimeout:               15 * time.Second,
+			},
+			ConnContext: withLengthWatch,
+			ConnState:   forgetLength,
+			ErrorLog:    slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+		}
+	}
+	s := &Server{proxy: p, plain: serve(), tls: serve()}
+	s.plain.Protocols.SetHTTP1(true)
+	s.plain.Protocols.SetUnencryptedHTTP2(true)
+	s.tls.Protocols.SetHTTP1(true)
+	s.tls.Protocols.SetHTTP2(true)
+	return s
+}
+
+// Serve serves without TLS. It returns nil once Shutdown is called, and otherwise
+// what is wrong with the listener.
+func (s *Server) Serve(l net.Listener) error {
+	return ended(l, s.plain.Serve(&listener{Listener: l, keepAlive: s.proxy.settings.KeepAlive, watch: true}))
+}
+
+// ServeTLS serves with TLS, as Serve does without.
+func (s *Server) ServeTLS(l net.Listener, certificate *Certificate) error {
+	s.tls.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate.Get}
+	return ended(l, s.tls.ServeTLS(&listener{Listener: l, keepAlive: s.proxy.settings.KeepAlive}, "", ""))
+}
+
+func ended(l net.Listener, err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serving on %s: %w", l.Addr(), err)
+}
+
+// Shutdown takes no more connections, has clients leave after the answers they
+// wait for, and waits for these and for upgraded connections to end. What is
+// left when ctx ends is cut, and its error returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.proxy.Drain()
+	results := make(chan error, 2)
+	for _, server := range []*http.Server{s.plain, s.tls} {
+		go func() {
+			err := server.Shutdown(ctx)
+			if err != nil {
+				_ = server.Close()
+			}
+			results <- err
+		}()
+	}
+	err := errors.Join(<-results, <-results)
+	err = errors.Join(err, s.proxy.tunnels.drain(ctx))
+	s.proxy.transports.closeIdle()
+	if err != nil {
+		return fmt.Errorf("requests were cut: %w", err)
+	}
+	return nil
+}
+
+// listener prepares the connections of clients.
+type listener struct {
+	net.Listener
+	keepAlive time.Duration
+	watch     bool
+}
+
+// Accept is part of net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		// A client that does not take it is one with the defaults.
+		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: l.keepAlive, Interval: l.keepAlive, Count: 3})
+	}
+	if l.watch {
+		c = &lengthWatch{Conn: c}
+	}
+	return c, nil
+}

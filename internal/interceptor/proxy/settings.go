@@ -1,0 +1,113 @@
+package proxy
+
+import (
+	"fmt"
+	"time"
+)
+
+// Settings say how a Proxy and its Server behave. The zero value is not useful:
+// begin with DefaultSettings.
+type Settings struct {
+	// ConnectTimeout is how long connecting to an endpoint may take before
+	// another is tried; above 0.
+	ConnectTimeout time.Duration
+	// ResponseHeader is how long an application may take to answer with
+	// headers once it has the whole request, where its route does not say; 0
+	// is for as long as it likes.
+	ResponseHeader time.Duration
+	// ExpectContinue is how long a body is kept back from an application that
+	// does not answer "Expect: 100-continue"; above 0.
+	ExpectContinue time.Duration
+	// KeepAlive is the interval of TCP keep-alive probes, on both sides; above 0.
+	KeepAlive time.Duration
+	// MaxIdleConns and MaxIdleConnsPerEndpoint bound the HTTP/1.1 connections
+	// kept to applications; above 0.
+	MaxIdleConns, MaxIdleConnsPerEndpoint int
+	// IdleConnTimeout is how long an unused connection to an application is
+	// kept; 0 is for ever.
+	IdleConnTimeout time.Duration
+
+	// ConditionWait is how long a request waits for a first endpoint where its
+	// route does not say; 0 is not at all.
+	ConditionWait time.Duration
+	// MaxHeld bounds the requests waiting for endpoints, of all routes and of
+	// one; 0 is for none.
+	MaxHeld, MaxHeldPerRoute int
+	// MaxHeldBytes bounds what waiting requests keep in memory: headers, and
+	// as much of a body as arrives before anybody reads it.
+	MaxHeldBytes int64
+	// RetryAfter is what clients are told when there is no endpoint for them;
+	// whole seconds, at least 1.
+	RetryAfter time.Duration
+
+	// MaxHeaderBytes bounds the header of a request and of a response; above
+	// 0. Go's server allows 4096 bytes more.
+	MaxHeaderBytes int
+	// ReadHeader is how long a client may take to send a header, or a TLS
+	// handshake; above 0.
+	ReadHeader time.Duration
+	// Idle is how long a connection of a client is kept between requests;
+	// above 0.
+	Idle time.Duration
+	// MaxStreams bounds the requests at a time of one HTTP/2 connection; above 0.
+	MaxStreams int
+	// Edge tells that clients are strangers: what they say in Forwarded and
+	// X-Forwarded-* is dropped. Otherwise the interceptor stands behind an
+	// ingress whose word on the client's address, host and scheme is kept.
+	Edge bool
+}
+
+// DefaultSettings returns the settings of an interceptor that nothing is said to.
+func DefaultSettings() Settings {
+	return Settings{
+		ConnectTimeout:          time.Second,
+		ExpectContinue:          time.Second,
+		KeepAlive:               30 * time.Second,
+		MaxIdleConns:            4096,
+		MaxIdleConnsPerEndpoint: 256,
+		IdleConnTimeout:         90 * time.Second,
+		ConditionWait:           20 * time.Second,
+		MaxHeld:                 10000,
+		MaxHeldPerRoute:         2000,
+		MaxHeldBytes:            64 << 20,
+		RetryAfter:              5 * time.Second,
+		MaxHeaderBytes:          64 << 10,
+		ReadHeader:              10 * time.Second,
+		Idle:                    3 * time.Minute,
+		MaxStreams:              250,
+	}
+}
+
+// Validate tells of the first setting that cannot be.
+func (s *Settings) Validate() error {
+	for _, positive := range []struct {
+		name  string
+		value int64
+	}{
+		{"ConnectTimeout", int64(s.ConnectTimeout)}, {"ExpectContinue", int64(s.ExpectContinue)},
+		{"KeepAlive", int64(s.KeepAlive)}, {"MaxIdleConns", int64(s.MaxIdleConns)},
+		{"MaxIdleConnsPerEndpoint", int64(s.MaxIdleConnsPerEndpoint)},
+		{"MaxHeaderBytes", int64(s.MaxHeaderBytes)}, {"ReadHeader", int64(s.ReadHeader)},
+		{"Idle", int64(s.Idle)}, {"MaxStreams", int64(s.MaxStreams)},
+	} {
+		if positive.value <= 0 {
+			return fmt.Errorf("proxy setting %s is %d; expected more than 0", positive.name, positive.value)
+		}
+	}
+	for _, natural := range []struct {
+		name  string
+		value int64
+	}{
+		{"ResponseHeader", int64(s.ResponseHeader)}, {"IdleConnTimeout", int64(s.IdleConnTimeout)},
+		{"ConditionWait", int64(s.ConditionWait)}, {"MaxHeld", int64(s.MaxHeld)},
+		{"MaxHeldPerRoute", int64(s.MaxHeldPerRoute)}, {"MaxHeldBytes", s.MaxHeldBytes},
+	} {
+		if natural.value < 0 {
+			return fmt.Errorf("proxy setting %s is %d; expected 0 or more", natural.name, natural.value)
+		}
+	}
+	if s.RetryAfter < time.Second {
+		return fmt.Errorf("proxy setting RetryAfter is %v; expected 1s or more", s.RetryAfter)
+	}
+	return nil
+}

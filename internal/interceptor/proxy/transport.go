@@ -1,0 +1,51 @@
+package proxy
+
+import (
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// transports speak to applications, one per protocol.
+type transports struct{ http1, h2c *http.Transport }
+
+func newTransports(s *Settings) transports {
+	build := func() *http.Transport {
+		dialer := &net.Dialer{
+			Timeout:         s.ConnectTimeout,
+			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: s.KeepAlive, Interval: s.KeepAlive, Count: 3},
+		}
+		return &http.Transport{
+			DialContext:            dialer.DialContext,
+			DisableCompression:     true, // what the client asked for is what it gets
+			MaxIdleConns:           s.MaxIdleConns,
+			MaxIdleConnsPerHost:    s.MaxIdleConnsPerEndpoint,
+			IdleConnTimeout:        s.IdleConnTimeout,
+			ExpectContinueTimeout:  s.ExpectContinue,
+			MaxResponseHeaderBytes: int64(s.MaxHeaderBytes),
+			Protocols:              new(http.Protocols),
+		}
+	}
+	t := transports{http1: build(), h2c: build()}
+	t.http1.Protocols.SetHTTP1(true)
+	t.h2c.Protocols.SetUnencryptedHTTP2(true)
+	// A connection of HTTP/2 carries many requests: one that leads nowhere is
+	// to be found before the kernel gives it up.
+	t.h2c.HTTP2 = &http.HTTP2Config{SendPingTimeout: s.KeepAlive, PingTimeout: 15 * time.Second}
+	return t
+}
+
+func (t *transports) of(protocol routes.Protocol) *http.Transport {
+	if protocol == routes.H2C {
+		return t.h2c
+	}
+	return t.http1
+}
+
+// closeIdle closes the connections that carry no request.
+func (t *transports) closeIdle() {
+	t.http1.CloseIdleConnections()
+	t.h2c.CloseIdleConnections()
+}

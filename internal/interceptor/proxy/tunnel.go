@@ -1,0 +1,116 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// tunnel connects a client and an application that changed protocols, such as to
+// WebSocket, until either has enough.
+func (x *exchange) tunnel(res *http.Response) {
+	protocol := upgradeTo(res.Header)
+	if protocol == "" || !strings.EqualFold(protocol, upgradeTo(x.in.Header)) {
+		_ = res.Body.Close()
+		x.refuse(http.StatusBadGateway, "the application changed to the protocol %s, which was not asked for", shown(res.Header.Get("Upgrade")))
+		return
+	}
+	application, ok := res.Body.(io.ReadWriteCloser)
+	if !ok {
+		_ = res.Body.Close()
+		x.refuse(http.StatusBadGateway, "the connection to the application cannot be used for another protocol")
+		return
+	}
+	client, buffered, err := http.NewResponseController(x.w).Hijack()
+	if err != nil {
+		_ = application.Close()
+		x.refuse(http.StatusBadGateway, "the connection cannot be used for another protocol")
+		return
+	}
+	x.code, x.upgraded = http.StatusSwitchingProtocols, true
+	closeBoth := sync.OnceFunc(func() {
+		_ = client.Close()
+		_ = application.Close()
+	})
+	defer closeBoth()
+	defer x.proxy.tunnels.add(closeBoth)()
+
+	header := x.w.Header()
+	copyEndToEnd(header, res.Header)
+	header["Connection"], header["Upgrade"] = upgrade, []string{protocol}
+	switched := &http.Response{StatusCode: http.StatusSwitchingProtocols, ProtoMajor: 1, ProtoMinor: 1, Header: header}
+	if switched.Write(buffered) != nil || buffered.Flush() != nil {
+		return
+	}
+	done := make(chan error, 2)
+	go func() { done <- pump(application, buffered.Reader) }() // it may have read ahead
+	go func() { done <- pump(client, application) }()
+	if <-done == nil {
+		<-done // the other direction is still open
+	}
+	closeBoth() // and what is left of it ends
+}
+
+// pump copies one direction to its end, and says so to the other side.
+func pump(to io.Writer, from io.Reader) error {
+	if _, err := io.Copy(to, from); err != nil {
+		return err
+	}
+	if half, ok := to.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return io.EOF // it cannot be said but by closing
+}
+
+// tunnels has the connections that the HTTP server does not know any more.
+type tunnels struct {
+	mu   sync.Mutex
+	open map[*func()]struct{}
+	none chan struct{} // not nil while somebody waits; closed when all are over
+}
+
+// add notes a tunnel; remove is to be called when it is over.
+func (t *tunnels) add(end func()) (remove func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = make(map[*func()]struct{})
+	}
+	t.open[&end] = struct{}{}
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.open, &end)
+		if len(t.open) == 0 && t.none != nil {
+			close(t.none)
+			t.none = nil
+		}
+	}
+}
+
+// drain waits for the end of all, and ends those that are left with ctx.
+func (t *tunnels) drain(ctx context.Context) error {
+	t.mu.Lock()
+	if len(t.open) == 0 {
+		t.mu.Unlock()
+		return nil
+	}
+	if t.none == nil {
+		t.none = make(chan struct{})
+	}
+	none := t.none
+	t.mu.Unlock()
+	select {
+	case <-none:
+		return nil
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for end := range t.open {
+		(*end)()
+	}
+	return ctx.Err()
+}
