@@ -1,0 +1,252 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/preflight"
+)
+
+var (
+	fence   = regexp.MustCompile("(?ms)^ *```([^\n]*)\n(.*?)^ *```$")
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+)
+
+// pages are all Markdown files that people are pointed to.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var pages []string
+	for _, pattern := range []string{"../README.md", "*.md", "../examples/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no pages match %s: %v", pattern, err)
+		}
+		pages = append(pages, found...)
+	}
+	return pages
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.FromSlash(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Every link to a file, and to a heading in one, leads somewhere.
+func TestLinks(t *testing.T) {
+	for _, page := range pages(t) {
+		t.Run(filepath.ToSlash(page), func(t *testing.T) {
+			for _, match := range link.FindAllStringSubmatch(fence.ReplaceAllString(readText(t, page), ""), -1) {
+				target, anchor, _ := strings.Cut(match[1], "#")
+				if strings.Contains(target, "://") {
+					continue
+				}
+				file := page
+				if target != "" {
+					file = filepath.Join(filepath.Dir(page), filepath.FromSlash(target))
+				}
+				if _, err := os.Stat(file); err != nil {
+					t.Errorf("link to %s: %v", match[1], err)
+					continue
+				}
+				if anchor != "" && !slices.Contains(anchors(readText(t, file)), anchor) {
+					t.Errorf("link to %s: %s has no such heading; it has %q", match[1], file, anchors(readText(t, file)))
+				}
+			}
+		})
+	}
+}
+
+// anchors returns the anchors that GitHub gives to the headings of a page.
+func anchors(text string) []string {
+	var anchors []string
+	for _, match := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		anchors = append(anchors, strings.Map(func(r rune) rune {
+			switch {
+			case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '_':
+				return unicode.ToLower(r)
+			case r == ' ':
+				return '-'
+			default:
+				return -1
+			}
+		}, match[1]))
+	}
+	return anchors
+}
+
+// YAML in the docs reads. A fence that says just yaml holds whole manifests,
+// which the end-to-end tests apply; one that says yaml {fragment} does not.
+func TestYAML(t *testing.T) {
+	manifests, fragments := 0, 0
+	for _, page := range pages(t) {
+		t.Run(filepath.ToSlash(page), func(t *testing.T) {
+			for _, match := range fence.FindAllStringSubmatch(readText(t, page), -1) {
+				info, text := strings.TrimSpace(match[1]), match[2]
+				switch {
+				case info == "yaml":
+					for _, document := range strings.Split(text, "---\n") {
+						manifests++
+						var object map[string]any
+						if err := yaml.UnmarshalStrict([]byte(document), &object); err != nil {
+							t.Errorf("%v in:\n%s", err, document)
+						} else if object["apiVersion"] == nil || object["kind"] == nil {
+							t.Errorf("no apiVersion or kind (is it a {fragment}?) in:\n%s", document)
+						}
+					}
+				case info == "yaml {fragment}":
+					fragments++
+					var value any
+					if err := yaml.UnmarshalStrict([]byte(text), &value); err != nil {
+						t.Errorf("%v in:\n%s", err, text)
+					}
+				case !slices.Contains([]string{"sh", "text"}, info):
+					t.Errorf("a fence says %q: want yaml, yaml {fragment}, sh or text", info)
+				}
+			}
+		})
+	}
+	if manifests == 0 || fragments == 0 {
+		t.Errorf("%d manifests and %d fragments found", manifests, fragments)
+	}
+}
+
+// Wherever a released asset and a SHA-256 stand together, they are the same
+// pair as in deploy/.
+func TestOneReleaseIsPinned(t *testing.T) {
+	pinned := regexp.MustCompile(`location: +"(https://github\.com/kedify/[^"]+)"\s+sha256: +"([^"]+)"`)
+	want := pinned.FindStringSubmatch(readText(t, "../deploy/plugin/argo-rollouts-config.yaml"))
+	if want == nil {
+		t.Fatal("deploy/plugin pins nothing")
+	}
+	found := 0
+	for _, page := range pages(t) {
+		for _, got := range pinned.FindAllStringSubmatch(readText(t, page), -1) {
+			found++
+			if diff := cmp.Diff(want[1:], got[1:]); diff != "" {
+				t.Errorf("%s (-deploy +page):\n%s", page, diff)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no page pins a release")
+	}
+}
+
+// The reference lists the checks that there are, and no other.
+func TestReferenceListsEveryCheck(t *testing.T) {
+	sources, err := filepath.Glob("../internal/preflight/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A check's name is a constant, or the first argument of a result.
+	named := regexp.MustCompile(`(?:\bcheck|splitCheck) += "([a-z-]+)"|\b(?:ok|warning|failure|couldNotLook)\("([a-z-]+)"`)
+	var made []string
+	for _, source := range sources {
+		if strings.HasSuffix(source, "_test.go") {
+			continue
+		}
+		for _, match := range named.FindAllStringSubmatch(readText(t, source), -1) {
+			made = append(made, match[1]+match[2])
+		}
+	}
+	var listed []string
+	_, section, _ := strings.Cut(readText(t, "reference.md"), "| check | ✓ means |")
+	section, _, _ = strings.Cut(section, "\n\n")
+	for _, match := range regexp.MustCompile("(?m)^\\| `([a-z-]+)`").FindAllStringSubmatch(section, -1) {
+		listed = append(listed, match[1])
+	}
+	slices.Sort(made)
+	slices.Sort(listed)
+	if diff := cmp.Diff(slices.Compact(made), listed); diff != "" {
+		t.Errorf("-made +listed:\n%s", diff)
+	}
+}
+
+// The checks that the pages name are checks.
+func TestTroubleshootingNamesChecks(t *testing.T) {
+	reference := readText(t, "reference.md")
+	for _, brackets := range regexp.MustCompile("\\[`[^]]+`\\](?:[^(]|$)").FindAllString(readText(t, "troubleshooting.md"), -1) {
+		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(brackets, -1) {
+			if !strings.Contains(reference, "\n| `"+name[1]+"` |") {
+				t.Errorf("%q is no check of the reference", name[1])
+			}
+		}
+	}
+}
+
+// The reference lists every flag of check.
+func TestReferenceListsEveryFlag(t *testing.T) {
+	reference := readText(t, "reference.md")
+	flag := regexp.MustCompile(`(?m)^ *(?:(-\w), )?(--[a-z-]+)`)
+	flags := flag.FindAllStringSubmatch(preflight.NewCommand().Flags().FlagUsages(), -1)
+	if len(flags) == 0 {
+		t.Fatal("check has no flags")
+	}
+	for _, match := range flags {
+		text := "`" + match[2] + "`"
+		if match[1] != "" {
+			text = "`" + match[1] + "`, " + text
+		}
+		if !strings.Contains(reference, text) {
+			t.Errorf("%s is not in the reference", text)
+		}
+	}
+}
+
+// Every make target that a page names is one.
+func TestMakeTargets(t *testing.T) {
+	makefile := readText(t, "../Makefile")
+	named := regexp.MustCompile("(?m)(?:^ *|`)(?:[A-Z]+=\\S+ )?make ((?:[a-z0-9-]+ ?)+)")
+	found := 0
+	for _, page := range pages(t) {
+		for _, match := range named.FindAllStringSubmatch(readText(t, page), -1) {
+			for _, target := range strings.Fields(match[1]) {
+				found++
+				if !strings.Contains(makefile, "\n"+target+":") {
+					t.Errorf("%s: make %s: there is no such target", page, target)
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no target found")
+	}
+}
+
+// Every direct dependency of both modules has its reason in decisions.md.
+func TestDependenciesHaveReasons(t *testing.T) {
+	decisions := readText(t, "decisions.md")
+	for _, module := range []struct{ file, section string }{
+		{"../go.mod", "## Dependencies of the plugin"},
+		{"../sandbox/go.mod", "## Dependencies of the sandbox"},
+	} {
+		_, section, found := strings.Cut(decisions, module.section)
+		if !found {
+			t.Fatalf("no section %q", module.section)
+		}
+		section, _, _ = strings.Cut(section, "\n## ")
+		requirement := regexp.MustCompile(`(?m)^(?:require )?\t?(\S+) v\S+$`)
+		direct := requirement.FindAllStringSubmatch(readText(t, module.file), -1)
+		if len(direct) == 0 {
+			t.Fatalf("%s requires nothing", module.file)
+		}
+		for _, match := range direct {
+			if !strings.Contains(section, "`"+match[1]+"`") {
+				t.Errorf("%s requires %s, for which %q gives no reason", module.file, match[1], module.section)
+			}
+		}
+	}
+}
