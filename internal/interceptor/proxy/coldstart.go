@@ -98,7 +98,8 @@ func (w *waitingRoom) look(table *routes.Table) {
 
 // hold keeps a request until its route has an endpoint, or there is reason to
 // wait no longer.
-func (p *Proxy) hold(r *http.Request, route *routes.Route, m *routeMetrics) outcome {
+func (x *exchange) hold(route *routes.Route, m *routeMetrics) outcome {
+	p := x.proxy
 	limit := p.settings.ConditionWait
 	if route.ConditionWait != nil {
 		limit = *route.ConditionWait
@@ -109,7 +110,7 @@ func (p *Proxy) hold(r *http.Request, route *routes.Route, m *routeMetrics) outc
 	if limit <= 0 {
 		return waitedInVain
 	}
-	name, bytes := route.Name, heldBytes(r)
+	name, bytes := route.Name, heldBytes(x.in)
 	if !p.waiting.enter(name, bytes) {
 		return noRoomToWait
 	}
@@ -120,7 +121,7 @@ func (p *Proxy) hold(r *http.Request, route *routes.Route, m *routeMetrics) outc
 	defer timer.Stop()
 	for {
 		changed := p.waiting.changed(name)
-		now := p.lookup(r)
+		now := x.lookup()
 		switch {
 		case now == nil:
 			return unrouted
@@ -132,11 +133,11 @@ func (p *Proxy) hold(r *http.Request, route *routes.Route, m *routeMetrics) outc
 		select {
 		case <-changed:
 		case <-timer.C:
-			if now := p.lookup(r); now != nil && !now.Cold() {
+			if now := x.lookup(); now != nil && !now.Cold() {
 				return servedCold // by an object that took the request over
 			}
 			return waitedInVain
-		case <-r.Context().Done():
+		case <-x.in.Context().Done():
 			return abandoned
 		}
 	}

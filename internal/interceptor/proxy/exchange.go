@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
@@ -29,6 +31,11 @@ type exchange struct {
 	in    *http.Request
 	begun time.Time
 
+	// fallback tells that Envoy sends the request, and object to whom it does;
+	// nil where that is not known.
+	fallback bool
+	object   *types.NamespacedName
+
 	// at is the backend and to the endpoint of the latest try; nil before.
 	at *backend
 	to *endpoint
@@ -39,7 +46,7 @@ type exchange struct {
 	code     int
 	upgraded bool
 
-	values [2]string    // of headers, see outHeader
+	values [2]string    // of headers, see addForwarded
 	body   *requestBody // of the latest try, nil without
 	trace  httptrace.ClientTrace
 	clock  headerClock
@@ -130,7 +137,10 @@ func notConnected(err error) bool {
 func (x *exchange) request(ctx context.Context, hasBody bool) *http.Request {
 	out := x.in.WithContext(ctx)
 	out.URL = outURL(x.in, x.to.host)
-	out.Header = outHeader(x.in, x.proxy.settings.Edge, &x.values)
+	out.Header = outHeader(x.in)
+	if !x.fallback {
+		addForwarded(out.Header, x.in, x.proxy.settings.Edge, &x.values)
+	}
 	if protocol := upgradeTo(x.in.Header); protocol != "" && x.at.pool.protocol == routes.HTTP1 {
 		out.Header["Connection"] = upgrade
 		out.Header["Upgrade"] = []string{protocol}

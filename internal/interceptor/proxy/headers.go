@@ -66,9 +66,9 @@ func upgradeTo(h http.Header) string {
 	return h.Get("Upgrade")
 }
 
-// outHeader returns the header to send to the application. values has the place
-// for what is said of the client.
-func outHeader(in *http.Request, edge bool, values *[2]string) http.Header {
+// outHeader returns the header to send to the application, without what is said
+// of the client.
+func outHeader(in *http.Request) http.Header {
 	out := make(http.Header, len(in.Header)+4)
 	copyEndToEnd(out, in.Header)
 	if hasToken(in.Header["Te"], "trailers") {
@@ -77,6 +77,12 @@ func outHeader(in *http.Request, edge bool, values *[2]string) http.Header {
 	if out["User-Agent"] == nil {
 		out["User-Agent"] = noValue // or the transport puts its own there
 	}
+	return out
+}
+
+// addForwarded says of the client what there is to say. values has the place for
+// it.
+func addForwarded(out http.Header, in *http.Request, edge bool, values *[2]string) {
 	if edge {
 		delete(out, "Forwarded")
 		delete(out, "X-Forwarded-For")
@@ -101,7 +107,6 @@ func outHeader(in *http.Request, edge bool, values *[2]string) http.Header {
 			out["X-Forwarded-Proto"] = schemeHTTPS
 		}
 	}
-	return out
 }
 
 // announce returns the Trailer header for these trailers.

@@ -28,7 +28,9 @@ type metrics struct {
 	failures   *prometheus.CounterVec
 	held       *prometheus.GaugeVec
 	coldStarts *prometheus.CounterVec
-	nobodys    *backendMetrics // requests that belong to no object
+	// fallbackRefused counts connections to the fallback listener.
+	fallbackRefused prometheus.Counter
+	nobodys         *backendMetrics // requests that belong to no object
 }
 
 func newMetrics() *metrics {
@@ -58,13 +60,17 @@ func newMetrics() *metrics {
 			Name: "interceptor_cold_starts_total",
 			Help: "Requests that found no endpoint, by what became of them: served, failover, timeout, overflow, abandoned or unrouted.",
 		}, append(routeLabels[:2:2], "outcome")),
+		fallbackRefused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "interceptor_fallback_connections_refused_total",
+			Help: "Connections to the fallback listener that did not begin as those of a kedify-proxy do.",
+		}),
 	}
 	m.nobodys = m.route(types.NamespacedName{}).backend("")
 	return m
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.inFlight, m.duration, m.failures, m.held, m.coldStarts}
+	return []prometheus.Collector{m.requests, m.inFlight, m.duration, m.failures, m.held, m.coldStarts, m.fallbackRefused}
 }
 
 // routeMetrics are the series of one HTTPScaledObject.

@@ -72,20 +72,31 @@ func (p *Proxy) Ready() bool { return p.synced.Load() && !p.draining.Load() }
 // Server.Shutdown is to follow.
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
-func (p *Proxy) lookup(r *http.Request) *routes.Route {
-	return p.table.Load().Lookup(r.Host, routes.PathOf(r.RequestURI), r.Header)
+// lookup finds the route of the request, nil when it has none.
+func (x *exchange) lookup() *routes.Route {
+	table := x.proxy.table.Load()
+	if x.object != nil {
+		if route := table.Route(*x.object); route != nil {
+			return route
+		}
+	}
+	return table.Lookup(x.in.Host, routes.PathOf(x.in.RequestURI), x.in.Header)
 }
 
 // ServeHTTP is part of http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{proxy: p, w: w, in: r, begun: time.Now()}
+	p.serve(&exchange{proxy: p, w: w, in: r, begun: time.Now()})
+}
+
+func (p *Proxy) serve(x *exchange) {
 	defer x.finish()
-	if strings.Contains(r.RequestURI, "#") {
-		x.refuse(http.StatusBadRequest, "the request target has a fragment, which is not to be sent")
+	// HTTP/2 has no trouble with a space; in HTTP/1.1 the target would end there.
+	if strings.ContainsAny(x.in.RequestURI, "# ") {
+		x.refuse(http.StatusBadRequest, "the request target has a fragment or a space, which is not to be sent")
 		return
 	}
-	if p.draining.Load() || ambiguousLength(r) {
-		w.Header()["Connection"] = closing // in HTTP/2 too, where it makes a GOAWAY
+	if p.draining.Load() || ambiguousLength(x.in) {
+		x.w.Header()["Connection"] = closing // in HTTP/2 too, where it makes a GOAWAY
 	}
 	s := x.settle()
 	if s == nil {
@@ -103,7 +114,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // does.
 func (x *exchange) settle() *served {
 	for {
-		route := x.proxy.lookup(x.in)
+		route := x.lookup()
 		if route == nil {
 			x.refuseUnrouted()
 			return nil
@@ -124,10 +135,11 @@ func (x *exchange) refuseUnrouted() {
 
 // wait holds a request that has no endpoint, and sees to what becomes of it.
 func (x *exchange) wait(s *served) {
+	x.stillHere()
 	for {
 		m := s.metrics
 		x.at = &s.backends[0]
-		what := x.proxy.hold(x.in, s.route, m)
+		what := x.hold(s.route, m)
 		switch what {
 		case abandoned:
 			m.coldStart(what)

@@ -18,11 +18,12 @@ const streamWindow = 256 << 10
 // Server serves a Proxy on listeners: HTTP/1.1 and HTTP/2, told apart by how a
 // client begins.
 type Server struct {
-	proxy      *Proxy
-	plain, tls *http.Server
+	proxy                *Proxy
+	plain, tls, fallback *http.Server
 }
 
-// NewServer makes a Server. Nothing is served until Serve or ServeTLS.
+// NewServer makes a Server. Nothing is served until Serve, ServeTLS or
+// ServeFallback.
 func NewServer(p *Proxy) *Server {
 	serve := func() *http.Server {
 		return &http.Server{
@@ -44,9 +45,13 @@ func NewServer(p *Proxy) *Server {
 			ErrorLog:    slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 		}
 	}
-	s := &Server{proxy: p, plain: serve(), tls: serve()}
+	s := &Server{proxy: p, plain: serve(), tls: serve(), fallback: serve()}
 	s.plain.Protocols.SetHTTP1(true)
 	s.plain.Protocols.SetUnencryptedHTTP2(true)
+	s.fallback.Handler = http.HandlerFunc(p.serveFallback)
+	s.fallback.ConnContext = withFallback
+	s.fallback.Protocols.SetHTTP1(true)
+	s.fallback.Protocols.SetUnencryptedHTTP2(true)
 	s.tls.Protocols.SetHTTP1(true)
 	s.tls.Protocols.SetHTTP2(true)
 	return s
@@ -76,8 +81,8 @@ func ended(l net.Listener, err error) error {
 // left when ctx ends is cut, and its error returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.proxy.Drain()
-	results := make(chan error, 2)
-	for _, server := range []*http.Server{s.plain, s.tls} {
+	results := make(chan error, 3)
+	for _, server := range []*http.Server{s.plain, s.tls, s.fallback} {
 		go func() {
 			err := server.Shutdown(ctx)
 			if err != nil {
@@ -86,7 +91,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			results <- err
 		}()
 	}
-	err := errors.Join(<-results, <-results)
+	err := errors.Join(<-results, <-results, <-results)
 	err = errors.Join(err, s.proxy.tunnels.drain(ctx))
 	s.proxy.transports.closeIdle()
 	if err != nil {

@@ -25,9 +25,10 @@
 //     nothing (/foo/ is /foo), one missing at its beginning is put there, and
 //     "/" or none at all is any path. A request whose target is no path
 //     (OPTIONS *, CONNECT) belongs to nobody.
-//   - Header names are compared without case, values exactly. A header sent
-//     more than once has one value, its values joined by ",". An empty value
-//     asks for the header alone, whatever its value.
+//   - Header names are compared without case, values exactly. Of a
+//     header sent more than once, any one value suffices; values are not taken
+//     apart at commas. An empty value asks for the header alone, whatever its
+//     value.
 //
 // In Envoy this is a virtual host per domain with ignore_port_in_host_matching
 // and strip_trailing_host_dot, path_separated_prefix (prefix "/" for any path),

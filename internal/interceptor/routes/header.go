@@ -3,6 +3,7 @@ package routes
 import (
 	"fmt"
 	"net/textproto"
+	"slices"
 	"strings"
 )
 
@@ -70,24 +71,8 @@ func wanted(headers []Header) []wantedHeader {
 	return all
 }
 
-// in tells whether the header has the value that is wanted, by all its values.
+// in tells whether one of the header's values is wanted: a header may be sent
+// more than once.
 func (w *wantedHeader) in(values []string) bool {
-	return len(values) > 0 && (w.value == "" || equalJoined(values, w.value))
-}
-
-// equalJoined tells whether values, joined by commas, are want.
-func equalJoined(values []string, want string) bool {
-	for i, value := range values {
-		if i > 0 {
-			if !strings.HasPrefix(want, ",") {
-				return false
-			}
-			want = want[1:]
-		}
-		if !strings.HasPrefix(want, value) {
-			return false
-		}
-		want = want[len(value):]
-	}
-	return want == ""
+	return len(values) > 0 && (w.value == "" || slices.Contains(values, w.value))
 }

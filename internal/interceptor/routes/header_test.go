@@ -30,26 +30,29 @@ func TestCheckHeader(t *testing.T) {
 	}
 }
 
-func TestEqualJoined(t *testing.T) {
+func TestHeaderIsIn(t *testing.T) {
 	tests := []struct {
 		values []string
 		want   string
-		equal  bool
+		in     bool
 	}{
 		{[]string{"a"}, "a", true},
-		{[]string{"a", "b"}, "a,b", true},
+		{[]string{"a", "b"}, "a", true},
+		{[]string{"a", "b"}, "b", true},
+		{[]string{"a", "b"}, "a,b", false},
 		{[]string{"a,b"}, "a,b", true},
-		{[]string{"a", "b"}, "a, b", false},
-		{[]string{"a", "b"}, "a", false},
-		{[]string{"a"}, "a,b", false},
-		{[]string{"a", ""}, "a,", true},
-		{[]string{"", "a"}, ",a", true},
+		{[]string{"a,b"}, "a", false},
 		{[]string{"A"}, "a", false},
-		{nil, "", true},
+		{[]string{"a"}, "", true},
+		{[]string{""}, "", true},
+		{[]string{""}, "a", false},
+		{nil, "", false},
+		{nil, "a", false},
 	}
 	for _, tt := range tests {
-		if got := equalJoined(tt.values, tt.want); got != tt.equal {
-			t.Errorf("equalJoined(%q, %q) = %t", tt.values, tt.want, got)
+		w := wantedHeader{key: "H", value: tt.want}
+		if got := w.in(tt.values); got != tt.in {
+			t.Errorf("%q is in %q: %t", tt.want, tt.values, got)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func compareFalseLast(a, b bool) int {
 
 func modelHeader(h Header, header map[string][]string) bool {
 	for name, values := range header {
-		if strings.EqualFold(name, h.Name) && len(values) > 0 && (h.Value == "" || strings.Join(values, ",") == h.Value) {
+		if strings.EqualFold(name, h.Name) && len(values) > 0 && (h.Value == "" || slices.Contains(values, h.Value)) {
 			return true
 		}
 	}

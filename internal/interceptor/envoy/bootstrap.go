@@ -1,0 +1,204 @@
+package envoy
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	overloadv3 "github.com/envoyproxy/go-control-plane/envoy/config/overload/v3"
+	connectionsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/downstream_connections/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"sigs.k8s.io/yaml"
+)
+
+// BootstrapOptions say where an Envoy finds its interceptor.
+type BootstrapOptions struct {
+	// XDSAddress is the interceptor's xDS Service, host:port; required.
+	XDSAddress string
+	// AdminAddress is Envoy's own admin interface, host:port; 0.0.0.0:9901
+	// unless set. Whoever reaches it can stop Envoy.
+	AdminAddress string
+	// Namespaces are all the namespaces whose HTTPScaledObjects this Envoy
+	// serves; none for all.
+	Namespaces []string
+	// SotW asks for the state of the world (GRPC) and not for what changed
+	// (DELTA_GRPC).
+	SotW bool
+	// MaxConnections bounds the connections of clients; 50,000 unless set.
+	MaxConnections int64
+
+	// CAFile is the authority of the interceptor's certificate; CertFile and
+	// KeyFile are Envoy's own. All three are files on Envoy's side, in PEM, read
+	// when it starts: mutual TLS. Without any, HTTP/2 in the clear.
+	CAFile, CertFile, KeyFile string
+	// ServerName is whom the interceptor's certificate has to name; the host of
+	// XDSAddress unless set.
+	ServerName string
+}
+
+// Bootstrap returns the configuration that `envoy -c` takes, in YAML. The same
+// options give the same bytes.
+func Bootstrap(o BootstrapOptions) ([]byte, error) {
+	defaultTo(&o.AdminAddress, "0.0.0.0:9901")
+	defaultTo(&o.MaxConnections, 50_000)
+	if o.MaxConnections < 0 {
+		return nil, fmt.Errorf("the bound of connections is %d; expected more than 0", o.MaxConnections)
+	}
+	if slices.Contains(o.Namespaces, "") {
+		return nil, errors.New("one of the namespaces is empty; expected names, or no namespaces for all")
+	}
+	admin, _, err := addressOf("admin address", o.AdminAddress)
+	if err != nil {
+		return nil, err
+	}
+	xds, err := xdsCluster(o)
+	if err != nil {
+		return nil, err
+	}
+	b := &bootstrapv3.Bootstrap{
+		Node: &corev3.Node{Id: NodeID, Cluster: NodeID},
+		// Probes and whoever looks for the reason come in when clients do not.
+		Admin: &bootstrapv3.Admin{Address: admin, IgnoreGlobalConnLimit: true},
+		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{
+			LdsConfig: adsSource(),
+			CdsConfig: adsSource(),
+			AdsConfig: &corev3.ApiConfigSource{
+				ApiType:                   corev3.ApiConfigSource_DELTA_GRPC,
+				TransportApiVersion:       corev3.ApiVersion_V3,
+				SetNodeOnFirstMessageOnly: true,
+				GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
+					EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: XDSClusterName},
+				}}},
+			},
+		},
+		StaticResources: &bootstrapv3.Bootstrap_StaticResources{Clusters: []*clusterv3.Cluster{xds}},
+		// A third of the memory of a cluster is the statistics of one that nobody
+		// has asked yet.
+		DeferredStatOptions: &bootstrapv3.Bootstrap_DeferredStatOptions{EnableDeferredCreationStats: true},
+		OverloadManager: &overloadv3.OverloadManager{ResourceMonitors: []*overloadv3.ResourceMonitor{{
+			Name: "envoy.resource_monitors.global_downstream_max_connections",
+			ConfigType: &overloadv3.ResourceMonitor_TypedConfig{TypedConfig: packed(&connectionsv3.DownstreamConnectionsConfig{
+				MaxActiveDownstreamConnections: o.MaxConnections,
+			})},
+		}}},
+	}
+	if o.SotW {
+		b.DynamicResources.AdsConfig.ApiType = corev3.ApiConfigSource_GRPC
+	}
+	if len(o.Namespaces) > 0 {
+		names := &structpb.ListValue{}
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(o.Namespaces))) {
+			names.Values = append(names.Values, structpb.NewStringValue(name))
+		}
+		b.Node.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{NamespacesKey: structpb.NewListValue(names)}}
+	}
+	if err := b.ValidateAll(); err != nil {
+		return nil, fmt.Errorf("this makes no bootstrap: %w", err)
+	}
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("writing the bootstrap: %w", err)
+	}
+	return yaml.JSONToYAML(text)
+}
+
+func xdsCluster(o BootstrapOptions) (*clusterv3.Cluster, error) {
+	address, host, err := addressOf("xDS address", o.XDSAddress)
+	if err != nil {
+		return nil, err
+	}
+	c := &clusterv3.Cluster{
+		Name:                 XDSClusterName,
+		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS},
+		ConnectTimeout:       seconds(5),
+		TypedExtensionProtocolOptions: map[string]*anypb.Any{httpOptionsName: packed(&httpv3.HttpProtocolOptions{
+			UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
+				ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+					ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
+						Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
+							ConnectionKeepalive: &corev3.KeepaliveSettings{Interval: seconds(30), Timeout: seconds(5)},
+						},
+					},
+				},
+			},
+		})},
+		LoadAssignment: &endpointv3.ClusterLoadAssignment{
+			ClusterName: XDSClusterName,
+			Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
+				HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: address}},
+			}}}},
+		},
+	}
+	files := 0
+	for _, name := range []string{o.CAFile, o.CertFile, o.KeyFile} {
+		if name != "" {
+			files++
+		}
+	}
+	switch {
+	case files == 3:
+		defaultTo(&o.ServerName, host)
+		c.TransportSocket = mutualTLS(o)
+	case files > 0:
+		return nil, errors.New("mutual TLS needs three files: the authority, the certificate and its key")
+	case o.ServerName != "":
+		return nil, errors.New("a server name is for mutual TLS, and there are no files for it")
+	}
+	return c, nil
+}
+
+// mutualTLS shows the interceptor who asks, and asks who answers.
+func mutualTLS(o BootstrapOptions) *corev3.TransportSocket {
+	san := &tlsv3.SubjectAltNameMatcher{
+		SanType: tlsv3.SubjectAltNameMatcher_DNS,
+		Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: o.ServerName}},
+	}
+	sni := o.ServerName
+	if net.ParseIP(o.ServerName) != nil {
+		san.SanType, sni = tlsv3.SubjectAltNameMatcher_IP_ADDRESS, ""
+	}
+	return &corev3.TransportSocket{
+		Name: "envoy.transport_sockets.tls",
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(&tlsv3.UpstreamTlsContext{
+			Sni: sni,
+			CommonTlsContext: &tlsv3.CommonTlsContext{
+				TlsParams:     &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2},
+				AlpnProtocols: []string{"h2"},
+				TlsCertificates: []*tlsv3.TlsCertificate{{
+					CertificateChain: file(o.CertFile), PrivateKey: file(o.KeyFile),
+				}},
+				ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{
+					TrustedCa:                 file(o.CAFile),
+					MatchTypedSubjectAltNames: []*tlsv3.SubjectAltNameMatcher{san},
+				}},
+			},
+		})},
+	}
+}
+
+func file(name string) *corev3.DataSource {
+	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: name}}
+}
+
+// addressOf reads host:port.
+func addressOf(what, text string) (*corev3.Address, string, error) {
+	host, digits, err := net.SplitHostPort(text)
+	port, badPort := strconv.ParseUint(digits, 10, 16)
+	if err != nil || badPort != nil || host == "" || port == 0 {
+		return nil, "", fmt.Errorf("the %s is %q; expected host:port", what, text)
+	}
+	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+		Address: host, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(port)},
+	}}}, host, nil
+}

@@ -1,0 +1,136 @@
+package envoy
+
+import (
+	"strings"
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/proxy_protocol/v3"
+	rawbufferv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/raw_buffer/v3"
+	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+const (
+	// upstreamIdle is how long an unused connection to an application is kept,
+	// as in the embedded proxy.
+	upstreamIdle = 90 * time.Second
+	// keepAliveSeconds is the interval of the probes that find peers that are
+	// gone, as in the embedded proxy.
+	keepAliveSeconds, keepAliveProbes = 30, 3
+	// maxHeaderKB bounds the header of a message, in KiB, as in the embedded
+	// proxy; maxHeaders bounds their number, at what hardly fits into that.
+	maxHeaderKB, maxHeaders = 64, 1000
+
+	httpOptionsName = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+	fallbackKey     = "fallback"
+)
+
+// clusterParts are the same in all clusters.
+type clusterParts struct {
+	eds        *clusterv3.Cluster_EdsClusterConfig
+	connect    *durationpb.Duration
+	breakers   *clusterv3.CircuitBreakers
+	connection *clusterv3.UpstreamConnectionOptions
+	http1, h2c map[string]*anypb.Any
+	plain      *corev3.TransportSocket
+	fallback   *structpb.Struct
+}
+
+func newClusterParts(o Options) clusterParts {
+	return clusterParts{
+		eds:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: adsSource()},
+		connect: durationpb.New(o.ConnectTimeout),
+		breakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
+			MaxConnections:     number(*o.MaxConnections),
+			MaxPendingRequests: number(*o.MaxPendingRequests),
+			MaxRequests:        number(*o.MaxRequests),
+			MaxRetries:         number(*o.MaxRetries),
+		}}},
+		connection: &clusterv3.UpstreamConnectionOptions{TcpKeepalive: tcpKeepAlive()},
+		http1: httpOptions(&httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
+				HttpProtocolOptions: &corev3.Http1ProtocolOptions{EnableTrailers: true},
+			},
+		}),
+		h2c: httpOptions(&httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
+				Http2ProtocolOptions: &corev3.Http2ProtocolOptions{ConnectionKeepalive: pings()},
+			},
+		}),
+		plain:    &corev3.TransportSocket{Name: "envoy.transport_sockets.raw_buffer", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(&rawbufferv3.RawBuffer{})}},
+		fallback: &structpb.Struct{Fields: map[string]*structpb.Value{fallbackKey: structpb.NewBoolValue(true)}},
+	}
+}
+
+func httpOptions(explicit *httpv3.HttpProtocolOptions_ExplicitHttpConfig) map[string]*anypb.Any {
+	return map[string]*anypb.Any{httpOptionsName: packed(&httpv3.HttpProtocolOptions{
+		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{
+			IdleTimeout:          durationpb.New(upstreamIdle),
+			MaxHeadersCount:      number(maxHeaders),
+			MaxResponseHeadersKb: number(maxHeaderKB),
+		},
+		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: explicit},
+	})}
+}
+
+func tcpKeepAlive() *corev3.TcpKeepalive {
+	return &corev3.TcpKeepalive{
+		KeepaliveProbes:   number(keepAliveProbes),
+		KeepaliveTime:     number(keepAliveSeconds),
+		KeepaliveInterval: number(keepAliveSeconds),
+	}
+}
+
+func pings() *corev3.KeepaliveSettings {
+	return &corev3.KeepaliveSettings{Interval: seconds(keepAliveSeconds), Timeout: seconds(15)}
+}
+
+// Cluster returns the cluster of a backend. It depends on the backend's name and
+// protocol alone.
+func (t *Translator) Cluster(b *routes.Backend) *clusterv3.Cluster {
+	options := t.cluster.http1
+	if b.Protocol == routes.H2C {
+		options = t.cluster.h2c
+	}
+	return &clusterv3.Cluster{
+		Name:                          b.Cluster,
+		ClusterDiscoveryType:          &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
+		EdsClusterConfig:              t.cluster.eds,
+		ConnectTimeout:                t.cluster.connect,
+		LbPolicy:                      clusterv3.Cluster_ROUND_ROBIN,
+		CircuitBreakers:               t.cluster.breakers,
+		UpstreamConnectionOptions:     t.cluster.connection,
+		TypedExtensionProtocolOptions: options,
+		TransportSocketMatches:        []*clusterv3.Cluster_TransportSocketMatch{t.toFallback(objectOf(b.Cluster))},
+	}
+}
+
+// toFallback has connections to the fallback addresses, and to no others, begin
+// with the name of the object.
+func (t *Translator) toFallback(object string) *clusterv3.Cluster_TransportSocketMatch {
+	return &clusterv3.Cluster_TransportSocketMatch{
+		Name:  fallbackKey,
+		Match: t.cluster.fallback,
+		TransportSocket: &corev3.TransportSocket{
+			Name: "envoy.transport_sockets.upstream_proxy_protocol",
+			ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(&proxyprotocolv3.ProxyProtocolUpstreamTransport{
+				Config: &corev3.ProxyProtocolConfig{
+					Version:   corev3.ProxyProtocolConfig_V2,
+					AddedTlvs: []*corev3.TlvEntry{{Type: FallbackTLV, Value: []byte(object)}},
+				},
+				TransportSocket: t.cluster.plain,
+			})},
+		},
+	}
+}
+
+// objectOf returns the HTTPScaledObject of a cluster, <namespace>/<name>.
+func objectOf(cluster string) string {
+	return cluster[:strings.LastIndexByte(cluster, '/')]
+}

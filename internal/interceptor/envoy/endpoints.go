@@ -1,0 +1,51 @@
+package envoy
+
+import (
+	"net/netip"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// Endpoints returns the assignment of a backend's cluster: what is ready, and
+// below it the fallback listeners of the interceptors. Endpoints that drain are
+// not listed, as only an interceptor knows whether another backend stands in;
+// when there is no fallback, they are the last resort.
+func (t *Translator) Endpoints(b *routes.Backend, fallback []netip.AddrPort) *endpointv3.ClusterLoadAssignment {
+	first := b.Ready
+	if len(fallback) == 0 {
+		first = b.Active()
+	}
+	assignment := &endpointv3.ClusterLoadAssignment{
+		ClusterName: b.Cluster,
+		Endpoints:   []*endpointv3.LocalityLbEndpoints{{LbEndpoints: endpointsAt(first, nil)}},
+	}
+	if len(fallback) > 0 {
+		marked := &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"envoy.transport_socket_match": t.cluster.fallback}}
+		assignment.Endpoints = append(assignment.Endpoints, &endpointv3.LocalityLbEndpoints{
+			Priority: 1, LbEndpoints: endpointsAt(fallback, marked),
+		})
+	}
+	return assignment
+}
+
+func endpointsAt(addresses []netip.AddrPort, metadata *corev3.Metadata) []*endpointv3.LbEndpoint {
+	endpoints := make([]*endpointv3.LbEndpoint, len(addresses))
+	for i, address := range addresses {
+		endpoints[i] = &endpointv3.LbEndpoint{
+			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: socket(address)}},
+			Metadata:       metadata,
+		}
+	}
+	return endpoints
+}
+
+func socket(address netip.AddrPort) *corev3.Address {
+	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+		Address:       address.Addr().Unmap().String(),
+		PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(address.Port())},
+	}}}
+}

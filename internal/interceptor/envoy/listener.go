@@ -1,0 +1,167 @@
+package envoy
+
+import (
+	"net/http"
+	"net/netip"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	mutationrulesv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	headermutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+const (
+	// readHeaderSeconds is how long a client may take to send a header, or a TLS
+	// handshake, as in the embedded proxy.
+	readHeaderSeconds = 10
+	// maxStreams bounds the requests at a time of one HTTP/2 connection, as in
+	// the embedded proxy.
+	maxStreams = 250
+	// streamWindow is how much of a body an HTTP/2 client may send before it is
+	// taken, as in the embedded proxy; a connection has room for some of these,
+	// and is read no further while so much of it waits to be sent.
+	streamWindow = 256 << 10
+
+	// noMatchText is what the embedded proxy says to a request that nobody
+	// wants.
+	noMatchText = "no HTTPScaledObject is for host \"%REQ(:AUTHORITY):120%\" and path \"%PATH(NQ:PATH):120%\"\n"
+)
+
+// Listeners returns the listener for HTTP and, with Options.TLS, the one for TLS.
+func (t *Translator) Listeners() []*listenerv3.Listener {
+	manager := packed(t.connectionManager())
+	all := []*listenerv3.Listener{t.listener(ListenerName, t.options.HTTPPort, manager)}
+	if t.options.TLS {
+		l := t.listener(TLSListenerName, t.options.TLSPort, manager)
+		l.FilterChains[0].TransportSocket = tlsSocket()
+		l.FilterChains[0].TransportSocketConnectTimeout = seconds(readHeaderSeconds)
+		all = append(all, l)
+	}
+	return all
+}
+
+func (t *Translator) listener(name string, port uint16, manager *anypb.Any) *listenerv3.Listener {
+	address := socket(netip.AddrPortFrom(t.options.Address, port))
+	address.GetSocketAddress().Ipv4Compat = t.options.Address.Is6() && t.options.Address.IsUnspecified()
+	return &listenerv3.Listener{
+		Name:                          name,
+		Address:                       address,
+		TcpKeepalive:                  tcpKeepAlive(),
+		PerConnectionBufferLimitBytes: number(streamWindow),
+		FilterChains: []*listenerv3.FilterChain{{
+			Filters: []*listenerv3.Filter{{
+				Name:       "envoy.filters.network.http_connection_manager",
+				ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: manager},
+			}},
+		}},
+	}
+}
+
+func (t *Translator) connectionManager() *hcmv3.HttpConnectionManager {
+	m := &hcmv3.HttpConnectionManager{
+		CodecType:  hcmv3.HttpConnectionManager_AUTO,
+		StatPrefix: StatPrefix,
+		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
+			ConfigSource: adsSource(), RouteConfigName: RouteConfigurationName,
+		}},
+		HttpFilters: []*hcmv3.HttpFilter{{
+			Name:       "envoy.filters.http.router",
+			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(&routerv3.Router{SuppressEnvoyHeaders: true})},
+		}},
+		UpgradeConfigs: []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
+
+		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{MaxHeadersCount: number(maxHeaders)},
+		MaxRequestHeadersKb:       number(maxHeaderKB),
+		RequestHeadersTimeout:     seconds(readHeaderSeconds),
+		HttpProtocolOptions: &corev3.Http1ProtocolOptions{
+			AcceptHttp_10:  true,
+			EnableTrailers: true,
+			// An offer that need not be taken; without this it is an error.
+			IgnoreHttp_11Upgrade: []*matcherv3.StringMatcher{{
+				MatchPattern: &matcherv3.StringMatcher_Exact{Exact: "h2c"}, IgnoreCase: true,
+			}},
+		},
+		Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
+			MaxConcurrentStreams:        number(maxStreams),
+			InitialStreamWindowSize:     number(streamWindow),
+			InitialConnectionWindowSize: number(4 * streamWindow),
+			ConnectionKeepalive:         pings(),
+		},
+
+		// X-Forwarded-*, as the embedded proxy has them: the address of the
+		// client is added to those before it, the scheme is kept where there is
+		// one. A client's address is nothing to trust it by: no address is
+		// internal. (An empty list would mean those of private networks.)
+		UseRemoteAddress:  wrapperspb.Bool(true),
+		XffNumTrustedHops: 1,
+		InternalAddressConfig: &hcmv3.HttpConnectionManager_InternalAddressConfig{CidrRanges: []*corev3.CidrRange{{
+			AddressPrefix: "255.255.255.255", PrefixLen: number(32),
+		}}},
+		GenerateRequestId:          wrapperspb.Bool(false),
+		PreserveExternalRequestId:  true,
+		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
+
+		// The path goes on as it came, and is matched as it came.
+		NormalizePath:        wrapperspb.Bool(false),
+		StripTrailingHostDot: true,
+
+		LocalReplyConfig: localReplies(),
+	}
+	if t.options.Edge {
+		m.XffNumTrustedHops = 0
+		m.EarlyHeaderMutationExtensions = []*corev3.TypedExtensionConfig{dropForwarded()}
+	}
+	return m
+}
+
+// dropForwarded removes what a client says of itself, before anybody reads it.
+func dropForwarded() *corev3.TypedExtensionConfig {
+	mutation := &headermutationv3.HeaderMutation{}
+	for _, name := range []string{"forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"} {
+		mutation.Mutations = append(mutation.Mutations, &mutationrulesv3.HeaderMutation{
+			Action: &mutationrulesv3.HeaderMutation_Remove{Remove: name},
+		})
+	}
+	return &corev3.TypedExtensionConfig{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: packed(mutation)}
+}
+
+// localReplies has Envoy's own 404 say why. Those of applications are left alone.
+func localReplies() *hcmv3.LocalReplyConfig {
+	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{{
+		Filter: &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
+			StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
+				Op:    accesslogv3.ComparisonFilter_EQ,
+				Value: &corev3.RuntimeUInt32{DefaultValue: http.StatusNotFound, RuntimeKey: "kedify-proxy.no-match"},
+			}},
+		}},
+		BodyFormatOverride: &corev3.SubstitutionFormatString{
+			Format: &corev3.SubstitutionFormatString_TextFormatSource{TextFormatSource: &corev3.DataSource{
+				Specifier: &corev3.DataSource_InlineString{InlineString: noMatchText},
+			}},
+			ContentType: "text/plain; charset=utf-8",
+		},
+		HeadersToAdd: []*corev3.HeaderValueOption{{
+			Header: &corev3.HeaderValue{Key: "x-content-type-options", Value: "nosniff"},
+		}},
+	}}}
+}
+
+func tlsSocket() *corev3.TransportSocket {
+	return &corev3.TransportSocket{
+		Name: "envoy.transport_sockets.tls",
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(&tlsv3.DownstreamTlsContext{
+			CommonTlsContext: &tlsv3.CommonTlsContext{
+				TlsParams:                      &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2},
+				AlpnProtocols:                  []string{"h2", "http/1.1"},
+				TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{{Name: SecretName, SdsConfig: adsSource()}},
+			},
+		})},
+	}
+}

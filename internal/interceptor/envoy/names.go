@@ -1,0 +1,26 @@
+package envoy
+
+// Names that an Envoy and its interceptor have to agree on.
+const (
+	// NodeID is what an Envoy has to call itself.
+	NodeID = "kedify-proxy"
+	// RouteConfigurationName is the only RouteConfiguration.
+	RouteConfigurationName = "kedify-proxy"
+	// ListenerName takes HTTP without TLS.
+	ListenerName = "kedify-proxy"
+	// TLSListenerName takes HTTP over TLS.
+	TLSListenerName = "kedify-proxy-tls"
+	// SecretName is the certificate of the TLS listener.
+	SecretName = "kedify-proxy"
+	// StatPrefix begins the statistics of both listeners, http.kedify-proxy.
+	StatPrefix = "kedify-proxy"
+	// XDSClusterName is, in the bootstrap, where the interceptor is.
+	XDSClusterName = "xds_cluster"
+	// NamespacesKey is, in the node's metadata, a list of namespaces that are
+	// all an Envoy wants to know of; without it, it wants all.
+	NamespacesKey = "namespaces"
+	// FallbackTLV is the type of the PROXY protocol v2 record that names the
+	// HTTPScaledObject, <namespace>/<name>, on connections to the fallback
+	// listener of an interceptor. It is of the range left to private use.
+	FallbackTLV = 0xE0
+)

@@ -1,0 +1,63 @@
+package envoy
+
+import (
+	"fmt"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// Translator turns what is in a routing table into resources. It is immutable and
+// safe for any number of goroutines. What it returns shares parts with what it
+// returned before: nobody may change it.
+type Translator struct {
+	options Options
+	// Parts that all resources of a kind have.
+	cluster clusterParts
+	retry   *routev3.RetryPolicy
+	idle    *durationpb.Duration
+}
+
+// NewTranslator makes a Translator. It fails on options that cannot be.
+func NewTranslator(o Options) (*Translator, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	return &Translator{
+		options: o,
+		cluster: newClusterParts(o),
+		retry:   retryPolicy(o.ResponseHeader),
+		idle:    durationpb.New(o.RouteIdleTimeout),
+	}, nil
+}
+
+// packed packs a message of this package's own making.
+func packed(m proto.Message) *anypb.Any {
+	a := new(anypb.Any)
+	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {
+		panic(fmt.Sprintf("a message of our own cannot be packed: %v", err)) // a text that is not UTF-8, which Kubernetes has none of
+	}
+	return a
+}
+
+func number(n uint32) *wrapperspb.UInt32Value { return wrapperspb.UInt32(n) }
+
+func seconds(n int64) *durationpb.Duration {
+	return durationpb.New(time.Duration(n) * time.Second)
+}
+
+func adsSource() *corev3.ConfigSource {
+	return &corev3.ConfigSource{
+		ResourceApiVersion:    corev3.ApiVersion_V3,
+		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
+		// What is asked for is waited for: what there was goes on serving meanwhile,
+		// and an Envoy that starts is not ready before it has everything.
+		InitialFetchTimeout: &durationpb.Duration{},
+	}
+}

@@ -1,0 +1,2 @@
+// Package envoytest runs a real Envoy for tests.
+package envoytest

@@ -1,0 +1,156 @@
+package envoytest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long an Envoy may take to start, or to be as it is waited for.
+const patience = 30 * time.Second
+
+// Envoy is a running Envoy.
+type Envoy struct {
+	// Admin is the address of its admin listener, host:port.
+	Admin string
+
+	t       testing.TB
+	command *exec.Cmd
+	log     string
+	ended   chan struct{}
+}
+
+// Start runs an Envoy with a bootstrap in JSON or YAML until the test ends or
+// Stop is called. The bootstrap's admin listener may have port 0. It returns once
+// that listener answers, which does not take any configuration from elsewhere.
+// What the Envoy logged is shown when the test fails.
+func Start(t testing.TB, bootstrap []byte, arguments ...string) *Envoy {
+	t.Helper()
+	path, dir := Path(t), t.TempDir()
+	config, admin := filepath.Join(dir, "bootstrap.yaml"), filepath.Join(dir, "admin")
+	if err := os.WriteFile(config, bootstrap, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := &Envoy{t: t, log: filepath.Join(dir, "log"), ended: make(chan struct{})}
+	log, err := os.Create(e.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }() // the Envoy has its own descriptor
+	e.command = exec.Command(path, append([]string{
+		"--config-path", config, "--admin-address-path", admin, "--disable-hot-restart", "--concurrency", "2",
+	}, arguments...)...)
+	e.command.Stdout, e.command.Stderr = log, log
+	e.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := e.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(e.ended)
+		_ = e.command.Wait() // it ends by a signal
+	}()
+	t.Cleanup(func() {
+		e.Stop()
+		if t.Failed() {
+			text, _ := os.ReadFile(e.log)
+			t.Logf("Envoy's log:\n%s", tail(text, 16<<10))
+		}
+	})
+	e.Wait("its admin listener", func() error {
+		address, err := os.ReadFile(admin)
+		if err != nil {
+			return err
+		}
+		e.Admin = strings.TrimSpace(string(address))
+		_, err = e.Get("/ready")
+		return err
+	})
+	return e
+}
+
+// Stop kills the Envoy, as a lost machine would.
+func (e *Envoy) Stop() {
+	_ = e.command.Process.Kill() // it may have ended
+	<-e.ended
+}
+
+// Pid returns the Envoy's process.
+func (e *Envoy) Pid() int { return e.command.Process.Pid }
+
+// Get returns what the admin listener answers, such as for "/clusters". It does
+// not heed the code: /ready is 503 until everything is there.
+func (e *Envoy) Get(path string) (string, error) {
+	client := http.Client{Timeout: patience}
+	response, err := client.Get("http://" + e.Admin + path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
+}
+
+// Stat returns a counter or gauge by its whole name; 0 for one that is not there.
+func (e *Envoy) Stat(name string) int {
+	e.t.Helper()
+	text, err := e.Get("/stats")
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		if value, is := strings.CutPrefix(line, name+": "); is {
+			n, err := strconv.Atoi(strings.TrimSpace(value))
+			if err != nil {
+				e.t.Fatalf("statistic %s: %v", name, err)
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// WaitReady waits until the Envoy has all its configuration and listens.
+func (e *Envoy) WaitReady() {
+	e.t.Helper()
+	e.Wait("being ready", func() error {
+		if text, err := e.Get("/ready"); err != nil || strings.TrimSpace(text) != "LIVE" {
+			return fmt.Errorf("/ready says %q (%v)", text, err)
+		}
+		return nil
+	})
+}
+
+// Wait waits until done returns no error, and fails the test with the last one
+// when that does not come about or the Envoy ends.
+func (e *Envoy) Wait(what string, done func() error) {
+	e.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := done()
+		if err == nil {
+			return
+		}
+		select {
+		case <-e.ended:
+			err = errors.Join(err, errors.New("the Envoy has ended"))
+		case <-time.After(5 * time.Millisecond):
+			if time.Now().Before(deadline) {
+				continue
+			}
+		}
+		e.t.Fatalf("Envoy: waiting for %s: %v", what, err)
+	}
+}
+
+func tail(text []byte, most int) []byte {
+	return text[max(0, len(text)-most):]
+}

@@ -1,0 +1,340 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pires/go-proxyproto"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+)
+
+// serveFallback has the world's server serve the fallback listener as well, and
+// returns its address.
+func (w *world) serveFallback() string {
+	w.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- w.server.ServeFallback(l) }()
+	w.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = w.server.Shutdown(ctx) // tests of it look at its result
+		if err := <-served; err != nil {
+			w.t.Errorf("ServeFallback: %v", err)
+		}
+	})
+	return l.Addr().String()
+}
+
+// envoyHeader is how a kedify-proxy begins a connection for an object.
+func envoyHeader(t testing.TB, object string) string {
+	t.Helper()
+	h := &proxyproto.Header{
+		Version: 2, Command: proxyproto.PROXY, TransportProtocol: proxyproto.TCPv4,
+		SourceAddr:      &net.TCPAddr{IP: net.IPv4(203, 0, 113, 7), Port: 1234},
+		DestinationAddr: &net.TCPAddr{IP: net.IPv4(203, 0, 113, 8), Port: 80},
+	}
+	if object != "" {
+		if err := h.SetTLVs([]proxyproto.TLV{{Type: 0xE1, Value: []byte("x")}, {Type: fallbackTLV, Value: []byte(object)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := h.Format()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// fromEnvoy returns a client whose connections begin as a kedify-proxy's.
+func (w *world) fromEnvoy(address, object string, h2c bool) *http.Client {
+	header := envoyHeader(w.t, object)
+	transport := &http.Transport{
+		DisableCompression: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+			if err == nil {
+				_, err = io.WriteString(c, header)
+			}
+			return c, err
+		},
+	}
+	if h2c {
+		transport.Protocols = new(http.Protocols)
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	}
+	w.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: patience}
+}
+
+// othersWorld has the objects demo/app of host app.test and demo/other of host
+// other.test.
+func othersWorld(t *testing.T, change ...func(*Settings)) *world {
+	w := newWorld(t, change...)
+	w.service("stable", "", w.app(named("app")))
+	w.service("other", "", w.app(named("other")))
+	w.object("")
+	port := int32(80)
+	other := &httpv1alpha1.HTTPScaledObject{}
+	other.Namespace, other.Name, other.UID = "demo", "other", "2"
+	other.Spec = httpv1alpha1.HTTPScaledObjectSpec{
+		Hosts: []string{"other.test"}, ScaleTargetRef: httpv1alpha1.ScaleTargetRef{Service: "other", Port: &port},
+	}
+	w.builder.SetHTTPScaledObject(other)
+	w.commit()
+	return w
+}
+
+func TestFallbackServesTheObjectThatTheConnectionNames(t *testing.T) {
+	w := othersWorld(t)
+	address := w.serveFallback()
+	for _, tt := range []struct{ name, object, host, want string }{
+		{"its own host", "demo/app", "app.test", "app"},
+		{"a host of another object", "demo/app", "other.test", "app"},
+		{"a host of nobody", "demo/other", "nobody.test", "other"},
+		{"an object that is gone", "demo/gone", "other.test", "other"},
+		{"no name", "", "other.test", "other"},
+		{"no object's name", "demo/app/stable", "other.test", "other"},
+		{"nobody at all", "demo/gone", "nobody.test", "no HTTPScaledObject is for host \"nobody.test\" and path \"/x\"\n"},
+	} {
+		for _, h2c := range []bool{false, true} {
+			t.Run(fmt.Sprint(tt.name, ", h2c ", h2c), func(t *testing.T) {
+				r := w.request(http.MethodGet, "/x", nil)
+				r.Host = tt.host
+				w.client = w.fromEnvoy(address, tt.object, h2c)
+				if _, body := w.do(r); body != tt.want {
+					t.Errorf("answered %q, want %q", body, tt.want)
+				}
+			})
+		}
+	}
+}
+
+// A client may say what it likes in HTTP: the name is not in it.
+func TestFallbackNameCannotBeForged(t *testing.T) {
+	w := othersWorld(t)
+	address := w.serveFallback()
+	forged := func(client *http.Client) string {
+		r := w.request(http.MethodPost, "/", strings.NewReader(envoyHeader(t, "demo/other")))
+		r.Header = http.Header{"X-Httpso": {"demo/other"}, "Forwarded": {"host=other.test"}, "X-Forwarded-Host": {"other.test"}}
+		w.client = client
+		_, body := w.do(r)
+		return body
+	}
+	if body := forged(w.client); body != "app" {
+		t.Errorf("on the listener of clients it is answered by %s", body)
+	}
+	if body := forged(w.fromEnvoy(address, "demo/app", false)); body != "app" {
+		t.Errorf("on the fallback listener it is answered by %s", body)
+	}
+
+	// Where clients come in, a header of the PROXY protocol is no HTTP.
+	c, err := net.Dial("tcp", w.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	fmt.Fprintf(c, "%sGET / HTTP/1.1\r\nHost: app.test\r\n\r\n", envoyHeader(t, "demo/other"))
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err == nil && res.StatusCode != http.StatusBadRequest {
+		t.Errorf("a PROXY header on the listener of clients is answered %s", res.Status)
+	}
+}
+
+func TestFallbackRefusesOtherConnections(t *testing.T) {
+	w := othersWorld(t, func(s *Settings) { s.ReadHeader = 50 * time.Millisecond })
+	address := w.serveFallback()
+	const request = "GET / HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\n\r\n"
+	begun := envoyHeader(t, "demo/app")
+	tests := map[string]string{
+		"no header":          request,
+		"h2c, no header":     "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		"version 1":          "PROXY TCP4 203.0.113.7 203.0.113.8 1234 80\r\n" + request,
+		"half a header":      begun[:20],
+		"nothing":            "",
+		"an endless header":  begun[:14] + "\xff\xff" + strings.Repeat("x", 1<<16),
+		"two headers":        begun + begun + request, // the second is no HTTP
+		"a broken signature": "\r\n\r\n\x00\r\nQUIX\n" + request,
+	}
+	for name, sent := range tests {
+		t.Run(name, func(t *testing.T) {
+			before := value(t, w.proxy, "interceptor_fallback_connections_refused_total")
+			c, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close() }()
+			_ = c.SetDeadline(time.Now().Add(patience))
+			_, _ = io.WriteString(c, sent) // it may be closed meanwhile
+			answer, err := io.ReadAll(c)
+			if netErr, ok := err.(net.Error); ok && netErr.Timeout() { //nolint:errorlint // a net.Conn's own
+				t.Fatal("the connection stays open")
+			}
+			if name == "two headers" {
+				if !strings.HasPrefix(string(answer), "HTTP/1.1 400") {
+					t.Errorf("answered %q", answer)
+				}
+				return
+			}
+			if len(answer) > 0 {
+				t.Errorf("answered %q", answer)
+			}
+			if got := value(t, w.proxy, "interceptor_fallback_connections_refused_total"); got != before+1 {
+				t.Errorf("%v refused connections counted, want %v", got, before+1)
+			}
+		})
+	}
+}
+
+func TestFallbackLeavesForwardedAsEnvoyHasIt(t *testing.T) {
+	w := newWorld(t, func(s *Settings) { s.Edge = true })
+	got := make(chan http.Header, 1)
+	w.service("stable", "", w.app(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
+	w.object("")
+	w.commit()
+	w.client = w.fromEnvoy(w.serveFallback(), "demo/app", false)
+	sent := http.Header{
+		"X-Forwarded-For": {"198.51.100.1, 203.0.113.7"}, "X-Forwarded-Host": {"a.test"}, "X-Forwarded-Proto": {"https"},
+		"Forwarded": {"for=1"}, "User-Agent": {"x"},
+	}
+	r := w.request(http.MethodGet, "/", nil)
+	r.Header = sent.Clone()
+	w.do(r)
+	if diff := cmp.Diff(sent, <-got); diff != "" {
+		t.Errorf("the application got (-sent +got):\n%s", diff)
+	}
+}
+
+// Envoy's timeout for the response's header must not count the wait for an
+// endpoint: 102 tells that the request is in good hands.
+func TestFallbackTellsEnvoyThatARequestWaits(t *testing.T) {
+	for _, h2c := range []bool{false, true} {
+		t.Run(fmt.Sprint("h2c ", h2c), func(t *testing.T) {
+			w := newWorld(t)
+			w.service("stable", "")
+			w.object("")
+			w.commit()
+			address := w.serveFallback()
+			told := make(chan int, 10)
+			ask := func(client *http.Client) (*http.Response, error) {
+				r := w.request(http.MethodGet, "/", nil)
+				return client.Do(r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+					Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
+						told <- code
+						return nil
+					},
+				})))
+			}
+			codes := make(chan int, 1)
+			go func() {
+				res, err := ask(w.fromEnvoy(address, "demo/app", h2c))
+				if err != nil {
+					t.Error(err)
+					codes <- 0
+					return
+				}
+				_ = res.Body.Close()
+				codes <- res.StatusCode
+			}()
+			if code := <-told; code != http.StatusProcessing {
+				t.Errorf("told %d", code)
+			}
+			w.service("stable", "", w.app(named("app")))
+			w.commit()
+			if code := <-codes; code != http.StatusOK {
+				t.Errorf("answered %d", code)
+			}
+			// Who does not wait is told nothing.
+			res, err := ask(w.fromEnvoy(address, "demo/app", h2c))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if len(told) > 0 {
+				t.Errorf("told %d without a wait", <-told)
+			}
+		})
+	}
+}
+
+func TestFallbackIsShutDownWithTheOthers(t *testing.T) {
+	w := newWorld(t)
+	arrived, goOn := make(chan struct{}), make(chan struct{})
+	w.service("stable", "", w.app(func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-goOn
+		_, _ = io.WriteString(w, "app")
+	}))
+	w.object("")
+	w.commit()
+	address := w.serveFallback()
+	client := w.fromEnvoy(address, "demo/app", false)
+	bodies := make(chan string, 1)
+	go func() {
+		res, err := client.Do(w.request(http.MethodGet, "/", nil))
+		if err != nil {
+			bodies <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		body, _ := io.ReadAll(res.Body)
+		bodies <- string(body)
+	}()
+	<-arrived
+	done := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		done <- w.server.Shutdown(ctx)
+	}()
+	eventually(t, "the listener is closed", func() bool {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err != nil
+	})
+	close(goOn)
+	if body := <-bodies; body != "app" {
+		t.Errorf("the request under way got %q", body)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzParseObject(f *testing.F) {
+	for _, seed := range []string{"demo/app", "demo/app.v1", "demo/", "/app", "demo/app/stable", "demo", "", "Demo/app", "demo/app\x00", "demo/-a", "d.e/app"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		name, ok := parseObject(text)
+		if !ok {
+			if name.Namespace != "" || name.Name != "" {
+				t.Errorf("%q is none, and yet %v", text, name)
+			}
+			return
+		}
+		if name.String() != text || strings.Count(text, "/") != 1 || len(text) > 63+1+253 {
+			t.Errorf("%q is taken for %v", text, name)
+		}
+		if strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-./", r) }) {
+			t.Errorf("%q is taken, which Kubernetes does not", text)
+		}
+	})
+}
