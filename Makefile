@@ -18,12 +18,15 @@ COMMIT  ?= $(shell git rev-parse --verify --quiet HEAD || echo unknown)
 # A binary that depends on the sources and the version of Go alone, as small as
 # it gets: grpcnotrace leaves out debug pages of gRPC that nobody can reach.
 # .goreleaser.yaml and Dockerfile build with the same flags.
+BUILDFLAGS = -trimpath -tags grpcnotrace -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)'
 # No inlining outside the standard library: it costs 2 MB, most of them in
 # generated code that never runs, and gains nothing measurable (docs/decisions.md).
-BUILDFLAGS = -trimpath -tags grpcnotrace -gcflags=all=-l -gcflags=std= -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)'
+PLUGINFLAGS = -gcflags=all=-l -gcflags=std= $(BUILDFLAGS)
 
 PLUGIN := rollouts-plugin-kedify
 IMG    ?= ghcr.io/kedify/argo-rollouts-plugin:dev
+INTERCEPTOR     := interceptor
+INTERCEPTOR_IMG ?= ghcr.io/kedify/argo-rollouts-interceptor:dev
 
 GO            := go
 GO_SANDBOX    := $(GO) -C sandbox
@@ -42,25 +45,27 @@ SANDBOX     := $(CURDIR)/bin/sandbox
 ##@ Build
 
 .PHONY: build
-build: ## Build ./rollouts-plugin-kedify for linux/amd64, static
-	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o $(PLUGIN) ./cmd/$(PLUGIN)
+build: ## Build ./rollouts-plugin-kedify and bin/interceptor for linux/amd64, static
+	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(PLUGIN) ./cmd/$(PLUGIN)
+	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o bin/$(INTERCEPTOR) ./cmd/$(INTERCEPTOR)
 
 .PHONY: release-binaries
 release-binaries: ## Cross-compile what a release holds into dist/, with checksums.txt
 	rm -rf dist && mkdir -p dist
 	for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
 	  out=dist/$(PLUGIN)-$${platform/\//-}; echo "$$out"; \
-	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build $(BUILDFLAGS) -o "$$out" ./cmd/$(PLUGIN); \
+	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build $(PLUGINFLAGS) -o "$$out" ./cmd/$(PLUGIN); \
 	done
 	cd dist && sha256sum $(PLUGIN)-* >checksums.txt && cat checksums.txt
 
 .PHONY: docker-build
-docker-build: ## Build the image IMG (needs Docker)
-	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMG) .
+docker-build: ## Build the images IMG and INTERCEPTOR_IMG (needs Docker)
+	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --target plugin -t $(IMG) .
+	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --target interceptor -t $(INTERCEPTOR_IMG) .
 
 .PHONY: k3d-import
-k3d-import: docker-build ## Build the image and import it into the k3d cluster K3D_CLUSTER
-	k3d image import $(IMG) --cluster $(K3D_CLUSTER)
+k3d-import: docker-build ## Build the images and import them into the k3d cluster K3D_CLUSTER
+	k3d image import $(IMG) $(INTERCEPTOR_IMG) --cluster $(K3D_CLUSTER)
 
 .PHONY: generate
 generate: ## Make the generated files anew: deepcopy, CRDs
@@ -77,8 +82,8 @@ sandbox-build: $(SANDBOX) ## Build the sandbox's cluster into its cache (5 to 10
 	$(SANDBOX) build
 
 .PHONY: sandbox-up
-sandbox-up: $(SANDBOX) ## Start the sandbox NAME, with the plugin installed
-	$(SANDBOX) up --name $(NAME)
+sandbox-up: $(SANDBOX) ## Start the sandbox NAME, with the plugin and the interceptor installed
+	$(SANDBOX) up --interceptor --name $(NAME)
 
 .PHONY: sandbox-shell
 sandbox-shell: $(SANDBOX) ## Open a shell in the sandbox NAME
@@ -87,6 +92,10 @@ sandbox-shell: $(SANDBOX) ## Open a shell in the sandbox NAME
 .PHONY: sandbox-down
 sandbox-down: $(SANDBOX) ## Stop the sandbox NAME and remove its state
 	$(SANDBOX) down --name $(NAME)
+
+.PHONY: envoy
+envoy: $(SANDBOX) ## Print the path of the Envoy that tests and kedify-proxy run, downloaded once
+	$(SANDBOX) envoy
 
 # A file of its own rather than go run: a sandbox that is up goes on using it.
 .PHONY: $(SANDBOX)
@@ -99,12 +108,12 @@ $(SANDBOX):
 test: test-unit e2e ## Run all tests
 
 .PHONY: test-unit
-test-unit: ## Run the tests that need no cluster, the RPC tests among them
+test-unit: envoy ## Run the tests that need no cluster, the RPC tests among them
 	$(GO) test ./...
 	$(GO_SANDBOX) test $$($(GO_SANDBOX) list ./... | grep -v -e /e2e -e /bench)
 
 .PHONY: e2e
-e2e: build sandbox-build ## Run the end-to-end tests (RUN=regexp picks some)
+e2e: build sandbox-build envoy ## Run the end-to-end tests (RUN=regexp picks some)
 	$(GO_SANDBOX) test -v -count=1 -p 1 -timeout $(E2E_TIMEOUT) -run '$(RUN)' ./e2e/...
 
 # The node's tests run their own binary in containers that hold nothing else;
@@ -112,7 +121,7 @@ e2e: build sandbox-build ## Run the end-to-end tests (RUN=regexp picks some)
 RACE_NODE := -ldflags '-linkmode=external -extldflags=-static' -skip '^TestExecProbe$$'
 
 .PHONY: race
-race: ## Run the tests that need no cluster under the race detector (needs a C compiler)
+race: envoy ## Run the tests that need no cluster under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race ./...
 	CGO_ENABLED=1 $(GO_SANDBOX) test -race $(RACE_NODE) ./internal/... ./cmd/sandbox/... ./cmd/rollouts-demo/...
 
@@ -126,7 +135,7 @@ fuzz: ## Fuzz whatever parses outside input, each for FUZZTIME
 
 .PHONY: bench
 bench: build sandbox-build ## Measure the plugin beside one that does nothing and one that is throttled
-	$(GO) build $(BUILDFLAGS) -o bin/bench/ ./bench/idle ./bench/throttled
+	$(GO) build $(PLUGINFLAGS) -o bin/bench/ ./bench/idle ./bench/throttled
 	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench ./cmd/bench
 	bin/bench/bench -plugin $(CURDIR)/$(PLUGIN) -idle $(CURDIR)/bin/bench/idle -throttled $(CURDIR)/bin/bench/throttled \
 	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml

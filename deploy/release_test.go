@@ -13,21 +13,23 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// make build, a release and the image are one build: the same flags, but for
-// where the version comes from.
+// make build, a release and the images are one build of each program: the same
+// flags, but for where the version comes from.
 func TestOneSetOfBuildFlags(t *testing.T) {
-	flags := regexp.MustCompile(`(?m)^BUILDFLAGS = (.*) -ldflags '([^']*)'$`).FindStringSubmatch(readText(t, "../Makefile"))
-	if flags == nil {
-		t.Fatal("the Makefile has no BUILDFLAGS")
+	makefile := readText(t, "../Makefile")
+	shared := regexp.MustCompile(`(?m)^BUILDFLAGS = (.*) -ldflags '([^']*)'$`).FindStringSubmatch(makefile)
+	plugin := regexp.MustCompile(`(?m)^PLUGINFLAGS = (.*) \$\(BUILDFLAGS\)$`).FindStringSubmatch(makefile)
+	if shared == nil || plugin == nil {
+		t.Fatal("the Makefile has no BUILDFLAGS, or no PLUGINFLAGS")
 	}
-	image := strings.NewReplacer("$(VERSION)", "$VERSION", "$(COMMIT)", "$COMMIT").Replace(
-		"go build " + flags[1] + ` -ldflags "` + flags[2] + `"`)
-	if !strings.Contains(readText(t, "../Dockerfile"), image+" ") {
-		t.Errorf("the Dockerfile does not say %s", image)
+	programs := map[string]string{
+		"rollouts-plugin-kedify": plugin[1] + " " + shared[1],
+		"interceptor":            shared[1],
 	}
 
 	var config struct {
 		Builds []struct {
+			ID      string   `json:"id"`
 			Flags   []string `json:"flags"`
 			Tags    []string `json:"tags"`
 			LDFlags []string `json:"ldflags"`
@@ -36,18 +38,30 @@ func TestOneSetOfBuildFlags(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(readText(t, "../.goreleaser.yaml")), &config); err != nil {
 		t.Fatal(err)
 	}
-	if len(config.Builds) != 1 {
-		t.Fatalf("%d builds in .goreleaser.yaml, want 1", len(config.Builds))
+	if len(config.Builds) != len(programs) {
+		t.Fatalf("%d builds in .goreleaser.yaml, want %d", len(config.Builds), len(programs))
 	}
-	release := config.Builds[0]
-	// The Makefile has -buildvcs=false in GOFLAGS.
-	got := append([]string{"-tags", strings.Join(release.Tags, ",")}, release.Flags...)
-	want := append([]string{"-buildvcs=false"}, strings.Fields(flags[1])...)
-	slices.Sort(got)
-	slices.Sort(want)
-	equal(t, "flags of a release", want, got)
-	ldflags := strings.NewReplacer("$(VERSION)", "v{{ .Version }}", "$(COMMIT)", "{{ .FullCommit }}").Replace(flags[2])
-	equal(t, "ldflags of a release", []string{ldflags}, release.LDFlags)
+	for _, release := range config.Builds {
+		flags, known := programs[release.ID]
+		if !known {
+			t.Errorf(".goreleaser.yaml builds %s, which is not known here", release.ID)
+			continue
+		}
+		// The Makefile has -buildvcs=false in GOFLAGS.
+		got := append([]string{"-tags", strings.Join(release.Tags, ",")}, release.Flags...)
+		want := append([]string{"-buildvcs=false"}, strings.Fields(flags)...)
+		slices.Sort(got)
+		slices.Sort(want)
+		equal(t, "flags of a release of "+release.ID, want, got)
+		ldflags := strings.NewReplacer("$(VERSION)", "v{{ .Version }}", "$(COMMIT)", "{{ .FullCommit }}").Replace(shared[2])
+		equal(t, "ldflags of a release of "+release.ID, []string{ldflags}, release.LDFlags)
+
+		image := strings.NewReplacer("$(VERSION)", "$VERSION", "$(COMMIT)", "$COMMIT").Replace(
+			"go build " + flags + ` -ldflags "` + shared[2] + `"` + " \\\n      -o /" + release.ID)
+		if !strings.Contains(readText(t, "../Dockerfile"), image+" ") {
+			t.Errorf("the Dockerfile does not say %s", image)
+		}
+	}
 }
 
 // The notes of a release, rendered as GoReleaser does it (text/template with
@@ -75,6 +89,7 @@ func TestReleaseNotesHoldAnEntryForEachPlatform(t *testing.T) {
 		asset, digit := "rollouts-plugin-kedify-"+platform, string(rune('a'+i))
 		checksums.WriteString(sum(digit) + "  " + asset + "\n")
 		checksums.WriteString(sum("0") + "  " + asset + ".sbom.json\n")
+		checksums.WriteString(sum("1") + "  interceptor-" + platform + "\n") // no plugin
 		want = append(want, types.PluginItem{
 			Name:     "kedify/http",
 			Location: "https://github.com/kedify/argo-rollouts-plugin/releases/download/v1.2.3/" + asset,
