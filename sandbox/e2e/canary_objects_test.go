@@ -31,13 +31,53 @@ func TestTwoHTTPScaledObjects(t *testing.T) {
 func TestTwoRolloutsOfOneHTTPScaledObject(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
+	first, second, record := twoOfOne(n)
+
+	// The first goes on unharmed.
+	n.Promote("first")
+	n.AwaitPaused("first", 3)
+	n.RequireSplit("shared", first.Split(60))
+
+	n.Kubectl("delete", "rollout", "first", "--wait=true")
+	n.Reconcile("second")
+	n.AwaitPaused("second", 1)
+	n.RequireSplit("shared", second.Split(20))
+	n.Promote("second", "--full")
+	n.AwaitHealthy("second", e2etest.Image("yellow"))
+	n.AwaitSplit("shared", e2etest.NoSplit)
+	record.Require(e2etest.NoSplit, first.Split(20), first.Split(60), second.Split(20), e2etest.NoSplit)
+}
+
+// TestAbortLeavesTheSplitOfAnother: an aborted Rollout takes nothing off an
+// HTTPScaledObject that another splits, until that other is gone: then it is the
+// only one left to take off what was left behind.
+func TestAbortLeavesTheSplitOfAnother(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	first, second, record := twoOfOne(n)
+	n.Abort("second")
+	n.AwaitAborted("second")
+	n.RequireSplit("shared", first.Split(20))
+
+	n.Kubectl("delete", "rollout", "first", "--wait=true")
+	n.Reconcile("second")
+	n.AwaitSplit("shared", e2etest.NoSplit)
+	n.Retry("second")
+	n.AwaitPaused("second", 1)
+	n.RequireSplit("shared", second.Split(20))
+	record.Require(e2etest.NoSplit, first.Split(20), e2etest.NoSplit, second.Split(20))
+}
+
+// twoOfOne has two Apps name one HTTPScaledObject, "shared": the first splits it
+// at 20, and the second is refused.
+func twoOfOne(n *e2etest.Namespace) (first, second e2etest.App, record *e2etest.Recorder) {
 	shared := []string{"shared"}
-	first := e2etest.App{Name: "first", HTTPScaledObjects: shared, Steps: twoPauses}
-	second := e2etest.App{Name: "second", HTTPScaledObjects: shared, Steps: twoPauses}
+	first = e2etest.App{Name: "first", HTTPScaledObjects: shared, Steps: twoPauses}
+	second = e2etest.App{Name: "second", HTTPScaledObjects: shared, Steps: twoPauses}
 	n.Apply(first.Manifest() + second.Services() + second.Rollout())
 	n.AwaitHealthy("first", e2etest.Image("blue"))
 	n.AwaitHealthy("second", e2etest.Image("blue"))
-	record := n.Record("shared")
+	record = n.Record("shared")
 
 	n.SetImage("first", e2etest.Image("yellow"))
 	n.AwaitPaused("first", 1)
@@ -46,24 +86,7 @@ func TestTwoRolloutsOfOneHTTPScaledObject(t *testing.T) {
 	n.AwaitEvent("Rollout", "second", "TrafficRoutingError",
 		"HTTPScaledObject "+n.Name+"/shared", "Rollout "+n.Name+"/first", "Rollout "+n.Name+"/second")
 	n.RequireSplit("shared", first.Split(20))
-
-	// The first goes on unharmed, and the second's abort takes nothing of it.
-	n.Promote("first")
-	n.AwaitPaused("first", 3)
-	n.RequireSplit("shared", first.Split(60))
-	n.Abort("second")
-	n.AwaitAborted("second")
-	n.RequireSplit("shared", first.Split(60))
-
-	n.Kubectl("delete", "rollout", "first", "--wait=true")
-	n.RequireSplit("shared", first.Split(60)) // the last split keeps serving
-	n.Retry("second")
-	n.AwaitPaused("second", 1)
-	n.RequireSplit("shared", second.Split(20))
-	n.Promote("second", "--full")
-	n.AwaitHealthy("second", e2etest.Image("yellow"))
-	n.AwaitSplit("shared", e2etest.NoSplit)
-	record.Require(e2etest.NoSplit, first.Split(20), first.Split(60), second.Split(20), e2etest.NoSplit)
+	return first, second, record
 }
 
 // TestRolloutNamesAnotherHTTPScaledObject changes the name mid-canary: the

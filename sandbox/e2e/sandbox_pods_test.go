@@ -19,8 +19,20 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// pod is the manifest of a pod with one container, indented below "- ".
+// ready is the probe of a pod that says of none: without one a pod is ready
+// before its program listens. It leaves no line in the log.
+const ready = `
+      readinessProbe:
+        tcpSocket:
+          port: 8080
+        periodSeconds: 1`
+
+// pod is the manifest of a pod with one container, indented below "- ". Ready,
+// it can be connected to.
 func pod(name, container string) string {
+	if !strings.Contains(container, "readinessProbe:") {
+		container = ready + "\n" + strings.Trim(container, "\n")
+	}
 	return fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
