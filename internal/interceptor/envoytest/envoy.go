@@ -122,10 +122,11 @@ func (e *Envoy) Stat(name string) int {
 func (e *Envoy) WaitReady() {
 	e.t.Helper()
 	e.Wait("being ready", func() error {
-		if text, err := e.Get("/ready"); err != nil || strings.TrimSpace(text) != "LIVE" {
-			return fmt.Errorf("/ready says %q (%v)", text, err)
+		text, err := e.Get("/ready")
+		if err == nil && strings.TrimSpace(text) != "LIVE" {
+			err = fmt.Errorf("/ready says %q", text)
 		}
-		return nil
+		return err
 	})
 }
 

@@ -1,0 +1,129 @@
+package watch
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// contact tells the log how it goes with the API server: when something begins
+// and when it ends, and not at each attempt.
+type contact struct {
+	log     *slog.Logger
+	metrics *metrics
+
+	mu     sync.Mutex
+	states map[*source]*state
+	away   int // sources that do not reach the API server
+}
+
+type state struct {
+	trouble trouble
+	// refused counts refusals in a row. An API server that starts refuses
+	// everybody for a moment, until it has read its roles.
+	refused int
+}
+
+// trouble is why a source is not up to date.
+type trouble int
+
+const (
+	none trouble = iota
+	away
+	refused
+	missing
+)
+
+// refusals is how many in a row are told of.
+const refusals = 3
+
+func newContact(log *slog.Logger, m *metrics) *contact {
+	return &contact{log: log, metrics: m, states: make(map[*source]*state)}
+}
+
+func (c *contact) begin(s *source) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.states[s] = &state{}
+	c.gauge(s, 0)
+}
+
+func (c *contact) gauge(s *source, up float64) {
+	// That of the address Service is no resource of its own.
+	if s.kind < tableKinds {
+		c.metrics.up.WithLabelValues(s.resource.GroupResource().String()).Set(up)
+	}
+}
+
+// made is called when the API server has answered.
+func (c *contact) made(s *source, verb string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st := c.states[s]
+	if verb == "watch" {
+		c.gauge(s, 1)
+	}
+	// A list says nothing of a watch that is refused.
+	if st.trouble != none && (st.trouble != refused || verb == "watch") {
+		c.over(s, st)
+		st.trouble = none
+	}
+	if verb == "watch" {
+		st.refused = 0
+	}
+}
+
+// failed is called when it has not, or has said no.
+func (c *contact) failed(s *source, verb string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st := c.states[s]
+	c.gauge(s, 0)
+	now := away
+	switch {
+	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
+		now = refused
+		if st.refused++; st.refused < refusals {
+			return
+		}
+	case apierrors.IsNotFound(err):
+		now = missing
+	}
+	if now == st.trouble {
+		return
+	}
+	c.over(s, st)
+	st.trouble = now
+	switch now {
+	case away:
+		if c.away++; c.away == 1 {
+			c.log.Warn("the API server does not answer: what is known is served on, and it is asked again every few seconds", "error", err)
+		}
+	case refused:
+		c.log.Error(fmt.Sprintf("the API server refuses to %s %s%s: what is known is served on. Grant list and watch on it to the interceptor's ServiceAccount: kubectl apply -k deploy/interceptor",
+			verb, s.resource.GroupResource(), s.where()), "error", err)
+	case missing:
+		c.log.Error(fmt.Sprintf("the API server has no %s: install the definition: kubectl apply -f deploy/crds", s.resource.GroupResource()), "error", err)
+	}
+}
+
+// over is called with what was wrong before.
+func (c *contact) over(s *source, st *state) {
+	switch st.trouble {
+	case away:
+		if c.away--; c.away == 0 {
+			c.log.Info("the API server answers again")
+		}
+	case refused, missing:
+		c.log.Info("the API server lets us read again", "resource", s.resource.GroupResource().String())
+	}
+}
+
+func (s *source) where() string {
+	if s.namespace == "" {
+		return " in all namespaces"
+	}
+	return fmt.Sprintf(" in namespace %q", s.namespace)
+}

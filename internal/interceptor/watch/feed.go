@@ -1,0 +1,238 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+const (
+	// backlog is how many changes wait for the one goroutine that applies
+	// them before the watches wait themselves.
+	backlog = 1024
+	// pace is the least time between two tables: changes that come faster are
+	// taken together. One that comes alone does not wait.
+	pace = 5 * time.Millisecond
+)
+
+// Unreadable is the reason of the problem of an HTTPScaledObject that cannot be
+// decoded. The routes package never sees such an object.
+const Unreadable routes.Reason = "Unreadable"
+
+// kind is what a source reads.
+type kind int
+
+const (
+	httpScaledObjects kind = iota
+	services
+	endpointSlices
+	// tables are made of the kinds above; the rest only informs.
+	tableKinds
+	addressService = tableKinds
+	kinds          = tableKinds + 1
+)
+
+// change is something to tell the feed, in the order in which it came from its
+// source.
+type change struct {
+	kind kind
+	// pass counts the lists of a source. What the newest has not named, and no
+	// later event of the watch, is gone when the list is over.
+	pass uint64
+	// listed tells that the list of this pass is over. There is no object then.
+	listed bool
+
+	name types.NamespacedName
+	// object is nil when it is gone.
+	object any
+}
+
+// feed tells a Builder what comes, and consumers what came of it. It belongs to
+// one goroutine.
+type feed struct {
+	options *Options
+	metrics *metrics
+	builder *routes.Builder
+	// known are the passes that last named an object.
+	known  [kinds]map[types.NamespacedName]uint64
+	synced [kinds]bool
+	// unreadable are problems that the builder does not know.
+	unreadable       map[types.NamespacedName]routes.Problem
+	opened, resolved []routes.Problem
+	addresses        []netip.Addr
+	started          bool
+}
+
+func newFeed(options *Options, m *metrics) *feed {
+	f := &feed{
+		options: options, metrics: m, builder: routes.NewBuilder(),
+		unreadable: make(map[types.NamespacedName]routes.Problem),
+	}
+	for k := range f.known {
+		f.known[k] = make(map[types.NamespacedName]uint64)
+	}
+	return f
+}
+
+func (f *feed) run(ctx context.Context, changes <-chan change) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-changes:
+			f.apply(c)
+		}
+		f.rest(changes)
+		f.commit()
+		// Whatever comes meanwhile is in the next table.
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pace):
+		}
+	}
+}
+
+// rest applies what has come already.
+func (f *feed) rest(changes <-chan change) {
+	for {
+		select {
+		case c := <-changes:
+			f.apply(c)
+		default:
+			return
+		}
+	}
+}
+
+func (f *feed) apply(c change) {
+	switch {
+	case c.listed:
+		f.sweep(c.kind, c.pass)
+		f.synced[c.kind] = true
+	case c.object == nil:
+		delete(f.known[c.kind], c.name)
+		f.gone(c.kind, c.name)
+	default:
+		f.known[c.kind][c.name] = c.pass
+		f.set(c)
+	}
+}
+
+// sweep deletes what a list has not named.
+func (f *feed) sweep(k kind, pass uint64) {
+	for name, named := range f.known[k] {
+		if named != pass {
+			delete(f.known[k], name)
+			f.gone(k, name)
+		}
+	}
+}
+
+func (f *feed) set(c change) {
+	switch o := c.object.(type) {
+	case *httpv1alpha1.HTTPScaledObject:
+		f.readable(c.name)
+		f.builder.SetHTTPScaledObject(o)
+	case *unreadable:
+		f.quarantine(c.name, o)
+	case *corev1.Service:
+		if c.name == f.options.AddressService {
+			f.address(o.Spec.ClusterIPs)
+		}
+		if c.kind == services {
+			f.builder.SetService(o)
+		}
+	case *discoveryv1.EndpointSlice:
+		f.builder.SetEndpointSlice(o)
+	}
+}
+
+func (f *feed) gone(k kind, name types.NamespacedName) {
+	switch k {
+	case httpScaledObjects:
+		f.readable(name)
+		f.builder.DeleteHTTPScaledObject(name)
+	case services:
+		f.builder.DeleteService(name)
+	case endpointSlices:
+		f.builder.DeleteEndpointSlice(name)
+	}
+	if (k == services || k == addressService) && name == f.options.AddressService {
+		f.address(nil)
+	}
+}
+
+// quarantine leaves an object as it was last served.
+func (f *feed) quarantine(name types.NamespacedName, o *unreadable) {
+	p := routes.Problem{
+		Object: name, UID: o.uid, Reason: Unreadable,
+		Message: fmt.Sprintf("the object cannot be decoded: %v; it is served as it was before, or not at all", o.err),
+	}
+	if f.unreadable[name] == p {
+		return
+	}
+	f.readable(name)
+	f.unreadable[name] = p
+	f.opened = append(f.opened, p)
+}
+
+func (f *feed) readable(name types.NamespacedName) {
+	if p, ok := f.unreadable[name]; ok {
+		delete(f.unreadable, name)
+		f.resolved = append(f.resolved, p)
+	}
+}
+
+// address tells of the ClusterIPs of the address Service. A headless one has
+// none.
+func (f *feed) address(ips []string) {
+	var now []netip.Addr
+	for _, text := range ips {
+		if ip, err := netip.ParseAddr(text); err == nil {
+			now = append(now, ip.Unmap())
+		}
+	}
+	if f.options.OnAddresses == nil || slices.Equal(now, f.addresses) {
+		return
+	}
+	f.addresses = now
+	f.options.OnAddresses(slices.Clone(now))
+}
+
+// commit hands on what came of the changes, once everything has been read.
+func (f *feed) commit() {
+	for _, synced := range f.synced[:tableKinds] {
+		if !synced {
+			return
+		}
+	}
+	table, changes := f.builder.Commit()
+	changes.Opened = append(changes.Opened, f.opened...)
+	changes.Resolved = append(changes.Resolved, f.resolved...)
+	f.opened, f.resolved = nil, nil
+	f.metrics.unreadable.Set(float64(len(f.unreadable)))
+	if f.started && changes.Empty() {
+		return
+	}
+	for _, c := range f.options.Consumers {
+		c.Update(table, changes)
+	}
+	if !f.started {
+		f.started = true
+		f.options.Log.Info("routes read", "routes", table.Len(), "problems", len(table.Problems())+len(f.unreadable))
+		// The lists were far larger than what follows: what they took is
+		// given back.
+		debug.FreeOSMemory()
+	}
+}

@@ -1,0 +1,106 @@
+package watch
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// Consumer is handed each table, in order, by one goroutine. What it does holds
+// up the next table: it is to be quick.
+type Consumer interface {
+	// Update is called for the first table, whatever is in it, and then
+	// whenever something changed.
+	Update(table *routes.Table, changes routes.Changes)
+}
+
+// ConsumerFunc is a Consumer that is a function.
+type ConsumerFunc func(table *routes.Table, changes routes.Changes)
+
+// Update is part of Consumer.
+func (f ConsumerFunc) Update(table *routes.Table, changes routes.Changes) { f(table, changes) }
+
+// Options say what is watched, and who is told.
+type Options struct {
+	// Namespace is the one to watch; empty for all.
+	Namespace string
+	// Consumers are handed each table, one after the other.
+	Consumers []Consumer
+	// AddressService is a Service whose ClusterIPs OnAddresses is told, in any
+	// namespace; the zero value for none.
+	AddressService types.NamespacedName
+	// OnAddresses is called with the ClusterIPs of AddressService, of all
+	// families, whenever they are others than before; with none when the
+	// Service is gone. The goroutine that calls the Consumers calls it; where
+	// AddressService is in a namespace that is watched, before the first table.
+	OnAddresses func([]netip.Addr)
+	Log         *slog.Logger
+}
+
+// Watch feeds a routing table from a cluster. It is a prometheus.Collector too.
+type Watch struct {
+	options Options
+	client  *client
+	contact *contact
+	metrics *metrics
+}
+
+// New makes a Watch. It makes no request, and fails only on a configuration that
+// cannot be.
+func New(config *rest.Config, options Options) (*Watch, error) {
+	client, err := newClient(config)
+	if err != nil {
+		return nil, err
+	}
+	m := newMetrics()
+	return &Watch{options: options, client: client, metrics: m, contact: newContact(options.Log, m)}, nil
+}
+
+// Run watches until ctx ends. It is to be called once.
+func (w *Watch) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	changes := make(chan change, backlog)
+	for _, s := range w.sources() {
+		running.Go(func() { s.run(ctx, changes, w.contact) })
+	}
+	newFeed(&w.options, w.metrics).run(ctx, changes)
+	running.Wait()
+}
+
+func (w *Watch) sources() []*source {
+	o := &w.options
+	sources := []*source{
+		w.client.httpScaledObjects(o.Namespace),
+		w.client.services(o.Namespace),
+		w.client.endpointSlices(o.Namespace),
+	}
+	if a := o.AddressService; o.OnAddresses != nil && o.Namespace != "" && a.Name != "" && a.Namespace != o.Namespace {
+		sources = append(sources, w.client.addresses(a))
+	}
+	return sources
+}
+
+// The resources, as people and RBAC name them.
+var (
+	serviceResource       = corev1.SchemeGroupVersion.WithResource("services")
+	endpointSliceResource = discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
+)
+
+// one selects the object of a name.
+func one(name string) string { return fields.OneTermEqualSelector("metadata.name", name).String() }
+
+// Describe is part of prometheus.Collector.
+func (w *Watch) Describe(descs chan<- *prometheus.Desc) { w.metrics.describe(descs) }
+
+// Collect is part of prometheus.Collector.
+func (w *Watch) Collect(collected chan<- prometheus.Metric) { w.metrics.collect(collected) }
