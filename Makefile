@@ -38,6 +38,8 @@ RUN         ?= .
 E2E_TIMEOUT ?= 60m
 FUZZTIME    ?= 30s
 K3D_CLUSTER ?= k3s-default
+# What splits the demo's requests: embedded or envoy.
+PROXY       ?= embedded
 # Name of the sandbox that sandbox-up, -down and -shell are about.
 NAME        ?= default
 SANDBOX     := $(CURDIR)/bin/sandbox
@@ -74,8 +76,8 @@ generate: ## Make the generated files anew: deepcopy, CRDs
 ##@ See it work
 
 .PHONY: demo
-demo: $(SANDBOX) ## Run the guide's canary on a cluster made for it, and show each step
-	$(SANDBOX) demo
+demo: $(SANDBOX) ## Run the guide's canary on a cluster made for it, requests and all (PROXY=embedded or envoy)
+	$(SANDBOX) demo --proxy $(PROXY)
 
 .PHONY: sandbox-build
 sandbox-build: $(SANDBOX) ## Build the sandbox's cluster into its cache (5 to 10 minutes the first time)
@@ -134,11 +136,23 @@ fuzz: ## Fuzz whatever parses outside input, each for FUZZTIME
 	done
 
 .PHONY: bench
-bench: build sandbox-build ## Measure the plugin beside one that does nothing and one that is throttled
+bench: bench-plugin bench-interceptor ## Measure the plugin and the interceptor beside others (10 minutes)
+
+.PHONY: bench-plugin
+bench-plugin: build sandbox-build ## Measure the plugin beside one that does nothing and one that is throttled
 	$(GO) build $(PLUGINFLAGS) -o bin/bench/ ./bench/idle ./bench/throttled
 	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench ./cmd/bench
 	bin/bench/bench -plugin $(CURDIR)/$(PLUGIN) -idle $(CURDIR)/bin/bench/idle -throttled $(CURDIR)/bin/bench/throttled \
 	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml
+
+.PHONY: bench-interceptor
+bench-interceptor: build sandbox-build ## Measure the interceptor beside Envoy, nginx and a bare ReverseProxy (PARTS=throughput picks some)
+	$(GO) build $(BUILDFLAGS) -o bin/bench/ ./bench/reverseproxy
+	$(GO) test -c -o bin/bench/routes.test ./internal/interceptor/routes
+	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-interceptor ./cmd/bench-interceptor
+	bin/bench/bench-interceptor -interceptor $(CURDIR)/bin/$(INTERCEPTOR) -floor $(CURDIR)/bin/bench/reverseproxy \
+	  -envoy "$$($(SANDBOX) envoy)" -nginx "$$(bench/nginx/fetch.sh)" -routes $(CURDIR)/bin/bench/routes.test \
+	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml -parts "$(PARTS)"
 
 ##@ Check
 

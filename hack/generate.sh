@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Makes every generated file of the repository anew:
-#   api/**/zz_generated.deepcopy.go   from the Go types
-#   deploy/crds/*.yaml                from the markers on the Go types
-#   sandbox/manifests/crds/*.yaml     copied from KEDA's Go module
+#   api/**/zz_generated.deepcopy.go     from the Go types
+#   deploy/crds/*.yaml                  from the markers on the Go types
+#   sandbox/manifests/crds/*.yaml       copied from KEDA's Go module
+#   deploy/kedify-proxy/configmap.yaml  from what `interceptor bootstrap` prints
 # With --check it fails when one of them was not as it is made (and leaves the
 # one that is).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 generated=(api/http/v1alpha1/zz_generated.deepcopy.go deploy/crds/http.keda.sh_httpscaledobjects.yaml
-  sandbox/manifests/crds/keda.sh_scaledobjects.yaml)
+  sandbox/manifests/crds/keda.sh_scaledobjects.yaml deploy/kedify-proxy/configmap.yaml)
 
 # KEDA's definition of ScaledObjects, and the checksum its module must have.
 keda=github.com/kedacore/keda/v2@v2.20.2
@@ -39,6 +40,17 @@ copy_keda_crd() {
   } >"sandbox/manifests/crds/${keda_crd##*/}"
 }
 
+# The bootstrap replaces the one at the end of the manifest.
+put_bootstrap() {
+  local file=deploy/kedify-proxy/configmap.yaml text
+  text=$(go run ./cmd/interceptor bootstrap)
+  {
+    sed '/^  envoy.yaml: |$/q' "$file"
+    sed 's/^/    /' <<<"$text"
+  } >"$before/bootstrap"
+  cat "$before/bootstrap" >"$file"
+}
+
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
 for file in "${generated[@]}"; do
@@ -48,6 +60,7 @@ done
 mkdir -p sandbox/manifests/crds
 controller_gen
 copy_keda_crd
+put_bootstrap
 
 if [[ ${1:-} == --check ]]; then
   stale=0

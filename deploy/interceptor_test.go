@@ -1,0 +1,227 @@
+package deploy_test
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+)
+
+const interceptorName = "keda-add-ons-http-interceptor"
+
+// The interceptor may read what its routes are made of and write Events, and
+// nothing else.
+func TestInterceptorPermissions(t *testing.T) {
+	var role rbacv1.ClusterRole
+	read(t, "interceptor/clusterrole.yaml", &role)
+	equal(t, "rules", []rbacv1.PolicyRule{
+		{APIGroups: []string{"http.keda.sh"}, Resources: []string{"httpscaledobjects"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+	}, role.Rules)
+	var binding rbacv1.ClusterRoleBinding
+	read(t, "interceptor/clusterrolebinding.yaml", &binding)
+	equal(t, "role referred to", rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}, binding.RoleRef)
+	var account corev1.ServiceAccount
+	read(t, "interceptor/serviceaccount.yaml", &account)
+	equal(t, "subjects", []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account.Name, Namespace: "keda"}}, binding.Subjects)
+	equal(t, "ServiceAccount", account.Name, deployment(t, "interceptor").Spec.Template.Spec.ServiceAccountName)
+	equal(t, "name", interceptorName, account.Name)
+}
+
+// Each Service is at the ports that users know, and each leads to a port of the
+// container with the same number.
+func TestServicePorts(t *testing.T) {
+	for dir, want := range map[string]map[string][]int32{
+		"interceptor": {
+			interceptorName + "-proxy": {8080, 8443, 8081},
+			interceptorName + "-admin": {9090, 2223},
+			interceptorName + "-xds":   {5678},
+		},
+		"kedify-proxy": {"kedify-proxy": {8080, 8443}, "kedify-proxy-admin": {9901}},
+	} {
+		t.Run(dir, func(t *testing.T) {
+			pod := deployment(t, dir).Spec.Template
+			got := map[string][]int32{}
+			for _, document := range documents(t, dir+"/services.yaml") {
+				var service corev1.Service
+				if err := yaml.UnmarshalStrict(document, &service); err != nil {
+					t.Fatal(err)
+				}
+				for key, value := range service.Spec.Selector {
+					equal(t, service.Name+" selects "+key, pod.Labels[key], value)
+				}
+				for _, port := range service.Spec.Ports {
+					got[service.Name] = append(got[service.Name], port.Port)
+					equal(t, service.Name+": port "+port.Name, port.Port, containerPort(pod.Spec, port.TargetPort.StrVal))
+				}
+			}
+			equal(t, "ports", want, got)
+		})
+	}
+}
+
+// containerPort returns the number of a pod's port with this name, or 0.
+func containerPort(pod corev1.PodSpec, name string) int32 {
+	for _, container := range pod.Containers {
+		for _, port := range container.Ports {
+			if port.Name == name {
+				return port.ContainerPort
+			}
+		}
+	}
+	return 0
+}
+
+// Two replicas, of which one is always there, and which the restricted Pod
+// Security Standard takes.
+func TestReplicasAndRestrictions(t *testing.T) {
+	for _, dir := range []string{"interceptor", "kedify-proxy"} {
+		t.Run(dir, func(t *testing.T) {
+			d := deployment(t, dir)
+			labels := d.Spec.Selector.MatchLabels
+			equal(t, "replicas", 2, *d.Spec.Replicas)
+			equal(t, "maxUnavailable", 0, d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue())
+			var budget policyv1.PodDisruptionBudget
+			read(t, dir+"/poddisruptionbudget.yaml", &budget)
+			equal(t, "minAvailable", 1, budget.Spec.MinAvailable.IntValue())
+			equal(t, "PodDisruptionBudget's pods", labels, budget.Spec.Selector.MatchLabels)
+
+			pod := d.Spec.Template.Spec
+			for _, spread := range pod.TopologySpreadConstraints {
+				equal(t, "spread over "+spread.TopologyKey, labels, spread.LabelSelector.MatchLabels)
+				equal(t, "spread where it cannot be", corev1.ScheduleAnyway, spread.WhenUnsatisfiable)
+			}
+			if len(pod.TopologySpreadConstraints) == 0 {
+				t.Error("the replicas are not spread")
+			}
+			if c := pod.SecurityContext; !*c.RunAsNonRoot || *c.RunAsUser == 0 || c.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+				t.Errorf("the pod's security context: %+v", c)
+			}
+			for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+				c := container.SecurityContext
+				if *c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem || !slices.Equal(c.Capabilities.Drop, []corev1.Capability{"ALL"}) {
+					t.Errorf("container %s: %+v", container.Name, c)
+				}
+				if container.Resources.Requests.Cpu().IsZero() || container.Resources.Requests.Memory().IsZero() {
+					t.Errorf("container %s asks for no CPU or memory", container.Name)
+				}
+			}
+		})
+	}
+}
+
+// A pod has the time that its program takes to stop, and more.
+func TestTerminationGracePeriods(t *testing.T) {
+	interceptor := deployment(t, "interceptor").Spec.Template.Spec
+	text := strings.Join(interceptor.Containers[0].Args, "\n")
+	stop := seconds(t, text, "drain-delay") + seconds(t, text, "shutdown-timeout")
+	if grace := grace(interceptor); grace < stop+5*time.Second {
+		t.Errorf("the interceptor stops within %s and has %s", stop, grace)
+	}
+
+	proxy := deployment(t, "kedify-proxy").Spec.Template.Spec
+	hook := proxy.Containers[0].Lifecycle.PreStop.Exec.Command
+	stop = seconds(t, strings.Join(hook, "\n"), "timeout")
+	if grace := grace(proxy); grace < stop+5*time.Second {
+		t.Errorf("kedify-proxy's preStop takes %s, and it has %s", stop, grace)
+	}
+	// The hook's program is what the init container has put there.
+	drain := proxy.InitContainers[0]
+	equal(t, "preStop", []string{drain.Args[1], "drain"}, hook[:2])
+	equal(t, "init container", []string{"install", "/drain/interceptor"}, drain.Args)
+	equal(t, "its image", interceptor.Containers[0].Image, drain.Image)
+}
+
+func grace(pod corev1.PodSpec) time.Duration {
+	return time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second
+}
+
+// seconds returns the value of a flag among arguments, one a line.
+func seconds(t *testing.T, args, flag string) time.Duration {
+	t.Helper()
+	match := regexp.MustCompile(`(?m)^--` + flag + `=(.+)$`).FindStringSubmatch(args)
+	if match == nil {
+		t.Fatalf("no --%s in %q", flag, args)
+	}
+	d, err := time.ParseDuration(match[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// The ports that trust who connects take connections of kedify-proxies alone.
+func TestInterceptorNetworkPolicy(t *testing.T) {
+	var policy networkingv1.NetworkPolicy
+	read(t, "interceptor/networkpolicy.yaml", &policy)
+	interceptor, proxy := deployment(t, "interceptor").Spec, deployment(t, "kedify-proxy").Spec
+	equal(t, "pods", interceptor.Selector.MatchLabels, policy.Spec.PodSelector.MatchLabels)
+	got := map[string]string{}
+	for _, rule := range policy.Spec.Ingress {
+		from := "anywhere"
+		if len(rule.From) == 1 && rule.From[0].NamespaceSelector != nil && len(rule.From[0].NamespaceSelector.MatchLabels) == 0 {
+			from = "the cluster"
+			if pods := rule.From[0].PodSelector; pods != nil {
+				equal(t, "kedify-proxy's label", proxy.Template.Labels["app.kubernetes.io/name"], pods.MatchLabels["app.kubernetes.io/name"])
+				from = "kedify-proxy"
+			}
+		}
+		for _, port := range rule.Ports {
+			got[strconv.Itoa(int(containerPort(interceptor.Template.Spec, port.Port.StrVal)))] = from
+		}
+	}
+	equal(t, "who may connect", map[string]string{
+		"8080": "anywhere", "8443": "anywhere", "9090": "the cluster", "2223": "the cluster",
+		"5678": "kedify-proxy", "8081": "kedify-proxy",
+	}, got)
+}
+
+// kedify-proxy's bootstrap is what `interceptor bootstrap` prints, and leads to
+// the xDS Service; each fleet has the HTTPScaledObjects of its namespace.
+func TestKedifyProxyBootstrap(t *testing.T) {
+	var configMap corev1.ConfigMap
+	read(t, "kedify-proxy/configmap.yaml", &configMap)
+	want, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: interceptorName + "-xds.keda:5678"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), configMap.Data["envoy.yaml"]); diff != "" {
+		t.Errorf("envoy.yaml is not current: run make generate (-want +got):\n%s", diff)
+	}
+
+	container := deployment(t, "kedify-proxy").Spec.Template.Spec.Containers[0]
+	equal(t, "image", "envoyproxy/envoy:v1.40.0", container.Image)
+	args := strings.Join(container.Args, " ")
+	if want := `--config-yaml node: {metadata: {` + envoy.NamespacesKey + `: ["$(POD_NAMESPACE)"]}}`; !strings.Contains(args, want) {
+		t.Errorf("arguments %q do not limit it to its namespace (%s)", args, want)
+	}
+}
+
+// The image that the manifests name is the one that the Makefile makes.
+func TestInterceptorImage(t *testing.T) {
+	image := deployment(t, "interceptor").Spec.Template.Spec.Containers[0].Image
+	if want := "INTERCEPTOR_IMG ?= " + image + "\n"; !strings.Contains(readText(t, "../Makefile"), want) {
+		t.Errorf("the Makefile does not make %s by default", image)
+	}
+}
+
+func deployment(t *testing.T, dir string) appsv1.Deployment {
+	t.Helper()
+	var d appsv1.Deployment
+	read(t, dir+"/deployment.yaml", &d)
+	return d
+}
