@@ -1,0 +1,40 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+)
+
+func newBootstrap() *cobra.Command {
+	o := envoy.BootstrapOptions{}
+	c := &cobra.Command{
+		Use:   "bootstrap",
+		Short: "Print an Envoy bootstrap for kedify-proxy",
+		Long: `Prints what "envoy -c" takes for an Envoy that is programmed by an interceptor: a kedify-proxy.
+
+It speaks HTTP/2 in the clear, unless the files for mutual TLS are given; their names are those
+on Envoy's side.`,
+		Example: `  interceptor bootstrap --namespaces demo > envoy.yaml && envoy -c envoy.yaml`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text, err := envoy.Bootstrap(o)
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.XDSAddress, "xds-address", "keda-add-ons-http-interceptor-xds.keda:5678", "host:port of the interceptor's xDS Service")
+	f.StringVar(&o.AdminAddress, "admin-address", "0.0.0.0:9901", "host:port of Envoy's admin interface; whoever reaches it can stop Envoy")
+	f.StringSliceVar(&o.Namespaces, "namespaces", nil, "namespaces whose HTTPScaledObjects are served; all when left out")
+	f.BoolVar(&o.SotW, "sotw", false, "ask for the state of the world (GRPC) and not for changes (DELTA_GRPC)")
+	f.Int64Var(&o.MaxConnections, "max-connections", 50000, "bound of the connections of clients")
+	f.StringVar(&o.CAFile, "ca-file", "", "authority of the interceptor's certificate, in PEM, for mutual TLS")
+	f.StringVar(&o.CertFile, "cert-file", "", "certificate of this Envoy, in PEM, for mutual TLS")
+	f.StringVar(&o.KeyFile, "key-file", "", "key of this Envoy, in PEM, for mutual TLS")
+	f.StringVar(&o.ServerName, "server-name", "", "name that the interceptor's certificate must have; the host of --xds-address when left out")
+	return c
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/xds"
+)
+
+// listeners are all ports of the interceptor.
+type listeners struct {
+	all   []listener
+	proxy *proxy.Server
+	xds   *xds.Server
+	// own are those of admin and metrics, which go last.
+	own []*http.Server
+}
+
+// listener is one port. Its serve returns nil once it is shut down.
+type listener struct {
+	net.Listener
+	name  string
+	serve func(net.Listener) error
+}
+
+// listen opens all ports, so that one that is taken is known before anything is
+// served. Without a certificate there is no port for TLS.
+func listen(ctx context.Context, o *options, p *proxy.Proxy, certificate *proxy.Certificate, x *xdsServer, registry *prometheus.Registry, log *slog.Logger) (*listeners, error) {
+	ls := &listeners{proxy: proxy.NewServer(p), xds: x.Server}
+	metrics := http.NewServeMux()
+	metrics.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}))
+	type port struct {
+		name   string
+		number uint16
+		serve  func(net.Listener) error
+	}
+	ports := []port{
+		{"admin", o.adminPort, ls.plain(p.Admin(), log)},
+		{"metrics", o.metricsPort, ls.plain(metrics, log)},
+		{"proxy", o.proxyPort, ls.proxy.Serve},
+		{"fallback", o.fallbackPort, ls.proxy.ServeFallback},
+		{"xDS", o.xds.port, x.serve},
+	}
+	if certificate != nil {
+		ports = append(ports, port{"proxy with TLS", o.tlsPort, func(l net.Listener) error { return ls.proxy.ServeTLS(l, certificate) }})
+	}
+	for _, port := range ports {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(int(port.number))))
+		if err != nil {
+			for _, open := range ls.all {
+				_ = open.Close()
+			}
+			return nil, fmt.Errorf("port %d (%s): %w", port.number, port.name, err)
+		}
+		log.Info("listening", "for", port.name, "address", l.Addr().String())
+		ls.all = append(ls.all, listener{l, port.name, port.serve})
+	}
+	return ls, nil
+}
+
+// plain returns what serves a handler for people and probes.
+func (ls *listeners) plain(handler http.Handler, log *slog.Logger) func(net.Listener) error {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	ls.own = append(ls.own, server)
+	return func(l net.Listener) error {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	}
+}
+
+// serve serves all, and returns where the first that fails is told.
+func (ls *listeners) serve() <-chan error {
+	failed := make(chan error, len(ls.all))
+	for _, l := range ls.all {
+		go func() {
+			if err := l.serve(l.Listener); err != nil {
+				failed <- fmt.Errorf("port %s (%s): %w", l.Addr(), l.name, err)
+			}
+		}()
+	}
+	return failed
+}
+
+// shutdown ends the xDS server's, so that kedify-proxies turn to another
+// interceptor, the proxy's, and then admin and metrics, by which a drain can be
+// watched.
+func (ls *listeners) shutdown(ctx context.Context) error {
+	ls.xds.Shutdown(ctx)
+	err := ls.proxy.Shutdown(ctx)
+	for _, server := range ls.own {
+		_ = server.Close()
+	}
+	return err
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
+)
+
+// Where a chart of KEDA's mounts the certificate.
+const (
+	chartCertFile = "/certs/tls.crt"
+	chartKeyFile  = "/certs/tls.key"
+)
+
+// ownNamespaceFile is where a pod reads what namespace it is in.
+const ownNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// options are all that can be said to the interceptor.
+type options struct {
+	level, format string
+
+	// watched is the namespace that is served, or empty for all; own is that
+	// of this pod, or empty when nobody says it.
+	watched, own    string
+	fallbackService string
+
+	proxyPort, tlsPort, adminPort, metricsPort, fallbackPort uint16
+	certFile, keyFile                                        string
+
+	drainDelay, shutdownTimeout time.Duration
+	proxy                       proxy.Settings
+	xds                         xdsOptions
+
+	// unsupported are lines for the log, on variables without effect.
+	unsupported []string
+}
+
+// readOptions returns the defaults, and over them what the variables say that
+// users of KEDA's and Kedify's charts set.
+func readOptions(lookup func(string) (string, bool)) (*options, error) {
+	o := &options{
+		level: "info", format: "json",
+		fallbackService: "keda-add-ons-http-interceptor-proxy",
+		proxyPort:       8080, tlsPort: 8443, adminPort: 9090, metricsPort: 2223, fallbackPort: 8081,
+		drainDelay: 5 * time.Second, shutdownTimeout: 25 * time.Second,
+		proxy: proxy.DefaultSettings(),
+	}
+	var wrong []error
+	for _, port := range []struct {
+		name string
+		into *uint16
+	}{
+		{"KEDA_HTTP_PROXY_PORT", &o.proxyPort},
+		{"KEDA_HTTP_ADMIN_PORT", &o.adminPort},
+		{"KEDA_HTTP_PROXY_TLS_PORT", &o.tlsPort},
+	} {
+		text, _ := lookup(port.name)
+		if text == "" {
+			continue
+		}
+		number, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || number == 0 {
+			wrong = append(wrong, fmt.Errorf("environment variable %s is %q; expected a port from 1 to 65535", port.name, text))
+			continue
+		}
+		*port.into = uint16(number)
+	}
+	o.watched, _ = lookup("KEDA_HTTP_WATCH_NAMESPACE")
+	o.own, _ = lookup("KEDA_HTTP_CURRENT_NAMESPACE")
+	wrong = append(wrong, o.readTLS(lookup), o.proxy.ReadEnvironment(lookup), o.xds.readEnvironment(lookup))
+	o.unsupported = append(o.unsupported, proxy.UnsupportedVariables(lookup)...)
+	for _, v := range unsupportedVariables {
+		if text, _ := lookup(v.name); text != "" {
+			o.unsupported = append(o.unsupported, fmt.Sprintf("environment variable %s is set and has no effect: %s", v.name, v.why))
+		}
+	}
+	return o, errors.Join(wrong...)
+}
+
+// unsupportedVariables are those of the process, and not of a proxy, for which
+// there is nothing here, and why.
+var unsupportedVariables = []struct{ name, why string }{
+	{"KEDA_HTTP_CLUSTER_DOMAIN", "applications are reached by the addresses of their EndpointSlices, and no name is looked up"},
+	{"KEDIFY_ENVOY_ENABLE_FALLBACK_CATCH_ALL_ROUTE", "what no HTTPScaledObject is for is answered 404"},
+}
+
+func (o *options) readTLS(lookup func(string) (string, bool)) error {
+	const enabled, certPath, keyPath = "KEDA_HTTP_PROXY_TLS_ENABLED", "KEDA_HTTP_PROXY_TLS_CERT_PATH", "KEDA_HTTP_PROXY_TLS_KEY_PATH"
+	on := false
+	if text, _ := lookup(enabled); text != "" {
+		var err error
+		if on, err = strconv.ParseBool(text); err != nil {
+			return fmt.Errorf("environment variable %s is %q; expected true or false", enabled, text)
+		}
+	}
+	for _, file := range []struct {
+		name, standard string
+		into           *string
+	}{{certPath, chartCertFile, &o.certFile}, {keyPath, chartKeyFile, &o.keyFile}} {
+		text, _ := lookup(file.name)
+		switch {
+		case on && text != "":
+			*file.into = text
+		case on:
+			*file.into = file.standard
+		case text != "":
+			o.unsupported = append(o.unsupported, fmt.Sprintf("environment variable %s is set and has no effect: %s is not true", file.name, enabled))
+		}
+	}
+	return nil
+}
+
+func (o *options) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.level, "log-level", o.level, "least level logged: debug, info, warn or error")
+	f.StringVar(&o.format, "log-format", o.format, "json or text")
+
+	f.StringVar(&o.watched, "watch-namespace", o.watched, "the one namespace whose HTTPScaledObjects are served; all when empty (KEDA_HTTP_WATCH_NAMESPACE)")
+	f.StringVar(&o.fallbackService, "fallback-service", o.fallbackService, "Service of the interceptor itself that kedify-proxies send requests without an endpoint to, as [<namespace>/]<name>; without a namespace in that of this pod (KEDA_HTTP_CURRENT_NAMESPACE)")
+
+	f.Uint16Var(&o.proxyPort, "proxy-port", o.proxyPort, "port of the embedded proxy (KEDA_HTTP_PROXY_PORT)")
+	f.Uint16Var(&o.tlsPort, "tls-port", o.tlsPort, "port of the embedded proxy with TLS, when there is a certificate (KEDA_HTTP_PROXY_TLS_PORT)")
+	f.Uint16Var(&o.adminPort, "admin-port", o.adminPort, "port of /healthz, /readyz and /debug/routes (KEDA_HTTP_ADMIN_PORT)")
+	f.Uint16Var(&o.metricsPort, "metrics-port", o.metricsPort, "port of /metrics")
+	f.Uint16Var(&o.fallbackPort, "fallback-port", o.fallbackPort, "port for requests of kedify-proxies that have no endpoint for them; nobody else may reach it")
+	f.StringVar(&o.certFile, "tls-cert-file", o.certFile, "certificate of the embedded proxy, PEM; read again when it changes (KEDA_HTTP_PROXY_TLS_CERT_PATH)")
+	f.StringVar(&o.keyFile, "tls-key-file", o.keyFile, "key of the certificate, PEM (KEDA_HTTP_PROXY_TLS_KEY_PATH)")
+
+	f.DurationVar(&o.drainDelay, "drain-delay", o.drainDelay, "how long requests are still taken after SIGTERM, until everybody knows that this replica is leaving")
+	f.DurationVar(&o.shutdownTimeout, "shutdown-timeout", o.shutdownTimeout, "how long requests under way may take after that before they are cut")
+
+	o.xds.flags(f)
+
+	p := &o.proxy
+	f.DurationVar(&p.ConnectTimeout, "connect-timeout", p.ConnectTimeout, "how long connecting to an endpoint may take (KEDA_HTTP_CONNECT_TIMEOUT)")
+	f.DurationVar(&p.ResponseHeader, "response-header-timeout", p.ResponseHeader, "how long an application may take to begin its answer where its HTTPScaledObject does not say; 0 is for as long as it likes (KEDA_RESPONSE_HEADER_TIMEOUT)")
+	f.DurationVar(&p.ConditionWait, "condition-wait-timeout", p.ConditionWait, "how long a request waits for a first endpoint where its HTTPScaledObject does not say (KEDA_CONDITION_WAIT_TIMEOUT)")
+	f.DurationVar(&p.ExpectContinue, "expect-continue-timeout", p.ExpectContinue, "how long a body is kept back from an application that does not answer Expect: 100-continue (KEDA_HTTP_EXPECT_CONTINUE_TIMEOUT)")
+	f.DurationVar(&p.KeepAlive, "keep-alive", p.KeepAlive, "interval of TCP keep-alive probes (KEDA_HTTP_KEEP_ALIVE)")
+	f.IntVar(&p.MaxIdleConns, "max-idle-conns", p.MaxIdleConns, "unused connections to applications that are kept (KEDA_HTTP_MAX_IDLE_CONNS)")
+	f.IntVar(&p.MaxIdleConnsPerEndpoint, "max-idle-conns-per-endpoint", p.MaxIdleConnsPerEndpoint, "of these, to one endpoint")
+	f.DurationVar(&p.IdleConnTimeout, "idle-conn-timeout", p.IdleConnTimeout, "how long an unused connection to an application is kept; 0 is for ever (KEDA_HTTP_IDLE_CONN_TIMEOUT)")
+	f.IntVar(&p.MaxHeld, "max-held", p.MaxHeld, "requests that may wait for endpoints at a time")
+	f.IntVar(&p.MaxHeldPerRoute, "max-held-per-route", p.MaxHeldPerRoute, "of these, for one HTTPScaledObject")
+	f.Int64Var(&p.MaxHeldBytes, "max-held-bytes", p.MaxHeldBytes, "bytes that waiting requests may keep in memory")
+	f.DurationVar(&p.RetryAfter, "retry-after", p.RetryAfter, "what clients are told when there is no endpoint for them; whole seconds")
+	f.IntVar(&p.MaxHeaderBytes, "max-header-bytes", p.MaxHeaderBytes, "largest header of a request or response, in bytes")
+	f.DurationVar(&p.ReadHeader, "read-header-timeout", p.ReadHeader, "how long a client may take to send a header")
+	f.DurationVar(&p.Idle, "idle-timeout", p.Idle, "how long a client's connection is kept between requests")
+	f.IntVar(&p.MaxStreams, "max-streams", p.MaxStreams, "requests at a time of one HTTP/2 connection")
+	f.BoolVar(&p.Edge, "edge", p.Edge, "clients are strangers, with no ingress before the interceptor: what they say in Forwarded and X-Forwarded-* is dropped")
+}
+
+func (o *options) validate() error {
+	if (o.certFile == "") != (o.keyFile == "") {
+		return errors.New("--tls-cert-file and --tls-key-file: give both, or neither for no TLS")
+	}
+	for _, port := range []struct {
+		flag   string
+		number uint16
+	}{
+		{"--proxy-port", o.proxyPort}, {"--tls-port", o.tlsPort}, {"--admin-port", o.adminPort},
+		{"--metrics-port", o.metricsPort}, {"--fallback-port", o.fallbackPort},
+	} {
+		if port.number == 0 {
+			return fmt.Errorf("%s is 0; expected a port from 1 to 65535", port.flag)
+		}
+	}
+	if o.drainDelay < 0 || o.shutdownTimeout <= 0 {
+		return errors.New("--drain-delay and --shutdown-timeout: expected 0s or more, and more than 0s")
+	}
+	if err := o.xds.validate(); err != nil {
+		return err
+	}
+	return o.proxy.Validate()
+}
+
+// fallback returns the name of the fallback Service.
+func (o *options) fallback() (types.NamespacedName, error) {
+	if namespace, name, ok := strings.Cut(o.fallbackService, "/"); ok {
+		return types.NamespacedName{Namespace: namespace, Name: name}, nil
+	}
+	own := o.own
+	if own == "" {
+		text, err := os.ReadFile(ownNamespaceFile)
+		if errors.Is(err, os.ErrNotExist) {
+			// Outside of a cluster, where no kedify-proxy finds us anyway.
+			return types.NamespacedName{}, nil
+		}
+		if err != nil {
+			return types.NamespacedName{}, fmt.Errorf("the namespace of this pod, which --fallback-service is in: %w", err)
+		}
+		own = strings.TrimSpace(string(text))
+	}
+	return types.NamespacedName{Namespace: own, Name: o.fallbackService}, nil
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
+)
+
+func newRoutes() *cobra.Command {
+	var admin, output string
+	cmd := &cobra.Command{
+		Use:   "routes",
+		Short: "Print what a running interceptor serves",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "" && output != "json" {
+				return fmt.Errorf("-o %q: want json, or nothing for a table", output)
+			}
+			at := strings.TrimSuffix(admin, "/") + "/debug/routes"
+			request, err := http.NewRequestWithContext(cmd.Context(), http.MethodGet, at, nil)
+			if err != nil {
+				return fmt.Errorf("--admin: %w", err)
+			}
+			response, err := (&http.Client{Timeout: 30 * time.Second}).Do(request)
+			if err != nil {
+				return fmt.Errorf("no interceptor answers (kubectl port-forward to port 9090 of one, or run this in its pod): %w", err)
+			}
+			defer response.Body.Close()
+			if response.StatusCode != http.StatusOK {
+				return fmt.Errorf("%s answers %s: is this the admin port of an interceptor?", at, response.Status)
+			}
+			if output == "json" {
+				_, err := io.Copy(cmd.OutOrStdout(), response.Body)
+				return err
+			}
+			var list proxy.RouteList
+			if err := json.NewDecoder(response.Body).Decode(&list); err != nil {
+				return fmt.Errorf("%s: %w", at, err)
+			}
+			return list.Print(cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&admin, "admin", "http://127.0.0.1:9090", "admin address of the interceptor")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "json, or nothing for a table")
+	return cmd
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/xds"
+)
+
+// xdsOptions are what can be said to the xDS server, and to the kedify-proxies
+// that it programs.
+type xdsOptions struct {
+	port                            uint16
+	certFile, keyFile, clientCAFile string
+	settings                        xds.Settings
+
+	httpPort, tlsPort                             uint16
+	connections, pendingRequests, requests, tries uint32
+}
+
+func (o *xdsOptions) readEnvironment(lookup func(string) (string, bool)) error {
+	*o = xdsOptions{port: 5678, settings: xds.DefaultSettings(), httpPort: 8080, tlsPort: 8443}
+	wrong := []error{o.settings.ReadEnvironment(lookup)}
+	for _, limit := range []struct {
+		name string
+		into *uint32
+	}{
+		{"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS", &o.connections},
+		{"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_PENDING_REQUESTS", &o.pendingRequests},
+		{"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_REQUESTS", &o.requests},
+		{"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES", &o.tries},
+	} {
+		text, _ := lookup(limit.name)
+		if text == "" {
+			continue
+		}
+		number, err := strconv.ParseUint(text, 10, 32)
+		if err != nil || number == 0 {
+			wrong = append(wrong, fmt.Errorf("environment variable %s is %q; expected a number above 0", limit.name, text))
+			continue
+		}
+		*limit.into = uint32(number)
+	}
+	return errors.Join(wrong...)
+}
+
+func (o *xdsOptions) flags(f *pflag.FlagSet) {
+	f.Uint16Var(&o.port, "xds-port", o.port, "port that kedify-proxies get their configuration from")
+	f.StringVar(&o.certFile, "xds-cert-file", o.certFile, "certificate of the xDS server, PEM, for mutual TLS; plain HTTP/2 when left out")
+	f.StringVar(&o.keyFile, "xds-key-file", o.keyFile, "key of the xDS server's certificate, PEM")
+	f.StringVar(&o.clientCAFile, "xds-client-ca-file", o.clientCAFile, "authority of the kedify-proxies' certificates, PEM")
+	f.DurationVar(&o.settings.KeepaliveTime, "xds-keepalive-time", o.settings.KeepaliveTime, "how long a kedify-proxy may be silent before it is asked whether it lives (KEDIFY_XDS_KEEPALIVE_TIME)")
+	f.DurationVar(&o.settings.KeepaliveTimeout, "xds-keepalive-timeout", o.settings.KeepaliveTimeout, "how long it has to answer (KEDIFY_XDS_KEEPALIVE_TIMEOUT)")
+	f.DurationVar(&o.settings.KeepaliveMinTime, "xds-keepalive-min-time", o.settings.KeepaliveMinTime, "how often a kedify-proxy may ask the same (KEDIFY_XDS_KEEPALIVE_ENFORCEMENT_POLICY_MIN_TIME)")
+	f.Uint32Var(&o.settings.MaxConcurrentStreams, "xds-max-concurrent-streams", o.settings.MaxConcurrentStreams, "streams of one connection (KEDIFY_XDS_MAX_CONCURRENT_STREAMS)")
+	f.DurationVar(&o.settings.Linger, "xds-linger", o.settings.Linger, "how long a cluster stays in a kedify-proxy after the last route to it")
+	f.Uint16Var(&o.httpPort, "kedify-proxy-port", o.httpPort, "port on which kedify-proxies take requests")
+	f.Uint16Var(&o.tlsPort, "kedify-proxy-tls-port", o.tlsPort, "port on which kedify-proxies take requests with TLS, when there is a certificate")
+	f.Uint32Var(&o.connections, "kedify-proxy-max-connections", o.connections, "connections of a kedify-proxy to one backend, 0 for any number (KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS)")
+	f.Uint32Var(&o.pendingRequests, "kedify-proxy-max-pending-requests", o.pendingRequests, "requests that wait for one of them (KEDIFY_HTTP_PROXY_MAX_UPSTREAM_PENDING_REQUESTS)")
+	f.Uint32Var(&o.requests, "kedify-proxy-max-requests", o.requests, "requests at a time to one backend (KEDIFY_HTTP_PROXY_MAX_UPSTREAM_REQUESTS)")
+	f.Uint32Var(&o.tries, "kedify-proxy-max-retries", o.tries, "requests to one backend that are being tried again at a time (KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES)")
+}
+
+func (o *xdsOptions) validate() error {
+	if files := []string{o.certFile, o.keyFile, o.clientCAFile}; !allOrNone(files) {
+		return errors.New("--xds-cert-file, --xds-key-file and --xds-client-ca-file: give all for mutual TLS, or none for plain HTTP/2")
+	}
+	if o.port == 0 || o.httpPort == 0 || o.tlsPort == 0 {
+		return errors.New("--xds-port, --kedify-proxy-port and --kedify-proxy-tls-port: expected ports from 1 to 65535")
+	}
+	return o.settings.Validate()
+}
+
+func allOrNone(texts []string) bool {
+	given := 0
+	for _, text := range texts {
+		if text != "" {
+			given++
+		}
+	}
+	return given == 0 || given == len(texts)
+}
+
+// translator makes the resources behave as the embedded proxy does, as far as
+// both can be told the same.
+func (o *xdsOptions) translator(p *proxy.Settings, withTLS bool) (*envoy.Translator, error) {
+	return envoy.NewTranslator(envoy.Options{
+		HTTPPort: o.httpPort, TLSPort: o.tlsPort, TLS: withTLS, Edge: p.Edge,
+		ResponseHeader: p.ResponseHeader, ConnectTimeout: p.ConnectTimeout,
+		MaxConnections: limit(o.connections), MaxPendingRequests: limit(o.pendingRequests),
+		MaxRequests: limit(o.requests), MaxRetries: limit(o.tries),
+	})
+}
+
+// limit is nil for no limit.
+func limit(n uint32) *uint32 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+// serverTLS returns the configuration for mutual TLS; nil for plain HTTP/2.
+func (o *xdsOptions) serverTLS(log *slog.Logger) (*tls.Config, error) {
+	if o.certFile == "" {
+		return nil, nil
+	}
+	certificate, err := proxy.LoadCertificate(o.certFile, o.keyFile, log)
+	if err != nil {
+		return nil, fmt.Errorf("xDS server: %w", err)
+	}
+	text, err := os.ReadFile(o.clientCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("--xds-client-ca-file: %w", err)
+	}
+	clients := x509.NewCertPool()
+	if !clients.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("--xds-client-ca-file %s: no certificate in it; expected PEM", o.clientCAFile)
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, GetCertificate: certificate.Get,
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients,
+	}, nil
+}

@@ -1,0 +1,457 @@
+package xds
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// clusterSync is what an Envoy knows of clusters and their endpoints, and what
+// of it may be out of date.
+type clusterSync struct {
+	known  map[string]*cluster
+	wanted map[string]bool // whose endpoints are subscribed
+	// stale are those whose cluster and whose assignment to look at.
+	stale, staleAssignments map[string]struct{}
+	// leaving are gone from the table and still in the Envoy.
+	leaving map[string]*cluster
+	// set stands for all assignments that were sent and are subscribed.
+	set version
+}
+
+// cluster is one cluster on one stream.
+type cluster struct {
+	// backend is what it is in the table, or was last when it is gone; nil for
+	// one that was never there.
+	backend *routes.Backend
+	gone    bool
+	// sent and assigned are the versions of cluster and assignment that the
+	// Envoy has, or was sent last.
+	sent, assigned version
+	// again tells to send the assignment though it is the same: a cluster that
+	// is replaced waits for one.
+	again bool
+	// refused tells that the Envoy does not take it as it was sent last.
+	refused bool
+	// named counts the virtual hosts, accepted or on their way, that name it.
+	named int
+	// free is when it was first found gone and not named.
+	free time.Time
+}
+
+// warm tells that requests may be sent to it.
+func (c *cluster) warm() bool { return c != nil && c.assigned > absent }
+
+func newClusterSync() clusterSync {
+	return clusterSync{
+		known: make(map[string]*cluster), wanted: make(map[string]bool),
+		stale: make(map[string]struct{}), staleAssignments: make(map[string]struct{}),
+		leaving: make(map[string]*cluster),
+	}
+}
+
+func (s *clusterSync) of(name string) *cluster {
+	c := s.known[name]
+	if c == nil {
+		c = &cluster{}
+		s.known[name] = c
+	}
+	return c
+}
+
+// forget drops a cluster of which there is nothing to know.
+func (s *clusterSync) forget(name string) {
+	if c := s.known[name]; c != nil && (c.backend == nil || c.gone) && c.sent == 0 && c.named == 0 && !s.wanted[name] {
+		delete(s.known, name)
+		delete(s.leaving, name)
+	}
+}
+
+func (s *clusterSync) touchAssignments() {
+	for name := range s.wanted {
+		s.staleAssignments[name] = struct{}{}
+	}
+}
+
+func (s *clusterSync) setAssigned(name string, c *cluster, v version) {
+	if c.assigned != 0 {
+		s.set = combined(s.set, name, c.assigned)
+	}
+	if v != 0 {
+		s.set = combined(s.set, name, v)
+	}
+	c.assigned = v
+}
+
+// nextRemoval returns when the next cluster may be removed; zero for none.
+func (s *clusterSync) nextRemoval(linger time.Duration) time.Time {
+	var next time.Time
+	for _, c := range s.leaving {
+		if at := c.free.Add(linger); !c.free.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
+}
+
+func (st *stream) lookAtAllClusters() {
+	there := make(map[string]bool)
+	for route := range st.table.Routes() {
+		if !st.cut.has(route.Name.Namespace) {
+			continue
+		}
+		for i := range route.Backends {
+			b := &route.Backends[i]
+			there[b.Cluster] = true
+			st.lookAtCluster(b.Cluster, b)
+		}
+	}
+	for name := range st.clusters.known {
+		if !there[name] {
+			st.lookAtCluster(name, nil)
+		}
+	}
+	st.clusters.touchAssignments()
+}
+
+// lookAtCluster notes what a cluster is in the table now; nil for gone.
+func (st *stream) lookAtCluster(name string, b *routes.Backend) {
+	s := &st.clusters
+	if b != nil {
+		c := s.of(name)
+		c.backend, c.gone, c.free = b, false, time.Time{}
+		delete(s.leaving, name)
+		s.stale[name] = struct{}{}
+		s.staleAssignments[name] = struct{}{}
+		return
+	}
+	c := s.known[name]
+	if c == nil {
+		return
+	}
+	c.gone = true
+	if c.sent != 0 {
+		s.leaving[name] = c
+	}
+	s.staleAssignments[name] = struct{}{}
+	s.forget(name)
+}
+
+// noteCluster notes a cluster that an Envoy has from another stream.
+func (st *stream) noteCluster(name string, v version) {
+	c := st.clusters.of(name)
+	c.sent = v
+	if c.backend == nil || c.gone {
+		c.gone = true
+		st.clusters.leaving[name] = c
+	}
+}
+
+// subscribe and unsubscribe note whose endpoints an Envoy wants, and the version
+// that it has.
+func (st *stream) subscribe(name string, has version) {
+	s := &st.clusters
+	c := s.of(name)
+	s.wanted[name] = true
+	s.setAssigned(name, c, has)
+	s.staleAssignments[name] = struct{}{}
+}
+
+func (st *stream) unsubscribe(name string) {
+	s := &st.clusters
+	delete(s.wanted, name)
+	if c := s.known[name]; c != nil {
+		s.setAssigned(name, c, 0)
+		s.forget(name)
+	}
+}
+
+// sendClusters sends clusters that are new or other than before, and removes
+// those that nobody needs any more.
+func (st *stream) sendClusters(now time.Time) error {
+	ch, s := &st.channels[cds], &st.clusters
+	if !ch.asked {
+		return nil
+	}
+	st.adoptClusters()
+	for st.free(cds) {
+		r := &response{kind: cds}
+		for name := range s.stale {
+			if st.delta && len(r.resources) == chunk {
+				break
+			}
+			delete(s.stale, name)
+			c := s.known[name]
+			if c == nil || c.gone || c.backend == nil {
+				continue
+			}
+			v := st.server.render.clusterVersion(c.backend)
+			if v == c.sent {
+				continue
+			}
+			if c.sent != 0 {
+				c.again = true
+				s.staleAssignments[name] = struct{}{}
+			}
+			c.sent = v
+			r.resources = append(r.resources, st.cluster(name, c))
+		}
+		r.removed = st.removals(now)
+		if len(r.resources) == 0 && len(r.removed) == 0 && ch.answered {
+			return nil
+		}
+		changed := r.resources
+		if !st.delta {
+			r.resources = st.allClusters(r)
+		} else {
+			sortResources(r.resources)
+		}
+		f := &flight{names: make([]string, len(changed))}
+		for i := range changed {
+			f.names[i] = changed[i].name
+		}
+		if err := st.send(r, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adoptClusters notes that an Envoy has all clusters, where it says so.
+func (st *stream) adoptClusters() {
+	ch := &st.channels[cds]
+	if ch.answered {
+		return
+	}
+	if st.delta {
+		// It has some: nothing has to be sent to have it begin.
+		for _, c := range st.clusters.known {
+			if c.sent != 0 {
+				ch.answered = true
+				return
+			}
+		}
+		return
+	}
+	if ch.had == 0 {
+		return
+	}
+	var all version
+	for name, c := range st.clusters.known {
+		if c.backend != nil && !c.gone {
+			all = combined(all, name, st.server.render.clusterVersion(c.backend))
+		}
+	}
+	if all != ch.had {
+		return
+	}
+	for _, c := range st.clusters.known {
+		if c.backend != nil && !c.gone {
+			c.sent = st.server.render.clusterVersion(c.backend)
+		}
+	}
+	ch.answered = true
+}
+
+// removals takes the clusters out whose time has come. None goes before the
+// Envoy is known to have routes that do not name it.
+func (st *stream) removals(now time.Time) []string {
+	s := &st.clusters
+	if len(s.leaving) == 0 || !st.routes.synced {
+		return nil
+	}
+	var removed []string
+	for name, c := range s.leaving {
+		switch {
+		case c.named > 0:
+			c.free = time.Time{}
+		case c.free.IsZero():
+			c.free = now
+		}
+		if c.free.IsZero() || now.Sub(c.free) < st.server.settings.Linger {
+			continue
+		}
+		delete(s.leaving, name)
+		// Should it come back before the Envoy has said that it wants no
+		// endpoints any more, it is as cold as a new one.
+		c.sent = 0
+		s.setAssigned(name, c, 0)
+		removed = append(removed, name)
+		s.forget(name)
+	}
+	slices.Sort(removed)
+	return removed
+}
+
+func (st *stream) cluster(name string, c *cluster) resource {
+	return resource{name: name, version: c.sent, content: marshal(st.server.render.Cluster(c.backend))}
+}
+
+// allClusters are those that a response of the state of the world has: what is
+// not in it is removed.
+func (st *stream) allClusters(r *response) []resource {
+	all := make([]resource, 0, len(st.clusters.known))
+	for name, c := range st.clusters.known {
+		if c.backend != nil && c.sent != 0 {
+			all = append(all, st.cluster(name, c))
+			r.version = combined(r.version, name, c.sent)
+		}
+	}
+	sortResources(all)
+	return all
+}
+
+func sortResources(all []resource) {
+	slices.SortFunc(all, func(a, b resource) int { return strings.Compare(a.name, b.name) })
+}
+
+// sendEndpoints answers every subscription, and sends the assignments that are
+// other than before.
+func (st *stream) sendEndpoints(time.Time) error {
+	ch, s := &st.channels[eds], &st.clusters
+	if !ch.asked {
+		return nil
+	}
+	st.adoptEndpoints()
+	for len(s.staleAssignments) > 0 && st.free(eds) {
+		r := &response{kind: eds}
+		for name := range s.staleAssignments {
+			if st.delta && len(r.resources)+len(r.removed) == chunk {
+				break
+			}
+			st.addAssignment(r, name)
+		}
+		if len(r.resources) == 0 && len(r.removed) == 0 {
+			return nil
+		}
+		r.version = s.set
+		sortResources(r.resources)
+		slices.Sort(r.removed)
+		f := &flight{names: make([]string, len(r.resources))}
+		for i := range r.resources {
+			f.names[i] = r.resources[i].name
+		}
+		if err := st.send(r, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addAssignment adds an assignment to a response, unless the Envoy has it or does
+// not want it.
+func (st *stream) addAssignment(r *response, name string) {
+	s := &st.clusters
+	c := s.known[name]
+	if c == nil || !s.wanted[name] {
+		delete(s.staleAssignments, name)
+		return
+	}
+	if _, stale := s.stale[name]; stale && st.channels[cds].asked {
+		return // after the cluster that it is for
+	}
+	delete(s.staleAssignments, name)
+	if c.backend == nil || c.gone && c.sent == 0 {
+		if c.assigned == absent {
+			return
+		}
+		s.setAssigned(name, c, absent)
+		if st.delta {
+			r.removed = append(r.removed, name)
+		} else {
+			empty := marshal(&endpointv3.ClusterLoadAssignment{ClusterName: name})
+			r.resources = append(r.resources, resource{name, absent, empty})
+		}
+		return
+	}
+	if c.gone && c.assigned > absent {
+		return // it is used up as it is
+	}
+	v := st.server.render.assignmentVersion(c.backend, st.fallback)
+	if v == c.assigned && !c.again {
+		return
+	}
+	c.again = false
+	s.setAssigned(name, c, v)
+	r.resources = append(r.resources, resource{name, v, marshal(st.server.render.Endpoints(c.backend, st.fallback))})
+}
+
+// adoptEndpoints notes that an Envoy has all endpoints that it asks for, where it
+// says so in the state of the world.
+func (st *stream) adoptEndpoints() {
+	ch, s := &st.channels[eds], &st.clusters
+	if st.delta || ch.answered || ch.had == 0 {
+		return
+	}
+	had := ch.had
+	ch.had = 0
+	var all version
+	for name := range s.wanted {
+		c := s.known[name]
+		if c.backend == nil || c.gone || c.again {
+			return
+		}
+		all = combined(all, name, st.server.render.assignmentVersion(c.backend, st.fallback))
+	}
+	if all != had {
+		return
+	}
+	for name := range s.wanted {
+		c := s.known[name]
+		s.setAssigned(name, c, st.server.render.assignmentVersion(c.backend, st.fallback))
+	}
+	ch.answered = true
+}
+
+// clustersAnswered notes whether clusters or endpoints were taken. Envoy takes
+// what is good of them, and says what is not; that is not sent again until it is
+// another.
+func (st *stream) clustersAnswered(k kind, names []string, refusal string) {
+	if refusal == "" {
+		if k == cds {
+			for _, name := range names {
+				if c := st.clusters.known[name]; c != nil {
+					c.refused = false
+				}
+			}
+		}
+		st.server.clustersAccepted(names)
+		return
+	}
+	for _, name := range names {
+		if !mentions(refusal, name) {
+			continue
+		}
+		what := "endpoints"
+		if k == cds {
+			what = "cluster"
+			if c := st.clusters.known[name]; c != nil {
+				c.refused = true
+			}
+		}
+		st.server.refuseCluster(name, what, oneLine(refusal))
+	}
+}
+
+// mentions tells whether a text has a name that does not go on.
+func mentions(text, name string) bool {
+	for {
+		_, after, found := strings.Cut(text, name)
+		if !found {
+			return false
+		}
+		rest := strings.TrimLeft(after, ".")
+		if rest == "" || !isNameByte(after[0]) && (after[0] != '.' || !isNameByte(rest[0])) {
+			return true
+		}
+		text = after
+	}
+}
+
+func isNameByte(b byte) bool {
+	return b == '-' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z'
+}

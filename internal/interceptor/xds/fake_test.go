@@ -1,0 +1,375 @@
+package xds
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// newWorldLike is another replica, which has made its table by itself.
+func newWorldLike(w *world) *Server {
+	s := w.newServer(w.server.render.Translator)
+	s.Update(w.builder.Table(), routes.Changes{})
+	return s
+}
+
+// dialer serves a world in memory.
+func (w *world) dialer() discoveryv3.AggregatedDiscoveryServiceClient { return w.dialerTo(w.server) }
+
+func (w *world) dialerTo(server *Server) discoveryv3.AggregatedDiscoveryServiceClient {
+	w.t.Helper()
+	l := bufconn.Listen(64 << 10)
+	serve(w.t, server, l)
+	c, err := grpc.NewClient("passthrough:///fake", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = c.Close() })
+	return discoveryv3.NewAggregatedDiscoveryServiceClient(c)
+}
+
+var theNode = &corev3.Node{Id: envoy.NodeID}
+
+// fake is an Envoy that asks as a real one does, and finds fault when told to.
+type fake struct {
+	t    testing.TB
+	sotw bool
+	send func(k kind, nonce, refusal string, subscribe []string) error
+	next func() (*response, error)
+	// refuse returns why a route configuration or a cluster is not taken, empty
+	// when it is. It is called by one goroutine.
+	refuse func(is proto.Message) string
+	// deaf are clusters whose endpoints it does not ask for.
+	deaf map[string]bool
+
+	mu          sync.Mutex
+	clusters    map[string]*clusterv3.Cluster
+	assignments map[string]*endpointv3.ClusterLoadAssignment
+	routes      *routev3.RouteConfiguration
+	received    [kinds]int // responses
+	resources   [kinds]int // in them
+	named       []string   // names in the last subscription
+	faults      []string
+}
+
+func newFake(t testing.TB, client discoveryv3.AggregatedDiscoveryServiceClient, sotw bool) *fake {
+	t.Helper()
+	f := &fake{
+		t: t, sotw: sotw, deaf: make(map[string]bool), refuse: func(proto.Message) string { return "" },
+		clusters: make(map[string]*clusterv3.Cluster), assignments: make(map[string]*endpointv3.ClusterLoadAssignment),
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	if sotw {
+		f.speakSotW(ctx, client)
+	} else {
+		f.speakDelta(ctx, client)
+	}
+	return f
+}
+
+func refused(why string) *statuspb.Status {
+	if why == "" {
+		return nil
+	}
+	return &statuspb.Status{Code: 13, Message: why}
+}
+
+func (f *fake) speakSotW(ctx context.Context, client discoveryv3.AggregatedDiscoveryServiceClient) {
+	s, err := client.StreamAggregatedResources(ctx)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	wanted, last := [kinds][]string{}, [kinds]string{}
+	f.send = func(k kind, nonce, refusal string, subscribe []string) error {
+		if nonce == "" {
+			nonce = last[k]
+		}
+		last[k] = nonce
+		if k == eds {
+			wanted[k] = f.named
+		} else {
+			wanted[k] = append(wanted[k], subscribe...)
+		}
+		return s.Send(&discoveryv3.DiscoveryRequest{Node: theNode, TypeUrl: typeURLs[k], ResponseNonce: nonce, ErrorDetail: refused(refusal), ResourceNames: wanted[k]})
+	}
+	f.next = func() (*response, error) {
+		m, err := s.Recv()
+		if err != nil {
+			return nil, err
+		}
+		k, _ := kindOf(m.GetTypeUrl())
+		r := &response{kind: k, nonce: m.GetNonce()}
+		for _, a := range m.GetResources() {
+			r.resources = append(r.resources, resource{content: a.GetValue()})
+		}
+		return r, nil
+	}
+}
+
+func (f *fake) speakDelta(ctx context.Context, client discoveryv3.AggregatedDiscoveryServiceClient) {
+	s, err := client.DeltaAggregatedResources(ctx)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	wanted := make(map[string]bool)
+	f.send = func(k kind, nonce, refusal string, subscribe []string) error {
+		r := &discoveryv3.DeltaDiscoveryRequest{Node: theNode, TypeUrl: typeURLs[k], ResponseNonce: nonce, ErrorDetail: refused(refusal), ResourceNamesSubscribe: subscribe}
+		if k == eds {
+			for _, name := range f.named {
+				if !wanted[name] {
+					wanted[name] = true
+					r.ResourceNamesSubscribe = append(r.ResourceNamesSubscribe, name)
+				}
+			}
+			for name := range wanted {
+				if !slices.Contains(f.named, name) {
+					delete(wanted, name)
+					r.ResourceNamesUnsubscribe = append(r.ResourceNamesUnsubscribe, name)
+				}
+			}
+		}
+		return s.Send(r)
+	}
+	f.next = func() (*response, error) {
+		m, err := s.Recv()
+		if err != nil {
+			return nil, err
+		}
+		k, _ := kindOf(m.GetTypeUrl())
+		r := &response{kind: k, nonce: m.GetNonce(), removed: m.GetRemovedResources()}
+		for _, a := range m.GetResources() {
+			r.resources = append(r.resources, resource{name: a.GetName(), content: a.GetResource().GetValue()})
+		}
+		return r, nil
+	}
+}
+
+// run asks for everything and answers until the stream ends.
+func (f *fake) run() {
+	go func() {
+		for _, ask := range []struct {
+			k     kind
+			names []string
+		}{{cds, nil}, {rds, []string{envoy.RouteConfigurationName}}} {
+			if f.send(ask.k, "", "", ask.names) != nil {
+				return
+			}
+		}
+		for {
+			r, err := f.next()
+			if err != nil {
+				return
+			}
+			refusal, asks := f.apply(r)
+			if f.send(r.kind, r.nonce, refusal, nil) != nil {
+				return
+			}
+			if asks && f.send(eds, "", "", nil) != nil {
+				return
+			}
+		}
+	}()
+}
+
+// apply takes a response as Envoy does, and notes what Envoy would suffer from.
+func (f *fake) apply(r *response) (refusal string, asks bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.received[r.kind]++
+	f.resources[r.kind] += len(r.resources)
+	switch r.kind {
+	case cds:
+		there := make(map[string]bool)
+		var why []string
+		for _, is := range r.resources {
+			c := &clusterv3.Cluster{}
+			f.decode(is, c)
+			there[c.GetName()] = true
+			if reason := f.refuse(c); reason != "" {
+				why = append(why, c.GetName()+": "+reason)
+				continue
+			}
+			f.clusters[c.GetName()] = c
+		}
+		removed := r.removed
+		if f.sotw {
+			for name := range f.clusters {
+				if !there[name] {
+					removed = append(removed, name)
+				}
+			}
+		}
+		for _, name := range removed {
+			if f.names(name) {
+				f.fault("cluster %s is removed while a route names it", name)
+			}
+			delete(f.clusters, name)
+			delete(f.assignments, name)
+		}
+		f.named = nil
+		for _, name := range slices.Sorted(maps.Keys(f.clusters)) {
+			if !f.deaf[name] {
+				f.named = append(f.named, name)
+			}
+		}
+		if len(why) > 0 {
+			refusal = "Error adding/updating cluster(s) " + strings.Join(why, ", ")
+		}
+		return refusal, true
+	case eds:
+		for _, is := range r.resources {
+			a := &endpointv3.ClusterLoadAssignment{}
+			f.decode(is, a)
+			f.assignments[a.GetClusterName()] = a
+		}
+	case rds:
+		rc := &routev3.RouteConfiguration{}
+		f.decode(r.resources[0], rc)
+		if reason := f.refuse(rc); reason != "" {
+			return reason, false
+		}
+		f.routes = rc
+		for _, name := range namedBy(rc) {
+			if f.assignments[name] == nil {
+				f.fault("a route names cluster %s, which has no endpoints assigned", name)
+			}
+		}
+	}
+	return "", false
+}
+
+func (f *fake) decode(is resource, m proto.Message) {
+	if err := proto.Unmarshal(is.content, m); err != nil {
+		f.fault("%v", err)
+	}
+}
+
+func (f *fake) fault(format string, arguments ...any) {
+	f.faults = append(f.faults, fmt.Sprintf(format, arguments...))
+}
+
+func (f *fake) names(cluster string) bool {
+	return f.routes != nil && slices.Contains(namedBy(f.routes), cluster)
+}
+
+func namedBy(rc *routev3.RouteConfiguration) []string {
+	var all []string
+	for _, vh := range rc.GetVirtualHosts() {
+		for _, r := range vh.GetRoutes() {
+			if name := r.GetRoute().GetCluster(); name != "" {
+				all = append(all, name)
+			}
+			for _, w := range r.GetRoute().GetWeightedClusters().GetClusters() {
+				all = append(all, w.GetName())
+			}
+		}
+	}
+	return all
+}
+
+// locked reads what the fake has.
+func locked[T any](f *fake, read func() T) T {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return read()
+}
+
+// split tells who shares the requests of a domain; empty without such a domain.
+func (f *fake) split(domain string) string {
+	return locked(f, func() string {
+		for _, vh := range f.routes.GetVirtualHosts() {
+			if vh.GetName() == domain {
+				return splitOf(vh)
+			}
+		}
+		return ""
+	})
+}
+
+func splitOf(vh *routev3.VirtualHost) string {
+	var all []string
+	for _, r := range vh.GetRoutes() {
+		if name := r.GetRoute().GetCluster(); name != "" {
+			all = append(all, name)
+		}
+		for _, w := range r.GetRoute().GetWeightedClusters().GetClusters() {
+			all = append(all, fmt.Sprint(w.GetName(), "=", w.GetWeight().GetValue()))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// has waits until the fake has what a table says.
+func (f *fake) has(w *world) {
+	f.t.Helper()
+	want := marshal(w.configuration())
+	eventually(f.t, "the fake Envoy having everything", func() bool {
+		return locked(f, func() bool { return f.routes != nil && string(marshal(f.routes)) == string(want) })
+	})
+}
+
+// configuration is what an Envoy of all namespaces should have.
+func (w *world) configuration() *routev3.RouteConfiguration {
+	var vhs []*routev3.VirtualHost
+	for vh := range w.builder.Table().VirtualHosts(nil) {
+		vhs = append(vhs, w.server.render.VirtualHost(vh))
+	}
+	if len(vhs) == 0 || vhs[0].GetName() != "*" {
+		vhs = slices.Insert(vhs, 0, w.server.render.NoMatch())
+	}
+	return w.server.render.RouteConfiguration(vhs)
+}
+
+func (f *fake) check() {
+	f.t.Helper()
+	for _, fault := range locked(f, func() []string { return f.faults }) {
+		f.t.Error(fault)
+	}
+}
+
+// isHTTP2 tells whether a cluster is spoken to in HTTP/2.
+func isHTTP2(c *clusterv3.Cluster) bool {
+	for _, a := range c.GetTypedExtensionProtocolOptions() {
+		var options httpv3.HttpProtocolOptions
+		if a.UnmarshalTo(&options) == nil && options.GetExplicitHttpConfig().GetHttp2ProtocolOptions() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func sorted(names string) string {
+	all := strings.Fields(names)
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func onHost(host, prefix string) func(*httpv1alpha1.HTTPScaledObject) {
+	return func(o *httpv1alpha1.HTTPScaledObject) {
+		o.Spec.Hosts, o.Spec.PathPrefixes = []string{host}, []string{prefix}
+	}
+}

@@ -1,0 +1,54 @@
+package xds
+
+import "time"
+
+// journalLength is how many changes are kept for those that are behind; whoever
+// is further behind compares everything.
+const journalLength = 8192
+
+// change says what to look at again. What it is now is in the snapshot.
+type change struct {
+	kind subject
+	name string
+	at   time.Time
+}
+
+type subject uint8
+
+const (
+	aDomain subject = iota
+	aCluster
+	allAssignments
+)
+
+// journal is what changed, in order. Its readers keep their own place in it.
+type journal struct {
+	first   uint64 // the place of changes[0]
+	changes []change
+}
+
+func (j *journal) end() uint64 { return j.first + uint64(len(j.changes)) }
+
+// add does not touch what readers have been given.
+func (j *journal) add(changes ...change) {
+	if more := len(changes) - journalLength; more > 0 {
+		j.first, j.changes, changes = j.end()+uint64(more), nil, changes[more:]
+	}
+	j.changes = append(j.changes, changes...)
+	if len(j.changes) > 2*journalLength {
+		old := j.changes
+		kept := make([]change, journalLength, 2*journalLength)
+		copy(kept, old[len(old)-journalLength:])
+		j.first += uint64(len(old) - journalLength)
+		j.changes = kept
+	}
+}
+
+// since returns what changed from a place on, and false when that is not known
+// any more.
+func (j *journal) since(place uint64) ([]change, bool) {
+	if place < j.first || place > j.end() {
+		return nil, false
+	}
+	return j.changes[place-j.first : len(j.changes) : len(j.changes)], true
+}

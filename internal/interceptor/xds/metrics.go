@@ -1,0 +1,84 @@
+package xds
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var (
+	resourcesDesc = prometheus.NewDesc("interceptor_xds_resources",
+		"Resources for an Envoy of all namespaces, by type; each cluster has an assignment.", []string{"type"}, nil)
+	refusedDesc = prometheus.NewDesc("interceptor_xds_refused_objects",
+		"HTTPScaledObjects that an Envoy refuses now.", nil, nil)
+)
+
+type metrics struct {
+	streams *prometheus.GaugeVec
+	pushes  *prometheus.CounterVec
+	nacks   *prometheus.CounterVec
+	latency prometheus.Histogram
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "interceptor_xds_streams",
+			Help: "Connected Envoys, by what they ask for: delta, or sotw for the state of the world.",
+		}, []string{"kind"}),
+		pushes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "interceptor_xds_pushes_total",
+			Help: "Responses sent to Envoys, by type of resource.",
+		}, []string{"type"}),
+		nacks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "interceptor_xds_nacks_total",
+			Help: "Responses that an Envoy refused, by type of resource.",
+		}, []string{"type"}),
+		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "interceptor_xds_routes_acknowledged_seconds",
+			Help:    "Time from a new table to an Envoy's word that it has the routes of it.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}),
+	}
+	for _, kind := range []string{"delta", "sotw"} {
+		m.streams.WithLabelValues(kind)
+	}
+	for _, name := range kindNames {
+		m.pushes.WithLabelValues(name)
+		m.nacks.WithLabelValues(name)
+	}
+	return m
+}
+
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.streams, m.pushes, m.nacks, m.latency}
+}
+
+// Describe is part of prometheus.Collector: a Server is registered as what it is.
+func (s *Server) Describe(descs chan<- *prometheus.Desc) {
+	for _, c := range s.metrics.collectors() {
+		c.Describe(descs)
+	}
+	descs <- resourcesDesc
+	descs <- refusedDesc
+}
+
+// Collect is part of prometheus.Collector.
+func (s *Server) Collect(collected chan<- prometheus.Metric) {
+	for _, c := range s.metrics.collectors() {
+		c.Collect(collected)
+	}
+	s.mu.Lock()
+	table := s.now.table
+	refused := s.refusedObjects()
+	s.mu.Unlock()
+	clusters, hosts := 0, 0
+	if table != nil {
+		hosts = len(table.Domains())
+		for route := range table.Routes() {
+			clusters += len(route.Backends)
+		}
+	}
+	for name, n := range map[string]int{"cluster": clusters, "virtual_host": hosts} {
+		collected <- prometheus.MustNewConstMetric(resourcesDesc, prometheus.GaugeValue, float64(n), name)
+	}
+	collected <- prometheus.MustNewConstMetric(refusedDesc, prometheus.GaugeValue, float64(refused))
+}

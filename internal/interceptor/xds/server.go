@@ -1,0 +1,239 @@
+package xds
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// maxRequestBytes bounds one request. An Envoy that comes back names all that it
+// has, about 200 bytes for each cluster.
+const maxRequestBytes = 64 << 20
+
+// settleTime is how long the first route configuration of a stream waits for an
+// Envoy to ask for the endpoints of all clusters.
+const settleTime = 15 * time.Second
+
+// Server tells Envoys what is in the routing table. All methods are safe for any
+// number of goroutines, except that Updates come in order from one.
+type Server struct {
+	settings Settings
+	render   renderer
+	log      *slog.Logger
+	metrics  *metrics
+	settle   time.Duration
+
+	envelope []byte // the RouteConfiguration without virtual hosts
+	noMatch  *host
+
+	closing   chan struct{}
+	closeOnce sync.Once
+
+	mu       sync.Mutex
+	now      view // its changes are in the journal
+	journal  journal
+	cuts     map[string]*cut
+	streams  map[*stream]struct{}
+	clusters map[string]*clusterRefusal
+	servers  []*grpc.Server
+
+	telling    sync.Mutex
+	onProblems func(opened, resolved []routes.Problem)
+}
+
+// view is what there is to tell, at one moment.
+type view struct {
+	table    *routes.Table // nil until the first
+	fallback []netip.AddrPort
+	secret   []byte // nil without a certificate
+	refusals refusals
+
+	place    uint64 // in the journal
+	changes  []change
+	complete bool // changes are all there were
+}
+
+// New makes a Server. Settings have to be valid. Nothing is sent before the first
+// Update.
+func New(settings Settings, translator *envoy.Translator, log *slog.Logger) *Server {
+	s := &Server{
+		settings: settings,
+		render:   newRenderer(translator),
+		log:      log,
+		metrics:  newMetrics(),
+		settle:   settleTime,
+		envelope: marshal(translator.RouteConfiguration(nil)),
+		closing:  make(chan struct{}),
+		cuts:     make(map[string]*cut),
+		streams:  make(map[*stream]struct{}),
+		clusters: make(map[string]*clusterRefusal),
+	}
+	s.noMatch = s.render.host(routes.VirtualHost{Domain: "*"})
+	return s
+}
+
+// Update has the Envoys told what changed. It notes it and returns: its cost
+// follows the changes. Both are as a Builder's Commit returned them.
+func (s *Server) Update(table *routes.Table, changes routes.Changes) {
+	domains, at := changes.VirtualHosts(table), time.Now()
+	noted := make([]change, 0, len(domains)+len(changes.Clusters))
+	for _, domain := range domains {
+		noted = append(noted, change{aDomain, domain, at})
+	}
+	for i := range changes.Clusters {
+		noted = append(noted, change{aCluster, changes.Clusters[i].Name, at})
+	}
+	s.mu.Lock()
+	first := s.now.table == nil
+	s.now.table = table
+	s.journal.add(noted...)
+	resolved := s.liftRefusals(changes)
+	if first || len(noted) > 0 {
+		s.wakeAll()
+	}
+	s.mu.Unlock()
+	s.tell(nil, resolved)
+}
+
+// SetFallback sets the addresses of the interceptors' fallback listeners, which
+// are the last resort of every cluster.
+func (s *Server) SetFallback(addrs []netip.AddrPort) {
+	addrs = slices.Clone(addrs)
+	slices.SortFunc(addrs, netip.AddrPort.Compare)
+	addrs = slices.Compact(addrs)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Equal(addrs, s.now.fallback) {
+		return
+	}
+	s.now.fallback = addrs
+	s.journal.add(change{kind: allAssignments})
+	s.wakeAll()
+}
+
+// SetCertificate sets what the TLS listener serves with, chain and key in PEM. It
+// may be called again with another.
+func (s *Server) SetCertificate(certPEM, keyPEM []byte) {
+	secret := marshal(envoy.Secret(certPEM, keyPEM))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now.secret = secret
+	s.wakeAll()
+}
+
+// OnProblems sets who is told of HTTPScaledObjects that an Envoy refuses, and of
+// those that it takes after all or that are gone. Calls come one at a time and
+// have to return soon. Set it before Serve.
+func (s *Server) OnProblems(tell func(opened, resolved []routes.Problem)) {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	s.onProblems = tell
+}
+
+// Serve serves Envoys on a listener, with TLS when a configuration for it is
+// given. It returns nil once Shutdown is called, and otherwise what is wrong with
+// the listener.
+func (s *Server) Serve(l net.Listener, config *tls.Config) error {
+	options := []grpc.ServerOption{
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.settings.KeepaliveTime, Timeout: s.settings.KeepaliveTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: s.settings.KeepaliveMinTime, PermitWithoutStream: true}),
+		grpc.MaxConcurrentStreams(s.settings.MaxConcurrentStreams),
+		grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.StreamInterceptor(s.guard),
+	}
+	if config != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(config)))
+	}
+	server := grpc.NewServer(options...)
+	discoveryv3.RegisterAggregatedDiscoveryServiceServer(server, &service{server: s})
+	s.mu.Lock()
+	select {
+	case <-s.closing:
+		s.mu.Unlock()
+		return l.Close()
+	default:
+	}
+	s.servers = append(s.servers, server)
+	s.mu.Unlock()
+	if err := server.Serve(l); err != nil {
+		return fmt.Errorf("serving xDS on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// Shutdown ends all streams, whose Envoys go on serving with what they have and
+// turn to another interceptor. What has not ended with ctx is cut.
+func (s *Server) Shutdown(ctx context.Context) {
+	s.closeOnce.Do(func() { close(s.closing) })
+	s.mu.Lock()
+	servers := s.servers
+	s.servers = nil
+	s.mu.Unlock()
+	for _, server := range servers {
+		stop := context.AfterFunc(ctx, server.Stop)
+		server.GracefulStop()
+		stop()
+	}
+}
+
+// look returns what there is now, and what changed since a place in the journal.
+func (s *Server) look(place uint64) view {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now
+	now.place = s.journal.end()
+	now.changes, now.complete = s.journal.since(place)
+	return now
+}
+
+// wakeAll has every stream look. It is called with mu held.
+func (s *Server) wakeAll() {
+	for st := range s.streams {
+		st.wakeUp()
+	}
+}
+
+// join makes a stream one of a cut, and leave ends it.
+func (s *Server) join(st *stream, namespaces []string) {
+	key := strings.Join(namespaces, "/")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.cuts[key]
+	if c == nil {
+		c = &cut{server: s, key: key}
+		if namespaces != nil {
+			c.namespaces = make(map[string]bool, len(namespaces))
+			for _, name := range namespaces {
+				c.namespaces[name] = true
+			}
+		}
+		s.cuts[key] = c
+	}
+	c.streams++
+	st.cut = c
+	s.streams[st] = struct{}{}
+}
+
+func (s *Server) leave(st *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.streams, st)
+	if st.cut.streams--; st.cut.streams == 0 {
+		delete(s.cuts, st.cut.key)
+	}
+}

@@ -1,0 +1,95 @@
+package xds
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Settings say how the server treats its connections. The zero value is not
+// useful: begin with DefaultSettings.
+type Settings struct {
+	// KeepaliveTime is how long a connection may be silent before it is asked
+	// whether it lives, and KeepaliveTimeout how long it has to answer; above 0.
+	KeepaliveTime, KeepaliveTimeout time.Duration
+	// KeepaliveMinTime is how often a client may ask the same; one that asks
+	// more often is cut off. 0 or more.
+	KeepaliveMinTime time.Duration
+	// MaxConcurrentStreams bounds the streams of one connection; above 0. Each
+	// Envoy has one of each.
+	MaxConcurrentStreams uint32
+	// Linger is how long a cluster that is gone stays in an Envoy after the
+	// last virtual host that named it was replaced there; 0 or more. It is for
+	// requests that chose the cluster just before, and for their second try.
+	Linger time.Duration
+}
+
+// DefaultSettings returns the settings of an interceptor that nothing is said to.
+func DefaultSettings() Settings {
+	return Settings{
+		KeepaliveTime:        30 * time.Second,
+		KeepaliveTimeout:     5 * time.Second,
+		KeepaliveMinTime:     5 * time.Second,
+		MaxConcurrentStreams: 1000,
+		Linger:               5 * time.Second,
+	}
+}
+
+// Validate tells of the first setting that cannot be.
+func (s *Settings) Validate() error {
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+		least time.Duration
+	}{
+		{"KeepaliveTime", s.KeepaliveTime, 1}, {"KeepaliveTimeout", s.KeepaliveTimeout, 1},
+		{"KeepaliveMinTime", s.KeepaliveMinTime, 0}, {"Linger", s.Linger, 0},
+	} {
+		if d.value < d.least {
+			return fmt.Errorf("xDS setting %s is %v; expected %v or more", d.name, d.value, d.least)
+		}
+	}
+	if s.MaxConcurrentStreams == 0 {
+		return errors.New("xDS setting MaxConcurrentStreams is 0; expected 1 or more")
+	}
+	return nil
+}
+
+// ReadEnvironment takes what the variables say that users of Kedify's chart set;
+// lookup is os.LookupEnv. A variable that is set and empty is as one that is not.
+// Settings stay as they were where a value is none.
+func (s *Settings) ReadEnvironment(lookup func(string) (string, bool)) error {
+	var wrong []error
+	for _, v := range []struct {
+		name  string
+		into  *time.Duration
+		least time.Duration
+	}{
+		{"KEDIFY_XDS_KEEPALIVE_TIME", &s.KeepaliveTime, 1},
+		{"KEDIFY_XDS_KEEPALIVE_TIMEOUT", &s.KeepaliveTimeout, 1},
+		{"KEDIFY_XDS_KEEPALIVE_ENFORCEMENT_POLICY_MIN_TIME", &s.KeepaliveMinTime, 0},
+	} {
+		text, _ := lookup(v.name)
+		if text == "" {
+			continue
+		}
+		duration, err := time.ParseDuration(text)
+		if err != nil || duration < v.least {
+			wrong = append(wrong, fmt.Errorf("environment variable %s is %q; expected a duration such as 5s or 1m", v.name, text))
+			continue
+		}
+		*v.into = duration
+	}
+	const maxStreams = "KEDIFY_XDS_MAX_CONCURRENT_STREAMS"
+	if text, _ := lookup(maxStreams); text != "" {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil || n == 0 {
+			wrong = append(wrong, fmt.Errorf("environment variable %s is %q; expected a number from 1 to %d", maxStreams, text, uint32(math.MaxUint32)))
+		} else {
+			s.MaxConcurrentStreams = uint32(n)
+		}
+	}
+	return errors.Join(wrong...)
+}

@@ -1,0 +1,361 @@
+package xds
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+const (
+	// chunk is how many resources a delta response has at most.
+	chunk = 1000
+	// window is how many delta responses of one type may wait for an answer.
+	// In the state of the world it is one.
+	window = 4
+)
+
+// stream is one Envoy. All of it belongs to one goroutine, which looks at what
+// there is now each time it may send: nothing is queued for an Envoy that is slow.
+type stream struct {
+	server *Server
+	cut    *cut
+	wire   wire
+	delta  bool
+	log    *slog.Logger
+	wake   chan struct{}
+
+	// What there was when it last looked.
+	begun    bool
+	place    uint64
+	table    *routes.Table
+	fallback []netip.AddrPort
+	secret   []byte
+
+	nonces   uint64
+	channels [kinds]channel
+	ignored  map[string]bool // types of which there is nothing here
+
+	clusters clusterSync
+	routes   routeSync
+	small    [kinds]map[string]version // listeners and secrets that the Envoy has
+}
+
+// channel is one type of resource on a stream.
+type channel struct {
+	asked    bool      // the Envoy wants it
+	since    time.Time // when it first said so
+	answered bool      // something was sent, or nothing needs to be
+	// had is the version of all, in the state of the world, that an Envoy has
+	// from another stream; 0 for none.
+	had     version
+	wanted  map[string]bool // by name; not for endpoints
+	flights map[string]*flight
+	last    string // nonce
+}
+
+// flight is a response that waits for an answer.
+type flight struct {
+	names []string
+	trial *trial
+}
+
+// serve serves an Envoy until it goes.
+func (s *Server) serve(w wire, delta bool) error {
+	first, err := w.receive()
+	if err != nil {
+		return ending(err)
+	}
+	log := s.log
+	if p, ok := peer.FromContext(w.Context()); ok {
+		log = log.With("envoy", p.Addr.String())
+	}
+	namespaces, err := namespacesOf(first.node)
+	if err != nil {
+		log.Warn("an Envoy was turned away", "reason", status.Convert(err).Message())
+		return err
+	}
+	st := &stream{
+		server: s, wire: w, delta: delta, log: log,
+		wake:     make(chan struct{}, 1),
+		ignored:  make(map[string]bool),
+		clusters: newClusterSync(),
+		routes:   newRouteSync(),
+	}
+	for k := range st.channels {
+		st.channels[k].flights = make(map[string]*flight)
+		st.channels[k].wanted = make(map[string]bool)
+		st.small[k] = make(map[string]version)
+	}
+	kindName := "sotw"
+	if delta {
+		kindName = "delta"
+	}
+	connected := s.metrics.streams.WithLabelValues(kindName)
+	connected.Inc()
+	defer connected.Dec()
+	s.join(st, namespaces)
+	defer s.leave(st)
+	log.Info("an Envoy is connected", "kind", kindName, "namespaces", namespaces)
+	defer log.Info("an Envoy has gone")
+	return st.run(first)
+}
+
+func (st *stream) run(first *request) error {
+	ctx := st.wire.Context()
+	requests, failed := make(chan *request), make(chan error, 1)
+	go func() {
+		for {
+			r, err := st.wire.receive()
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case requests <- r:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	st.take(first)
+	st.look()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		next, err := st.advance()
+		if err != nil {
+			return ending(err)
+		}
+		timer.Reset(next)
+		select {
+		case r := <-requests:
+			st.take(r)
+		case <-st.wake:
+			st.look()
+		case <-timer.C:
+		case err := <-failed:
+			return ending(err)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-st.server.closing:
+			return status.Error(codes.Unavailable, "this interceptor shuts down")
+		}
+	}
+}
+
+func ending(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (st *stream) wakeUp() {
+	select {
+	case st.wake <- struct{}{}:
+	default: // it will look
+	}
+}
+
+// look notes what changed since it last looked.
+func (st *stream) look() {
+	now := st.server.look(st.place)
+	if now.table == nil {
+		return
+	}
+	st.cut.refresh()
+	everything := !st.begun || !now.complete
+	st.begun, st.place = true, now.place
+	st.table, st.fallback, st.secret = now.table, now.fallback, now.secret
+	if everything {
+		st.lookAtAllClusters()
+		st.lookAtAllHosts()
+		return
+	}
+	for _, changed := range now.changes {
+		switch changed.kind {
+		case aDomain:
+			st.routes.touch(changed.name, changed.at)
+		case aCluster:
+			if st.cut.hasCluster(changed.name) {
+				st.lookAtCluster(changed.name, backendOf(st.table, changed.name))
+			}
+		case allAssignments:
+			st.clusters.touchAssignments()
+		}
+	}
+}
+
+// take notes what an Envoy says.
+func (st *stream) take(r *request) {
+	k, known := kindOf(r.typeURL)
+	if !known {
+		if !st.ignored[r.typeURL] && len(st.ignored) < 100 {
+			st.ignored[r.typeURL] = true
+			st.log.Warn("an Envoy asks for a type of resource of which there is nothing here", "type", r.typeURL)
+		}
+		return
+	}
+	ch := &st.channels[k]
+	if r.nonce != "" {
+		if !st.delta && r.nonce != ch.last && ch.last != "" {
+			return // its answer to the last response will say the same
+		}
+		if f := ch.flights[r.nonce]; f != nil {
+			delete(ch.flights, r.nonce)
+			st.answered(k, f, r)
+		}
+	}
+	first := !ch.asked
+	if first {
+		ch.asked, ch.since = true, time.Now()
+		if r.version != "" {
+			ch.had = parseVersion(r.version)
+		}
+	}
+	subscribe, unsubscribe := r.subscribe, r.unsubscribe
+	if !st.delta {
+		subscribe, unsubscribe = st.difference(k, r.names)
+	}
+	initial := make(map[string]version, len(r.initial))
+	for name, text := range r.initial {
+		initial[name] = parseVersion(text)
+	}
+	switch k {
+	case cds:
+		for name, v := range initial {
+			st.noteCluster(name, v)
+		}
+	case eds:
+		for _, name := range unsubscribe {
+			st.unsubscribe(name)
+		}
+		for _, name := range subscribe {
+			st.subscribe(name, initial[name])
+		}
+	default:
+		for _, name := range unsubscribe {
+			delete(ch.wanted, name)
+			delete(st.small[k], name)
+		}
+		for _, name := range subscribe {
+			ch.wanted[name] = true
+			st.want(k, name, initial[name])
+		}
+		if first {
+			for name, v := range initial {
+				st.want(k, name, v)
+			}
+		}
+	}
+}
+
+// onlyNames are of types that have one resource.
+var onlyNames = [kinds]string{rds: envoy.RouteConfigurationName, sds: envoy.SecretName}
+
+// want notes that an Envoy wants a resource, and the version that it has.
+func (st *stream) want(k kind, name string, has version) {
+	if only := onlyNames[k]; only != "" && name != only {
+		st.log.Warn("an Envoy asks for a resource that is not there", "type", kindNames[k], "name", name, "expected", only)
+		return
+	}
+	if k == rds {
+		st.channels[rds].had = max(st.channels[rds].had, has)
+		st.routes.begun = false // who asks again has dropped it
+		return
+	}
+	st.small[k][name] = has
+}
+
+// difference returns what a request of the state of the world adds to the names
+// wanted, and what it drops.
+func (st *stream) difference(k kind, names []string) (added, dropped []string) {
+	wanted := st.channels[k].wanted
+	if k == eds {
+		wanted = st.clusters.wanted
+	}
+	now := make(map[string]bool, len(names))
+	for _, name := range names {
+		now[name] = true
+		if !wanted[name] {
+			added = append(added, name)
+		}
+	}
+	for name := range wanted {
+		if !now[name] {
+			dropped = append(dropped, name)
+		}
+	}
+	return added, dropped
+}
+
+// answered notes whether a response was taken.
+func (st *stream) answered(k kind, f *flight, r *request) {
+	reason := ""
+	if r.refusal != nil {
+		reason = oneLine(r.refusal.GetMessage())
+		st.server.metrics.nacks.WithLabelValues(kindNames[k]).Inc()
+		st.log.Warn("Envoy refuses what it was sent, and keeps what it had", "type", kindNames[k], "reason", reason)
+	}
+	switch k {
+	case cds, eds:
+		st.clustersAnswered(k, f.names, r.refusal.GetMessage())
+	case rds:
+		if f.trial != nil {
+			st.routesAnswered(f.trial, r.refusal.GetMessage(), reason)
+		}
+	}
+}
+
+// advance sends all that can be sent now. It returns how long nothing has to be
+// done unless something happens.
+func (st *stream) advance() (time.Duration, error) {
+	if st.table == nil {
+		return time.Hour, nil
+	}
+	now := time.Now()
+	for _, send := range []func(time.Time) error{st.sendClusters, st.sendEndpoints, st.sendRoutes, st.sendListeners, st.sendSecret} {
+		if err := send(now); err != nil {
+			return 0, err
+		}
+	}
+	next := time.Hour
+	for _, at := range []time.Time{st.clusters.nextRemoval(st.server.settings.Linger), st.settlesAt()} {
+		if !at.IsZero() {
+			// A moment later than that: timers are not exact.
+			next = min(next, max(time.Millisecond, time.Until(at)+time.Millisecond))
+		}
+	}
+	return next, nil
+}
+
+// free tells whether another response of a type may be sent.
+func (st *stream) free(k kind) bool {
+	flights := len(st.channels[k].flights)
+	if st.delta && k != rds {
+		return flights < window
+	}
+	return flights == 0
+}
+
+// send sends a response. It waits while the Envoy does not read; nobody else
+// does.
+func (st *stream) send(r *response, f *flight) error {
+	ch := &st.channels[r.kind]
+	st.nonces++
+	r.nonce = nonceOf(st.nonces)
+	ch.answered, ch.last = true, r.nonce
+	ch.flights[r.nonce] = f
+	st.server.metrics.pushes.WithLabelValues(kindNames[r.kind]).Inc()
+	return st.wire.send(r)
+}

@@ -1,0 +1,159 @@
+package xds
+
+import (
+	"context"
+	"strconv"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// kind is a type of resource. They are sent in this order.
+type kind int
+
+const (
+	cds kind = iota
+	eds
+	rds
+	lds
+	sds
+	kinds
+)
+
+var kindNames = [kinds]string{"cluster", "endpoints", "routes", "listener", "secret"}
+
+const typePrefix = "type.googleapis.com/"
+
+var typeURLs = [kinds]string{
+	typePrefix + "envoy.config.cluster.v3.Cluster",
+	typePrefix + "envoy.config.endpoint.v3.ClusterLoadAssignment",
+	typePrefix + "envoy.config.route.v3.RouteConfiguration",
+	typePrefix + "envoy.config.listener.v3.Listener",
+	typePrefix + "envoy.extensions.transport_sockets.tls.v3.Secret",
+}
+
+func kindOf(typeURL string) (kind, bool) {
+	for k, url := range typeURLs {
+		if url == typeURL {
+			return kind(k), true
+		}
+	}
+	return 0, false
+}
+
+// request is what an Envoy says, in either protocol.
+type request struct {
+	node    *corev3.Node
+	typeURL string
+	// nonce is that of the response it answers, empty for none, and refusal
+	// why the response was not taken.
+	nonce   string
+	refusal *statuspb.Status
+	// names are all that is wanted, in the state of the world; version is what
+	// the Envoy has.
+	names   []string
+	version string
+	// subscribe and unsubscribe change what is wanted, in delta; initial are
+	// the versions of what the Envoy has from another stream.
+	subscribe, unsubscribe []string
+	initial                map[string]string
+}
+
+// resource is one to be sent.
+type resource struct {
+	name    string
+	version version
+	content []byte
+}
+
+// response is what is sent to an Envoy, in either protocol.
+type response struct {
+	kind      kind
+	nonce     string
+	version   version // of all resources of the kind; for the state of the world
+	resources []resource
+	removed   []string
+}
+
+// wire is one of both protocols.
+type wire interface {
+	Context() context.Context
+	receive() (*request, error)
+	send(*response) error
+}
+
+// service is the gRPC service.
+type service struct {
+	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
+	server *Server
+}
+
+// StreamAggregatedResources serves the state of the world.
+func (s *service) StreamAggregatedResources(stream discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+	return s.server.serve(sotwWire{stream}, false)
+}
+
+// DeltaAggregatedResources serves what changes.
+func (s *service) DeltaAggregatedResources(stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+	return s.server.serve(deltaWire{stream}, true)
+}
+
+type sotwWire struct {
+	discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer
+}
+
+func (w sotwWire) receive() (*request, error) {
+	r, err := w.Recv()
+	if err != nil {
+		return nil, err
+	}
+	return &request{
+		node: r.GetNode(), typeURL: r.GetTypeUrl(), nonce: r.GetResponseNonce(), refusal: r.GetErrorDetail(),
+		names: r.GetResourceNames(), version: r.GetVersionInfo(),
+	}, nil
+}
+
+func (w sotwWire) send(r *response) error {
+	message := &discoveryv3.DiscoveryResponse{
+		TypeUrl: typeURLs[r.kind], Nonce: r.nonce, VersionInfo: r.version.String(),
+		Resources: make([]*anypb.Any, len(r.resources)),
+	}
+	for i, is := range r.resources {
+		message.Resources[i] = &anypb.Any{TypeUrl: typeURLs[r.kind], Value: is.content}
+	}
+	return w.Send(message)
+}
+
+type deltaWire struct {
+	discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer
+}
+
+func (w deltaWire) receive() (*request, error) {
+	r, err := w.Recv()
+	if err != nil {
+		return nil, err
+	}
+	return &request{
+		node: r.GetNode(), typeURL: r.GetTypeUrl(), nonce: r.GetResponseNonce(), refusal: r.GetErrorDetail(),
+		subscribe: r.GetResourceNamesSubscribe(), unsubscribe: r.GetResourceNamesUnsubscribe(),
+		initial: r.GetInitialResourceVersions(),
+	}, nil
+}
+
+func (w deltaWire) send(r *response) error {
+	message := &discoveryv3.DeltaDiscoveryResponse{
+		TypeUrl: typeURLs[r.kind], Nonce: r.nonce, SystemVersionInfo: r.version.String(),
+		Resources: make([]*discoveryv3.Resource, len(r.resources)), RemovedResources: r.removed,
+	}
+	for i, is := range r.resources {
+		message.Resources[i] = &discoveryv3.Resource{
+			Name: is.name, Version: is.version.String(),
+			Resource: &anypb.Any{TypeUrl: typeURLs[r.kind], Value: is.content},
+		}
+	}
+	return w.Send(message)
+}
+
+func nonceOf(n uint64) string { return strconv.FormatUint(n, 10) }

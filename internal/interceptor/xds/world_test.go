@@ -1,0 +1,199 @@
+package xds
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
+)
+
+// patience is how long anything in these tests may take.
+const patience = 10 * time.Second
+
+// world is a table, and a server of it.
+type world struct {
+	t       testing.TB
+	builder *routes.Builder
+	server  *Server
+	told    *told
+}
+
+// told is what a server told of problems.
+type told struct {
+	mu   sync.Mutex
+	open []routes.Problem
+}
+
+func (t *told) tell(opened, resolved []routes.Problem) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range resolved {
+		for i := range t.open {
+			if t.open[i] == p {
+				t.open = append(t.open[:i:i], t.open[i+1:]...)
+				break
+			}
+		}
+	}
+	t.open = append(t.open, opened...)
+}
+
+// objects are those of which there is a problem now.
+func (t *told) objects() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []string
+	for _, p := range t.open {
+		all = append(all, p.Object.Name)
+	}
+	return strings.Join(all, " ")
+}
+
+func newWorld(t testing.TB, options envoy.Options, change ...func(*Server)) *world {
+	t.Helper()
+	translator, err := envoy.NewTranslator(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, builder: routes.NewBuilder(), told: &told{}}
+	w.server = w.newServer(translator)
+	for _, c := range change {
+		c(w.server)
+	}
+	return w
+}
+
+func (w *world) newServer(translator *envoy.Translator) *Server {
+	settings := DefaultSettings()
+	settings.Linger = 50 * time.Millisecond
+	s := New(settings, translator, slog.New(slog.DiscardHandler))
+	s.OnProblems(w.told.tell)
+	return s
+}
+
+// serve serves until the test ends, or the function returned is called.
+func serve(t testing.TB, s *Server, l net.Listener) (stop func()) {
+	t.Helper()
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l, nil) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			s.Shutdown(ctx)
+			if err := <-served; err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// service makes a Service of namespace demo with these endpoints.
+func (w *world) service(name string, addresses ...string) {
+	w.serviceIn("demo", name, "", addresses...)
+}
+
+func (w *world) serviceIn(namespace, name, appProtocol string, addresses ...string) {
+	w.t.Helper()
+	portName, port := "http", int32(80)
+	sp := corev1.ServicePort{Name: portName, Port: port}
+	if appProtocol != "" {
+		sp.AppProtocol = &appProtocol
+	}
+	w.builder.SetService(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{sp}},
+	})
+	for i := range 8 { // as many as any test has
+		slice := types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(name, "-", i)}
+		if i >= len(addresses) {
+			w.builder.DeleteEndpointSlice(slice)
+			continue
+		}
+		at := netip.MustParseAddrPort(addresses[i])
+		target := int32(at.Port())
+		w.builder.SetEndpointSlice(&discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: slice.Name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+			Ports:      []discoveryv1.EndpointPort{{Name: &portName, Port: &target}},
+			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{at.Addr().String()}}},
+		})
+	}
+}
+
+// object makes an HTTPScaledObject of namespace demo for the host
+// <name>.example.com and the Service of its name, or a split of others.
+func (w *world) object(name string, split ...string) { w.objectIn("demo", name, nil, split...) }
+
+func (w *world) objectIn(namespace, name string, change func(*httpv1alpha1.HTTPScaledObject), split ...string) {
+	port := int32(80)
+	o := &httpv1alpha1.HTTPScaledObject{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name)},
+		Spec: httpv1alpha1.HTTPScaledObjectSpec{
+			Hosts:          []string{name + ".example.com"},
+			ScaleTargetRef: httpv1alpha1.ScaleTargetRef{Service: name, Port: &port},
+		},
+	}
+	if len(split) > 0 {
+		text := ""
+		for _, s := range split {
+			service, weight, _ := strings.Cut(s, "=")
+			text += fmt.Sprintf("- service: %s\n  weight: %s\n", service, weight)
+		}
+		o.Annotations = map[string]string{weightedbackends.Annotation: text}
+	}
+	if change != nil {
+		change(o)
+	}
+	w.builder.SetHTTPScaledObject(o)
+}
+
+// commit hands the table on.
+func (w *world) commit() *routes.Table {
+	w.t.Helper()
+	table, changes := w.builder.Commit()
+	for _, p := range changes.Opened {
+		w.t.Fatalf("problem of the test's own: %v", p)
+	}
+	w.server.Update(table, changes)
+	return table
+}
+
+// backend is an application that answers with its name.
+func backend(t testing.TB, name string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) }))
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+// eventually waits until a condition holds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited for %v in vain: %s", patience, what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
