@@ -19,8 +19,8 @@ func execCommand(w *which) *cobra.Command {
 	return &cobra.Command{
 		Use:   "exec -- COMMAND [ARGUMENT...]",
 		Short: "Run a command inside a sandbox",
-		Long: `Run a command inside a sandbox, with kubectl, kubectl argo rollouts and the
-plugin on PATH, and KUBECONFIG set. The exit code is the command's.`,
+		Long: `Run a command inside a sandbox, with kubectl, kubectl argo rollouts, the
+plugin and the interceptor on PATH, and KUBECONFIG set. The exit code is the command's.`,
 		Example: "  sandbox exec -- kubectl get pods -A",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,8 +37,8 @@ func shellCommand(w *which) *cobra.Command {
 	return &cobra.Command{
 		Use:   "shell",
 		Short: "Start a shell inside a sandbox",
-		Long: `Start a shell inside a sandbox, with kubectl, kubectl argo rollouts and the
-plugin on PATH, and KUBECONFIG set. Leaving it leaves the sandbox running.`,
+		Long: `Start a shell inside a sandbox, with kubectl, kubectl argo rollouts, the
+plugin and the interceptor on PATH, and KUBECONFIG set. Leaving it leaves the sandbox running.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := w.open()

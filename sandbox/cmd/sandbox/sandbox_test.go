@@ -34,7 +34,7 @@ func TestResolveUpFlags(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := upFlags{releases: tc.releases}
-			got, err := f.resolve(&tc.which)
+			got, err := f.resolve(t.Context(), &tc.which)
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) {
 					t.Errorf("error %v, want %q", err, tc.err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/envoy"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
 
@@ -28,13 +30,15 @@ type upFlags struct {
 func (f *upFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.options.Plugin, "plugin", "", "the plugin's binary (default: built from the repository)")
+	flags.StringVar(&f.options.InterceptorProgram, "interceptor-binary", "", "the interceptor's binary (default: built from the repository)")
+	flags.StringVar(&f.options.Envoy, "envoy", "", "the Envoy behind the image envoyproxy/envoy (default: what \"sandbox envoy\" has downloaded, or $ENVOY)")
 	flags.StringVar(&f.options.Deploy, "deploy", "", "directory with the manifests to apply (default: deploy/ of the repository)")
 	flags.StringVar(&f.options.Cache, "cache", "", cacheUsage)
 	flags.StringArrayVar(&f.releases, "release", nil, "a further file to serve at http://"+cluster.ReleasesHost+"/, as NAME=PATH; may be repeated")
 }
 
 // resolve completes the options from the flags.
-func (f *upFlags) resolve(w *which) (cluster.Options, error) {
+func (f *upFlags) resolve(ctx context.Context, w *which) (cluster.Options, error) {
 	opts := f.options
 	opts.Name, opts.State = w.name, w.state
 	if w.state != "" && w.name == cluster.DefaultName {
@@ -54,6 +58,12 @@ func (f *upFlags) resolve(w *which) (cluster.Options, error) {
 	}
 	opts.Program = program
 	opts.Progress = newProgress()
+	if opts.Interceptor && opts.Envoy == "" {
+		// kedify-proxy, which comes next, runs it.
+		if opts.Envoy, err = envoy.Ensure(ctx, envoy.Options{Cache: opts.Cache, Progress: opts.Progress}); err != nil {
+			return opts, err
+		}
+	}
 	return opts, nil
 }
 
@@ -66,7 +76,7 @@ func upCommand(w *which) *cobra.Command {
 which takes long the first time only. Ctrl-C takes down what is up so far.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts, err := f.resolve(w)
+			opts, err := f.resolve(cmd.Context(), w)
 			if err != nil {
 				return err
 			}
@@ -84,7 +94,8 @@ which takes long the first time only. Ctrl-C takes down what is up so far.`,
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().BoolVar(&f.options.Bare, "bare", false, "only the cluster, without Argo Rollouts and the plugin")
+	cmd.Flags().BoolVar(&f.options.Bare, "bare", false, "only the cluster, without Argo Rollouts, the plugin and the interceptor")
+	cmd.Flags().BoolVar(&f.options.Interceptor, "interceptor", false, "install the interceptor, from deploy/interceptor")
 	cmd.Flags().BoolVar(&f.options.KeepFailed, "keep", false, "keep a sandbox that does not come up, to look at its logs")
 	return cmd
 }

@@ -84,7 +84,7 @@ func runDaemon(ctx context.Context, l Layout, log *slog.Logger) error {
 
 // comeUp starts everything in its order.
 func (d *daemon) comeUp(ctx context.Context) error {
-	config, err := nodeConfig(d.layout, d.log)
+	config, err := nodeConfig(ctx, d.layout, d.log)
 	if err != nil {
 		return err
 	}
@@ -132,12 +132,18 @@ func (d *daemon) comeUp(ctx context.Context) error {
 		}
 		d.said("the Argo Rollouts controller is available, with the plugin kedify/http")
 	}
+	if d.settings.Interceptor {
+		if err := d.awaitInterceptor(ctx); err != nil {
+			return err
+		}
+		d.said("the interceptor is available in namespace %s", interceptorNamespace)
+	}
 	return nil
 }
 
 // said reports a step that is done, and when it was.
-func (d *daemon) said(what string) {
-	d.events.say("%5.1fs  %s", time.Since(d.started).Seconds(), what)
+func (d *daemon) said(format string, args ...any) {
+	d.events.say("%5.1fs  %s", time.Since(d.started).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // awaitDefaultServiceAccount waits for the ServiceAccount without which no pod

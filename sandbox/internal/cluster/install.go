@@ -30,9 +30,12 @@ const (
 	// rolloutsHealthPort is the container port "healthz" of install.yaml.
 	rolloutsHealthPort = "8080"
 
-	// rolloutsTimeout is how long the controller may take: it downloads the
-	// plugin, starts it, and answers its probes.
-	rolloutsTimeout = 2 * time.Minute
+	interceptorNamespace = "keda"
+	interceptorName      = "keda-add-ons-http-interceptor"
+
+	// deploymentTimeout is how long what is installed may take: the controller
+	// downloads the plugin, starts it, and answers its probes.
+	deploymentTimeout = 2 * time.Minute
 )
 
 // install applies Argo Rollouts and what the plugin's guide has a user apply,
@@ -51,18 +54,50 @@ func (d *daemon) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	namespace := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": rolloutsNamespace},
-	}}
 	apply, err := newApplier(d.config)
 	if err != nil {
 		return err
 	}
-	if err := apply.apply(ctx, rolloutsNamespace, append(objects, namespace, config)); err != nil {
+	if err := apply.apply(ctx, rolloutsNamespace, append(objects, namespace(rolloutsNamespace, nil), config)); err != nil {
 		return err
 	}
 	d.said("Argo Rollouts, the HTTPScaledObject CRD and the plugin's RBAC are applied")
+	if !d.settings.Interceptor {
+		return nil
+	}
+	// After the definitions of what it watches.
+	if objects, err = d.deployed(ctx, "interceptor"); err != nil {
+		return err
+	}
+	// The manifests make no namespace, which is KEDA's as a rule. Here it takes
+	// only pods that any cluster would.
+	objects = append(objects, namespace(interceptorNamespace, map[string]any{"pod-security.kubernetes.io/enforce": "restricted"}))
+	if err := apply.apply(ctx, interceptorNamespace, objects); err != nil {
+		return err
+	}
+	d.said("the interceptor is applied")
 	return nil
+}
+
+func namespace(name string, labels map[string]any) *unstructured.Unstructured {
+	metadata := map[string]any{"name": name}
+	if labels != nil {
+		metadata["labels"] = labels
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}}
+}
+
+// deployed reads the manifests in a directory of deploy/.
+func (d *daemon) deployed(ctx context.Context, name string) ([]*unstructured.Unstructured, error) {
+	dir := filepath.Join(d.settings.Deploy, name)
+	objects, err := readManifestDir(ctx, d.settings.Program, dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(objects) == 0 {
+		return nil, fmt.Errorf("no manifests in %s: pass the repository's deploy directory with --deploy", dir)
+	}
+	return objects, nil
 }
 
 // manifests reads everything that install applies, but for the plugin's
@@ -79,13 +114,9 @@ func (d *daemon) manifests(ctx context.Context) ([]*unstructured.Unstructured, e
 		}
 	}
 	for _, dir := range []string{"crds", "rbac"} {
-		dir = filepath.Join(d.settings.Deploy, dir)
-		more, err := readManifestDir(ctx, d.settings.Program, dir)
+		more, err := d.deployed(ctx, dir)
 		if err != nil {
 			return nil, err
-		}
-		if len(more) == 0 {
-			return nil, fmt.Errorf("no manifests in %s: pass the repository's deploy directory with --deploy", dir)
 		}
 		objects = append(objects, more...)
 	}
@@ -126,21 +157,35 @@ func toUnstructured(object any) (*unstructured.Unstructured, error) {
 // as soon as its process runs, having no readiness probe; its health endpoint
 // answers only after it has downloaded every plugin.
 func (d *daemon) awaitRollouts(ctx context.Context) error {
+	return d.awaitDeployment(ctx, rolloutsNamespace, rolloutsName, func(ctx context.Context, pod corev1.Pod) error {
+		return newPlainProbe().get("http://" + net.JoinHostPort(pod.Status.PodIP, rolloutsHealthPort) + "/healthz")(ctx)
+	})
+}
+
+// awaitInterceptor waits until the interceptor serves: its readiness probe says
+// so.
+func (d *daemon) awaitInterceptor(ctx context.Context) error {
+	return d.awaitDeployment(ctx, interceptorNamespace, interceptorName, func(context.Context, corev1.Pod) error { return nil })
+}
+
+// awaitDeployment waits until a Deployment is available and check returns nil
+// for one of its ready pods.
+func (d *daemon) awaitDeployment(ctx context.Context, namespace, name string, check func(context.Context, corev1.Pod) error) error {
 	start := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, rolloutsTimeout, fmt.Errorf("not available after %s", progress.Seconds(rolloutsTimeout)))
+	ctx, cancel := context.WithTimeoutCause(ctx, deploymentTimeout, fmt.Errorf("not available after %s", progress.Seconds(deploymentTimeout)))
 	defer cancel()
 	err := poll(ctx, 100*time.Millisecond, func(ctx context.Context) error {
-		d.events.status("waiting for Deployment %s/%s, %s", rolloutsNamespace, rolloutsName, progress.Seconds(time.Since(start)))
-		return d.rolloutsAvailable(ctx)
+		d.events.status("waiting for Deployment %s/%s, %s", namespace, name, progress.Seconds(time.Since(start)))
+		return d.available(ctx, namespace, name, check)
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for Deployment %s/%s: %w\n%s", rolloutsNamespace, rolloutsName, err, d.describeRollouts())
+		return fmt.Errorf("waiting for Deployment %s/%s: %w\n%s", namespace, name, err, d.describePods(namespace))
 	}
 	return nil
 }
 
-func (d *daemon) rolloutsAvailable(ctx context.Context) error {
-	deployment, err := d.client.AppsV1().Deployments(rolloutsNamespace).Get(ctx, rolloutsName, metav1.GetOptions{})
+func (d *daemon) available(ctx context.Context, namespace, name string, check func(context.Context, corev1.Pod) error) error {
+	deployment, err := d.client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -148,9 +193,9 @@ func (d *daemon) rolloutsAvailable(ctx context.Context) error {
 		return c.Type == appsv1.DeploymentAvailable && c.Status == corev1.ConditionTrue
 	})
 	if !available {
-		return errors.New("no replica is ready yet")
+		return errors.New("too few replicas are ready yet")
 	}
-	pods, err := d.client.CoreV1().Pods(rolloutsNamespace).List(ctx, metav1.ListOptions{
+	pods, err := d.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: metav1.FormatLabelSelector(deployment.Spec.Selector),
 	})
 	if err != nil {
@@ -158,19 +203,19 @@ func (d *daemon) rolloutsAvailable(ctx context.Context) error {
 	}
 	for _, pod := range pods.Items {
 		if podReady(&pod) {
-			return newPlainProbe().get("http://" + net.JoinHostPort(pod.Status.PodIP, rolloutsHealthPort) + "/healthz")(ctx)
+			return check(ctx, pod)
 		}
 	}
 	return errors.New("no replica is ready any more")
 }
 
-// describeRollouts says what is known of the controller's pods: their state,
+// describePods says what is known of a namespace's pods: their state,
 // warnings about them, and the end of their logs.
-func (d *daemon) describeRollouts() string {
+func (d *daemon) describePods(namespace string) string {
 	// The caller's context has ended.
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	pods, err := d.client.CoreV1().Pods(rolloutsNamespace).List(ctx, metav1.ListOptions{})
+	pods, err := d.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "    (its pods cannot be listed: " + err.Error() + ")"
 	}
@@ -182,12 +227,12 @@ func (d *daemon) describeRollouts() string {
 		state, why := podState(&pod)
 		_, _ = fmt.Fprintf(&text, "    pod %s: %s %s\n", pod.Name, state, why)
 		lines := int64(tailLines)
-		log, err := d.client.CoreV1().Pods(rolloutsNamespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
+		log, err := d.client.CoreV1().Pods(namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
 		if err == nil && len(log) > 0 {
 			_, _ = fmt.Fprintf(&text, "    %s\n", strings.ReplaceAll(strings.TrimSpace(string(log)), "\n", "\n    "))
 		}
 	}
-	list, err := d.client.CoreV1().Events(rolloutsNamespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	list, err := d.client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
 	if err == nil {
 		for _, event := range list.Items {
 			_, _ = fmt.Fprintf(&text, "    event on %s %s: %s: %s\n", event.InvolvedObject.Kind, event.InvolvedObject.Name, event.Reason, event.Message)

@@ -88,6 +88,9 @@ func (l Layout) Program() string { return filepath.Join(l.Bin(), "sandbox") }
 // Demo is the program behind the image argoproj/rollouts-demo.
 func (l Layout) Demo() string { return filepath.Join(l.Dir, "programs", "rollouts-demo") }
 
+// Interceptor is the program behind the interceptor's image.
+func (l Layout) Interceptor() string { return filepath.Join(l.Dir, "programs", "interceptor") }
+
 // Releases is the directory that http://releases.sandbox/ serves.
 func (l Layout) Releases() string { return filepath.Join(l.Dir, "releases") }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // nodeConfig describes the sandbox's node.
-func nodeConfig(l Layout, log *slog.Logger) (node.Config, error) {
+func nodeConfig(ctx context.Context, l Layout, log *slog.Logger) (node.Config, error) {
 	s, err := loadSettings(l)
 	if err != nil {
 		return node.Config{}, err
@@ -24,8 +24,8 @@ func nodeConfig(l Layout, log *slog.Logger) (node.Config, error) {
 		return node.Config{}, err
 	}
 	images := image.Default(s.Controller, l.Demo())
-	if !s.Bare { // with a plugin
-		if err := images.Add(image.Plugin(l.Plugin(), l.Program())); err != nil {
+	if !s.Bare {
+		if err := addImages(ctx, &images, l, s); err != nil {
 			return node.Config{}, err
 		}
 	}
@@ -46,13 +46,32 @@ func nodeConfig(l Layout, log *slog.Logger) (node.Config, error) {
 	}, nil
 }
 
+// addImages adds the images of the project's programs, and Envoy's if there is
+// one.
+func addImages(ctx context.Context, images *image.Table, l Layout, s settings) error {
+	if err := images.Add(image.Plugin(l.Plugin(), l.Program())); err != nil {
+		return err
+	}
+	if err := images.Add(image.Interceptor(l.Interceptor())); err != nil {
+		return err
+	}
+	if s.Envoy == "" {
+		return nil
+	}
+	entry, err := image.Envoy(ctx, s.Envoy)
+	if err != nil {
+		return err
+	}
+	return images.Add(entry)
+}
+
 // NodeMain runs the node, which the daemon starts as a process of its own so
 // that it can be killed like any component. It returns the exit code.
 func NodeMain(l Layout) int {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 	defer stop()
-	config, err := nodeConfig(l, log)
+	config, err := nodeConfig(ctx, l, log)
 	if err == nil {
 		err = node.Run(ctx, config)
 	}

@@ -32,7 +32,7 @@ func program(t *testing.T, machine elf.Machine, segment elf.ProgType) string {
 	return path
 }
 
-func TestCheckPlugin(t *testing.T) {
+func TestCheckProgram(t *testing.T) {
 	here, ok := machines[runtime.GOARCH]
 	if !ok {
 		t.Skipf("no ELF machine known for %s", runtime.GOARCH)
@@ -53,7 +53,7 @@ func TestCheckPlugin(t *testing.T) {
 		"missing":          {path: "/does/not/exist", err: "/does/not/exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := checkPlugin(tc.path)
+			err := checkProgram("plugin", tc.path)
 			if (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
 				t.Errorf("%v, want %q", err, tc.err)
 			}

@@ -23,6 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/envoy"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
 
@@ -40,10 +42,19 @@ type Options struct {
 	Cache string
 	// Plugin is the plugin's binary; empty means to build it from Repository.
 	Plugin string
+	// InterceptorProgram is the interceptor's binary; empty means to build it
+	// from Repository.
+	InterceptorProgram string
+	// Interceptor installs the interceptor from Deploy. Its image is there
+	// without that, too.
+	Interceptor bool
+	// Envoy is the Envoy behind the image envoyproxy/envoy; empty means what
+	// envoy.Find finds, and no such image where that is none.
+	Envoy string
 	// Deploy is the directory of the manifests users apply; empty means
 	// deploy/ in Repository.
 	Deploy string
-	// Bare leaves out Argo Rollouts and the plugin.
+	// Bare leaves out Argo Rollouts, the plugin and the interceptor.
 	Bare bool
 	// Releases are further files to serve at http://releases.sandbox/, from
 	// the name there to the path here.
@@ -93,10 +104,8 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 	} else if running {
 		return nil, fmt.Errorf("the sandbox in %s %w", l.Dir, ErrRunning)
 	}
-	if opts.Plugin != "" && !opts.Bare {
-		if err := checkPlugin(opts.Plugin); err != nil {
-			return nil, err
-		}
+	if err := opts.checkPrograms(ctx); err != nil {
+		return nil, err
 	}
 	if opts.Repository == "" {
 		if opts.Repository, err = build.FindRepository(); err != nil {
@@ -137,6 +146,30 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 		return nil, orInterrupted(ctx, errors.Join(err, s.end()))
 	}
 	return s, nil
+}
+
+// checkPrograms refuses programs that could not run in the sandbox, and
+// completes opts.Envoy.
+func (o *Options) checkPrograms(ctx context.Context) error {
+	if o.Bare {
+		return nil
+	}
+	for what, path := range map[string]string{"plugin": o.Plugin, "interceptor": o.InterceptorProgram} {
+		if path == "" { // to be built
+			continue
+		}
+		if err := checkProgram(what, path); err != nil {
+			return err
+		}
+	}
+	if o.Envoy == "" {
+		var err error
+		if o.Envoy, err = envoy.Find(envoy.Options{Cache: o.Cache}); err != nil || o.Envoy == "" {
+			return err
+		}
+	}
+	_, err := image.Envoy(ctx, o.Envoy)
+	return err
 }
 
 // orInterrupted returns ErrInterrupted in place of an error that is the end of
@@ -214,6 +247,11 @@ func (s *Sandbox) prepare(ctx context.Context, opts Options, cluster *build.Clus
 	if err := s.publishReleases(ctx, opts); err != nil {
 		return err
 	}
+	if !opts.Bare {
+		if err := s.placeInterceptor(ctx, opts); err != nil {
+			return err
+		}
+	}
 	for _, tool := range []string{"kubectl", "kubectl-argo-rollouts"} {
 		if err := os.Symlink(cluster.Program, filepath.Join(l.Bin(), tool)); err != nil {
 			return err
@@ -243,6 +281,7 @@ func (s *Sandbox) prepare(ctx context.Context, opts Options, cluster *build.Clus
 	return settings{
 		Name: name, Bare: opts.Bare, Program: cluster.Program, Controller: cluster.Dir, Manifests: cluster.Manifests,
 		Deploy: deploy, CRDs: filepath.Join(module, "manifests", "crds"),
+		Envoy: opts.Envoy, Interceptor: opts.Interceptor && !opts.Bare,
 	}.save(l)
 }
 
@@ -267,6 +306,19 @@ func (s *Sandbox) publishReleases(ctx context.Context, opts Options) error {
 		}
 	}
 	return publish(l, files)
+}
+
+// placeInterceptor puts the interceptor where its image and PATH find it.
+func (s *Sandbox) placeInterceptor(ctx context.Context, opts Options) error {
+	l := s.layout
+	if opts.InterceptorProgram != "" {
+		if err := copyFile(opts.InterceptorProgram, l.Interceptor(), 0o755); err != nil {
+			return err
+		}
+	} else if err := build.Program(ctx, opts.Repository, "./cmd/interceptor", l.Interceptor(), opts.Progress); err != nil {
+		return err
+	}
+	return os.Symlink(l.Interceptor(), filepath.Join(l.Bin(), "interceptor"))
 }
 
 // launch starts PID 1 and follows the sandbox until it is up.
@@ -409,7 +461,8 @@ func (s *Sandbox) Component(ctx context.Context, action, name string) error {
 }
 
 // Command returns a command that runs args inside the sandbox, in the working
-// directory of this process, with kubectl and the plugin on PATH and KUBECONFIG
+// directory of this process, with kubectl, the plugin and the interceptor on PATH
+// and KUBECONFIG
 // set. Its exit code is that of the command. When ctx ends the command gets
 // SIGTERM, and SIGKILL if it does not end by that within ten seconds; it also
 // ends when this process does.

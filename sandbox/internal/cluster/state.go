@@ -25,7 +25,13 @@ type settings struct {
 	Deploy string `json:"deploy"`
 	// CRDs holds custom resource definitions to apply besides; it may not exist.
 	CRDs string `json:"crds"`
-	// Bare leaves out Argo Rollouts, the plugin and what they need.
+	// Envoy is the path of the program behind the image envoyproxy/envoy, or
+	// empty: there is no such image then.
+	Envoy string `json:"envoy,omitempty"`
+	// Interceptor says that deploy/interceptor is to be applied.
+	Interceptor bool `json:"interceptor,omitempty"`
+	// Bare leaves out Argo Rollouts, the plugin, the interceptor and what they
+	// need.
 	Bare bool `json:"bare"`
 }
 

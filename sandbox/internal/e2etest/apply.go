@@ -39,6 +39,25 @@ func (n *Namespace) Apply(manifest string) {
 	}
 }
 
+// TryApply applies the objects of a YAML stream once, from any goroutine: it
+// returns the error.
+func (n *Namespace) TryApply(ctx context.Context, manifest string) error {
+	objects, err := Decode(manifest)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		client, err := n.resource(object)
+		if err == nil {
+			_, err = client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "e2e", Force: true})
+		}
+		if err != nil {
+			return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}
+
 // Delete deletes the objects of a YAML stream; one that is not there fails the
 // test.
 func (n *Namespace) Delete(manifest string) {

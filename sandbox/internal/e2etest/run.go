@@ -1,6 +1,7 @@
 package e2etest
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,19 +11,21 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/envoy"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
 
-// RunTests is cluster.RunTests in a sandbox with the plugin under test: the one
-// that $PLUGIN names, or what `make build` makes. name is the sandbox's, to
-// which the process id is added; it returns the exit code.
+// RunTests is cluster.RunTests in a sandbox with the plugin and the interceptor
+// under test installed, and with Envoy: the programs that $PLUGIN and
+// $INTERCEPTOR name, or what `make build` makes. name is the sandbox's, to which
+// the process id is added; it returns the exit code.
 func RunTests(m *testing.M, name string) int {
 	if !flag.Parsed() {
 		flag.Parse()
 	}
-	opts := cluster.Options{Name: fmt.Sprintf("%s-%d", name, os.Getpid())}
-	if !cluster.Inside() && os.Getenv("SANDBOX") == "" {
-		var err error
-		if opts.Plugin, err = plugin(); err != nil {
+	opts := cluster.Options{Name: fmt.Sprintf("%s-%d", name, os.Getpid()), Interceptor: true}
+	if list := flag.Lookup("test.list"); !cluster.Inside() && os.Getenv("SANDBOX") == "" && (list == nil || list.Value.String() == "") {
+		if err := complete(&opts); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 			return 2
 		}
@@ -30,23 +33,38 @@ func RunTests(m *testing.M, name string) int {
 	return cluster.RunTests(m, opts)
 }
 
-// plugin returns the absolute path of the plugin under test. It is not built
-// here: what is tested should be what is released, built with the same flags.
-func plugin() (string, error) {
-	path := os.Getenv("PLUGIN")
+// complete finds the programs. A missing one is an error, not a reason to test
+// less.
+func complete(opts *cluster.Options) (err error) {
+	opts.Progress = progress.New(os.Stderr)
+	if opts.Plugin, err = program("PLUGIN", "rollouts-plugin-kedify"); err != nil {
+		return err
+	}
+	if opts.InterceptorProgram, err = program("INTERCEPTOR", filepath.Join("bin", "interceptor")); err != nil {
+		return err
+	}
+	opts.Envoy, err = envoy.Ensure(context.Background(), envoy.Options{Progress: opts.Progress})
+	return err
+}
+
+// program returns the absolute path of a program under test: the one that a
+// variable names, or a file of the repository. It is not built here: what is
+// tested should be what is released, built with the same flags.
+func program(variable, file string) (string, error) {
+	path := os.Getenv(variable)
 	if path == "" {
 		root, err := build.FindRepository()
 		if err != nil {
 			return "", err
 		}
-		path = filepath.Join(root, "rollouts-plugin-kedify")
+		path = filepath.Join(root, file)
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
 	}
 	if info, err := os.Stat(path); err != nil || info.IsDir() {
-		return "", errors.Join(err, fmt.Errorf("no plugin at %s: build it with `make build` in the repository, or name one in PLUGIN", path))
+		return "", errors.Join(err, fmt.Errorf("no program at %s: build it with `make build` in the repository, or name one in %s", path, variable))
 	}
 	return path, nil
 }

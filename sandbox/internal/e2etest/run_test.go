@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestPlugin(t *testing.T) {
+func TestProgram(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	if err := os.WriteFile("plugin", nil, 0o755); err != nil {
@@ -15,12 +15,12 @@ func TestPlugin(t *testing.T) {
 	}
 
 	t.Setenv("PLUGIN", "plugin")
-	if got, err := plugin(); err != nil || !filepath.IsAbs(got) || filepath.Base(got) != "plugin" {
+	if got, err := program("PLUGIN", "rollouts-plugin-kedify"); err != nil || !filepath.IsAbs(got) || filepath.Base(got) != "plugin" {
 		t.Errorf("PLUGIN=plugin: %q, %v; want its absolute path", got, err)
 	}
 	for _, path := range []string{"missing", dir} {
 		t.Setenv("PLUGIN", path)
-		if got, err := plugin(); err == nil || !strings.Contains(err.Error(), "make build") {
+		if got, err := program("PLUGIN", "rollouts-plugin-kedify"); err == nil || !strings.Contains(err.Error(), "make build") {
 			t.Errorf("PLUGIN=%s: %q, %v; want an error that says how to make one", path, got, err)
 		}
 	}
@@ -33,13 +33,13 @@ func TestPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PLUGIN", "")
-	if got, err := plugin(); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "rollouts-plugin-kedify")) {
+	if got, err := program("PLUGIN", "rollouts-plugin-kedify"); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "rollouts-plugin-kedify")) {
 		t.Errorf("without PLUGIN, not built: %q, %v; want an error that names where it should be", got, err)
 	}
 	if err := os.WriteFile("rollouts-plugin-kedify", nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := plugin(); err != nil || got != filepath.Join(dir, "rollouts-plugin-kedify") {
+	if got, err := program("PLUGIN", "rollouts-plugin-kedify"); err != nil || got != filepath.Join(dir, "rollouts-plugin-kedify") {
 		t.Errorf("without PLUGIN: %q, %v; want what make build makes", got, err)
 	}
 }
