@@ -5,31 +5,43 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/demo"
 )
 
 func demoCommand(w *which) *cobra.Command {
 	var (
-		f    upFlags
-		keep bool
+		f     upFlags
+		keep  bool
+		proxy string
 	)
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch the guide's canary on a sandbox made for it",
 		Long: `Bring a sandbox up, apply the guide's sample and take it through a canary that
-is promoted and one that is aborted, showing the Rollout's weight and the split
-on its HTTPScaledObject all along. The exit code is 1 if anything was not as
-asked. The sandbox is taken down at the end, also by Ctrl-C.`,
+is promoted and one that is aborted, showing the Rollout's weight, the split on
+its HTTPScaledObject and the colours that answer its requests all along. The
+exit code is 1 if anything was not as asked: a step, a share, a single request.
+The sandbox is taken down at the end, also by Ctrl-C.
+
+The requests go through the interceptor's embedded proxy, or, with --proxy envoy,
+through kedify-proxy: a real Envoy, which is downloaded once.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts, err := f.resolve(w)
+			chosen, err := demo.ParseProxy(proxy)
+			if err != nil {
+				return err
+			}
+			// Only what is to run an Envoy fetches one; inside, it is there.
+			f.options.Interceptor = chosen == demo.Envoy && !cluster.Inside()
+			opts, err := f.resolve(cmd.Context(), w)
 			if err != nil {
 				return err
 			}
 			if !cmd.Flags().Changed("name") {
 				opts.Name = "" // the demo has one of its own
 			}
-			code, err := demo.Run(cmd.Context(), demo.Options{Sandbox: opts, Keep: keep, Out: os.Stdout})
+			code, err := demo.Run(cmd.Context(), demo.Options{Sandbox: opts, Proxy: chosen, Keep: keep, Out: os.Stdout})
 			if err == nil && code != 0 {
 				err = exitError(code)
 			}
@@ -37,6 +49,7 @@ asked. The sandbox is taken down at the end, also by Ctrl-C.`,
 		},
 	}
 	f.register(cmd)
+	cmd.Flags().StringVar(&proxy, "proxy", string(demo.Embedded), "what splits the requests: embedded or envoy")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the sandbox up at the end")
 	return cmd
 }

@@ -68,6 +68,9 @@ type Expectation struct {
 	Weight int32
 	// Split is what the annotation must say; "" for no annotation.
 	Split string
+	// Share is the percentage of requests that the new version must get: the
+	// weight, but all of them once it is the stable version.
+	Share int32
 }
 
 // Expect returns what must be seen during an act, in order, from the moment
@@ -85,14 +88,15 @@ func (a Act) Expect(c Canary) []Expectation {
 			Step:   int32(i),
 			Weight: weight,
 			Split:  c.Split(weight),
+			Share:  weight,
 		})
 		if a.AbortAt != 0 && weight == a.AbortAt {
 			return append(list, Expectation{Title: "aborted", When: AtAbort})
 		}
 	}
 	return append(list,
-		Expectation{Title: "all steps done", Step: int32(count), Weight: 100, Split: c.Split(100)},
-		Expectation{Title: "promoted", When: AtPromotion},
+		Expectation{Title: "all steps done", Step: int32(count), Weight: 100, Split: c.Split(100), Share: 100},
+		Expectation{Title: "promoted", When: AtPromotion, Share: 100},
 	)
 }
 

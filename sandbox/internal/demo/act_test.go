@@ -40,18 +40,18 @@ func TestExpect(t *testing.T) {
 		"promoted": {
 			canary: guide,
 			want: []Expectation{
-				{Title: "1/6 setWeight 20", Step: 0, Weight: 20, Split: text20},
-				{Title: "3/6 setWeight 50", Step: 2, Weight: 50, Split: text50},
-				{Title: "5/6 setWeight 80", Step: 4, Weight: 80, Split: text80},
-				{Title: "all steps done", Step: 6, Weight: 100, Split: text100},
-				{Title: "promoted", When: AtPromotion},
+				{Title: "1/6 setWeight 20", Step: 0, Weight: 20, Split: text20, Share: 20},
+				{Title: "3/6 setWeight 50", Step: 2, Weight: 50, Split: text50, Share: 50},
+				{Title: "5/6 setWeight 80", Step: 4, Weight: 80, Split: text80, Share: 80},
+				{Title: "all steps done", Step: 6, Weight: 100, Split: text100, Share: 100},
+				{Title: "promoted", When: AtPromotion, Share: 100},
 			},
 		},
 		"aborted at 50": {
 			act: Act{AbortAt: 50}, canary: guide,
 			want: []Expectation{
-				{Title: "1/6 setWeight 20", Step: 0, Weight: 20, Split: text20},
-				{Title: "3/6 setWeight 50", Step: 2, Weight: 50, Split: text50},
+				{Title: "1/6 setWeight 20", Step: 0, Weight: 20, Split: text20, Share: 20},
+				{Title: "3/6 setWeight 50", Step: 2, Weight: 50, Split: text50, Share: 50},
 				{Title: "aborted", When: AtAbort},
 			},
 		},
@@ -59,9 +59,9 @@ func TestExpect(t *testing.T) {
 			canary: Canary{Stable: "s", Canary: "c", Steps: []v1alpha1.CanaryStep{weight(0), pause("1"), weight(100)}},
 			want: []Expectation{
 				{Title: "1/3 setWeight 0", Step: 0},
-				{Title: "3/3 setWeight 100", Step: 2, Weight: 100, Split: text100},
-				{Title: "all steps done", Step: 3, Weight: 100, Split: text100},
-				{Title: "promoted", When: AtPromotion},
+				{Title: "3/3 setWeight 100", Step: 2, Weight: 100, Split: text100, Share: 100},
+				{Title: "all steps done", Step: 3, Weight: 100, Split: text100, Share: 100},
+				{Title: "promoted", When: AtPromotion, Share: 100},
 			},
 		},
 	}

@@ -9,7 +9,7 @@ import (
 const barWidth = 40
 
 // panel is what a terminal shows of the present moment.
-func panel(c Canary, seen Seen, next string, now time.Time) []Line {
+func panel(c Canary, seen Seen, live Live, next string, now time.Time) []Line {
 	status := seen.Phase
 	if seen.Message != "" {
 		status += ": " + seen.Message
@@ -26,6 +26,7 @@ func panel(c Canary, seen Seen, next string, now time.Time) []Line {
 		{field("steps", steps(c, seen)), Plain},
 		{field("canary weight", weight), Plain},
 	}
+	lines = append(lines, live.panel()...)
 	lines = append(lines, annotation(seen.Split)...)
 	if next == "" {
 		next = untilPauseEnds(c, seen, now)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
 const (
@@ -33,6 +35,9 @@ const (
 	settleTime = 10 * time.Second
 
 	redrawInterval = 250 * time.Millisecond
+
+	// liveInterval is how often a log without a terminal has a line on them.
+	liveInterval = 3 * time.Second
 )
 
 // acts are the canaries of the demo.
@@ -44,19 +49,24 @@ var acts = []Act{
 // player plays the demo inside a sandbox.
 type player struct {
 	screen   *Screen
+	proxy    Proxy
 	root     string // of the repository, where the commands are run
 	started  time.Time
 	canary   Canary
 	observed <-chan observation
 	timeline Timeline
 	// shown is what the last lines were about, next what is about to be done.
-	shown Seen
-	next  string
+	shown    Seen
+	next     string
+	load     *traffic.Load // nil before the first request
+	live     Live
+	counted  int       // answers that live has
+	lastLine time.Time // when a log has had a line on the requests
 	// told holds the events that have been shown.
 	told map[string]bool
 }
 
-func playInside(ctx context.Context, out *os.File, root string) (code int, err error) {
+func playInside(ctx context.Context, out *os.File, root string, proxy Proxy) (code int, err error) {
 	config, err := cluster.RESTConfig()
 	if err != nil {
 		return 0, err
@@ -65,7 +75,7 @@ func playInside(ctx context.Context, out *os.File, root string) (code int, err e
 	if err != nil {
 		return 0, err
 	}
-	p := &player{screen: NewScreen(out), root: root, started: time.Now(), told: make(map[string]bool)}
+	p := &player{screen: NewScreen(out), proxy: proxy, root: root, started: time.Now(), told: make(map[string]bool)}
 	defer func() { err = errors.Join(err, p.screen.Close()) }()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -73,23 +83,53 @@ func playInside(ctx context.Context, out *os.File, root string) (code int, err e
 	if err := p.deploy(watching, client); err != nil {
 		return 0, err
 	}
-	var outcomes []Outcome
-	ok := true
+	if err := p.startRequests(ctx, client); err != nil {
+		return 0, err
+	}
+	defer p.load.Stop()
+	all := make([]played, 0, len(acts))
 	for _, act := range acts {
-		judgement, err := p.play(ctx, act)
+		this, err := p.play(ctx, act)
 		if err != nil {
 			return 0, err
 		}
-		outcomes = append(outcomes, Outcome{act, judgement})
-		ok = ok && judgement.OK()
+		all = append(all, this)
 	}
-	if err := p.screen.Say(table(outcomes)...); err != nil {
+	outcomes := judgeActs(all, p.load.Stop(), proxy)
+	if err := p.screen.Say(table(outcomes, proxy)...); err != nil {
 		return 0, err
 	}
-	if !ok {
+	if slices.ContainsFunc(outcomes, func(o Outcome) bool { return !o.OK() }) {
 		return 1, p.screen.Sayf(Bad, "\nNot everything was as asked.")
 	}
 	return 0, p.screen.Sayf(Good, "\nEverything was as asked, in %s.", time.Since(p.started).Round(time.Second))
+}
+
+// played is what was seen of an act.
+type played struct {
+	act       Act
+	versions  Versions
+	judgement Judgement
+	// requests is where those begin that were sent during the act; the first act
+	// has those before it as well.
+	requests traffic.Mark
+}
+
+// judgeActs gives each act the requests that were sent from its beginning to
+// that of the next.
+func judgeActs(acts []played, answers []traffic.Answer, proxy Proxy) []Outcome {
+	outcomes := make([]Outcome, len(acts))
+	for i, a := range acts {
+		begin, end := int(a.requests), len(answers)
+		if i == 0 {
+			begin = 0
+		}
+		if i+1 < len(acts) {
+			end = int(acts[i+1].requests)
+		}
+		outcomes[i] = Outcome{a.act, a.judgement, JudgeRequests(a.judgement.Results, answers[begin:end], a.versions, proxy)}
+	}
+	return outcomes
 }
 
 // deploy applies the sample and waits until it is healthy.
@@ -99,6 +139,14 @@ func (p *player) deploy(ctx context.Context, client dynamic.Interface) error {
 	}
 	if err := p.run(ctx, "kubectl", "-n", namespace, "apply", "-k", "examples/canary"); err != nil {
 		return err
+	}
+	if p.proxy == Envoy {
+		if err := p.run(ctx, "kubectl", "-n", namespace, "apply", "-k", "deploy/kedify-proxy"); err != nil {
+			return err
+		}
+		if err := p.run(ctx, "kubectl", "-n", namespace, "rollout", "status", "deployment/kedify-proxy", "--timeout", startTime.String()); err != nil {
+			return err
+		}
 	}
 	p.observed = observe(ctx, client, namespace, name)
 	err := p.until(ctx, startTime, func(seen Seen) (bool, error) {
@@ -111,21 +159,22 @@ func (p *player) deploy(ctx context.Context, client dynamic.Interface) error {
 }
 
 // play sets an act's image, does what a person would, and judges what was seen.
-func (p *player) play(ctx context.Context, act Act) (Judgement, error) {
+func (p *player) play(ctx context.Context, act Act) (played, error) {
 	p.next = ""
+	this := played{act: act, requests: p.load.Mark(), versions: Versions{Old: p.live.Versions.New, New: colourOf(act.Image)}}
+	p.live.Versions = this.versions
 	if err := p.screen.Sayf(Bold, "\n%s", strings.ToUpper(act.Title[:1])+act.Title[1:]); err != nil {
-		return Judgement{}, err
+		return this, err
 	}
 	p.timeline.Forget()
 	expected := act.Expect(p.canary)
 	if err := p.rollouts(ctx, "set", "image", name, name+"="+act.Image); err != nil {
-		return Judgement{}, err
+		return this, err
 	}
-	var judgement Judgement
 	done := make(map[doneAt]bool)
 	var since, rested time.Time // when the next command became due, and when it all ended
 	err := p.until(ctx, actTime, func(seen Seen) (bool, error) {
-		judgement = Judge(expected, ofImage(p.timeline.Seen(), act.Image))
+		this.judgement = Judge(expected, ofImage(p.timeline.Seen(), act.Image))
 		if seen.Image != act.Image {
 			return false, nil
 		}
@@ -136,7 +185,8 @@ func (p *player) play(ctx context.Context, act Act) (Judgement, error) {
 		}
 		// At rest, what is not as asked will not become so; but what is still
 		// on its way may.
-		if ended(seen) && (judgement.OK() || time.Since(rested) > settleTime) {
+		asAsked := this.judgement.OK() && p.enoughRequests(seen)
+		if ended(seen) && (asAsked || time.Since(rested) > settleTime) {
 			return true, nil
 		}
 		due := doneAt{act.Next(p.canary, seen), seen.Step}
@@ -147,6 +197,10 @@ func (p *player) play(ctx context.Context, act Act) (Judgement, error) {
 		if since.IsZero() {
 			since = time.Now()
 		}
+		if !p.enoughRequests(seen) {
+			p.next = verbs[due.command] + " after some more requests"
+			return false, nil
+		}
 		if left := readingTime - time.Since(since); left > 0 {
 			p.next = fmt.Sprintf("%s in %s", verbs[due.command], left.Round(time.Second))
 			return false, nil
@@ -156,9 +210,12 @@ func (p *player) play(ctx context.Context, act Act) (Judgement, error) {
 	})
 	if errors.Is(err, errTooLong) {
 		// The judgement says what is missing.
-		return judgement, p.screen.Sayf(Bad, "%s", err)
+		return this, p.screen.Sayf(Bad, "%s", err)
 	}
-	return judgement, err
+	if err != nil {
+		return this, err
+	}
+	return this, p.sayRequests()
 }
 
 // doneAt is a command at a step: each is given once.
@@ -201,6 +258,9 @@ func (p *player) until(ctx context.Context, limit time.Duration, done func(Seen)
 		case <-deadline.C:
 			return fmt.Errorf("%w: more than %s", errTooLong, limit)
 		case observed := <-p.observed:
+			if err := p.countRequests(); err != nil {
+				return err
+			}
 			if err := p.take(observed); err != nil {
 				return err
 			}
@@ -209,6 +269,9 @@ func (p *player) until(ctx context.Context, limit time.Duration, done func(Seen)
 				continue
 			}
 		case <-redraw.C:
+			if err := p.countRequests(); err != nil {
+				return err
+			}
 		}
 		seen, ok := p.timeline.Last()
 		if !ok {
@@ -218,7 +281,7 @@ func (p *player) until(ctx context.Context, limit time.Duration, done func(Seen)
 		if err != nil || finished {
 			return err
 		}
-		if err := p.screen.Panel(panel(p.canary, seen, p.next, time.Now())); err != nil {
+		if err := p.screen.Panel(panel(p.canary, seen, p.live, p.next, time.Now())); err != nil {
 			return err
 		}
 	}
@@ -248,6 +311,12 @@ func (p *player) take(o observation) error {
 	seen, ok := p.timeline.Last()
 	if !ok {
 		return nil
+	}
+	// How the requests were split is told before another split is.
+	if p.load != nil && seen.Split != p.shown.Split && time.Since(p.lastLine) > liveInterval/4 {
+		if err := p.sayRequests(); err != nil {
+			return err
+		}
 	}
 	for _, change := range changes(p.canary, p.shown, seen) {
 		if err := p.say(Plain, change); err != nil {

@@ -1,7 +1,7 @@
 // Package demo shows the guide's canary to a person: on a sandbox of its own it
-// does what the guide says, shows what happens to the Rollout and to the split
-// on its HTTPScaledObject while it happens, and judges at the end whether each
-// step was as asked.
+// does what the guide says, sends requests all along, shows what happens to the
+// Rollout, to the split on its HTTPScaledObject and to the requests while it
+// happens, and judges at the end whether each step was as asked.
 package demo
 
 import (
@@ -25,6 +25,8 @@ const Name = "demo"
 type Options struct {
 	// Sandbox is the sandbox to bring up; an empty name means Name.
 	Sandbox cluster.Options
+	// Proxy is what splits the requests.
+	Proxy Proxy
 	// Keep leaves the sandbox up at the end, for a look around.
 	Keep bool
 	// Out is where the demo is shown. A terminal gets a live view, anything
@@ -49,7 +51,7 @@ func Run(ctx context.Context, opts Options) (int, error) {
 				return 0, err
 			}
 		}
-		code, err := playInside(ctx, opts.Out, root)
+		code, err := playInside(ctx, opts.Out, root, opts.Proxy)
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return interrupted, nil // whoever takes the sandbox down says so
 		}
@@ -60,6 +62,7 @@ func Run(ctx context.Context, opts Options) (int, error) {
 
 func runOutside(ctx context.Context, opts Options) (code int, err error) {
 	sandbox := opts.Sandbox
+	sandbox.Interceptor = true
 	if sandbox.Name == "" && sandbox.State == "" {
 		sandbox.Name = Name
 	}

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
 func texts(lines []Line) string {
@@ -21,7 +24,19 @@ func texts(lines []Line) string {
 func TestTable(t *testing.T) {
 	good := Judge(Act{}.Expect(guide), toTheEnd())
 	bad := Judge(Act{AbortAt: 50}.Expect(guide), seen(at(0, 0, ""), at(0, 20, text50)))
-	got := texts(table([]Outcome{{Act{Title: "first"}, good}, {Act{Title: "second"}, bad}}))
+	got := texts(table([]Outcome{
+		{Act{Title: "first"}, good, []Stage{
+			{Title: "before", Requests: 150, Steady: 100},
+			{Title: "1/6 setWeight 20", Share: 20, Requests: 500, Steady: 400, New: 80, First: 12345 * time.Microsecond, HasFirst: true},
+			{Title: "all steps done", Share: 100, Requests: 2},
+		}},
+		{Act{Title: "second"}, bad, []Stage{
+			{
+				Title: "1/6 setWeight 20", Share: 20, Requests: 500, Steady: 400, New: 100, ShareError: errors.New("of 100 it is 25"),
+				Failed: []traffic.Answer{{Number: 7, Sent: start, Received: start.Add(time.Second), Connection: 1, Problem: "status 503: no"}},
+			},
+		}},
+	}, Embedded))
 	want := `
   STEP                ASKED  ROLLOUT  ANNOTATION  AFTER
   first
@@ -38,9 +53,26 @@ func TestTable(t *testing.T) {
   AFTER: from the step being reached to the annotation being there; the start of
   the pods that the weight waits for is part of it. ✓: seen exactly as asked, in
   this order, nothing in between, and verified by the Rollout.
+
+  STEP                REQUESTS  SHARE ASKED  SHARE SEEN     ERRORS  FIRST ANSWER
+  first
+    before            150       0 %          0.0 % of 100   0       -             ✓
+    1/6 setWeight 20  500       20 %         20.0 % of 400  0       12ms          ✓
+    all steps done    2         100 %        -              0       -             ✓
+  second
+    1/6 setWeight 20  500       20 %         25.0 % of 400  1       -             ✗
+
+  SHARE: of the new version; SEEN: while nothing changes, from 1s after an annotation
+  on. ERRORS: no proper answer, or one of a version without a share. FIRST ANSWER:
+  from the demo's watch seeing the annotation to the new version's next answer; its
+  wait for its turn, of 100 requests a second, is part of it. ✓: no errors, and the
+  share is as asked, ± 1 in any 100 requests in a row.
   ✗ second: 1/6 setWeight 20: the annotation became s=50, c=50 instead of s=80, c=20
   ✗ second: 3/6 setWeight 50: was never reached
   ✗ second: aborted: was never reached
+  ✗ second: 1/6 setWeight 20: 1 requests failed
+  ✗ second:   request 7, sent 03:04:05.000 on connection 1, after 1s: status 503: no
+  ✗ second: 1/6 setWeight 20: of 100 it is 25
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
@@ -52,7 +84,7 @@ func TestPanel(t *testing.T) {
 		Phase: "Paused", Message: "CanaryPauseStep", Step: 3, Weight: 50, Verified: true, Paused: true, PausedAt: start,
 		Image: "demo:yellow", Replicas: 3, Updated: 1, Ready: 3,
 	}, Split: text50}
-	got := texts(panel(guide, now, "", start.Add(12*time.Second)))
+	got := texts(panel(guide, now, Live{}, "", start.Add(12*time.Second)))
 	want := strings.Repeat("─", 76) + `
   Rollout        Paused: CanaryPauseStep
   image          demo:yellow
@@ -69,8 +101,26 @@ func TestPanel(t *testing.T) {
 		t.Errorf("panel (-want +got):\n%s", diff)
 	}
 
+	var live Live
+	live.Versions = Versions{Old: "blue", New: "yellow"}
+	live.add(split(start, 150, 50), 0)
+	live.add(append(split(start, 150, 50), traffic.Answer{Problem: "gone"}), 150)
+	got = texts(panel(guide, now, live, "", start))
+	for _, want := range []string{
+		"  blue            49 ███████████████████░░░░░░░░░░░░░░░░░░░░░\n",
+		"  yellow          50 ████████████████████░░░░░░░░░░░░░░░░░░░░\n",
+		"  requests       151, 1 of them failed; the bars are of the last 100\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("panel has no %q:\n%s", want, got)
+		}
+	}
+	if got, want := live.line(), "requests    ██████████▒▒▒▒▒▒▒▒▒▒  49 blue, 50 yellow of the last 100; 151 sent, 1 failed"; got != want {
+		t.Errorf("line %q, want %q", got, want)
+	}
+
 	now.Split, now.Aborted = "", true
-	got = texts(panel(guide, now, "abort in 2s", start))
+	got = texts(panel(guide, now, Live{}, "abort in 2s", start))
 	for _, want := range []string{"annotation     none", "next           abort in 2s", "- setWeight 20"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("panel has no %q:\n%s", want, got)

@@ -1,0 +1,79 @@
+package demo
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+)
+
+// liveWindow is how many answers the shares shown live are of.
+const liveWindow = 100
+
+// Live is what a person sees of the requests while they are sent.
+type Live struct {
+	Versions Versions
+	// Sent and Errors count all so far.
+	Sent, Errors int
+	// Last is the latest answers, at most liveWindow.
+	Last traffic.Counts
+}
+
+// add takes in answers in the order in which they were sent; all of them have to
+// come through here, each once.
+func (l *Live) add(all []traffic.Answer, from int) {
+	l.Sent = len(all)
+	for _, a := range all[from:] {
+		if a.Failed() {
+			l.Errors++
+		}
+	}
+	l.Last = traffic.Count(all[max(0, len(all)-liveWindow):])
+}
+
+// ansi are the colours of the demo's images as a terminal has them.
+var ansi = map[string]Style{
+	"red": "31", "green": "32", "yellow": "33", "blue": "34", "purple": "35", "orange": "38;5;208",
+}
+
+// panel shows a bar in its colour for each version, and how many requests there
+// were; nothing before the first.
+func (l Live) panel() []Line {
+	if l.Sent == 0 {
+		return nil
+	}
+	lines := []Line{
+		l.bar(l.Versions.Old),
+		l.bar(l.Versions.New),
+	}
+	total := fmt.Sprintf("%d, %d of them failed; the bars are of the last %d", l.Sent, l.Errors, l.Last.Requests)
+	style := Plain
+	if l.Errors > 0 {
+		style = Bad
+	}
+	return append(lines, Line{field("requests", total), style})
+}
+
+func (l Live) bar(colour string) Line {
+	percent := percentage(l.Last.Backends[colour], l.Last.Requests)
+	return Line{field(colour, fmt.Sprintf("%3d %s", percent, bar(int32(percent)))), ansi[colour]}
+}
+
+// line shows the same without colours, on one line.
+func (l Live) line() string {
+	const width = 20
+	fresh := percentage(l.Last.Backends[l.Versions.New], l.Last.Requests)
+	cells := (fresh*width + 50) / 100
+	text := fmt.Sprintf("requests    %s%s  %d %s, %d %s of the last %d; %d sent, %d failed",
+		strings.Repeat("█", width-cells), strings.Repeat("▒", cells),
+		l.Last.Backends[l.Versions.Old], l.Versions.Old, l.Last.Backends[l.Versions.New], l.Versions.New,
+		l.Last.Requests, l.Sent, l.Errors)
+	return text
+}
+
+func percentage(part, whole int) int {
+	if whole == 0 {
+		return 0
+	}
+	return (100*part + whole/2) / whole
+}

@@ -1,0 +1,55 @@
+package demo
+
+import (
+	"fmt"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+)
+
+// Proxy is what splits the demo's requests.
+type Proxy string
+
+// The proxies there are.
+const (
+	// Embedded is the interceptor's own.
+	Embedded Proxy = "embedded"
+	// Envoy is kedify-proxy, programmed by the interceptor.
+	Envoy Proxy = "envoy"
+)
+
+// ParseProxy reads the name of a proxy.
+func ParseProxy(text string) (Proxy, error) {
+	switch p := Proxy(text); p {
+	case Embedded, Envoy:
+		return p, nil
+	}
+	return "", fmt.Errorf("there is no proxy %q; there are %s and %s", text, Embedded, Envoy)
+}
+
+// address is the host:port of the Service that users send requests to.
+func (p Proxy) address() string {
+	if p == Envoy {
+		return "kedify-proxy." + namespace + ".svc.cluster.local:8080"
+	}
+	return "keda-add-ons-http-interceptor-proxy.keda.svc.cluster.local:8080"
+}
+
+// allows says in words what shares the proxy's way of choosing allows.
+func (p Proxy) allows() string {
+	if p == Envoy {
+		return "by Envoy's random pick, in 999 of 1,000 demos"
+	}
+	return "± 1 in any 100 requests in a row"
+}
+
+// judged is how many shares a demo judges that are neither none nor all, at most.
+const judged = 10
+
+// check returns an error unless the wanted share of answers is one that the
+// proxy's way of choosing gives.
+func (p Proxy) check(answers []traffic.Answer, wanted string, share int32) error {
+	if p == Envoy {
+		return traffic.CheckRandom(answers, wanted, int(share), judged)
+	}
+	return traffic.CheckSmooth(answers, wanted, int(share))
+}

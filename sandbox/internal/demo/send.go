@@ -1,0 +1,127 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+)
+
+const (
+	// rate is how many requests are sent a second, and connections how many
+	// connections there are for them, which the Service spreads over the proxies.
+	rate        = 100
+	connections = 4
+
+	// enough is how many requests a share is judged by at least.
+	enough = traffic.Window + 20
+
+	// servedInARow is how many requests on new connections have to be answered
+	// before the demo takes the proxies for ready: the Service gives those to
+	// each of them in turn.
+	servedInARow = 20
+	servedTime   = 30 * time.Second
+)
+
+// startRequests waits until the sample's host is served, and begins to send
+// requests to it.
+func (p *player) startRequests(ctx context.Context, client dynamic.Interface) error {
+	object, err := client.Resource(cluster.HTTPScaledObjectGVR).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("HTTPScaledObject %s/%s: %w", namespace, name, err)
+	}
+	hosts, _, err := unstructured.NestedStringSlice(object.Object, "spec", "hosts")
+	if err != nil || len(hosts) == 0 {
+		return fmt.Errorf("HTTPScaledObject %s/%s: spec.hosts: expected a host to send requests to (%w)", namespace, name, err)
+	}
+	options := traffic.Options{Target: p.proxy.address(), Host: hosts[0], Rate: rate, Connections: connections, InTurn: true}
+	if err := p.screen.Sayf(Dim, "requests: %d a second, as of  curl -H 'Host: %s' http://%s/color", rate, options.Host, options.Target); err != nil {
+		return err
+	}
+	seen, _ := p.timeline.Last()
+	p.live.Versions.New = colourOf(seen.Image)
+	if err := awaitServed(ctx, options, p.live.Versions.New); err != nil {
+		return err
+	}
+	p.load, err = traffic.Start(options)
+	return err
+}
+
+// awaitServed waits until every proxy behind the target has answered with a
+// colour.
+func awaitServed(ctx context.Context, options traffic.Options, colour string) error {
+	options.NewConnections = true
+	load, err := traffic.Start(options)
+	if err != nil {
+		return err
+	}
+	defer load.Stop()
+	ctx, cancel := context.WithTimeout(ctx, servedTime)
+	defer cancel()
+	problem := "no answer"
+	for from := traffic.Mark(0); ; {
+		answers, err := load.Await(ctx, from, servedInARow)
+		if err != nil {
+			return fmt.Errorf("%s is not served by %s: %w; the last that was not: %s", options.Host, options.Target, err, problem)
+		}
+		good := true
+		for _, a := range answers {
+			if a.Backend != colour {
+				good, from, problem = false, traffic.Mark(a.Number+1), a.String()
+			}
+		}
+		if good {
+			return nil
+		}
+	}
+}
+
+// enoughRequests says whether the share of the split that is there now can be
+// judged, even if another takes its place at once.
+func (p *player) enoughRequests(now Seen) bool {
+	var since time.Time
+	for _, seen := range slices.Backward(p.timeline.Seen()) {
+		if seen.Split != now.Split {
+			break
+		}
+		since = seen.At
+	}
+	steady := 0
+	for _, a := range slices.Backward(p.load.Since(0)) {
+		if a.Sent.Before(since.Add(settle)) {
+			break
+		}
+		if time.Since(a.Received) > ahead {
+			steady++
+		}
+	}
+	return steady >= enough
+}
+
+// countRequests takes in the answers there are by now. A log gets a line on them
+// every now and then; a terminal has its panel.
+func (p *player) countRequests() error {
+	if p.load == nil {
+		return nil
+	}
+	all := p.load.Since(0)
+	p.live.add(all, p.counted)
+	p.counted = len(all)
+	if p.screen.terminal || time.Since(p.lastLine) < liveInterval {
+		return nil
+	}
+	return p.sayRequests()
+}
+
+// sayRequests writes a line on the latest requests.
+func (p *player) sayRequests() error {
+	p.lastLine = time.Now()
+	return p.say(Plain, p.live.line())
+}
