@@ -71,6 +71,7 @@ Exit code: 0 without ✗, 1 with any, 2 when it could not be checked.`,
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "path of the kubeconfig (default: KUBECONFIG, else ~/.kube/config)")
 	flags.StringVar(&contextName, "context", "", "context of the kubeconfig to use")
 	flags.StringVar(&opts.ControllerNamespace, "controller-namespace", "", "namespace of the Argo Rollouts controller (default: searched for)")
+	flags.StringVar(&opts.InterceptorNamespace, "interceptor-namespace", defaultInterceptorNamespace, "namespace of the interceptors")
 	flags.BoolVar(&opts.Download, "download", false, "also fetch the plugin from its location and compare the sha256")
 	flags.StringVarP(&output, "output", "o", output, "text or json")
 	flags.DurationVar(&opts.Timeout, "timeout", defaultTimeout, "how long reading the cluster may take; a download has 2m of its own")

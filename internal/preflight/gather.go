@@ -20,6 +20,7 @@ func gather(ctx context.Context, c *cluster, opts Options) snapshot {
 	wg.Go(func() { s.controller = gatherController(ctx, c, opts) })
 	wg.Go(func() {
 		s.objects = gatherNamespace(ctx, c, opts.Namespace)
+		wg.Go(func() { s.proxies = gatherProxies(ctx, c, opts, s.objects) })
 		s.keda = gatherKEDA(ctx, c, opts, s.objects)
 	})
 	wg.Wait()

@@ -26,6 +26,11 @@ type apiServer struct {
 	forbidden []string
 	// denied are the verbs that access reviews answer no to.
 	denied []string
+	// pods answer what is asked of a pod through the API server, by
+	// "namespace/pod:port".
+	pods map[string]http.Handler
+	// more are answers besides the snapshot's, by path.
+	more map[string]any
 	// hang makes every answer but that of /version wait for the client to go.
 	hang bool
 
@@ -75,6 +80,16 @@ func serve(t *testing.T, s snapshot) *apiServer {
 			status(w, http.StatusForbidden, "Forbidden", "no")
 			return
 		}
+		if pod, path, proxied := podAsked(r.URL.Path); proxied {
+			handler := a.pods[pod]
+			if handler == nil {
+				status(w, http.StatusServiceUnavailable, "ServiceUnavailable", "error trying to reach service: no route to host")
+				return
+			}
+			r.URL.Path = path
+			handler.ServeHTTP(w, r)
+			return
+		}
 		switch {
 		case r.Method == http.MethodPost:
 			var review accessReview
@@ -100,6 +115,8 @@ func serve(t *testing.T, s snapshot) *apiServer {
 			_, _ = io.WriteString(w, "line 1\nline 2\n")
 		case lists[r.URL.Path] != nil:
 			answer(w, http.StatusOK, map[string]any{"items": lists[r.URL.Path]})
+		case a.more[r.URL.Path] != nil:
+			answer(w, http.StatusOK, a.more[r.URL.Path])
 		case objects[r.URL.Path] != nil:
 			answer(w, http.StatusOK, objects[r.URL.Path])
 		default:
@@ -108,6 +125,14 @@ func serve(t *testing.T, s snapshot) *apiServer {
 	}))
 	t.Cleanup(a.Close)
 	return a
+}
+
+// podAsked takes .../namespaces/NAMESPACE/pods/POD:PORT/proxy/PATH apart.
+func podAsked(path string) (pod, rest string, proxied bool) {
+	path, isPod := strings.CutPrefix(path, "/api/v1/namespaces/")
+	path, rest, proxied = strings.Cut(path, "/proxy/")
+	namespace, pod, isPods := strings.Cut(path, "/pods/")
+	return namespace + "/" + pod, "/" + rest, isPod && isPods && proxied
 }
 
 func answer(w http.ResponseWriter, code int, value any) {

@@ -25,12 +25,18 @@ type Options struct {
 	// ControllerNamespace is where the Argo Rollouts controller runs. Empty: it
 	// is searched for.
 	ControllerNamespace string
+	// InterceptorNamespace is where the interceptors run; "keda" when empty.
+	InterceptorNamespace string
 	// Timeout bounds the reading of the cluster; 0 leaves that to Run's ctx. A
 	// single request never takes longer than 10 s.
 	Timeout time.Duration
 	// Download also fetches the plugin from its location and compares it with
 	// its sha256 and the controller's platform. It has 2 minutes of its own.
 	Download bool
+
+	// patience is how long to look again at a proxy that does not serve what an
+	// annotation says; defaultPatience when 0.
+	patience time.Duration
 }
 
 // Run looks at the cluster and returns what it found. What may not be looked

@@ -68,6 +68,7 @@ func checkRollout(s snapshot, ro *v1alpha1.Rollout) []Result {
 		results = append(results, checkHTTPScaledObjects(s, ro, config)...)
 		results = append(results, checkAnnotations(s, ro, config)...)
 		results = append(results, checkBackends(s, ro, config)...)
+		results = append(results, checkProxies(s, ro, config)...)
 		results = append(results, checkScaling(s, ro)...)
 	}
 	for i := range results {

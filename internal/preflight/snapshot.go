@@ -18,6 +18,7 @@ type snapshot struct {
 	controller controllerSnapshot
 	objects    namespaceSnapshot
 	keda       kedaSnapshot
+	proxies    proxySnapshot
 	// download is nil unless it was asked for and there is something to fetch.
 	download *downloaded
 }

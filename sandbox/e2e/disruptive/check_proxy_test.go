@@ -1,0 +1,72 @@
+package disruptive
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// With no interceptor left, the kedify-proxies stay at the split they have: the
+// check names each, what it serves and what it should, and that it has lost the
+// interceptor. With the interceptors back there is nothing to find.
+func TestCheckKedifyProxyLeftBehind(t *testing.T) {
+	n := e2etest.NewNamespace(t)
+	e2etest.Interceptor(t)
+	app := e2etest.App{Steps: "- setWeight: 20\n- pause: {}\n- setWeight: 50\n- pause: {}"}
+	n.Apply(app.Manifest())
+	n.AwaitHealthy("app", e2etest.Image("blue"))
+	proxy := n.ApplyKedifyProxy()
+	n.SetImage("app", e2etest.Image("red"))
+	n.AwaitSplit("app", app.Split(20))
+	n.AwaitPaused("app", 1)
+	args := []string{"app", "-n", n.Name}
+	checktest.AwaitHealthy(t, args...)
+
+	scale := func(replicas int) {
+		t.Helper()
+		patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+		_, err := n.Kube.AppsV1().Deployments(e2etest.InterceptorNamespace).Patch(context.Background(), e2etest.InterceptorDeployment, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { scale(e2etest.InterceptorReplicas) })
+	scale(0)
+	// They go on telling the Envoys of changes until they are gone.
+	e2etest.Eventually(t, e2etest.Patience, "the interceptors to be gone", func(ctx context.Context) error {
+		pods, err := n.Kube.CoreV1().Pods(e2etest.InterceptorNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + e2etest.InterceptorDeployment})
+		if err == nil && len(pods.Items) > 0 {
+			err = fmt.Errorf("%d are there", len(pods.Items))
+		}
+		return err
+	})
+	n.Promote("app")
+	n.AwaitSplit("app", app.Split(50))
+	n.AwaitPaused("app", 3)
+	nothing := func() {}
+	fault := checktest.Fault{
+		Name: "no interceptor", Make: nothing,
+		Want: []checktest.Finding{{
+			Check: "interceptor-split", Status: checktest.Warning,
+			Object: "Service keda-add-ons-http-interceptor-admin", Message: "selects no pod", Remedy: "scale its Deployment up",
+		}},
+	}
+	for _, pod := range proxy.Pods() {
+		fault.Want = append(fault.Want, checktest.Finding{
+			Check: "kedify-proxy-split", Status: checktest.Failure, Object: "Pod " + pod.Name,
+			Message: "serves app-stable=80,app-canary=20 for host app.example.com, expected app-stable=50,app-canary=50; it is not connected to the interceptor",
+			Remedy:  "see whether the interceptor runs",
+		})
+	}
+	fault.FindOnly(t, args...)
+
+	scale(e2etest.InterceptorReplicas)
+	e2etest.Interceptor(t)
+	checktest.AwaitHealthy(t, args...)
+}

@@ -1,0 +1,123 @@
+package disruptive
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// The commands of the documents about the interceptor and kedify-proxy, as they
+// are written, with what they should print; what curl does there is done here.
+func TestGuideProxyCommands(t *testing.T) {
+	t.Chdir(repository(t, ""))
+	t.Cleanup(func() {
+		if _, err := tryShell(context.Background(), "kubectl delete ns rollouts-demo"); err != nil {
+			t.Error(err)
+		}
+	})
+	says := func(line string, parts ...string) {
+		t.Helper()
+		e2etest.Eventually(t, e2etest.Patience, line, func(ctx context.Context) error {
+			output, err := tryShell(ctx, line)
+			if err == nil && !containsAll(output, parts) {
+				err = fmt.Errorf("it prints, without %q:\n%s", parts, output)
+			}
+			return err
+		})
+	}
+	shell(t, "kubectl apply -k deploy/crds")
+	shell(t, "kubectl apply -k deploy/interceptor")
+	says("kubectl -n keda rollout status deploy/keda-add-ons-http-interceptor --timeout 110s", "successfully rolled out")
+	shell(t, "kubectl create ns rollouts-demo")
+	shell(t, "kubectl -n rollouts-demo apply -k examples/canary")
+	shell(t, "kubectl -n rollouts-demo apply -k deploy/kedify-proxy")
+	says("kubectl -n rollouts-demo rollout status deploy/kedify-proxy --timeout 110s", "successfully rolled out")
+	says("kubectl argo rollouts status rollouts-demo -n rollouts-demo --timeout 90s", "Healthy")
+	shell(t, "kubectl argo rollouts -n rollouts-demo set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:yellow")
+	says(`kubectl -n rollouts-demo get httpso rollouts-demo -o jsonpath='{.metadata.annotations.http\.kedify\.io/weighted-backends}'`,
+		checktest.SampleSplit(20).Text)
+	says("rollouts-plugin-kedify check rollouts-demo -n rollouts-demo",
+		"✓ kedify-proxy-split", "✓ interceptor-split", "rollouts-demo-stable=80,rollouts-demo-canary=20", " 0 ✗")
+
+	for _, address := range []string{"keda-add-ons-http-interceptor-proxy.keda.svc.cluster.local:8080", "kedify-proxy.rollouts-demo.svc.cluster.local:8080"} {
+		colours := map[string]int{}
+		for range 50 {
+			colours[get(t, "http://"+address+"/color", "rollouts-demo.example.com")]++
+		}
+		if colours[`"blue"`] == 0 || colours[`"blue"`]+colours[`"yellow"`] != 50 {
+			t.Errorf("50 requests to %s: %v", address, colours)
+		}
+	}
+
+	forward(t, "kubectl -n rollouts-demo port-forward svc/kedify-proxy-admin 9901:9901")
+	dump := get(t, "http://localhost:9901/config_dump", "")
+	var names strings.Builder
+	for line := range strings.Lines(dump) {
+		if regexp.MustCompile(`"name": "[^"]*rollouts-demo`).MatchString(line) {
+			names.WriteString(line)
+		}
+	}
+	for _, service := range []string{"rollouts-demo-stable", "rollouts-demo-canary"} {
+		if want := `"name": "rollouts-demo/rollouts-demo/` + service + `"`; !strings.Contains(names.String(), want) {
+			t.Errorf("config_dump has no %s in:\n%s", want, names.String())
+		}
+	}
+
+	forward(t, "kubectl -n keda port-forward svc/keda-add-ons-http-interceptor-admin 9090:9090")
+	says("interceptor routes", "rollouts-demo-stable", "rollouts-demo-canary")
+	says("kubectl -n rollouts-demo describe httpso rollouts-demo", "weighted-backends")
+	says("kubectl -n rollouts-demo logs deploy/kedify-proxy --container envoy", "starting main dispatch loop")
+	says("kubectl -n keda logs deploy/keda-add-ons-http-interceptor", "routes read")
+}
+
+// get returns the body of an answer of 200.
+func get(t *testing.T, url, host string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = host
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s for %s: %s %q (%v)", url, host, response.Status, body, err)
+	}
+	return string(body)
+}
+
+// forward runs a port-forward until the test ends, and waits until it listens.
+func forward(t *testing.T, line string) {
+	t.Helper()
+	words := strings.Fields(line)
+	cmd := exec.CommandContext(t.Context(), words[0], words[1:]...)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Wait() }) // it is killed
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "Forwarding from") {
+			go func() { _, _ = io.Copy(io.Discard, stdout) }()
+			return
+		}
+	}
+	t.Fatalf("%s: it ends without forwarding (%v)", line, lines.Err())
+}
