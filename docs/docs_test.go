@@ -152,7 +152,7 @@ func TestReferenceListsEveryCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A check's name is a constant, or the first argument of a result.
-	named := regexp.MustCompile(`(?:\bcheck|splitCheck) += "([a-z-]+)"|\b(?:ok|warning|failure|couldNotLook)\("([a-z-]+)"`)
+	named := regexp.MustCompile(`\b(?:check|\w+Check) += "([a-z-]+)"|\b(?:ok|warning|failure|couldNotLook)\("([a-z-]+)"`)
 	var made []string
 	for _, source := range sources {
 		if strings.HasSuffix(source, "_test.go") {
@@ -202,6 +202,58 @@ func TestReferenceListsEveryFlag(t *testing.T) {
 		}
 		if !strings.Contains(reference, text) {
 			t.Errorf("%s is not in the reference", text)
+		}
+	}
+}
+
+// interceptorSources are the sources of the interceptor, tests left out.
+func interceptorSources(t *testing.T, folders ...string) string {
+	t.Helper()
+	var text strings.Builder
+	for _, folder := range folders {
+		files, err := filepath.Glob("../" + folder + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no sources in %s: %v", folder, err)
+		}
+		for _, file := range files {
+			if !strings.HasSuffix(file, "_test.go") {
+				text.WriteString(readText(t, file))
+			}
+		}
+	}
+	return text.String()
+}
+
+// The interceptor's reference lists what there is, each in a row of its own or
+// in a sentence, and nothing that there is not.
+func TestInterceptorReference(t *testing.T) {
+	page := readText(t, "interceptor.md")
+	command := interceptorSources(t, "cmd/interceptor")
+	packages := interceptorSources(t, "internal/interceptor/proxy", "internal/interceptor/watch", "internal/interceptor/events", "internal/interceptor/xds", "internal/interceptor/routes")
+	options := readText(t, "../cmd/interceptor/options.go") + readText(t, "../cmd/interceptor/xdsoptions.go")
+	for _, c := range []struct {
+		what         string
+		made, listed *regexp.Regexp
+		sources      string
+	}{
+		{"flag", regexp.MustCompile(`f\.\w+Var\(&[\w.]+, "([a-z0-9-]+)"`), regexp.MustCompile("(?m)^\\| `--([a-z0-9-]+)` \\|"), options},
+		{"metric", regexp.MustCompile(`"(interceptor_\w+)"`), regexp.MustCompile("(?m)^\\| `(interceptor_\\w+)` \\|"), packages},
+		{"reason", regexp.MustCompile(`(?m)^\t?(?:const )?(\w+) +(?:routes\.)?Reason = "`), regexp.MustCompile("`((?:Invalid|Unknown|Unsupported|Unreadable|TooLarge|Repeated|Shadowed|RefusedBy)\\w*)`"), packages},
+		{"environment variable", regexp.MustCompile(`"(KED(?:A|IFY)_[A-Z0-9_]+)"`), regexp.MustCompile("`(KED(?:A|IFY)_[A-Z0-9_]+)`"), command + packages},
+	} {
+		names := func(text string, pattern *regexp.Regexp) []string {
+			var found []string
+			for _, match := range pattern.FindAllStringSubmatch(text, -1) {
+				if !strings.Contains(match[1], "_PAGE") { // told as one
+					found = append(found, match[1])
+				}
+			}
+			slices.Sort(found)
+			return slices.Compact(found)
+		}
+		made, listed := names(c.sources, c.made), names(page, c.listed)
+		if diff := cmp.Diff(made, listed); diff != "" || len(made) < 5 {
+			t.Errorf("%s (-made +listed):\n%s", c.what, diff)
 		}
 	}
 }
