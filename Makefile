@@ -58,7 +58,11 @@ release-binaries: ## Cross-compile what a release holds into dist/, with checksu
 	  out=dist/$(PLUGIN)-$${platform/\//-}; echo "$$out"; \
 	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build $(PLUGINFLAGS) -o "$$out" ./cmd/$(PLUGIN); \
 	done
-	cd dist && sha256sum $(PLUGIN)-* >checksums.txt && cat checksums.txt
+	for arch in amd64 arm64; do \
+	  out=dist/$(INTERCEPTOR)-linux-$$arch; echo "$$out"; \
+	  GOOS=linux GOARCH=$$arch $(GO) build $(BUILDFLAGS) -o "$$out" ./cmd/$(INTERCEPTOR); \
+	done
+	cd dist && sha256sum $(PLUGIN)-* $(INTERCEPTOR)-* >checksums.txt && cat checksums.txt
 
 .PHONY: docker-build
 docker-build: ## Build the images IMG and INTERCEPTOR_IMG (needs Docker)
@@ -112,7 +116,7 @@ test: test-unit e2e ## Run all tests
 .PHONY: test-unit
 test-unit: envoy ## Run the tests that need no cluster, the RPC tests among them
 	$(GO) test ./...
-	$(GO_SANDBOX) test $$($(GO_SANDBOX) list ./... | grep -v -e /e2e -e /bench)
+	$(GO_SANDBOX) test $$($(GO_SANDBOX) list ./... | grep -v -e /sandbox/e2e -e /sandbox/cmd/bench)
 
 .PHONY: e2e
 e2e: build sandbox-build envoy ## Run the end-to-end tests (RUN=regexp picks some)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"text/tabwriter"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
 )
 
 const (
@@ -92,7 +94,7 @@ func unchanged(ctx context.Context, a *api, b binaries, row func(string, ...any)
 		}
 		defer p.client.Kill()
 		processes[path] = p
-		if err := each(0, objects, func(i int) error { return p.reconcile(i, 20) }); err != nil {
+		if err := gauge.Each(callers, 0, objects, func(i int) error { return p.reconcile(i, 20) }); err != nil {
 			return err
 		}
 	}
@@ -104,7 +106,7 @@ func unchanged(ctx context.Context, a *api, b binaries, row func(string, ...any)
 			}
 			began, count := time.Now(), 0
 			for time.Since(began) < unchangedTime {
-				if err := each(0, objects, func(i int) error { return p.reconcile(i, 20) }); err != nil {
+				if err := gauge.Each(callers, 0, objects, func(i int) error { return p.reconcile(i, 20) }); err != nil {
 					return err
 				}
 				count += objects
@@ -117,9 +119,9 @@ func unchanged(ctx context.Context, a *api, b binaries, row func(string, ...any)
 			requests += after - before
 		}
 	}
-	own, idle := median(rates[b.plugin]), median(rates[b.idle])
-	row("unchanged reconciles\t%.0f/s\tdo-nothing %.0f/s\t%.2f\tat least 0.50 %s", own, idle, own/idle, mark(own/idle >= 0.5))
-	row("API requests in all of them\t%d\t\t\t0 %s", requests, mark(requests == 0))
+	own, idle := gauge.Median(rates[b.plugin]), gauge.Median(rates[b.idle])
+	row("unchanged reconciles\t%.0f/s\tdo-nothing %.0f/s\t%.2f\tat least 0.50 %s", own, idle, own/idle, gauge.Mark(own/idle >= 0.5))
+	row("API requests in all of them\t%d\t\t\t0 %s", requests, gauge.Mark(requests == 0))
 	return nil
 }
 
@@ -133,7 +135,7 @@ func waves(ctx context.Context, a *api, b binaries, row func(string, ...any)) er
 		return err
 	}
 	defer p.client.Kill()
-	if err := each(0, objects, func(i int) error { return p.reconcile(i, 20) }); err != nil {
+	if err := gauge.Each(callers, 0, objects, func(i int) error { return p.reconcile(i, 20) }); err != nil {
 		return err
 	}
 	for round := range rounds {
@@ -147,7 +149,7 @@ func waves(ctx context.Context, a *api, b binaries, row func(string, ...any)) er
 			return err
 		}
 		began = time.Now()
-		if err := each(0, objects, func(i int) error { return p.reconcile(i, int32(30+round)) }); err != nil {
+		if err := gauge.Each(callers, 0, objects, func(i int) error { return p.reconcile(i, int32(30+round)) }); err != nil {
 			return err
 		}
 		own = append(own, objects/time.Since(began).Seconds())
@@ -166,13 +168,13 @@ func waves(ctx context.Context, a *api, b binaries, row func(string, ...any)) er
 		return err
 	}
 	began := time.Now()
-	if err := each(0, throttledWave, func(i int) error { return slow.reconcile(i, 40) }); err != nil {
+	if err := gauge.Each(callers, 0, throttledWave, func(i int) error { return slow.reconcile(i, 40) }); err != nil {
 		return err
 	}
 	throttled := throttledWave / time.Since(began).Seconds()
-	row("changes\t%.0f/s\tbare patches by a client %.0f/s\t%.2f\t", median(own), median(direct), median(own)/median(direct))
-	row("\t\tthrottled as client-go does %.0f/s\t%.0f\t", throttled, median(own)/throttled)
-	row("API requests a change\t%.3f\t\t\t1 %s", float64(requests)/float64(rounds*objects), mark(requests == rounds*objects))
+	row("changes\t%.0f/s\tbare patches by a client %.0f/s\t%.2f\t", gauge.Median(own), gauge.Median(direct), gauge.Median(own)/gauge.Median(direct))
+	row("\t\tthrottled as client-go does %.0f/s\t%.0f\t", throttled, gauge.Median(own)/throttled)
+	row("API requests a change\t%.3f\t\t\t1 %s", float64(requests)/float64(rounds*objects), gauge.Mark(requests == rounds*objects))
 	return nil
 }
 
@@ -193,7 +195,7 @@ func memory(ctx context.Context, a *api, b binaries, row func(string, ...any)) e
 		return err
 	}
 	defer p.client.Kill()
-	if err := each(0, objects, func(i int) error { return errors.Join(p.reconcile(i, 50), idle.reconcile(i, 50)) }); err != nil {
+	if err := gauge.Each(callers, 0, objects, func(i int) error { return errors.Join(p.reconcile(i, 50), idle.reconcile(i, 50)) }); err != nil {
 		return err
 	}
 	own, err := p.memory()
@@ -204,7 +206,7 @@ func memory(ctx context.Context, a *api, b binaries, row func(string, ...any)) e
 	if err != nil {
 		return err
 	}
-	row("resident memory, %d objects watched\t%.1f MB\tdo-nothing %.1f MB\t%.2f\tat most 45 MB %s", manyObjects, own, base, own/base, mark(own <= 45))
+	row("resident memory, %d objects watched\t%.1f MB\tdo-nothing %.1f MB\t%.2f\tat most 45 MB %s", manyObjects, own, base, own/base, gauge.Mark(own <= 45))
 	return nil
 }
 
@@ -217,20 +219,6 @@ func size(_ context.Context, _ *api, b binaries, row func(string, ...any)) error
 	if err != nil {
 		return err
 	}
-	row("binary, stripped\t%.1f MB\tdo-nothing %.1f MB\t%.2f\tat most 28 MB %s", float64(own.Size())/1e6, float64(idle.Size())/1e6, float64(own.Size())/float64(idle.Size()), mark(own.Size() <= 28e6))
+	row("binary, stripped\t%.1f MB\tdo-nothing %.1f MB\t%.2f\tat most 28 MB %s", float64(own.Size())/1e6, float64(idle.Size())/1e6, float64(own.Size())/float64(idle.Size()), gauge.Mark(own.Size() <= 28e6))
 	return nil
-}
-
-// mark says whether a bar is met.
-func mark(met bool) string {
-	if met {
-		return "✓"
-	}
-	return "✗"
-}
-
-func median(values []float64) float64 {
-	values = slices.Clone(values)
-	slices.Sort(values)
-	return values[len(values)/2]
 }

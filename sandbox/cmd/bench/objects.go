@@ -6,36 +6,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
 )
 
-const (
-	namespace = "bench"
-	// callers is the default number of the controller's workers.
-	callers = 10
-)
-
-var (
-	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	crds       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-)
+// callers is the default number of the controller's workers.
+const callers = 10
 
 // api is the sandbox's API server.
 type api struct {
@@ -45,12 +33,7 @@ type api struct {
 }
 
 func connect(ctx context.Context, crd string) (*api, error) {
-	config, err := cluster.RESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	config.QPS = -1
-	client, err := dynamic.NewForConfig(config)
+	config, client, err := gauge.Connect(ctx, crd)
 	if err != nil {
 		return nil, err
 	}
@@ -58,27 +41,7 @@ func connect(ctx context.Context, crd string) (*api, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(crd)
-	if err != nil {
-		return nil, err
-	}
-	for resource, text := range map[schema.GroupVersionResource][]byte{crds: text, namespaces: []byte(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + namespace + `}}`)} {
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(text, object); err != nil {
-			return nil, fmt.Errorf("%s: %w", resource.Resource, err)
-		}
-		if _, err := client.Resource(resource).Create(ctx, object, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return nil, err
-		}
-	}
-	a := &api{config: config, client: client, http: httpClient}
-	return a, poll(ctx, "the CRD is served", func() (bool, error) {
-		_, err := client.Resource(cluster.HTTPScaledObjectGVR).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return err == nil, err
-	})
+	return &api{config: config, client: client, http: httpClient}, nil
 }
 
 func name(i int) string { return fmt.Sprintf("shop-frontend-%04d", i) }
@@ -86,13 +49,13 @@ func name(i int) string { return fmt.Sprintf("shop-frontend-%04d", i) }
 // create makes the HTTPScaledObjects from..to-1, as large as those that the
 // agent generates from ScaledObjects.
 func (a *api) create(ctx context.Context, from, to int) error {
-	return each(from, to, func(i int) error {
+	return gauge.Each(callers, from, to, func(i int) error {
 		object := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "http.keda.sh/v1alpha1",
 			"kind":       "HTTPScaledObject",
 			"metadata": map[string]any{
 				"name":      name(i),
-				"namespace": namespace,
+				"namespace": gauge.Namespace,
 				"labels": map[string]any{
 					"app.kubernetes.io/name":       name(i),
 					"app.kubernetes.io/part-of":    "shop",
@@ -111,7 +74,7 @@ func (a *api) create(ctx context.Context, from, to int) error {
 				"scalingMetric":  map[string]any{"requestRate": map[string]any{"targetValue": int64(5), "window": "1m", "granularity": "1s"}},
 			},
 		}}
-		_, err := a.client.Resource(cluster.HTTPScaledObjectGVR).Namespace(namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: "agent"})
+		_, err := a.client.Resource(cluster.HTTPScaledObjectGVR).Namespace(gauge.Namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: "agent"})
 		return err
 	})
 }
@@ -123,8 +86,8 @@ func (a *api) patch(ctx context.Context, n int, value string) error {
 	if err != nil {
 		return err
 	}
-	return each(0, n, func(i int) error {
-		_, err := a.client.Resource(cluster.HTTPScaledObjectGVR).Namespace(namespace).Patch(ctx, name(i), types.MergePatchType, body, metav1.PatchOptions{})
+	return gauge.Each(callers, 0, n, func(i int) error {
+		_, err := a.client.Resource(cluster.HTTPScaledObjectGVR).Namespace(gauge.Namespace).Patch(ctx, name(i), types.MergePatchType, body, metav1.PatchOptions{})
 		return err
 	})
 }
@@ -170,7 +133,7 @@ func rollout(i int) *v1alpha1.Rollout {
 	return &v1alpha1.Rollout{
 		TypeMeta: metav1.TypeMeta{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name(i), Namespace: namespace, UID: types.UID("00000000-0000-0000-0000-" + fmt.Sprintf("%012d", i)),
+			Name: name(i), Namespace: gauge.Namespace, UID: types.UID("00000000-0000-0000-0000-" + fmt.Sprintf("%012d", i)),
 			Annotations: map[string]string{"rollout.argoproj.io/revision": "7"},
 		},
 		Spec: v1alpha1.RolloutSpec{
@@ -196,30 +159,4 @@ func rollout(i int) *v1alpha1.Rollout {
 			}},
 		},
 	}
-}
-
-// each runs work for from..to-1, as many at once as the controller has
-// workers, and returns the first failure.
-func each(from, to int, work func(int) error) error {
-	next := make(chan int)
-	var (
-		wg    sync.WaitGroup
-		once  sync.Once
-		first error
-	)
-	for range callers {
-		wg.Go(func() {
-			for i := range next {
-				if err := work(i); err != nil {
-					once.Do(func() { first = err })
-				}
-			}
-		})
-	}
-	for i := from; i < to; i++ {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	return first
 }

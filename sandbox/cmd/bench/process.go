@@ -2,18 +2,15 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"os"
 	"os/exec"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
 )
 
 // process is a plugin started as the controller does.
@@ -66,33 +63,5 @@ func (p *process) reconcile(i int, weight int32) error {
 
 // memory returns the resident memory of the process, in MB (10^6 bytes).
 func (p *process) memory() (float64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.client.ReattachConfig().Pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, found := strings.Cut(string(status), "VmRSS:")
-	fields := strings.Fields(rest)
-	if !found || len(fields) == 0 {
-		return 0, fmt.Errorf("no VmRSS in %s", status)
-	}
-	kib, err := strconv.ParseFloat(fields[0], 64)
-	return kib * 1024 / 1e6, err
-}
-
-// poll waits for a condition, at most two minutes.
-func poll(ctx context.Context, what string, condition func() (bool, error)) error {
-	for deadline := time.Now().Add(2 * time.Minute); ; {
-		ok, err := condition()
-		if ok || err != nil {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("not within 2 minutes: %s", what)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return gauge.Resident(p.client.ReattachConfig().Pid)
 }

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
+)
+
+const (
+	// changes is even: all objects end as they began.
+	changes     = 150
+	changeEvery = 100 * time.Millisecond
+	// pollEvery is how long there is between two requests of the one that looks
+	// for the change. It bounds how exact the figures are.
+	pollEvery = time.Millisecond
+	// longestChange is when a change is taken for lost.
+	longestChange = 20 * time.Second
+	starts        = 3
+	// memoryBar is in MB.
+	memoryBar = 300
+)
+
+// carry measures what becomes of the objects there are: the way of a weight from
+// the API server to the first request under it, of the embedded proxy and then of
+// an Envoy, and what memory it takes.
+func (w *world) carry(ctx context.Context, f *figures) error {
+	interceptor, err := w.startInterceptor(ctx, w.processors.all)
+	if err != nil {
+		return err
+	}
+	defer interceptor.end()
+	if w.has("propagation") {
+		say("%d changes of %d HTTPScaledObjects, one each %s, to the embedded proxy", changes, w.objects, changeEvery)
+		times, err := w.flips(ctx, "http://"+interceptorAddress.String()+"/")
+		if err != nil {
+			return fmt.Errorf("embedded proxy: %w\n%s", err, interceptor.log)
+		}
+		times.print(f, embedded, w.objects, 50*time.Millisecond)
+	}
+	alone, err := interceptor.resident()
+	if err != nil {
+		return err
+	}
+	say("%d HTTPScaledObjects for an Envoy", w.objects)
+	began := time.Now()
+	fleet, err := w.startFleet(ctx)
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, interceptor.log)
+	}
+	defer fleet.end()
+	took := time.Since(began)
+	if w.has("propagation") {
+		say("the same changes to Envoy")
+		times, err := w.flips(ctx, "http://"+fleetAddress.String()+"/")
+		if err != nil {
+			return fmt.Errorf("Envoy: %w\n%s\n%s", err, fleet.log, interceptor.log)
+		}
+		times.print(f, envoyName, w.objects, 100*time.Millisecond)
+	}
+	return w.printMemory(ctx, f, interceptor, fleet, alone, took)
+}
+
+// settle is how long the interceptor has at least, once the Envoy serves the last
+// object, to be as large as it gets.
+const settle = 2 * time.Second
+
+func (w *world) printMemory(ctx context.Context, f *figures, interceptor, fleet *process, alone float64, took time.Duration) error {
+	select {
+	case <-time.After(settle):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	own, err := interceptor.resident()
+	if err != nil {
+		return err
+	}
+	theirs, err := fleet.resident()
+	if err != nil {
+		return err
+	}
+	f.row("memory of the interceptor, %d objects, one Envoy connected\t%.0f MB; %.0f MB before\tat most %d MB %s", w.objects, own, alone, memoryBar, gauge.Mark(own <= memoryBar))
+	f.row("Envoy, %d objects\t%.0f MB; %.1f s from its start to serving\t", w.objects, theirs, took.Seconds())
+	return nil
+}
+
+// startUp measures the time from starting the process until it is ready. The API
+// server has answered the same lists before.
+func (w *world) startUp(ctx context.Context, f *figures) error {
+	say("start to ready with %d HTTPScaledObjects", w.objects)
+	var took []float64
+	for range starts {
+		began := time.Now()
+		p, err := w.startInterceptor(ctx, w.processors.all)
+		if err != nil {
+			return err
+		}
+		took = append(took, time.Since(began).Seconds())
+		p.end()
+	}
+	f.row("start to ready, %d objects\t%.2f s\t", w.objects, gauge.Median(took))
+	return nil
+}
+
+// flips are the times that changes took until a request was under them: from
+// just before the patch was sent, and from when the API server had answered it.
+// The second is negative when the request was first.
+type flips struct{ fromSent, fromAnswered []time.Duration }
+
+func (t *flips) print(f *figures, who string, objects int, bar time.Duration) {
+	slices.Sort(t.fromSent)
+	slices.Sort(t.fromAnswered)
+	p99 := gauge.Quantile(t.fromSent, 0.99)
+	met := "" // the bar is for the smaller table
+	if objects < manyObjects {
+		met = fmt.Sprintf("p99 under %s %s", bar, gauge.Mark(p99 < bar))
+	}
+	f.row("annotation patched to first request, %d objects, %s\tp50 %.1f ms, p99 %.1f ms\t%s", objects, who, milliseconds(gauge.Quantile(t.fromSent, 0.5)), milliseconds(p99), met)
+	f.row("  of it after the API server had answered\tp50 %.1f ms, p99 %.1f ms\t", milliseconds(gauge.Quantile(t.fromAnswered, 0.5)), milliseconds(gauge.Quantile(t.fromAnswered, 0.99)))
+}
+
+// flips changes one object after the other, each from all for the stable side to
+// all for the canary, and then back.
+func (w *world) flips(ctx context.Context, url string) (*flips, error) {
+	times := &flips{}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
+	defer client.CloseIdleConnections()
+	next := time.NewTicker(changeEvery)
+	defer next.Stop()
+	for number := range changes {
+		i := 100 + number/2*7%(w.objects-100) // not the one that throughput is measured by
+		canary, expected := 100, "canary"
+		if number%2 == 1 {
+			canary, expected = 0, "stable"
+		}
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		body, err := w.ask(ctx, client, url, host(i))
+		if err != nil {
+			return nil, err
+		}
+		if body == expected {
+			return nil, fmt.Errorf("%s answers %q before it is to", host(i), body)
+		}
+		sent := time.Now()
+		var answered time.Time
+		patched := make(chan error, 1)
+		go func() {
+			err := w.setWeight(ctx, i, canary)
+			answered = time.Now()
+			patched <- err
+		}()
+		seen, err := w.until(ctx, client, url, host(i), expected)
+		if err == nil {
+			err = <-patched
+		}
+		if err != nil {
+			return nil, err
+		}
+		times.fromSent = append(times.fromSent, seen.Sub(sent))
+		times.fromAnswered = append(times.fromAnswered, seen.Sub(answered))
+	}
+	return times, nil
+}
+
+// until asks for a page until it is what is expected, and returns when it was.
+func (w *world) until(ctx context.Context, client *http.Client, url, host, expected string) (time.Time, error) {
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	for deadline := time.Now().Add(longestChange); ; {
+		body, err := w.ask(ctx, client, url, host)
+		now := time.Now()
+		switch {
+		case err != nil:
+			return now, err
+		case body == expected:
+			return now, nil
+		case now.After(deadline):
+			return now, fmt.Errorf("%s still answers %q after %s", host, body, longestChange)
+		}
+		<-poll.C
+	}
+}
+
+func (w *world) ask(ctx context.Context, client *http.Client, url, host string) (string, error) {
+	code, body, err := get(ctx, client, url, host)
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("%s: %d %s", host, code, strings.TrimSpace(body))
+	}
+	return body, err
+}

@@ -1,0 +1,141 @@
+// Command bench-interceptor measures the interceptor beside Envoy, nginx and a
+// bare httputil.ReverseProxy, and its way from the API server to the first
+// request under a new weight. It prints figures, ratios and bars, and fails for
+// none of them: `make bench-interceptor` builds what it needs and runs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
+)
+
+// options are the flags.
+type options struct {
+	interceptor, floor, envoy, nginx, routes, crd string
+	parts                                         string
+}
+
+// parts are what there is to measure, in the order in which it is done.
+var parts = []string{"table", "throughput", "propagation", "memory"}
+
+func (o *options) has(part string) bool {
+	return o.parts == "" || slices.Contains(strings.Split(o.parts, ","), part)
+}
+
+func (o *options) check() error {
+	for _, part := range strings.Split(o.parts, ",") {
+		if part != "" && !slices.Contains(parts, part) {
+			return fmt.Errorf("there is no part %q; there are %s", part, strings.Join(parts, ", "))
+		}
+	}
+	for _, needed := range []struct{ name, value string }{
+		{"interceptor", o.interceptor}, {"floor", o.floor}, {"envoy", o.envoy}, {"routes", o.routes}, {"crd", o.crd},
+	} {
+		if needed.value == "" {
+			return fmt.Errorf("-%s is needed; `make bench-interceptor` gives it", needed.name)
+		}
+	}
+	return nil
+}
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if len(os.Args) == 2 && os.Args[1] == loadCommand {
+		if err := serveLoad(); err != nil {
+			fmt.Fprintln(os.Stderr, "bench-interceptor load:", err)
+			return 1
+		}
+		return 0
+	}
+	var o options
+	flag.StringVar(&o.interceptor, "interceptor", "", "the interceptor as released")
+	flag.StringVar(&o.floor, "floor", "", "the bare httputil.ReverseProxy (bench/reverseproxy)")
+	flag.StringVar(&o.envoy, "envoy", "", "Envoy")
+	flag.StringVar(&o.nginx, "nginx", "", "nginx; without one it is left out")
+	flag.StringVar(&o.routes, "routes", "", "the compiled tests of internal/interceptor/routes")
+	flag.StringVar(&o.crd, "crd", "", "the HTTPScaledObject CRD")
+	flag.StringVar(&o.parts, "parts", "", "what to measure, of "+strings.Join(parts, ", ")+"; separated by commas, all without")
+	flag.Parse()
+	if err := o.check(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-interceptor:", err)
+		return 2
+	}
+	var err error
+	if cluster.Inside() {
+		err = measure(ctx, &o)
+	} else {
+		err = gauge.Enter(ctx)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, "bench-interceptor:", err)
+		return 1
+	}
+	return 0
+}
+
+func say(format string, args ...any) { _, _ = fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...) }
+
+const (
+	objects     = 1000
+	manyObjects = 10000
+)
+
+// measure is run inside a sandbox of its own.
+func measure(ctx context.Context, o *options) error {
+	began := time.Now()
+	if o.has("table") {
+		if err := table(ctx, o); err != nil {
+			return err
+		}
+	}
+	if !o.has("throughput") && !o.has("propagation") && !o.has("memory") {
+		return nil
+	}
+	w, err := newWorld(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	if err := w.grow(ctx, objects); err != nil {
+		return err
+	}
+	if o.has("throughput") {
+		if err := w.throughput(ctx); err != nil {
+			return fmt.Errorf("throughput: %w", err)
+		}
+	}
+	figures := newFigures()
+	defer figures.print()
+	if o.has("propagation") {
+		if err := w.carry(ctx, figures); err != nil {
+			return err
+		}
+	}
+	if o.has("propagation") || o.has("memory") {
+		if err := w.grow(ctx, manyObjects); err != nil {
+			return err
+		}
+		if err := w.startUp(ctx, figures); err != nil {
+			return fmt.Errorf("start: %w", err)
+		}
+		if err := w.carry(ctx, figures); err != nil {
+			return err
+		}
+	}
+	say("done in %s", time.Since(began).Round(time.Second))
+	return nil
+}

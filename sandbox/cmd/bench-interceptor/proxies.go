@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/load"
+)
+
+// proxied is the object whose requests the proxies are asked for. The others
+// than the interceptor know no object but this.
+const proxied = 7
+
+var (
+	floorAddress = netip.AddrPortFrom(cluster.NodeIP, 18081)
+	envoyAddress = netip.AddrPortFrom(cluster.NodeIP, 18082)
+	poolAddress  = netip.AddrPortFrom(cluster.NodeIP, 18084)
+	nginxAddress = netip.AddrPortFrom(cluster.NodeIP, 18083)
+)
+
+// contestant is a proxy with one worker, on a processor of its own.
+type contestant struct {
+	name    string
+	address netip.AddrPort
+	process *process
+	results []*load.Result // of its rounds
+}
+
+// The names of those that bars are about.
+const (
+	embedded     = "embedded proxy"
+	reverseProxy = "ReverseProxy"
+	pooled       = "ReverseProxy with a pool"
+	envoyName    = "Envoy"
+	nginxName    = "nginx"
+)
+
+// startContestants starts all proxies, and waits until they serve.
+func (w *world) startContestants(ctx context.Context) (started []*contestant, end func(), err error) {
+	end = func() {
+		for _, c := range started {
+			c.process.end()
+		}
+	}
+	interceptor, err := w.startInterceptor(ctx, w.processors.proxy, "GOMAXPROCS=1")
+	if err != nil {
+		return nil, end, err
+	}
+	started = append(started, &contestant{name: embedded, address: interceptorAddress, process: interceptor})
+	if err := interceptor.await(ctx, 10*time.Millisecond, "http://"+interceptorAddress.String()+"/", host(proxied)); err != nil {
+		return started, end, err
+	}
+	for _, c := range []struct {
+		name    string
+		address netip.AddrPort
+		command func() (*exec.Cmd, error)
+	}{
+		{reverseProxy, floorAddress, func() (*exec.Cmd, error) { return w.floorCommand(floorAddress), nil }},
+		{pooled, poolAddress, func() (*exec.Cmd, error) { return w.floorCommand(poolAddress, "-pool"), nil }},
+		{envoyName, envoyAddress, w.envoyContestant},
+		{nginxName, nginxAddress, w.nginxContestant},
+	} {
+		cmd, err := c.command()
+		if err != nil {
+			return started, end, fmt.Errorf("%s: %w", c.name, err)
+		}
+		if cmd == nil {
+			continue
+		}
+		p, err := launch(cmd, w.processors.proxy)
+		if err == nil {
+			started = append(started, &contestant{name: c.name, address: c.address, process: p})
+			err = p.await(ctx, 10*time.Millisecond, "http://"+c.address.String()+"/", host(proxied))
+		}
+		if err != nil && c.name == nginxName {
+			say("nginx does not run here; going on without it: %v", err)
+			p.end()
+			started = started[:len(started)-1]
+			continue
+		}
+		if err != nil {
+			return started, end, err
+		}
+	}
+	return started, end, nil
+}
+
+func (w *world) floorCommand(address netip.AddrPort, flags ...string) *exec.Cmd {
+	cmd := exec.Command(w.floor, append(flags, "-listen", address.String(), "-stable", stableAddress.String(), "-canary", canaryAddress.String())...)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	return cmd
+}
+
+// envoyContestant is Envoy as it comes, with what a split needs and no more.
+func (w *world) envoyContestant() (*exec.Cmd, error) {
+	const format = `static_resources:
+  listeners:
+  - name: kedify-proxy
+    address: {socket_address: {address: %[1]s, port_value: %[2]d}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: kedify-proxy
+          route_config:
+            virtual_hosts:
+            - name: app
+              domains: [%[3]s]
+              routes:
+              - match: {prefix: /}
+                route: {timeout: 0s, weighted_clusters: {clusters: [{name: stable, weight: 80}, {name: canary, weight: 20}]}}
+          http_filters:
+          - name: envoy.filters.http.router
+            typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
+  clusters:
+  - name: stable
+    load_assignment: {cluster_name: stable, endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: %[4]s, port_value: %[5]d}}}}]}]}
+  - name: canary
+    load_assignment: {cluster_name: canary, endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: %[6]s, port_value: %[7]d}}}}]}]}
+`
+	file := filepath.Join(w.dir, "envoy.yaml")
+	text := fmt.Sprintf(format, envoyAddress.Addr(), envoyAddress.Port(), host(proxied),
+		stableAddress.Addr(), stableAddress.Port(), canaryAddress.Addr(), canaryAddress.Port())
+	return envoyCommand(w.envoy, file, 1), os.WriteFile(file, []byte(text), 0o644)
+}
+
+// nginxContestant keeps connections on both sides for good, as the others do. It
+// returns nil when there is no nginx.
+func (w *world) nginxContestant() (*exec.Cmd, error) {
+	if w.nginx == "" {
+		say("there is no nginx here; going on without it")
+		return nil, nil
+	}
+	const format = `daemon off;
+%[6]sworker_processes 1;
+pid %[1]s/pid;
+error_log stderr warn;
+events { worker_connections 1024; }
+http {
+  access_log off;
+  keepalive_requests 1000000000;
+  client_body_temp_path %[1]s/body;
+  proxy_temp_path %[1]s/proxy;
+  fastcgi_temp_path %[1]s/fastcgi;
+  uwsgi_temp_path %[1]s/uwsgi;
+  scgi_temp_path %[1]s/scgi;
+  upstream split {
+    server %[2]s weight=80;
+    server %[3]s weight=20;
+    keepalive 256;
+    keepalive_requests 1000000000;
+  }
+  server {
+    listen %[4]s;
+    server_name %[5]s;
+    location / {
+      proxy_pass http://split;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header Host $host;
+      proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+      proxy_set_header X-Forwarded-Host $host;
+      proxy_set_header X-Forwarded-Proto $scheme;
+    }
+  }
+}
+`
+	dir := filepath.Join(w.dir, "nginx")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	user := ""
+	if os.Geteuid() == 0 {
+		user = "user root;\n" // there is no other in a sandbox
+	}
+	text := fmt.Sprintf(format, dir, stableAddress, canaryAddress, nginxAddress, host(proxied), user)
+	file := filepath.Join(dir, "nginx.conf")
+	cmd := exec.Command(w.nginx, "-e", "stderr", "-p", dir, "-c", file)
+	// One that was unpacked and not installed has its libraries beside it.
+	if libraries := filepath.Join(filepath.Dir(w.nginx), "..", "lib", "x86_64-linux-gnu"); isDirectory(libraries) {
+		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libraries)
+	}
+	return cmd, os.WriteFile(file, []byte(text), 0o644)
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

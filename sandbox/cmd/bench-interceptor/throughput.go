@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/load"
+)
+
+const (
+	connections = 64
+	// The proxies take turns, so that what else the machine does is shared by
+	// all; the median of the rounds counts.
+	throughputRounds = 12
+	warmTime         = 300 * time.Millisecond
+	roundTime        = time.Second
+)
+
+// of returns the median of a figure of the rounds.
+func (c *contestant) of(figure func(*load.Result) float64) float64 {
+	values := make([]float64, len(c.results))
+	for i, r := range c.results {
+		values[i] = figure(r)
+	}
+	return gauge.Median(values)
+}
+
+func (c *contestant) rate() float64 { return c.of((*load.Result).Rate) }
+
+func milliseconds(d time.Duration) float64 { return d.Seconds() * 1e3 }
+
+func (c *contestant) p99() float64 {
+	return c.of(func(r *load.Result) float64 { return milliseconds(r.P99) })
+}
+
+// throughput has the proxies serve the same requests in turn.
+func (w *world) throughput(ctx context.Context) error {
+	if err := w.setWeight(ctx, proxied, 20); err != nil {
+		return err
+	}
+	if err := move(w.processors.others); err != nil {
+		return err
+	}
+	defer func() { _ = move(w.processors.all) }()
+	contestants, end, err := w.startContestants(ctx)
+	defer end()
+	if err != nil {
+		return err
+	}
+	say("throughput: %d rounds of %s for each of %d proxies", throughputRounds, warmTime+roundTime, len(contestants))
+	ceiling, err := w.round(&contestant{name: "the application", address: stableAddress})
+	if err != nil {
+		return err
+	}
+	before, err := countAllocations(ctx)
+	if err != nil {
+		return err
+	}
+	for range throughputRounds {
+		for _, c := range contestants {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			result, err := w.round(c)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
+			c.results = append(c.results, result)
+		}
+	}
+	after, err := countAllocations(ctx)
+	if err != nil {
+		return err
+	}
+	return w.printThroughput(ctx, contestants, ceiling, after.since(before))
+}
+
+// round has the clients ask one proxy, or an application.
+func (w *world) round(c *contestant) (*load.Result, error) {
+	r := load.Round{
+		Target: c.address, Host: host(proxied), Path: "/cart?id=1",
+		Connections: connections, Warm: warmTime, Measure: roundTime,
+	}
+	if c.process == nil {
+		return w.run(r)
+	}
+	var err error
+	if r.Processes, err = c.process.pids(); err != nil {
+		return nil, err
+	}
+	result, err := w.run(r)
+	if err != nil {
+		return nil, err
+	}
+	// A random pick is off by more than 7 standard deviations in one of 10^11
+	// rounds.
+	if share := canaryShare(result); math.Abs(share-0.2) > 7*math.Sqrt(0.2*0.8/float64(result.Requests)) {
+		return nil, fmt.Errorf("the canary got %.1f %% of the requests, and not 20: %v", 100*share, result.Answers)
+	}
+	return result, nil
+}
+
+func canaryShare(r *load.Result) float64 {
+	return float64(r.Answers["canary"]) / float64(r.Requests)
+}
+
+func (w *world) printThroughput(ctx context.Context, contestants []*contestant, ceiling *load.Result, perRequest allocations) error {
+	byName := map[string]*contestant{}
+	for _, c := range contestants {
+		byName[c.name] = c
+	}
+	own, floor, envoy := byName[embedded], byName[reverseProxy], byName[envoyName]
+	table := newTable("one worker, 64 connections\trequests/s\tof ReverseProxy\tof Envoy\tp50\tp99\tprocessor time\tmemory\tcanary\tclients busy")
+	for _, c := range contestants {
+		resident, err := c.process.resident()
+		if err != nil {
+			return err
+		}
+		table.row("%s\t%.0f\t%.2f\t%.2f\t%.2f ms\t%.2f ms\t%.1f µs\t%.0f MB\t%.1f %%\t%.0f %%", c.name, c.rate(), c.rate()/floor.rate(), c.rate()/envoy.rate(),
+			c.of(func(r *load.Result) float64 { return milliseconds(r.P50) }), c.p99(),
+			c.of(func(r *load.Result) float64 { return float64(r.CPUPerRequest()) / 1e3 }),
+			resident, 100*c.of(canaryShare),
+			c.of(func(r *load.Result) float64 { return 100 * float64(r.OwnCPU) / float64(r.Elapsed) }))
+	}
+	table.row("no proxy: the ceiling\t%.0f\t%.2f\t%.2f\t%.2f ms\t%.2f ms\t\t\t\t", ceiling.Rate(), ceiling.Rate()/floor.rate(), ceiling.Rate()/envoy.rate(), milliseconds(ceiling.P50), milliseconds(ceiling.P99))
+	table.print()
+	bars := newFigures()
+	bars.row("embedded proxy, requests/s beside ReverseProxy's\t%.2f\tat least 1.00 %s", own.rate()/floor.rate(), gauge.Mark(own.rate() >= floor.rate()))
+	bars.row("embedded proxy, requests/s beside Envoy's\t%.2f\tat least 0.80 %s", own.rate()/envoy.rate(), gauge.Mark(own.rate() >= 0.8*envoy.rate()))
+	bars.row("embedded proxy, p99 beside Envoy's\t%.2f\tat most 1.50 %s", own.p99()/envoy.p99(), gauge.Mark(own.p99() <= 1.5*envoy.p99()))
+	bars.row("embedded proxy, allocations a request\t%.1f, %.0f bytes\t", perRequest.count, perRequest.bytes)
+	bars.print()
+	return ctx.Err()
+}
+
+// allocations are the interceptor's, and its requests.
+type allocations struct{ count, bytes, requests float64 }
+
+func countAllocations(ctx context.Context) (a allocations, err error) {
+	_, page, err := get(ctx, http.DefaultClient, metricsURL, "")
+	if err != nil {
+		return a, err
+	}
+	for _, m := range []struct {
+		name string
+		into *float64
+	}{
+		{"go_memstats_mallocs_total", &a.count}, {"go_memstats_alloc_bytes_total", &a.bytes}, {"interceptor_requests_total", &a.requests},
+	} {
+		found := false
+		if *m.into, found = metric(page, m.name); !found {
+			return a, fmt.Errorf("%s has no %s", metricsURL, m.name)
+		}
+	}
+	return a, nil
+}
+
+// since returns what a request allocated since before.
+func (a allocations) since(before allocations) allocations {
+	requests := a.requests - before.requests
+	return allocations{count: (a.count - before.count) / requests, bytes: (a.bytes - before.bytes) / requests, requests: requests}
+}

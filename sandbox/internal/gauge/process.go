@@ -1,0 +1,51 @@
+package gauge
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Resident returns the resident memory of a process, in MB (10^6 bytes).
+func Resident(pid int) (float64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, found := strings.Cut(string(status), "VmRSS:")
+	fields := strings.Fields(rest)
+	if !found || len(fields) == 0 {
+		return 0, fmt.Errorf("no VmRSS in %s", status)
+	}
+	kib, err := strconv.ParseFloat(fields[0], 64)
+	return kib * 1024 / 1e6, err
+}
+
+// tick is the unit of processor time in /proc, the same on every Linux.
+const tick = 10 * time.Millisecond
+
+// CPU returns the processor time that a process has taken so far, in steps of
+// 10 ms.
+func CPU(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The second field is the program's name, in which anything may stand.
+	_, rest, found := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
+	fields := strings.Fields(rest)
+	if !found || len(fields) < 13 {
+		return 0, fmt.Errorf("no times in %s", stat)
+	}
+	var ticks int64
+	for _, field := range fields[11:13] { // utime and stime
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * tick, nil
+}

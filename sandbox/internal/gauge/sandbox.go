@@ -1,0 +1,55 @@
+package gauge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
+)
+
+// Enter brings up a sandbox without a controller, runs this program again in it
+// with the same arguments, and takes it down.
+func Enter(ctx context.Context) (err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	sandbox, err := cluster.Up(ctx, cluster.Options{
+		Name:     fmt.Sprintf("bench-%d", os.Getpid()),
+		Bare:     true,
+		Owned:    true,
+		Progress: progress.New(os.Stderr),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sandbox.Down()) }()
+	args := []string{self}
+	for _, arg := range os.Args[1:] {
+		// The working directory inside is the same, but say it plainly.
+		if path, absErr := filepath.Abs(arg); arg != "" && absErr == nil && exists(path) {
+			arg = path
+		}
+		args = append(args, arg)
+	}
+	cmd, err := sandbox.Command(ctx, args...)
+	if err != nil {
+		return err
+	}
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	err = cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return fmt.Errorf("the measurement ended with exit code %d", exit.ExitCode())
+	}
+	return err
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
