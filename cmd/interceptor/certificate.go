@@ -17,9 +17,9 @@ import (
 const certificateLook = 5 * time.Second
 
 // passCertificate gives the certificate to kedify-proxies, and again whenever it
-// is another, until ctx ends.
-func passCertificate(ctx context.Context, certificate *proxy.Certificate, to *xds.Server, log *slog.Logger) {
-	ticker := time.NewTicker(certificateLook)
+// is another, for which it looks at an interval, until ctx ends.
+func passCertificate(ctx context.Context, certificate *proxy.Certificate, interval time.Duration, to *xds.Server, log *slog.Logger) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for passed := (*tls.Certificate)(nil); ; {
 		if current, err := certificate.Get(nil); err == nil && current != passed {

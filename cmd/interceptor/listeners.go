@@ -96,11 +96,18 @@ func (ls *listeners) serve() <-chan error {
 	return failed
 }
 
+// goodbye is how long the xDS server may take to end its streams. Only an Envoy
+// that does not read any more takes it, or one that does not say a word.
+const goodbye = 2 * time.Second
+
 // shutdown ends the xDS server's, so that kedify-proxies turn to another
 // interceptor, the proxy's, and then admin and metrics, by which a drain can be
-// watched.
+// watched. The time is for the requests of the proxy: an Envoy that hangs takes
+// next to nothing of it.
 func (ls *listeners) shutdown(ctx context.Context) error {
-	ls.xds.Shutdown(ctx)
+	short, cancel := context.WithTimeout(ctx, goodbye)
+	ls.xds.Shutdown(short)
+	cancel()
 	err := ls.proxy.Shutdown(ctx)
 	for _, server := range ls.own {
 		_ = server.Close()

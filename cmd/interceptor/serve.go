@@ -17,11 +17,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/events"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/headroom"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/watch"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
+
+// garbageHeadroom is how many bytes of garbage there may be before they are
+// collected, however little else there is.
+const garbageHeadroom = 64 << 20
 
 func newServe(lookup func(string) (string, bool)) *cobra.Command {
 	o, wrong := readOptions(lookup)
@@ -55,6 +60,7 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	log.Info("starting", "version", version, "commit", commit)
+	headroom.Keep(garbageHeadroom)
 	for _, line := range o.unsupported {
 		log.Warn(line)
 	}
@@ -119,7 +125,7 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 	running.Go(func() { w.Run(background) })
 	running.Go(func() { recorder.Run(background) })
 	if certificate != nil {
-		running.Go(func() { passCertificate(background, certificate, x.Server, log) })
+		running.Go(func() { passCertificate(background, certificate, certificateLook, x.Server, log) })
 	}
 
 	select {

@@ -55,9 +55,9 @@ func (o *xdsOptions) readEnvironment(lookup func(string) (string, bool)) error {
 
 func (o *xdsOptions) flags(f *pflag.FlagSet) {
 	f.Uint16Var(&o.port, "xds-port", o.port, "port that kedify-proxies get their configuration from")
-	f.StringVar(&o.certFile, "xds-cert-file", o.certFile, "certificate of the xDS server, PEM, for mutual TLS; plain HTTP/2 when left out")
+	f.StringVar(&o.certFile, "xds-cert-file", o.certFile, "certificate of the xDS server, PEM, for mutual TLS; read again when it changes; plain HTTP/2 when left out")
 	f.StringVar(&o.keyFile, "xds-key-file", o.keyFile, "key of the xDS server's certificate, PEM")
-	f.StringVar(&o.clientCAFile, "xds-client-ca-file", o.clientCAFile, "authority of the kedify-proxies' certificates, PEM")
+	f.StringVar(&o.clientCAFile, "xds-client-ca-file", o.clientCAFile, "authority of the kedify-proxies' certificates, PEM; read once, at the start")
 	f.DurationVar(&o.settings.KeepaliveTime, "xds-keepalive-time", o.settings.KeepaliveTime, "how long a kedify-proxy may be silent before it is asked whether it lives (KEDIFY_XDS_KEEPALIVE_TIME)")
 	f.DurationVar(&o.settings.KeepaliveTimeout, "xds-keepalive-timeout", o.settings.KeepaliveTimeout, "how long it has to answer (KEDIFY_XDS_KEEPALIVE_TIMEOUT)")
 	f.DurationVar(&o.settings.KeepaliveMinTime, "xds-keepalive-min-time", o.settings.KeepaliveMinTime, "how often a kedify-proxy may ask the same (KEDIFY_XDS_KEEPALIVE_ENFORCEMENT_POLICY_MIN_TIME)")
@@ -78,7 +78,13 @@ func (o *xdsOptions) validate() error {
 	if o.port == 0 || o.httpPort == 0 || o.tlsPort == 0 {
 		return errors.New("--xds-port, --kedify-proxy-port and --kedify-proxy-tls-port: expected ports from 1 to 65535")
 	}
-	return o.settings.Validate()
+	if o.httpPort == o.tlsPort {
+		return fmt.Errorf("--kedify-proxy-port and --kedify-proxy-tls-port are both %d; expected two ports", o.httpPort)
+	}
+	if err := o.settings.Validate(); err != nil {
+		return fmt.Errorf("the flags --xds-*, or the environment variables KEDIFY_XDS_*: %w", err)
+	}
+	return nil
 }
 
 func allOrNone(texts []string) bool {
@@ -117,7 +123,7 @@ func (o *xdsOptions) serverTLS(log *slog.Logger) (*tls.Config, error) {
 	}
 	certificate, err := proxy.LoadCertificate(o.certFile, o.keyFile, log)
 	if err != nil {
-		return nil, fmt.Errorf("xDS server: %w", err)
+		return nil, fmt.Errorf("--xds-cert-file and --xds-key-file: %w", err)
 	}
 	text, err := os.ReadFile(o.clientCAFile)
 	if err != nil {

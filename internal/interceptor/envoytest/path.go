@@ -25,7 +25,6 @@ func Path(t testing.TB) string {
 	if cache, err := os.UserCacheDir(); err == nil {
 		candidates = append(candidates, filepath.Join(cache, "rollouts-sandbox", "envoy-"+Version, "envoy"))
 	}
-	candidates = append(candidates, "/tmp/envoy/envoy/_bin/envoy")
 	for _, candidate := range candidates {
 		if path, err := exec.LookPath(candidate); err == nil {
 			return path

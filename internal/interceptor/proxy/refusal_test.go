@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -129,6 +130,26 @@ func TestOversizedHeadersAreRefused(t *testing.T) {
 	}
 	if res, _ := w.get("/large"); res.StatusCode != http.StatusBadGateway {
 		t.Errorf("a large header of the application: %s, want 502", res.Status)
+	}
+}
+
+// A target that HTTP/2 can carry and HTTP/1.1 cannot.
+func TestTargetWithASpaceIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.service("stable", "", w.app(named("stable")))
+	w.object("")
+	w.commit()
+	r := w.request(http.MethodGet, "/", nil)
+	r.URL.Opaque = "/a HTTP/1.1"
+	res, err := h2cClient(t).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	// The application of this test would say 400 as well.
+	if res.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "request target") {
+		t.Errorf("%s %q (%v), want 400 by the proxy", res.Status, body, err)
 	}
 }
 

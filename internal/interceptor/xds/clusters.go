@@ -178,6 +178,9 @@ func (st *stream) sendClusters(now time.Time) error {
 		return nil
 	}
 	st.adoptClusters()
+	if at := st.namesAt(); now.Before(at) {
+		return nil
+	}
 	for st.free(cds) {
 		r := &response{kind: cds}
 		for name := range s.stale {
@@ -247,6 +250,7 @@ func (st *stream) adoptClusters() {
 		}
 	}
 	if all != ch.had {
+		st.adoptGone()
 		return
 	}
 	for _, c := range st.clusters.known {
@@ -255,6 +259,38 @@ func (st *stream) adoptClusters() {
 		}
 	}
 	ch.answered = true
+}
+
+// namesAt returns when clusters are sent, in the state of the world, to an Envoy
+// that has others from another stream though it has not said which, as it does by
+// asking for the endpoints of each; zero when that is no question.
+func (st *stream) namesAt() time.Time {
+	ch := &st.channels[cds]
+	if st.delta || !ch.asked || ch.answered || ch.had == 0 || st.channels[eds].asked {
+		return time.Time{}
+	}
+	return ch.since.Add(st.server.settle)
+}
+
+// adoptGone notes the clusters that an Envoy has from another stream, in the state
+// of the world, and that went from the table meanwhile: its routes may name them
+// until it has those of now. How they look is not known. Sent as most of them do,
+// they are the same, and serve on with the endpoints that they have; one that is
+// not serves on too, until another would have endpoints, which are not sent.
+func (st *stream) adoptGone() {
+	s := &st.clusters
+	for name := range s.wanted {
+		c := s.known[name]
+		if c.sent != 0 || c.backend != nil && !c.gone || strings.Count(name, "/") != 2 || !st.cut.hasCluster(name) {
+			continue
+		}
+		c.backend, c.gone = &routes.Backend{Cluster: name}, true
+		c.sent = st.server.render.clusterVersion(c.backend)
+		// What it has is as good as sent; should it come back, it gets its own.
+		s.setAssigned(name, c, st.server.render.assignmentVersion(c.backend, st.fallback))
+		c.again = true
+		s.leaving[name] = c
+	}
 }
 
 // removals takes the clusters out whose time has come. None goes before the
@@ -437,18 +473,23 @@ func (st *stream) clustersAnswered(k kind, names []string, refusal string) {
 	}
 }
 
-// mentions tells whether a text has a name that does not go on.
+// mentions tells whether a text has a name that is not a part of another.
 func mentions(text, name string) bool {
+	inName := false // what comes right before is of a name
 	for {
-		_, after, found := strings.Cut(text, name)
+		before, after, found := strings.Cut(text, name)
 		if !found {
 			return false
 		}
+		if before != "" {
+			inName = isNameByte(before[len(before)-1])
+		}
 		rest := strings.TrimLeft(after, ".")
-		if rest == "" || !isNameByte(after[0]) && (after[0] != '.' || !isNameByte(rest[0])) {
+		ends := rest == "" || !isNameByte(after[0]) && (after[0] != '.' || !isNameByte(rest[0]))
+		if ends && !inName {
 			return true
 		}
-		text = after
+		text, inName = after, true
 	}
 }
 

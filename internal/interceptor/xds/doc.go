@@ -25,8 +25,10 @@
 //
 // Versions are made of contents. An Envoy that comes back, to this or to another
 // interceptor, is sent what differs from what it has. In the state of the world
-// it cannot say which clusters it has, and gets all when one differs: those that
-// have gone meanwhile go before their routes do. Delta knows better.
+// it does not say which clusters it has, and gets all when one differs. Those that
+// it asks for the endpoints of, and that have gone meanwhile, are among them until
+// it has routes that do not name them. How these look is not known: they are sent
+// as clusters of HTTP/1.1 are. One that spoke HTTP/2 may be replaced for that time.
 //
 // # What an Envoy refuses
 //

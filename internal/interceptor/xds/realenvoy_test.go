@@ -79,6 +79,18 @@ func (f *fleet) start(sotw bool, namespaces ...string) {
 	f.envoy.WaitReady()
 }
 
+// restart serves the Envoy by another interceptor, with a table of its own making.
+func (f *fleet) restart() {
+	f.t.Helper()
+	f.server = f.newServer(f.server.render.Translator)
+	f.server.Update(f.builder.Table(), routes.Changes{})
+	l, err := net.Listen("tcp", f.xds)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.stop = serve(f.t, f.server, l)
+}
+
 // get returns who answers a host, or the code when it is not 200.
 func (f *fleet) get(host string) string {
 	r, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", f.port), nil)
@@ -337,13 +349,7 @@ func TestRealEnvoyOutlivesTheInterceptor(t *testing.T) {
 
 		// Another interceptor, with a table of its own making.
 		start := func() {
-			f.server = f.newServer(f.server.render.Translator)
-			f.server.Update(f.builder.Table(), routes.Changes{})
-			l, err := net.Listen("tcp", f.xds)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.stop = serve(t, f.server, l)
+			f.restart()
 			eventually(t, "a new stream", func() bool { return f.envoy.Stat("control_plane.connected_state") == 1 })
 		}
 		start()

@@ -25,6 +25,9 @@ import (
 // has, about 200 bytes for each cluster.
 const maxRequestBytes = 64 << 20
 
+// handshakeTime is how long an Envoy may take to begin, TLS included.
+const handshakeTime = 10 * time.Second
+
 // settleTime is how long the first route configuration of a stream waits for an
 // Envoy to ask for the endpoints of all clusters.
 const settleTime = 15 * time.Second
@@ -154,6 +157,7 @@ func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: s.settings.KeepaliveMinTime, PermitWithoutStream: true}),
 		grpc.MaxConcurrentStreams(s.settings.MaxConcurrentStreams),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.ConnectionTimeout(handshakeTime),
 		grpc.StreamInterceptor(s.guard),
 	}
 	if config != nil {
@@ -177,7 +181,8 @@ func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 }
 
 // Shutdown ends all streams, whose Envoys go on serving with what they have and
-// turn to another interceptor. What has not ended with ctx is cut.
+// turn to another interceptor. It returns with ctx at the latest; what has not
+// ended by then is cut.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.closeOnce.Do(func() { close(s.closing) })
 	s.mu.Lock()
@@ -185,9 +190,18 @@ func (s *Server) Shutdown(ctx context.Context) {
 	s.servers = nil
 	s.mu.Unlock()
 	for _, server := range servers {
-		stop := context.AfterFunc(ctx, server.Stop)
-		server.GracefulStop()
-		stop()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			server.GracefulStop()
+		}()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			// It waits for connections that have not said a word yet, and
+			// nobody for it.
+			go server.Stop()
+		}
 	}
 }
 

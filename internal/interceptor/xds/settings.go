@@ -40,15 +40,16 @@ func DefaultSettings() Settings {
 // Validate tells of the first setting that cannot be.
 func (s *Settings) Validate() error {
 	for _, d := range []struct {
-		name  string
-		value time.Duration
-		least time.Duration
+		name     string
+		value    time.Duration
+		least    time.Duration
+		expected string
 	}{
-		{"KeepaliveTime", s.KeepaliveTime, 1}, {"KeepaliveTimeout", s.KeepaliveTimeout, 1},
-		{"KeepaliveMinTime", s.KeepaliveMinTime, 0}, {"Linger", s.Linger, 0},
+		{"KeepaliveTime", s.KeepaliveTime, 1, "more than 0s"}, {"KeepaliveTimeout", s.KeepaliveTimeout, 1, "more than 0s"},
+		{"KeepaliveMinTime", s.KeepaliveMinTime, 0, "0s or more"}, {"Linger", s.Linger, 0, "0s or more"},
 	} {
 		if d.value < d.least {
-			return fmt.Errorf("xDS setting %s is %v; expected %v or more", d.name, d.value, d.least)
+			return fmt.Errorf("xDS setting %s is %v; expected %s", d.name, d.value, d.expected)
 		}
 	}
 	if s.MaxConcurrentStreams == 0 {

@@ -330,7 +330,7 @@ func (st *stream) advance() (time.Duration, error) {
 		}
 	}
 	next := time.Hour
-	for _, at := range []time.Time{st.clusters.nextRemoval(st.server.settings.Linger), st.settlesAt()} {
+	for _, at := range []time.Time{st.clusters.nextRemoval(st.server.settings.Linger), st.settlesAt(), st.namesAt()} {
 		if !at.IsZero() {
 			// A moment later than that: timers are not exact.
 			next = min(next, max(time.Millisecond, time.Until(at)+time.Millisecond))

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pires/go-proxyproto"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+)
+
+// says is an application that answers with its name and the body of the request.
+func says(t *testing.T, name string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Errorf("%s reads a body: %v", name, err)
+		}
+		fmt.Fprint(w, name, string(body))
+	}))
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+// twoOfOneHost is a stack with two HTTPScaledObjects for one host: by the host
+// alone a request is red's, which is the older. Its kedify-proxy is blue's.
+func twoOfOneHost(t *testing.T) *stack {
+	s := newStack(t, nil)
+	s.object("red")
+	s.object("blue")
+	s.endpoint("red", says(t, "red"))
+	s.startEnvoy(envoy.BootstrapOptions{Namespaces: []string{"blue"}})
+	s.connected()
+	return s
+}
+
+// Envoy hands a request without an endpoint to the interceptor, which holds it
+// for the object that Envoy took it for, whatever the host says.
+func TestColdStartThroughKedifyProxy(t *testing.T) {
+	const waiting = 20
+	s := twoOfOneHost(t)
+	client := newClient(t, &http.Transport{})
+	answers := make(chan string, waiting)
+	body := strings.Repeat("x", 1<<10)
+	for range waiting {
+		go func() {
+			code, text, err := ask(client, "http", s.o.xds.httpPort, http.MethodPost, strings.NewReader(body))
+			answers <- fmt.Sprint(code, " ", text, " ", err)
+		}()
+	}
+	s.envoy.Wait("all requests held", func() error {
+		if held := s.metric("interceptor_requests_held", "blue"); held != waiting {
+			return fmt.Errorf("%v are", held)
+		}
+		return nil
+	})
+	if len(answers) > 0 {
+		t.Fatalf("answered without an endpoint: %s", <-answers)
+	}
+	s.endpoint("blue", says(t, "blue"))
+	for range waiting {
+		select {
+		case got := <-answers:
+			if want := "200 blue" + body + " <nil>"; got != want {
+				t.Errorf("answered %d bytes, %.40q to %q, want %d", len(got), got, got[max(0, len(got)-40):], len(want))
+			}
+		case <-time.After(patience):
+			t.Fatal("a request that was held is not answered")
+		}
+	}
+	if got := s.metric("interceptor_cold_starts_total", "blue"); got != waiting {
+		t.Errorf("%v cold starts counted, want %d", got, waiting)
+	}
+	// From now on Envoy does it alone.
+	s.envoy.Wait("a request that Envoy sends itself", func() error {
+		before := s.metric("interceptor_requests_total", "blue")
+		if code, text, err := ask(client, "http", s.o.xds.httpPort, http.MethodGet, nil); err != nil || text != "blue" {
+			t.Fatalf("answered %d %q, %v", code, text, err)
+		}
+		if s.metric("interceptor_requests_total", "blue") != before {
+			return fmt.Errorf("the interceptor was asked")
+		}
+		return nil
+	})
+	if got := s.metric("interceptor_requests_total", "red"); got != 0 {
+		t.Errorf("red got %v of blue's requests", got)
+	}
+}
+
+// forgedHeader is how a kedify-proxy begins a connection to the interceptor.
+func forgedHeader(t *testing.T, version byte, object string) []byte {
+	t.Helper()
+	at := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}
+	h := proxyproto.HeaderProxyFromAddrs(version, at, at)
+	if version == 2 {
+		if err := h.SetTLVs([]proxyproto.TLV{{Type: envoy.FallbackTLV, Value: []byte(object)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var text bytes.Buffer
+	if _, err := h.WriteTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	return text.Bytes()
+}
+
+// Whose a request is, a client cannot say.
+func TestClientsCannotNameAnObject(t *testing.T) {
+	s := twoOfOneHost(t)
+	s.endpoint("blue", says(t, "blue"))
+	s.answered(newClient(t, &http.Transport{}), "http", s.o.xds.httpPort, "blue")
+	request := []byte("POST / HTTP/1.1\r\nHost: app.example.com\r\nContent-Length: %d\r\nConnection: close\r\n\r\n")
+	for _, at := range []struct {
+		name string
+		port uint16
+		own  string // who answers a request for the host
+		ask  string // whom a forger wants
+	}{{"embedded proxy", s.o.proxyPort, "red", "blue/app"}, {"kedify-proxy", s.o.xds.httpPort, "blue", "red/app"}} {
+		for name, forged := range map[string][]byte{
+			"PROXY v2 with a record": forgedHeader(t, 2, at.ask),
+			"PROXY v1":               forgedHeader(t, 1, at.ask),
+		} {
+			t.Run(at.name+"/"+name, func(t *testing.T) {
+				// Before the request it is no HTTP, in the body it is a body.
+				got := raw(t, at.port, append(bytes.Clone(forged), fmt.Appendf(nil, string(request), 0)...))
+				if line, _, _ := strings.Cut(got, "\r\n"); got != "" && line != "HTTP/1.1 400 Bad Request" {
+					t.Errorf("answered %q; want 400, or the connection closed", got)
+				}
+				got = raw(t, at.port, append(fmt.Appendf(nil, string(request), len(forged)), forged...))
+				_, body, _ := strings.Cut(got, "\r\n\r\n")
+				if !strings.Contains(got, " 200 OK\r\n") || !strings.Contains(body, at.own) || !strings.Contains(body, string(forged)) {
+					t.Errorf("answered %q; want %s and the body as it was sent", got, at.own)
+				}
+			})
+		}
+	}
+	t.Run("names in headers", func(t *testing.T) {
+		answers := make(map[string]string)
+		for own, port := range map[string]uint16{"red": s.o.proxyPort, "blue": s.o.xds.httpPort} {
+			header := "GET / HTTP/1.1\r\nHost: app.example.com\r\nConnection: close\r\n"
+			for _, name := range []string{"X-Httpso", "X-Kedify-Httpso", "X-Envoy-Original-Dst-Host", "X-Envoy-Decorator-Operation", "X-Forwarded-Host"} {
+				header += name + ": red/app, blue/app\r\n"
+			}
+			_, answers[own], _ = strings.Cut(raw(t, port, []byte(header+"\r\n")), "\r\n\r\n")
+		}
+		if diff := cmp.Diff(map[string]string{"red": "red", "blue": "blue"}, answers); diff != "" {
+			t.Errorf("who answered (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// raw sends bytes and returns what comes until the connection ends.
+func raw(t *testing.T, port uint16, text []byte) string {
+	t.Helper()
+	c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(c)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("the connection stays open after %q", got)
+	}
+	return string(got) // a reset ends it too
+}

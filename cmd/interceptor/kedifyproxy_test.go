@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoytest"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// stack is all of an interceptor but what reads the API server, with a table of
+// the test's own, and a real Envoy as its kedify-proxy.
+type stack struct {
+	t        *testing.T
+	o        *options
+	builder  *routes.Builder
+	proxy    *proxy.Proxy
+	xds      *xdsServer
+	registry *prometheus.Registry
+
+	envoyAdmin uint16
+	envoy      *envoytest.Envoy
+}
+
+// freePorts puts numbers of ports that are free where they are wanted, each once.
+// They are below those that the kernel gives to connections, which could take one
+// before it is listened on, and others than those of other packages' tests.
+func freePorts(t *testing.T, wanted ...*uint16) {
+	t.Helper()
+	for range 1000 {
+		if len(wanted) == 0 {
+			return
+		}
+		port := uint16(10000 + rand.IntN(10000))
+		if l, err := net.Listen("tcp", fmt.Sprint(":", port)); err == nil {
+			defer func() { _ = l.Close() }() // held until all are found
+			*wanted[0], wanted = port, wanted[1:]
+		}
+	}
+	t.Fatal("there are no free ports between 10000 and 20000")
+}
+
+// newStack serves on free ports until the test ends.
+func newStack(t *testing.T, change func(*options)) *stack {
+	t.Helper()
+	o, err := readOptions(func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stack{t: t, o: o, builder: routes.NewBuilder(), registry: prometheus.NewRegistry()}
+	freePorts(t, &o.proxyPort, &o.tlsPort, &o.adminPort, &o.metricsPort, &o.fallbackPort,
+		&o.xds.port, &o.xds.httpPort, &o.xds.tlsPort, &s.envoyAdmin)
+	if change != nil {
+		change(o)
+	}
+	if err := o.validate(); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	if s.proxy, err = proxy.New(o.proxy, log); err != nil {
+		t.Fatal(err)
+	}
+	if s.xds, err = newXDS(o, log, func(*routes.Table, routes.Changes) {}); err != nil {
+		t.Fatal(err)
+	}
+	s.registry.MustRegister(s.proxy, s.xds)
+	s.xds.SetFallback(fallbackAddresses([]netip.Addr{netip.MustParseAddr("127.0.0.1")}, o.fallbackPort))
+	var certificate *proxy.Certificate
+	if o.certFile != "" {
+		if certificate, err = proxy.LoadCertificate(o.certFile, o.keyFile, log); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ls, err := listen(t.Context(), o, s.proxy, certificate, s.xds, s.registry, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := ls.serve()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = ls.shutdown(ctx) // what a test leaves open is cut
+		select {
+		case err := <-failed:
+			t.Error(err)
+		default:
+		}
+	})
+	if certificate != nil {
+		go passCertificate(t.Context(), certificate, 50*time.Millisecond, s.xds.Server, log)
+	}
+	return s
+}
+
+// newStackOf is a stack whose listeners are the test's own to serve.
+func newStackOf(t *testing.T, o *options, p *proxy.Proxy, x *xdsServer) *stack {
+	return &stack{t: t, o: o, builder: routes.NewBuilder(), proxy: p, xds: x}
+}
+
+// startEnvoy starts the Envoy, with a bootstrap as the interceptor prints it.
+func (s *stack) startEnvoy(b envoy.BootstrapOptions) {
+	s.t.Helper()
+	b.XDSAddress, b.AdminAddress = fmt.Sprint("127.0.0.1:", s.o.xds.port), fmt.Sprint("127.0.0.1:", s.envoyAdmin)
+	text, err := envoy.Bootstrap(b)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.envoy = envoytest.Start(s.t, text)
+}
+
+// object makes an HTTPScaledObject for app.example.com and the Service app of its
+// namespace. One that is made later has less to say about the host.
+func (s *stack) object(namespace string) {
+	port := int32(80)
+	s.builder.SetHTTPScaledObject(&httpv1alpha1.HTTPScaledObject{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "app", UID: types.UID(namespace),
+			CreationTimestamp: metav1.Unix(int64(s.builder.Table().Len()), 0),
+		},
+		Spec: httpv1alpha1.HTTPScaledObjectSpec{
+			Hosts: []string{"app.example.com"}, ScaleTargetRef: httpv1alpha1.ScaleTargetRef{Service: "app", Port: &port},
+		},
+	})
+	s.builder.SetService(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "app"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: port}}},
+	})
+	s.commit()
+}
+
+// endpoint makes an address the one of the Service app of a namespace.
+func (s *stack) endpoint(namespace, address string) { s.endpoints(namespace, address) }
+
+// endpoints makes addresses those of the Service app of a namespace, two at most.
+func (s *stack) endpoints(namespace string, addresses ...string) {
+	for i := range 2 {
+		slice := types.NamespacedName{Namespace: namespace, Name: fmt.Sprint("app-", i)}
+		if i >= len(addresses) {
+			s.builder.DeleteEndpointSlice(slice)
+			continue
+		}
+		name, at := "http", netip.MustParseAddrPort(addresses[i])
+		port := int32(at.Port())
+		s.builder.SetEndpointSlice(&discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: slice.Name, Labels: map[string]string{discoveryv1.LabelServiceName: "app"}},
+			Ports:      []discoveryv1.EndpointPort{{Name: &name, Port: &port}},
+			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{at.Addr().String()}}},
+		})
+	}
+	s.commit()
+}
+
+func (s *stack) commit() {
+	table, changes := s.builder.Commit()
+	s.proxy.SetTable(table)
+	s.xds.Update(table, changes)
+}
+
+// metric returns the sum of a metric over all series of a namespace.
+func (s *stack) metric(name, namespace string) (sum float64) {
+	s.t.Helper()
+	families, err := s.registry.Gather()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, series := range family.GetMetric() {
+			for _, label := range series.GetLabel() {
+				if family.GetName() == name && label.GetName() == "namespace" && label.GetValue() == namespace {
+					sum += series.GetCounter().GetValue() + series.GetGauge().GetValue()
+				}
+			}
+		}
+	}
+	return sum
+}
+
+// ask sends a request for app.example.com, and returns the code and who answered.
+func ask(client *http.Client, scheme string, port uint16, method string, body io.Reader) (int, string, error) {
+	r, err := http.NewRequest(method, fmt.Sprintf("%s://127.0.0.1:%d/", scheme, port), body)
+	if err != nil {
+		return 0, "", err
+	}
+	r.Host = "app.example.com"
+	response, err := client.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), err
+}
+
+// answered waits until a client is answered with a text.
+func (s *stack) answered(client *http.Client, scheme string, port uint16, want string) {
+	s.t.Helper()
+	s.envoy.Wait("the answer "+want, func() error {
+		code, text, err := ask(client, scheme, port, http.MethodGet, nil)
+		if err == nil && text != want {
+			err = fmt.Errorf("answered %d %q", code, text)
+		}
+		return err
+	})
+}
+
+// newClient makes a client that keeps no connection for another test.
+func newClient(t *testing.T, transport *http.Transport) *http.Client {
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Timeout: patience, Transport: transport}
+}
+
+// connected waits until the Envoy has its configuration from the interceptor.
+func (s *stack) connected() {
+	s.t.Helper()
+	s.envoy.WaitReady()
+	if s.envoy.Stat("control_plane.connected_state") != 1 {
+		s.t.Fatal("the Envoy is ready without an interceptor")
+	}
+}

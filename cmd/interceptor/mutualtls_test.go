@@ -1,0 +1,129 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+)
+
+func mutual(a *authority) func(*options) {
+	return func(o *options) {
+		o.xds.certFile, o.xds.keyFile = a.files("interceptor", a.sign("interceptor", ecdsaKey(a.t)))
+		o.xds.clientCAFile = a.file("ca.crt")
+	}
+}
+
+func TestMutualTLSWithKedifyProxy(t *testing.T) {
+	a := newAuthority(t, "authority")
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "app") }))
+	t.Cleanup(app.Close)
+	certFile, keyFile := a.files("kedify-proxy", a.sign("kedify-proxy", ecdsaKey(t)))
+	for name, tt := range map[string]struct {
+		serverName string
+		sotw       bool
+	}{"by address": {}, "by name": {serverName: "app.example.com", sotw: true}} {
+		t.Run(name, func(t *testing.T) {
+			s := newStack(t, mutual(a))
+			s.object("demo")
+			s.endpoint("demo", app.Listener.Addr().String())
+			s.startEnvoy(envoy.BootstrapOptions{
+				CAFile: a.file("ca.crt"), CertFile: certFile, KeyFile: keyFile, ServerName: tt.serverName, SotW: tt.sotw,
+			})
+			s.connected()
+			s.answered(newClient(t, &http.Transport{}), "http", s.o.xds.httpPort, "app")
+		})
+	}
+	t.Run("Envoy asks who answers", func(t *testing.T) {
+		s := newStack(t, mutual(a))
+		s.commit()
+		s.startEnvoy(envoy.BootstrapOptions{
+			CAFile: a.file("ca.crt"), CertFile: certFile, KeyFile: keyFile, ServerName: "another.example.com",
+		})
+		s.envoy.Wait("a certificate that is refused", func() error {
+			if s.envoy.Stat("cluster.xds_cluster.ssl.fail_verify_san") == 0 {
+				return errors.New("none was")
+			}
+			return nil
+		})
+		if s.envoy.Stat("control_plane.connected_state") != 0 {
+			t.Error("it is connected all the same")
+		}
+	})
+}
+
+func TestMutualTLSTurnsStrangersAway(t *testing.T) {
+	a, other := newAuthority(t, "authority"), newAuthority(t, "another authority")
+	s := newStack(t, mutual(a))
+	s.commit()
+	for name, tt := range map[string]struct {
+		certificates []tls.Certificate
+		served       bool
+	}{
+		"a certificate":                    {[]tls.Certificate{*a.sign("kedify-proxy", ecdsaKey(t))}, true},
+		"no certificate":                   {nil, false},
+		"a certificate of another's":       {[]tls.Certificate{*other.sign("kedify-proxy", ecdsaKey(t))}, false},
+		"a certificate signed by no other": {[]tls.Certificate{*selfSigned(t)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Whatever the server asks for, this is what is shown.
+			shown := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				if len(tt.certificates) == 0 {
+					return new(tls.Certificate), nil
+				}
+				return &tt.certificates[0], nil
+			}
+			c, err := tls.Dial("tcp", fmt.Sprint("127.0.0.1:", s.o.xds.port), &tls.Config{
+				RootCAs: a.pool(), NextProtos: []string{"h2"}, GetClientCertificate: shown,
+			})
+			if err != nil {
+				t.Fatal(err) // in TLS 1.3 a client learns by the first read that it is refused
+			}
+			defer func() { _ = c.Close() }()
+			got, err := firstByte(c)
+			if tt.served && err != nil {
+				t.Errorf("turned away: %v", err)
+			}
+			var refused *net.OpError
+			if !tt.served && (!errors.As(err, &refused) || refused.Timeout()) {
+				t.Errorf("got %q and %v, and was to be refused by an alert", got, err)
+			}
+		})
+	}
+	t.Run("without TLS", func(t *testing.T) {
+		c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", s.o.xds.port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		if _, err := io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		// A frame of SETTINGS would begin with its length, 0x00.
+		if got, err := firstByte(c); err == nil && got == 0 {
+			t.Error("it is served")
+		}
+	})
+}
+
+func selfSigned(t *testing.T) *tls.Certificate {
+	a := newAuthority(t, "kedify-proxy")
+	return &tls.Certificate{Certificate: [][]byte{a.certificate.Raw}, PrivateKey: a.key}
+}
+
+// firstByte reads what a server says first.
+func firstByte(c net.Conn) (byte, error) {
+	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return 0, err
+	}
+	var one [1]byte
+	_, err := io.ReadFull(c, one[:])
+	return one[0], err
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
+)
+
+// Who connects to the xDS server and says nothing does not take the time that
+// requests under way have.
+func TestSilentConnectionDoesNotHoldUpTheShutdown(t *testing.T) {
+	o, err := readOptions(func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	freePorts(t, &o.proxyPort, &o.tlsPort, &o.adminPort, &o.metricsPort, &o.fallbackPort, &o.xds.port)
+	log := slog.New(slog.DiscardHandler)
+	p, err := proxy.New(o.proxy, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := newXDS(o, log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ls, err := listen(t.Context(), o, p, nil, x, prometheus.NewRegistry(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := ls.serve()
+	under, finish := make(chan struct{}), make(chan struct{})
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(under)
+		<-finish
+		fmt.Fprint(w, "finished")
+	}))
+	t.Cleanup(app.Close)
+	s := newStackOf(t, o, p, x)
+	s.object("demo")
+	s.endpoint("demo", app.Listener.Addr().String())
+	silent, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", o.xds.port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	answer := make(chan string, 1)
+	go func() {
+		_, text, err := ask(newClient(t, &http.Transport{}), "http", o.proxyPort, http.MethodGet, nil)
+		answer <- fmt.Sprint(text, " ", err)
+	}()
+	<-under
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	over := make(chan error, 1)
+	go func() { over <- ls.shutdown(ctx) }()
+	// The proxy takes no more connections: it is its turn, with time left.
+	for {
+		c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", o.proxyPort))
+		if err != nil {
+			break
+		}
+		_ = c.Close()
+		if ctx.Err() != nil {
+			t.Fatal("the proxy is not shut down")
+		}
+	}
+	close(finish)
+	if got := <-answer; got != "finished <nil>" {
+		t.Errorf("the request under way: %s", got)
+	}
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-failed:
+		t.Error(err)
+	default:
+	}
+}

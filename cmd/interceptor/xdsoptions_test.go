@@ -1,0 +1,209 @@
+package main
+
+import (
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// readXDS returns what is made of variables and flags.
+func readXDS(variables map[string]string, args ...string) (*options, error) {
+	o, err := readOptions(func(name string) (string, bool) { v, ok := variables[name]; return v, ok })
+	if err != nil {
+		return nil, err
+	}
+	cmd := newServe(func(string) (string, bool) { return "", false })
+	cmd.ResetFlags()
+	o.flags(cmd.Flags())
+	if err := cmd.ParseFlags(args); err != nil {
+		return nil, err
+	}
+	return o, o.validate()
+}
+
+func TestXDSVariablesAndFlags(t *testing.T) {
+	for name, tt := range map[string]struct {
+		variables map[string]string
+		args      []string
+		is        func(*xdsOptions) bool
+	}{
+		"defaults": {is: func(o *xdsOptions) bool {
+			return o.port == 5678 && o.httpPort == 8080 && o.tlsPort == 8443 && o.certFile == "" &&
+				o.settings.KeepaliveTime == 30*time.Second && o.settings.KeepaliveTimeout == 5*time.Second
+		}},
+		"variables": {
+			variables: map[string]string{
+				"KEDIFY_XDS_KEEPALIVE_TIME": "1m", "KEDIFY_XDS_KEEPALIVE_TIMEOUT": "2s",
+				"KEDIFY_XDS_KEEPALIVE_ENFORCEMENT_POLICY_MIN_TIME": "3s", "KEDIFY_XDS_MAX_CONCURRENT_STREAMS": "4",
+			},
+			is: func(o *xdsOptions) bool {
+				s := o.settings
+				return s.KeepaliveTime == time.Minute && s.KeepaliveTimeout == 2*time.Second && s.KeepaliveMinTime == 3*time.Second && s.MaxConcurrentStreams == 4
+			},
+		},
+		"flags win": {
+			variables: map[string]string{"KEDIFY_XDS_KEEPALIVE_TIME": "1m", "KEDIFY_XDS_MAX_CONCURRENT_STREAMS": "4"},
+			args: []string{
+				"--xds-keepalive-time=2m", "--xds-keepalive-timeout=3s", "--xds-keepalive-min-time=4s",
+				"--xds-max-concurrent-streams=5", "--xds-linger=6s", "--xds-port=7", "--kedify-proxy-port=8", "--kedify-proxy-tls-port=9",
+			},
+			is: func(o *xdsOptions) bool {
+				s := o.settings
+				return s.KeepaliveTime == 2*time.Minute && s.KeepaliveTimeout == 3*time.Second && s.KeepaliveMinTime == 4*time.Second &&
+					s.MaxConcurrentStreams == 5 && s.Linger == 6*time.Second && o.port == 7 && o.httpPort == 8 && o.tlsPort == 9
+			},
+		},
+		"files": {
+			args: []string{"--xds-cert-file=c", "--xds-key-file=k", "--xds-client-ca-file=a"},
+			is:   func(o *xdsOptions) bool { return o.certFile == "c" && o.keyFile == "k" && o.clientCAFile == "a" },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := readXDS(tt.variables, tt.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !tt.is(&o.xds) {
+				t.Errorf("options %+v", o.xds)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeOfXDSIsAnError(t *testing.T) {
+	for name, tt := range map[string]struct {
+		variables map[string]string
+		args      []string
+		says      string
+	}{
+		"keepalive":              {variables: map[string]string{"KEDIFY_XDS_KEEPALIVE_TIME": "30"}, says: `KEDIFY_XDS_KEEPALIVE_TIME is "30"`},
+		"timeout":                {variables: map[string]string{"KEDIFY_XDS_KEEPALIVE_TIMEOUT": "0s"}, says: `KEDIFY_XDS_KEEPALIVE_TIMEOUT is "0s"`},
+		"least time":             {variables: map[string]string{"KEDIFY_XDS_KEEPALIVE_ENFORCEMENT_POLICY_MIN_TIME": "-1s"}, says: `MIN_TIME is "-1s"`},
+		"streams":                {variables: map[string]string{"KEDIFY_XDS_MAX_CONCURRENT_STREAMS": "0"}, says: `KEDIFY_XDS_MAX_CONCURRENT_STREAMS is "0"`},
+		"connections":            {variables: map[string]string{"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS": "-1"}, says: `MAX_UPSTREAM_CONNECTIONS is "-1"; expected a number above 0`},
+		"pending":                {variables: map[string]string{"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_PENDING_REQUESTS": "0"}, says: `PENDING_REQUESTS is "0"`},
+		"requests":               {variables: map[string]string{"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_REQUESTS": "4294967296"}, says: `UPSTREAM_REQUESTS is "4294967296"`},
+		"retries":                {variables: map[string]string{"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES": "many"}, says: `RETRIES is "many"`},
+		"keepalive, flag":        {args: []string{"--xds-keepalive-time=0s"}, says: "--xds-*, or the environment variables KEDIFY_XDS_*: xDS setting KeepaliveTime is 0s; expected more than 0s"},
+		"linger, flag":           {args: []string{"--xds-linger=-1s"}, says: "xDS setting Linger is -1s; expected 0s or more"},
+		"streams, flag":          {args: []string{"--xds-max-concurrent-streams=0"}, says: "--xds-*"},
+		"no number, flag":        {args: []string{"--kedify-proxy-max-connections=-1"}, says: "--kedify-proxy-max-connections"},
+		"port":                   {args: []string{"--xds-port=0"}, says: "--xds-port"},
+		"too large a port":       {args: []string{"--kedify-proxy-port=65536"}, says: "--kedify-proxy-port"},
+		"the same port":          {args: []string{"--kedify-proxy-port=80", "--kedify-proxy-tls-port=80"}, says: "--kedify-proxy-port and --kedify-proxy-tls-port are both 80"},
+		"certificate alone":      {args: []string{"--xds-cert-file=c"}, says: "--xds-cert-file, --xds-key-file and --xds-client-ca-file"},
+		"no authority":           {args: []string{"--xds-cert-file=c", "--xds-key-file=k"}, says: "--xds-client-ca-file"},
+		"authority alone":        {args: []string{"--xds-client-ca-file=a"}, says: "--xds-cert-file"},
+		"both, variable by name": {variables: map[string]string{"KEDIFY_XDS_KEEPALIVE_TIME": "x", "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES": "x"}, says: "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := readXDS(tt.variables, tt.args...); err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error %v, want %q in it", err, tt.says)
+			}
+		})
+	}
+}
+
+// The limits reach the clusters, by flag and by variable; none is none.
+func TestLimitsReachTheClusters(t *testing.T) {
+	const none = 1_000_000 // what Envoy is told for it
+	variables := map[string]string{
+		"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS": "11", "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_PENDING_REQUESTS": "12",
+		"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_REQUESTS": "13", "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES": "14",
+	}
+	for name, tt := range map[string]struct {
+		variables map[string]string
+		args      []string
+		want      [4]uint32
+	}{
+		"defaults":  {want: [4]uint32{none, none, none, none}},
+		"variables": {variables: variables, want: [4]uint32{11, 12, 13, 14}},
+		"flags win": {
+			variables: variables,
+			args:      []string{"--kedify-proxy-max-connections=21", "--kedify-proxy-max-pending-requests=22", "--kedify-proxy-max-requests=0"},
+			want:      [4]uint32{21, 22, none, 14},
+		},
+		"a flag alone": {args: []string{"--kedify-proxy-max-retries=24"}, want: [4]uint32{none, none, none, 24}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := readXDS(tt.variables, tt.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			translator, err := o.xds.translator(&o.proxy, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			breakers := translator.Cluster(&routes.Backend{Cluster: "demo/app/app"}).GetCircuitBreakers().GetThresholds()
+			if len(breakers) != 1 {
+				t.Fatalf("%d thresholds", len(breakers))
+			}
+			b := breakers[0]
+			got := [4]uint32{b.GetMaxConnections().GetValue(), b.GetMaxPendingRequests().GetValue(), b.GetMaxRequests().GetValue(), b.GetMaxRetries().GetValue()}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("connections, pending, requests, retries (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What the embedded proxy is told of timeouts and clients, kedify-proxies are too.
+func TestSettingsOfTheProxyReachEnvoy(t *testing.T) {
+	o, err := readXDS(map[string]string{"KEDA_HTTP_CONNECT_TIMEOUT": "3s"}, "--response-header-timeout=4s", "--kedify-proxy-port=81", "--kedify-proxy-tls-port=82")
+	if err != nil {
+		t.Fatal(err)
+	}
+	translator, err := o.xds.translator(&o.proxy, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := translator.Cluster(&routes.Backend{Cluster: "demo/app/app"}).GetConnectTimeout().AsDuration(); got != 3*time.Second {
+		t.Errorf("connect timeout %v", got)
+	}
+	if got := translator.NoMatch().GetRetryPolicy().GetPerTryTimeout().AsDuration(); got != 4*time.Second {
+		t.Errorf("timeout of response headers %v", got)
+	}
+	var ports []uint32
+	for _, l := range translator.Listeners() {
+		ports = append(ports, l.GetAddress().GetSocketAddress().GetPortValue())
+	}
+	if diff := cmp.Diff([]uint32{81, 82}, ports); diff != "" {
+		t.Errorf("ports (-want +got):\n%s", diff)
+	}
+}
+
+func TestFilesOfMutualTLS(t *testing.T) {
+	a := newAuthority(t, "authority")
+	certFile, keyFile := a.files("interceptor", a.sign("interceptor", ecdsaKey(t)))
+	missing, text := filepath.Join(t.TempDir(), "missing"), a.write("text", []byte("no certificate"))
+	for name, tt := range map[string]struct {
+		files [3]string // certificate, key, authority
+		says  string    // empty for no error
+	}{
+		"all":                  {files: [3]string{certFile, keyFile, a.file("ca.crt")}},
+		"missing certificate":  {files: [3]string{missing, keyFile, a.file("ca.crt")}, says: "--xds-cert-file"},
+		"another's key":        {files: [3]string{certFile, text, a.file("ca.crt")}, says: "--xds-key-file"},
+		"missing authority":    {files: [3]string{certFile, keyFile, missing}, says: "--xds-client-ca-file"},
+		"authority of no form": {files: [3]string{certFile, keyFile, text}, says: "--xds-client-ca-file " + text},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &xdsOptions{certFile: tt.files[0], keyFile: tt.files[1], clientCAFile: tt.files[2]}
+			config, err := o.serverTLS(slog.New(slog.DiscardHandler))
+			switch {
+			case tt.says == "" && (err != nil || config == nil):
+				t.Errorf("configuration %v, %v", config, err)
+			case tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)):
+				t.Errorf("error %v, want %q in it", err, tt.says)
+			}
+		})
+	}
+	if config, err := new(xdsOptions).serverTLS(nil); config != nil || err != nil {
+		t.Errorf("without files: %v, %v; want plain HTTP/2", config, err)
+	}
+}
