@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/load"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/loadgen"
 )
 
 // proxied is the object whose requests the proxies are asked for. The others
@@ -29,7 +29,7 @@ type contestant struct {
 	name    string
 	address netip.AddrPort
 	process *process
-	results []*load.Result // of its rounds
+	results []*loadgen.Result // of its rounds
 }
 
 // The names of those that bars are about.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/load"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/loadgen"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 )
 
 // of returns the median of a figure of the rounds.
-func (c *contestant) of(figure func(*load.Result) float64) float64 {
+func (c *contestant) of(figure func(*loadgen.Result) float64) float64 {
 	values := make([]float64, len(c.results))
 	for i, r := range c.results {
 		values[i] = figure(r)
@@ -29,12 +29,12 @@ func (c *contestant) of(figure func(*load.Result) float64) float64 {
 	return gauge.Median(values)
 }
 
-func (c *contestant) rate() float64 { return c.of((*load.Result).Rate) }
+func (c *contestant) rate() float64 { return c.of((*loadgen.Result).Rate) }
 
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1e3 }
 
 func (c *contestant) p99() float64 {
-	return c.of(func(r *load.Result) float64 { return milliseconds(r.P99) })
+	return c.of(func(r *loadgen.Result) float64 { return milliseconds(r.P99) })
 }
 
 // throughput has the proxies serve the same requests in turn.
@@ -80,8 +80,8 @@ func (w *world) throughput(ctx context.Context) error {
 }
 
 // round has the clients ask one proxy, or an application.
-func (w *world) round(c *contestant) (*load.Result, error) {
-	r := load.Round{
+func (w *world) round(c *contestant) (*loadgen.Result, error) {
+	r := loadgen.Round{
 		Target: c.address, Host: host(proxied), Path: "/cart?id=1",
 		Connections: connections, Warm: warmTime, Measure: roundTime,
 	}
@@ -104,11 +104,11 @@ func (w *world) round(c *contestant) (*load.Result, error) {
 	return result, nil
 }
 
-func canaryShare(r *load.Result) float64 {
+func canaryShare(r *loadgen.Result) float64 {
 	return float64(r.Answers["canary"]) / float64(r.Requests)
 }
 
-func (w *world) printThroughput(ctx context.Context, contestants []*contestant, ceiling *load.Result, perRequest allocations) error {
+func (w *world) printThroughput(ctx context.Context, contestants []*contestant, ceiling *loadgen.Result, perRequest allocations) error {
 	byName := map[string]*contestant{}
 	for _, c := range contestants {
 		byName[c.name] = c
@@ -121,10 +121,10 @@ func (w *world) printThroughput(ctx context.Context, contestants []*contestant, 
 			return err
 		}
 		table.row("%s\t%.0f\t%.2f\t%.2f\t%.2f ms\t%.2f ms\t%.1f µs\t%.0f MB\t%.1f %%\t%.0f %%", c.name, c.rate(), c.rate()/floor.rate(), c.rate()/envoy.rate(),
-			c.of(func(r *load.Result) float64 { return milliseconds(r.P50) }), c.p99(),
-			c.of(func(r *load.Result) float64 { return float64(r.CPUPerRequest()) / 1e3 }),
+			c.of(func(r *loadgen.Result) float64 { return milliseconds(r.P50) }), c.p99(),
+			c.of(func(r *loadgen.Result) float64 { return float64(r.CPUPerRequest()) / 1e3 }),
 			resident, 100*c.of(canaryShare),
-			c.of(func(r *load.Result) float64 { return 100 * float64(r.OwnCPU) / float64(r.Elapsed) }))
+			c.of(func(r *loadgen.Result) float64 { return 100 * float64(r.OwnCPU) / float64(r.Elapsed) }))
 	}
 	table.row("no proxy: the ceiling\t%.0f\t%.2f\t%.2f\t%.2f ms\t%.2f ms\t\t\t\t", ceiling.Rate(), ceiling.Rate()/floor.rate(), ceiling.Rate()/envoy.rate(), milliseconds(ceiling.P50), milliseconds(ceiling.P99))
 	table.print()

@@ -21,7 +21,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/load"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/loadgen"
 )
 
 // The applications have addresses of the node: an EndpointSlice may not have a
@@ -35,7 +35,7 @@ var (
 const loadCommand = "load"
 
 func serveLoad() error {
-	return load.Serve(os.Stdin, os.Stdout, []load.Application{
+	return loadgen.Serve(os.Stdin, os.Stdout, []loadgen.Application{
 		{Address: stableAddress, Answer: "stable"},
 		{Address: canaryAddress, Answer: "canary"},
 	})
@@ -112,11 +112,11 @@ func (w *world) startLoad() error {
 }
 
 // run has the clients make a round.
-func (w *world) run(r load.Round) (*load.Result, error) {
+func (w *world) run(r loadgen.Round) (*loadgen.Result, error) {
 	if err := w.loadIn.Encode(r); err != nil {
 		return nil, err
 	}
-	var result load.Result
+	var result loadgen.Result
 	if err := w.loadOut.Decode(&result); err != nil {
 		return nil, fmt.Errorf("the clients are gone: %w", err)
 	}
