@@ -14,6 +14,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
@@ -40,6 +41,16 @@ func TestInterceptorPermissions(t *testing.T) {
 	equal(t, "subjects", []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account.Name, Namespace: "keda"}}, binding.Subjects)
 	equal(t, "ServiceAccount", account.Name, deployment(t, "interceptor").Spec.Template.Spec.ServiceAccountName)
 	equal(t, "name", interceptorName, account.Name)
+}
+
+// kedify-proxy runs under an account of its own, without a token of it.
+func TestKedifyProxyServiceAccount(t *testing.T) {
+	var account corev1.ServiceAccount
+	read(t, "kedify-proxy/serviceaccount.yaml", &account)
+	pod := deployment(t, "kedify-proxy").Spec.Template.Spec
+	equal(t, "ServiceAccount", account.Name, pod.ServiceAccountName)
+	equal(t, "the account's token", false, *account.AutomountServiceAccountToken)
+	equal(t, "the pod's token", false, *pod.AutomountServiceAccountToken)
 }
 
 // Each Service is at the ports that users know, and each leads to a port of the
@@ -173,19 +184,21 @@ func TestInterceptorNetworkPolicy(t *testing.T) {
 	got := map[string]string{}
 	for _, rule := range policy.Spec.Ingress {
 		from := "anywhere"
-		if len(rule.From) == 1 && rule.From[0].NamespaceSelector != nil && len(rule.From[0].NamespaceSelector.MatchLabels) == 0 {
-			from = "the cluster"
-			if pods := rule.From[0].PodSelector; pods != nil {
-				equal(t, "kedify-proxy's label", proxy.Template.Labels["app.kubernetes.io/name"], pods.MatchLabels["app.kubernetes.io/name"])
-				from = "kedify-proxy"
-			}
+		if len(rule.From) > 0 {
+			equal(t, "who is let in", []networkingv1.NetworkPolicyPeer{{
+				NamespaceSelector: &metav1.LabelSelector{},
+				PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
+					"app.kubernetes.io/name": proxy.Template.Labels["app.kubernetes.io/name"],
+				}},
+			}}, rule.From)
+			from = "kedify-proxy"
 		}
 		for _, port := range rule.Ports {
 			got[strconv.Itoa(int(containerPort(interceptor.Template.Spec, port.Port.StrVal)))] = from
 		}
 	}
 	equal(t, "who may connect", map[string]string{
-		"8080": "anywhere", "8443": "anywhere", "9090": "the cluster", "2223": "the cluster",
+		"8080": "anywhere", "8443": "anywhere", "9090": "anywhere", "2223": "anywhere",
 		"5678": "kedify-proxy", "8081": "kedify-proxy",
 	}, got)
 }

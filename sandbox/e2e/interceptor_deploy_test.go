@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -131,6 +131,9 @@ func TestKedifyProxyIsDeployed(t *testing.T) {
 	proxy := n.ApplyKedifyProxy()
 	pods := proxy.Pods()
 	for _, pod := range pods {
+		if pod.Spec.ServiceAccountName != "kedify-proxy" {
+			t.Errorf("pod %s runs under ServiceAccount %s", pod.Name, pod.Spec.ServiceAccountName)
+		}
 		awaitAnswer(t, e2etest.PodURL(pod, 8080)+"/", held.host, "hello")
 	}
 	awaitAnswer(t, proxy.URL+"/", held.host, "hello")
@@ -193,43 +196,7 @@ func serveHeld(t *testing.T, n *e2etest.Namespace) held {
 		}
 		_, _ = io.WriteString(w, "hello")
 	}))
-	ip, port, err := net.SplitHostPort(strings.TrimPrefix(address, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.Apply(fmt.Sprintf(`
-apiVersion: http.keda.sh/v1alpha1
-kind: HTTPScaledObject
-metadata:
-  name: held
-spec:
-  hosts: [%q]
-  scaleTargetRef:
-    service: held
-    port: 80
----
-apiVersion: v1
-kind: Service
-metadata:
-  name: held
-spec:
-  ports:
-    - port: 80
-      targetPort: %s
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  name: held
-  labels:
-    kubernetes.io/service-name: held
-addressType: IPv4
-ports:
-  - name: ""
-    port: %[2]s
-endpoints:
-  - addresses: [%q]
-    conditions: {ready: true}
-`, h.host, port, ip))
+	n.ServiceAt("held", traffictest.Addr(strings.TrimPrefix(address, "http://")), "")
+	n.Apply(traffictest.Object{Name: "held", Hosts: []string{h.host}, Service: "held"}.Manifest())
 	return h
 }

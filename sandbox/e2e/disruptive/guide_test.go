@@ -26,16 +26,7 @@ func TestGuideCommands(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	says := func(line string, parts ...string) {
-		t.Helper()
-		e2etest.Eventually(t, e2etest.Patience, line, func(ctx context.Context) error {
-			output, err := tryShell(ctx, line)
-			if err == nil && !containsAll(output, parts) {
-				err = fmt.Errorf("it prints, without %q:\n%s", parts, output)
-			}
-			return err
-		})
-	}
+	says := func(line string, parts ...string) { t.Helper(); says(t, line, parts...) }
 	shell(t, "kubectl create ns rollouts-demo")
 	shell(t, "kubectl -n rollouts-demo apply -k examples/canary")
 	says("kubectl -n rollouts-demo get rollout,httpso,scaledobject",
@@ -57,6 +48,18 @@ func TestGuideCommands(t *testing.T) {
 	says("kubectl argo rollouts -n rollouts-demo abort rollouts-demo", "rollout 'rollouts-demo' aborted")
 	says(`kubectl -n rollouts-demo get httpso rollouts-demo -o jsonpath='{.metadata.annotations}' | grep -c weighted-backends || true`, "0\n")
 	checkWatch(t)
+}
+
+// says runs a command of the documents until it prints all the parts.
+func says(t *testing.T, line string, parts ...string) {
+	t.Helper()
+	e2etest.Eventually(t, e2etest.Patience, line, func(ctx context.Context) error {
+		output, err := tryShell(ctx, line)
+		if err == nil && !containsAll(output, parts) {
+			err = fmt.Errorf("it prints, without %q:\n%s", parts, output)
+		}
+		return err
+	})
 }
 
 // checkWatch runs the guide's command that watches a Rollout, which ends only

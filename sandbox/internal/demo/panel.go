@@ -59,7 +59,7 @@ func bar(weight int32) string {
 }
 
 // steps shows which steps are done, which one is under way, and which are to
-// come.
+// come. A weight stands for its step: the guide's six fit 80 columns so.
 func steps(c Canary, seen Seen) string {
 	list := make([]string, 0, len(c.Steps))
 	for i, step := range c.Steps {
@@ -72,7 +72,11 @@ func steps(c Canary, seen Seen) string {
 		case int32(i) == seen.Step:
 			mark = "▶"
 		}
-		list = append(list, mark+" "+describeStep(step))
+		text := describeStep(step)
+		if step.SetWeight != nil {
+			text = fmt.Sprintf("%d %%", *step.SetWeight)
+		}
+		list = append(list, mark+" "+text)
 	}
 	return strings.Join(list, "   ")
 }

@@ -89,7 +89,7 @@ func TestPanel(t *testing.T) {
   Rollout        Paused: CanaryPauseStep
   image          demo:yellow
   pods           3, 1 of them new, 3 ready
-  steps          ✓ setWeight 20   ✓ pause   ✓ setWeight 50   ▶ pause 30s   · setWeight 80   · pause 30s
+  steps          ✓ 20 %   ✓ pause   ✓ 50 %   ▶ pause 30s   · 80 %   · pause 30s
   canary weight   50 ████████████████████░░░░░░░░░░░░░░░░░░░░ verified
   annotation     - service: s
                    weight: 50
@@ -121,7 +121,7 @@ func TestPanel(t *testing.T) {
 
 	now.Split, now.Aborted = "", true
 	got = texts(panel(guide, now, Live{}, "abort in 2s", start))
-	for _, want := range []string{"annotation     none", "next           abort in 2s", "- setWeight 20"} {
+	for _, want := range []string{"annotation     none", "next           abort in 2s", "- 20 %"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("panel has no %q:\n%s", want, got)
 		}

@@ -2,22 +2,16 @@ package e2etest
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"testing"
 	"time"
-
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
 
 // Serve serves HTTP at the node's address until the test ends, and returns the
 // URL, without a slash at its end. Pods reach it.
 func Serve(t testing.TB, handler http.Handler) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(cluster.NodeIP.String(), "0"))
-	if err != nil {
-		t.Fatalf("listening at the node's address: %v", err)
-	}
+	listener := ListenForPods(t)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
