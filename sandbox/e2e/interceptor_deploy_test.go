@@ -69,14 +69,17 @@ func TestInterceptorIsDeployed(t *testing.T) {
 		t.Errorf("namespace %s takes other pods, too: %v", namespace.Name, namespace.Labels)
 	}
 	n.Apply(e2etest.App{}.Manifest())
+	// Other tests have an app of the same name, and the interceptors are theirs too.
+	host := n.Name + ".test"
+	n.Kubectl("patch", "httpscaledobject", "app", "--type=merge", "--patch", `{"spec":{"hosts":["`+host+`"]}}`)
 	n.AwaitHealthy("app", e2etest.Image("blue"))
 	for _, pod := range pods {
 		if pod.Spec.ServiceAccountName != e2etest.InterceptorServiceAccount {
 			t.Errorf("pod %s runs under ServiceAccount %s", pod.Name, pod.Spec.ServiceAccountName)
 		}
-		awaitAnswer(t, e2etest.PodURL(pod, 8080)+"/color", "app.example.com", `"blue"`)
+		awaitAnswer(t, e2etest.PodURL(pod, 8080)+"/color", host, `"blue"`)
 	}
-	awaitAnswer(t, e2etest.InterceptorURL+"/color", "app.example.com", `"blue"`)
+	awaitAnswer(t, e2etest.InterceptorURL+"/color", host, `"blue"`)
 	for _, url := range []string{e2etest.InterceptorAdminURL + "/healthz", e2etest.InterceptorAdminURL + "/readyz", e2etest.InterceptorMetricsURL + "/metrics"} {
 		if got, err := ask(t.Context(), url, ""); err != nil || got.status != http.StatusOK {
 			t.Errorf("%s answers %d %q (%v)", url, got.status, got.body, err)

@@ -1,0 +1,86 @@
+package traffictest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// Kill ends the processes of pods with SIGKILL, all at once and without a word to
+// anybody, and returns when the last of them is gone. The node starts them again.
+func Kill(t testing.TB, pods ...corev1.Pod) (gone time.Time) {
+	t.Helper()
+	var ids []int
+	for _, pod := range pods {
+		of, err := processes(pod.Name)
+		if err != nil || len(of) == 0 {
+			t.Fatalf("processes of pod %s: %v, %v", pod.Name, of, err)
+		}
+		ids = append(ids, of...)
+	}
+	for _, id := range ids {
+		if err := syscall.Kill(id, syscall.SIGKILL); err != nil {
+			t.Fatalf("killing process %d: %v", id, err)
+		}
+	}
+	for _, id := range ids {
+		e2etest.Eventually(t, e2etest.Patience, fmt.Sprintf("the end of process %d", id), func(context.Context) error {
+			if err := syscall.Kill(id, 0); !errors.Is(err, syscall.ESRCH) {
+				return errors.Join(errors.New("it is still there"), err)
+			}
+			return nil
+		})
+	}
+	return time.Now()
+}
+
+// processes returns the ids, as this test may signal them, of the processes of a
+// pod: those that have its name for a host name.
+func processes(pod string) ([]int, error) {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return nil, err
+	}
+	var ids []int
+	for _, dir := range dirs {
+		environment, err := os.ReadFile(filepath.Join(dir, "environ"))
+		if err != nil || !slices.ContainsFunc(bytes.Split(environment, []byte{0}), func(v []byte) bool { return string(v) == "HOSTNAME="+pod }) {
+			continue // it has ended, or is another's
+		}
+		if own, err := os.Readlink(filepath.Join(dir, "ns", "pid")); err != nil || own != namespace {
+			continue // of a sandbox within this one
+		}
+		status, err := os.ReadFile(filepath.Join(dir, "status"))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(status)) {
+			if all, found := strings.CutPrefix(line, "NSpid:"); found {
+				fields := strings.Fields(all)
+				id, err := strconv.Atoi(fields[len(fields)-1])
+				if err != nil {
+					return nil, err
+				}
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids, nil
+}

@@ -1,0 +1,126 @@
+package traffictest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+)
+
+// Load is a steady load of requests through a proxy.
+type Load struct {
+	*traffic.Load
+
+	t     testing.TB
+	proxy Proxy
+}
+
+// StartLoad sends requests for a host, one at a time, on four connections in
+// turn, so that the order in which the proxy gets them is known, until the test
+// ends.
+func StartLoad(t testing.TB, p Proxy, host string) *Load {
+	t.Helper()
+	return start(t, p, traffic.Options{Host: host, Rate: 300, Connections: 4, InTurn: true})
+}
+
+// StartParallelLoad sends requests for a host on eight connections at a time.
+func StartParallelLoad(t testing.TB, p Proxy, host string) *Load {
+	t.Helper()
+	return start(t, p, traffic.Options{Host: host, Rate: 300, Connections: 8})
+}
+
+func start(t testing.TB, p Proxy, o traffic.Options) *Load {
+	t.Helper()
+	o.Target = p.Address
+	o.Timeout = 30 * time.Second
+	l, err := traffic.Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Stop() })
+	return &Load{l, t, p}
+}
+
+// Next waits until so many requests that are sent from now on are answered, and
+// returns the answers.
+func (l *Load) Next(count int) []traffic.Answer {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), e2etest.Patience)
+	defer cancel()
+	answers, err := l.Await(ctx, l.Mark(), count)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return answers
+}
+
+// RequireShare is RequireShare for requests from now on.
+func (l *Load) RequireShare(backend string, weight int) {
+	l.t.Helper()
+	RequireShare(l.t, l.proxy, backend, weight, l.Next)
+}
+
+// AwaitShare waits until a backend gets its share, as RequireShare means it.
+func (l *Load) AwaitShare(backend string, weight int) {
+	l.t.Helper()
+	e2etest.Eventually(l.t, e2etest.Patience, fmt.Sprintf("%s has a share of %d", backend, weight), func(context.Context) error {
+		return l.proxy.checkShare(l.Next(sampleSize), backend, weight)
+	})
+}
+
+// RequireOnly fails the test unless all of the next requests are answered by one
+// backend.
+func (l *Load) RequireOnly(backend string) {
+	l.t.Helper()
+	if err := traffic.CheckSmooth(l.Next(100), backend, 100); err != nil {
+		l.t.Error(err)
+	}
+}
+
+// Finish ends the load. It fails the test for each request that failed, unless
+// may is there and returns true for it, and for each that another backend than
+// these has answered.
+func (l *Load) Finish(may func(traffic.Answer) bool, backends ...string) {
+	l.t.Helper()
+	known := map[string]bool{}
+	for _, b := range backends {
+		known[b] = true
+	}
+	answers := l.Stop()
+	counts := traffic.Count(answers)
+	allowed, shown := 0, 0
+	for _, a := range answers {
+		switch {
+		case a.Failed() && may != nil && may(a):
+			if allowed++; allowed <= 20 {
+				l.t.Logf("%s: may fail: %s", l.proxy.Name, a)
+			}
+		case a.Failed() || !known[a.Backend]:
+			if shown++; shown <= 20 {
+				l.t.Errorf("%s: %s", l.proxy.Name, a)
+			}
+		}
+	}
+	if shown > 0 {
+		l.t.Errorf("%s: %d of %d requests failed or went astray", l.proxy.Name, shown, len(answers))
+	}
+	l.t.Logf("%s: %d requests, %v, %d failed of which %d may; the slowest took %s",
+		l.proxy.Name, counts.Requests, counts.Backends, len(counts.Failed), allowed, counts.Slowest.Round(time.Millisecond))
+}
+
+// AwaitBoth waits until both backends have answered requests that are
+// sent from now on.
+func (l *Load) AwaitBoth(one, other string) {
+	l.t.Helper()
+	mark := l.Mark()
+	e2etest.Eventually(l.t, e2etest.Patience, "answers of "+one+" and "+other, func(context.Context) error {
+		counts := traffic.Count(l.Since(mark))
+		if counts.Backends[one] == 0 || counts.Backends[other] == 0 {
+			return fmt.Errorf("so far: %v", counts.Backends)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// TestTrafficMalformedAnnotation damages a split in use, in several ways: the last
+// good one keeps serving, without a request that fails, and the object gets a
+// Warning Event for each way, one although two interceptors see it. A good one is
+// served again.
+func TestTrafficMalformedAnnotation(t *testing.T) {
+	t.Parallel()
+	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {
+		host := n.Name + ".test"
+		n.Apply(traffictest.Deployment("stable", "blue", 1) + traffictest.Deployment("canary", "yellow", 1) +
+			traffictest.Object{Name: "app", Hosts: []string{host}, Service: "stable"}.Manifest())
+		traffictest.AwaitEndpoints(t, n, "stable", 1)
+		traffictest.AwaitEndpoints(t, n, "canary", 1)
+		split := func(stable, canary int) {
+			t.Helper()
+			traffictest.Split(t, n, "app", e2etest.Weight{Service: "stable", Weight: stable}, e2etest.Weight{Service: "canary", Weight: canary})
+			p.AwaitShares(t, "app", map[string]int{"stable": stable, "canary": canary})
+		}
+		split(70, 30)
+		load := traffictest.StartLoad(t, p, host)
+		load.RequireShare("yellow", 30)
+		for _, bad := range []struct{ text, reason, says string }{
+			{"- service: stable\n  weight: [", "InvalidSplit", "YAML"},
+			{e2etest.SplitText(e2etest.Weight{Service: "stable"}, e2etest.Weight{Service: "canary"}), "InvalidSplit", "0"},
+			{e2etest.SplitText(e2etest.Weight{Service: "stable", Weight: 50}, e2etest.Weight{Service: "nobody", Weight: 50}), "UnknownService", "nobody"},
+		} {
+			n.Annotate("app", map[string]*string{e2etest.SplitAnnotation: &bad.text})
+			p.AwaitProblem(t, "app", bad.reason)
+			event := n.AwaitEvent("HTTPScaledObject", "app", bad.reason, e2etest.SplitAnnotation, bad.says)
+			if event.Type != corev1.EventTypeWarning {
+				t.Errorf("the Event is of type %s, want Warning", event.Type)
+			}
+			load.RequireShare("yellow", 30)
+		}
+		split(20, 80)
+		load.RequireShare("yellow", 80)
+		load.Finish(nil, "blue", "yellow")
+		requireEachOnce(t, n)
+	})
+}
+
+// requireEachOnce fails the test unless there are three Events, and nobody is about
+// to tell of more.
+func requireEachOnce(t *testing.T, n *e2etest.Namespace) {
+	t.Helper()
+	e2etest.Eventually(t, e2etest.Patience, "the interceptors have told all", func(ctx context.Context) error {
+		waiting, err := interceptorMetric(ctx, t, "interceptor_events_waiting", "")
+		if err == nil && waiting != 0 {
+			err = fmt.Errorf("%d Events wait", waiting)
+		}
+		return err
+	})
+	events, err := n.Kube.CoreV1().Events(n.Name).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=HTTPScaledObject"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(events.Items) != 3 {
+		t.Errorf("%d Events in place of one for each of the 3 bad splits:", len(events.Items))
+		for _, event := range events.Items {
+			t.Logf("%s: %s: %s", event.Name, event.Reason, event.Message)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// TestTrafficCanary runs the guide's sample under a steady load of requests: to
+// half of them, an abort, and all over again to the promotion and until the old
+// pods are gone. No request fails or goes astray, and at each step the canary has
+// the share that was asked for.
+func TestTrafficCanary(t *testing.T) {
+	t.Parallel()
+	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {
+		const name = "rollouts-demo"
+		host := n.Name + ".test"
+		sample := n.Kubectl("kustomize", repository(t, "examples", "canary"))
+		n.Apply(strings.ReplaceAll(sample, name+".example.com", host))
+		n.AwaitHealthy(name, e2etest.Image("blue"))
+		p.Await(t, host, "/color")
+		load := traffictest.StartLoad(t, p, host)
+		load.RequireOnly("blue")
+
+		step := func(index int32, weight int) {
+			t.Helper()
+			n.AwaitPaused(name, index)
+			p.AwaitSplit(t, name, weight)
+			load.RequireShare("yellow", weight)
+		}
+		n.SetImage(name, e2etest.Image("yellow"))
+		step(1, 20)
+		n.Promote(name)
+		step(3, 50)
+		n.Abort(name)
+		n.AwaitAborted(name)
+		p.AwaitSplit(t, name, 0)
+		load.RequireOnly("blue")
+
+		n.Retry(name)
+		step(1, 20)
+		n.Promote(name)
+		step(3, 50)
+		n.Promote(name)
+		step(5, 80)
+		n.Promote(name)
+		n.AwaitHealthy(name, e2etest.Image("yellow"))
+		n.AwaitSplit(name, e2etest.NoSplit)
+		p.AwaitSplit(t, name, 0)
+		load.RequireOnly("yellow")
+		e2etest.Eventually(t, e2etest.Patience, "the old pods are gone", func(context.Context) error {
+			for _, pod := range traffictest.PodsOf(t, n, name) {
+				if image := pod.Spec.Containers[0].Image; image != e2etest.Image("yellow") {
+					return fmt.Errorf("%s runs %s", pod.Name, image)
+				}
+			}
+			return nil
+		})
+		load.RequireOnly("yellow")
+		load.Finish(nil, "blue", "yellow")
+	})
+}

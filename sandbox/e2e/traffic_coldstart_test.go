@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// TestTrafficColdStart has 200 requests, some of them with a body, wait for the
+// first pod of a split whose sides are both scaled to zero. All are answered by
+// it, none is lost or sent twice.
+func TestTrafficColdStart(t *testing.T) {
+	t.Parallel()
+	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {
+		const waiting = 200
+		host := n.Name + ".test"
+		n.Apply(traffictest.Deployment("stable", "blue", 0) + traffictest.Deployment("canary", "yellow", 0) +
+			traffictest.Object{Name: "app", Hosts: []string{host}, Service: "stable", ConditionWait: e2etest.Patience.String()}.Manifest())
+		traffictest.Split(t, n, "app", e2etest.Weight{Service: "stable", Weight: 80}, e2etest.Weight{Service: "canary", Weight: 20})
+		p.AwaitConfigured(t, "app")
+
+		client := p.Client(t)
+		outcomes := make([]string, waiting)
+		var wg sync.WaitGroup
+		for i := range waiting {
+			wg.Go(func() { outcomes[i] = coldRequest(t.Context(), client, "http://"+host+"/color", i) })
+		}
+		e2etest.Eventually(t, e2etest.Patience, "all requests wait", func(ctx context.Context) error {
+			held, err := interceptorMetric(ctx, t, "interceptor_requests_held", fmt.Sprintf("namespace=%q", n.Name))
+			if err == nil && held != waiting {
+				err = fmt.Errorf("%d of %d do", held, waiting)
+			}
+			return err
+		})
+		n.Kubectl("scale", "deployment", "stable", "--replicas=1")
+		wg.Wait()
+		for i, outcome := range outcomes {
+			if outcome != `200 "blue"` {
+				t.Errorf("request %d: %s", i, outcome)
+			}
+		}
+		log := n.Kubectl("logs", "deployment/stable")
+		if answered := strings.Count(log, "200 blue"); answered != waiting {
+			t.Errorf("the pod has answered %d requests, want %d", answered, waiting)
+		}
+
+		// The canary's pod takes its share when it comes.
+		n.Kubectl("scale", "deployment", "canary", "--replicas=1")
+		traffictest.AwaitEndpoints(t, n, "canary", 1)
+		load := traffictest.StartLoad(t, p, host)
+		load.AwaitBoth("blue", "yellow")
+		load.RequireShare("yellow", 20)
+		load.Finish(nil, "blue", "yellow")
+	})
+}
+
+// coldRequest says what came of a request: its status and body, or the error.
+// Each third has a body.
+func coldRequest(ctx context.Context, client *http.Client, url string, number int) string {
+	method, body := http.MethodGet, io.Reader(nil)
+	if number%3 == 0 {
+		method, body = http.MethodPost, strings.NewReader(strings.Repeat("a", 1+number*100))
+	}
+	request, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return err.Error()
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%d %s", response.StatusCode, answer)
+}
+
+// interceptorMetric returns the sum of a metric over the interceptors, and over
+// its labels: those that contain a text.
+func interceptorMetric(ctx context.Context, t *testing.T, metric, label string) (int, error) {
+	sum := 0
+	for _, pod := range e2etest.Interceptor(t) {
+		metrics, err := ask(ctx, e2etest.PodURL(pod, 2223)+"/metrics", "")
+		if err != nil {
+			return 0, err
+		}
+		for line := range strings.Lines(metrics.body) {
+			series, value, _ := strings.Cut(line, " ")
+			name, labels, _ := strings.Cut(series, "{")
+			if name != metric || !strings.Contains(labels, label) {
+				continue
+			}
+			var count float64
+			if _, err := fmt.Sscan(value, &count); err != nil {
+				return 0, fmt.Errorf("%s: %w", line, err)
+			}
+			sum += int(count)
+		}
+	}
+	return sum, nil
+}

@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+)
+
+// TestTrafficPods takes pods away from a split under load. Those that are
+// deleted, or scaled to none at all, cost no request; of those that are killed
+// without warning, only what they had begun with.
+func TestTrafficPods(t *testing.T) {
+	t.Parallel()
+	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {
+		host := n.Name + ".test"
+		n.Apply(traffictest.Deployment("stable", "blue", 2) + traffictest.Deployment("canary", "yellow", 2) +
+			traffictest.Object{Name: "app", Hosts: []string{host}, Service: "stable"}.Manifest())
+		traffictest.Split(t, n, "app", e2etest.Weight{Service: "stable", Weight: 60}, e2etest.Weight{Service: "canary", Weight: 40})
+		traffictest.AwaitEndpoints(t, n, "stable", 2)
+		traffictest.AwaitEndpoints(t, n, "canary", 2)
+		p.AwaitShares(t, "app", map[string]int{"stable": 60, "canary": 40})
+		load := traffictest.StartParallelLoad(t, p, host)
+		both := func(when string) {
+			t.Helper()
+			counts := traffic.Count(load.Next(200))
+			if counts.Backends["blue"] == 0 || counts.Backends["yellow"] == 0 {
+				t.Errorf("%s: %v; both should be there", when, counts.Backends)
+			}
+		}
+		both("at the beginning")
+
+		// Deleted one at a time, and then all.
+		for _, pod := range traffictest.PodsOf(t, n, "canary") {
+			n.Kubectl("delete", "pod", pod.Name)
+			traffictest.AwaitEndpoints(t, n, "canary", 2)
+			both("after a pod of the canary was deleted")
+		}
+		n.Kubectl("delete", "pod", "-l", "app=canary")
+		traffictest.AwaitEndpoints(t, n, "canary", 2)
+		both("after all pods of the canary were deleted")
+
+		// Scaled to none, and back.
+		n.Kubectl("scale", "deployment", "stable", "--replicas=0")
+		traffictest.AwaitEndpoints(t, n, "stable", 0)
+		n.Kubectl("wait", "--for=delete", "pod", "-l", "app=stable", "--timeout="+fmt.Sprint(e2etest.Patience))
+		load.RequireOnly("yellow")
+		n.Kubectl("scale", "deployment", "stable", "--replicas=2")
+		traffictest.AwaitEndpoints(t, n, "stable", 2)
+		load.AwaitBoth("blue", "yellow")
+
+		// Killed: one, and then all.
+		pods := traffictest.PodsOf(t, n, "canary")
+		var killed traffictest.Outage
+		killed.Add(func() { traffictest.Kill(t, pods[0]) })
+		both("after a pod of the canary was killed")
+		traffictest.AwaitEndpoints(t, n, "canary", 2)
+		killed.Add(func() { traffictest.Kill(t, pods...) })
+		load.Next(100)
+		traffictest.AwaitEndpoints(t, n, "canary", 2)
+		load.AwaitBoth("blue", "yellow")
+		load.Finish(killed.Began, "blue", "yellow")
+	})
+}
