@@ -11,8 +11,8 @@ import (
 const Version = "1.40.0"
 
 // Path returns the Envoy to test with: that of the environment variable ENVOY,
-// else envoy on PATH, else the sandbox's. Without one the test is skipped, and
-// fails where the environment variable CI is set.
+// else the pinned one that `make envoy` downloads, else envoy on PATH. Without one
+// the test is skipped, and fails where the environment variable CI is set.
 func Path(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("ENVOY"); path != "" {
@@ -21,10 +21,11 @@ func Path(t testing.TB) string {
 		}
 		return path
 	}
-	candidates := []string{"envoy"}
+	var candidates []string
 	if cache, err := os.UserCacheDir(); err == nil {
 		candidates = append(candidates, filepath.Join(cache, "rollouts-sandbox", "envoy-"+Version, "envoy"))
 	}
+	candidates = append(candidates, "envoy")
 	for _, candidate := range candidates {
 		if path, err := exec.LookPath(candidate); err == nil {
 			return path
