@@ -98,17 +98,20 @@ func (e *envoyAdmin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestDrain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		admin   *envoyAdmin
+		delay   string
 		timeout string
 		says    []string
 	}{
-		"nobody there": {&envoyAdmin{}, "30s", []string{"no connection is left"}},
-		"clients go":   {&envoyAdmin{active: 2}, "30s", []string{"clients left: 2", "clients left: 1", "no connection is left"}},
-		"one stays":    {&envoyAdmin{active: 1, stays: true}, "600ms", []string{"clients left: 1", "600ms are over; connections that end with the pod: 1"}},
+		"nobody there": {&envoyAdmin{stays: true}, "0s", "30s", []string{"no connection is left"}},
+		"clients go":   {&envoyAdmin{active: 2}, "0s", "30s", []string{"clients left: 2", "clients left: 1", "no connection is left"}},
+		"one stays":    {&envoyAdmin{active: 1, stays: true}, "0s", "600ms", []string{"clients left: 1", "600ms are over; connections that end with the pod: 1"}},
+		// As long as the delay lasts, the next one may be on its way.
+		"nobody there yet": {&envoyAdmin{stays: true}, "1h", "600ms", []string{"600ms are over; connections that end with the pod: 0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(tc.admin)
 			defer server.Close()
-			out, err := invoke("drain", "--admin", server.URL, "--timeout", tc.timeout)
+			out, err := invoke("drain", "--admin", server.URL, "--delay", tc.delay, "--timeout", tc.timeout)
 			if err != nil {
 				t.Fatal(err)
 			}

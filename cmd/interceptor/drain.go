@@ -22,27 +22,31 @@ const drainPoll = 500 * time.Millisecond
 
 func newDrain() *cobra.Command {
 	var admin string
-	var timeout time.Duration
+	var delay, timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "drain",
 		Short: "Drain a kedify-proxy, as its preStop hook",
-		Long: `Has an Envoy say to probes and clients that it is leaving, and waits until its clients are gone or the time
-is over. Neither is an error: what then still runs ends with the pod.`,
+		Long: `Has an Envoy say to probes and clients that it is leaving, and waits until its clients are gone and no new ones
+can come, or the time is over. Neither is an error: what then still runs ends with the pod.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			d := drainer{admin: strings.TrimSuffix(admin, "/"), out: cmd.OutOrStdout()}
+			d := drainer{admin: strings.TrimSuffix(admin, "/"), delay: delay, out: cmd.OutOrStdout()}
 			return d.run(ctx, timeout)
 		},
 	}
 	cmd.Flags().StringVar(&admin, "admin", "http://127.0.0.1:9901", "admin address of the Envoy")
+	cmd.Flags().DurationVar(&delay, "delay", 5*time.Second, "how long to wait at least, until nobody sends new clients here; part of --timeout")
 	cmd.Flags().DurationVar(&timeout, "timeout", 25*time.Second, "how long to wait; less than the pod's terminationGracePeriodSeconds")
 	return cmd
 }
 
 type drainer struct {
 	admin string
+	// delay is how long it takes until everybody knows that the pod leaves. Until
+	// then that it has no clients means nothing: the next may be on its way.
+	delay time.Duration
 	out   io.Writer
 }
 
@@ -56,6 +60,7 @@ func (d *drainer) run(ctx context.Context, timeout time.Duration) error {
 		}
 		fmt.Fprintln(d.out, step.what)
 	}
+	alone := time.Now().Add(d.delay)
 	tick := time.NewTicker(drainPoll)
 	defer tick.Stop()
 	last := -1
@@ -65,7 +70,7 @@ func (d *drainer) run(ctx context.Context, timeout time.Duration) error {
 			if err != nil {
 				return err
 			}
-			if active == 0 {
+			if active == 0 && !time.Now().Before(alone) {
 				fmt.Fprintln(d.out, "drained: no connection is left")
 				return nil
 			}

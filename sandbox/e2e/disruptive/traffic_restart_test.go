@@ -1,0 +1,278 @@
+package disruptive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+)
+
+// TestTrafficInterceptorsRestarted restarts the interceptors under load, as an
+// upgrade does: neither proxy fails a request, the new interceptors split as the
+// old ones did, and Envoy gets the next weight from them. Requests that wait for
+// their application are finished by the interceptors that leave.
+func TestTrafficInterceptorsRestarted(t *testing.T) {
+	s := startSplit(t)
+	restart := "kubectl -n " + e2etest.InterceptorNamespace + " rollout restart deploy/" + e2etest.InterceptorDeployment
+	throughEnvoy := traffictest.StartLoad(t, s.envoy, s.host)
+	load := traffictest.StartLoad(t, s.embedded, s.host)
+	load.RequireShare("yellow", 20)
+	underRestart(t, s, s.embedded, restart, noLongerListens)
+	load.RequireShare("yellow", 20)
+	throughEnvoy.RequireShare("yellow", 20)
+
+	s.set(t, 60)
+	load.RequireShare("yellow", 60)
+	throughEnvoy.RequireShare("yellow", 60)
+	load.Finish(nil, "blue", "yellow")
+	throughEnvoy.Finish(nil, "blue", "yellow")
+}
+
+// TestTrafficKedifyProxiesRestarted restarts the kedify-proxies under load: no
+// request fails, nor one that waits for its application, and the new Envoys split
+// as the old ones did.
+func TestTrafficKedifyProxiesRestarted(t *testing.T) {
+	s := startSplit(t)
+	load := traffictest.StartParallelLoad(t, s.envoy, s.host)
+	load.RequireShare("yellow", 20)
+	underRestart(t, s, s.envoy, "kubectl -n "+s.Name+" rollout restart deploy/kedify-proxy", isLeft)
+	load.RequireShare("yellow", 20)
+
+	s.set(t, 60)
+	load.RequireShare("yellow", 60)
+	load.Finish(nil, "blue", "yellow")
+}
+
+// underRestart restarts a proxy, and returns when nothing is left of its old
+// pods. Meanwhile clients that make a connection for each request, for which the
+// Service has to lead to a pod that serves at any moment, lose none; and requests
+// wait at each old pod, which are answered when leaves says of a pod that it waits
+// for nothing else.
+func underRestart(t *testing.T, s split, p traffictest.Proxy, restart string, leaves func(context.Context, corev1.Pod) error) {
+	t.Helper()
+	old := p.Pods(t)
+	waiting := startWaiting(t, s, p, old)
+	connecting, err := traffic.Start(traffic.Options{
+		Target: p.Address, Host: s.host, Rate: 50, Connections: 4, NewConnections: true, Timeout: 30 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { connecting.Stop() })
+
+	shell(t, restart)
+	// In whatever order they leave, each has a limited time for it.
+	left := map[string]bool{}
+	e2etest.Eventually(t, e2etest.Patience, "only requests under way hold the old pods", func(ctx context.Context) error {
+		var stay error
+		for _, pod := range old {
+			if left[pod.Name] {
+				continue
+			}
+			// Requests that were cut are told of below.
+			if err := leaves(ctx, pod); err != nil && !waiting.ended(pod.Name) {
+				stay = errors.Join(stay, fmt.Errorf("%s: %w", pod.Name, err))
+				continue
+			}
+			left[pod.Name] = true
+			waiting.answer(pod.Name)
+		}
+		return stay
+	})
+	waiting.requireAnswered(t)
+	for _, pod := range p.Pods(t) {
+		if left[pod.Name] {
+			t.Errorf("%s was not restarted", pod.Name)
+		}
+	}
+	for _, a := range connecting.Stop() {
+		if a.Failed() || a.Backend != "blue" && a.Backend != "yellow" {
+			t.Errorf("%s, on a connection of its own: %s", p.Name, a)
+		}
+	}
+}
+
+// noLongerListens says whether an interceptor has stopped to take connections,
+// which is when it waits for the requests under way and for nothing else.
+func noLongerListens(ctx context.Context, pod corev1.Pod) error {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", strings.TrimPrefix(e2etest.PodURL(pod, 8080), "http://"))
+	if err == nil {
+		_ = conn.Close()
+		return errors.New("it takes connections")
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return nil
+}
+
+// isLeft says whether an Envoy drains and all its clients but those of the
+// waiting requests have gone, as it has asked them to.
+func isLeft(ctx context.Context, pod corev1.Pod) error {
+	const active = "http.kedify-proxy.downstream_cx_active"
+	if status, _, err := fetch(ctx, e2etest.PodURL(pod, 9901)+"/ready", ""); err != nil || status != http.StatusServiceUnavailable {
+		return errors.Join(fmt.Errorf("its readiness is %d", status), err)
+	}
+	_, stats, err := fetch(ctx, e2etest.PodURL(pod, 9901)+"/stats?filter="+active, "")
+	if err != nil {
+		return err
+	}
+	if want := fmt.Sprintf("%s: %d", active, len(waitingKinds)); strings.TrimSpace(stats) != want {
+		return fmt.Errorf("it says %q, want %q", stats, want)
+	}
+	return nil
+}
+
+// waitingKinds are what has come of an answer when its request waits: nothing, or
+// the header and the first half.
+var waitingKinds = []string{"none", "half"}
+
+// waiting are requests for an application that has them wait.
+type waiting struct {
+	requests sync.WaitGroup
+	release  map[string]func() // by pod
+
+	mu       sync.Mutex
+	arrived  map[string]int    // by path
+	outcomes map[string]string // by path
+}
+
+// startWaiting sends a request of each kind to each of the pods of a proxy, and
+// returns when the application has them all.
+func startWaiting(t *testing.T, s split, p traffictest.Proxy, pods []corev1.Pod) *waiting {
+	t.Helper()
+	w := &waiting{release: map[string]func(){}, arrived: map[string]int{}, outcomes: map[string]string{}}
+	released := map[string]chan struct{}{}
+	for _, pod := range pods {
+		answer := make(chan struct{})
+		released[pod.Name] = answer
+		w.release[pod.Name] = sync.OnceFunc(func() { close(answer) })
+	}
+	url := e2etest.Serve(t, http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		w.arrived[r.URL.Path]++
+		w.mu.Unlock()
+		pod, kind, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		if kind == "half" {
+			_, _ = io.WriteString(out, "one ")
+			_ = http.NewResponseController(out).Flush()
+		}
+		select {
+		case <-released[pod]:
+		case <-r.Context().Done():
+			return
+		}
+		if kind != "half" {
+			_, _ = io.WriteString(out, "one ")
+		}
+		_, _ = io.WriteString(out, "two")
+	}))
+	host := "waiting." + s.host
+	s.ServiceAt("waiting", traffictest.Addr(strings.TrimPrefix(url, "http://")), "")
+	// Longer than a proxy waits for an answer by default.
+	s.Apply(fmt.Sprintf(`
+apiVersion: http.keda.sh/v1alpha1
+kind: HTTPScaledObject
+metadata:
+  name: waiting
+  annotations:
+    httpscaledobject.keda.sh/skip-scaledobject-creation: "true"
+spec:
+  hosts: [%q]
+  scaleTargetRef: {service: waiting, port: 80}
+  timeouts: {responseHeader: %s}
+`, host, 2*e2etest.Patience))
+	p.AwaitConfigured(t, "waiting")
+
+	for _, pod := range pods {
+		for _, kind := range waitingKinds {
+			path := "/" + pod.Name + "/" + kind
+			w.requests.Go(func() {
+				outcome := ""
+				status, body, err := fetch(t.Context(), e2etest.PodURL(pod, 8080)+path, host)
+				if err != nil {
+					outcome = err.Error() + " after "
+				}
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.outcomes[path] = outcome + fmt.Sprintf("%d %s", status, body)
+			})
+		}
+	}
+	t.Cleanup(func() {
+		for _, pod := range pods {
+			w.answer(pod.Name)
+		}
+		w.requests.Wait()
+	})
+	e2etest.Eventually(t, e2etest.Patience, "the application has all requests", func(context.Context) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.outcomes) > 0 || len(w.arrived) != len(pods)*len(waitingKinds) {
+			return fmt.Errorf("it has %v, and answered are %v", w.arrived, w.outcomes)
+		}
+		return nil
+	})
+	return w
+}
+
+// answer has the application answer what came by a pod.
+func (w *waiting) answer(pod string) { w.release[pod]() }
+
+// ended says whether a request at a pod waits no longer.
+func (w *waiting) ended(pod string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for path := range w.outcomes {
+		if strings.HasPrefix(path, "/"+pod+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// requireAnswered waits for the answers, and fails the test unless each request
+// was sent to the application once and has the whole answer.
+func (w *waiting) requireAnswered(t *testing.T) {
+	t.Helper()
+	w.requests.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for path, times := range w.arrived {
+		if times != 1 || w.outcomes[path] != "200 one two" {
+			t.Errorf("request %s, which reached the application %d times: %q", path, times, w.outcomes[path])
+		}
+	}
+}
+
+// fetch sends a request on a connection of its own, and returns the status and as
+// much of the body as came.
+func fetch(ctx context.Context, url, host string) (status int, body string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	request.Host = host
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), err
+}
