@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,10 +20,12 @@ import (
 // shell runs a command line as a person types it, and returns what it prints.
 func shell(t *testing.T, line string) string {
 	t.Helper()
+	begun := time.Now()
 	output, err := tryShell(t.Context(), line)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Logf("%s (%v)", line, time.Since(begun).Round(time.Millisecond))
 	return output
 }
 

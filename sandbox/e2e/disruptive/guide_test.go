@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
@@ -53,6 +54,8 @@ func TestGuideCommands(t *testing.T) {
 // says runs a command of the documents until it prints all the parts.
 func says(t *testing.T, line string, parts ...string) {
 	t.Helper()
+	begun := time.Now()
+	defer func() { t.Logf("%s (%v)", line, time.Since(begun).Round(time.Millisecond)) }()
 	e2etest.Eventually(t, e2etest.Patience, line, func(ctx context.Context) error {
 		output, err := tryShell(ctx, line)
 		if err == nil && !containsAll(output, parts) {
