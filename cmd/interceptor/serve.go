@@ -26,7 +26,7 @@ import (
 
 // garbageHeadroom is how many bytes of garbage there may be before they are
 // collected, however little else there is.
-const garbageHeadroom = 64 << 20
+const garbageHeadroom = 128 << 20
 
 func newServe(lookup func(string) (string, bool)) *cobra.Command {
 	o, wrong := readOptions(lookup)
