@@ -62,16 +62,7 @@ func readOptions(lookup func(string) (string, bool)) (*options, error) {
 		{"KEDA_HTTP_ADMIN_PORT", &o.adminPort},
 		{"KEDA_HTTP_PROXY_TLS_PORT", &o.tlsPort},
 	} {
-		text, _ := lookup(port.name)
-		if text == "" {
-			continue
-		}
-		number, err := strconv.ParseUint(text, 10, 16)
-		if err != nil || number == 0 {
-			wrong = append(wrong, fmt.Errorf("environment variable %s is %q; expected a port from 1 to 65535", port.name, text))
-			continue
-		}
-		*port.into = uint16(number)
+		wrong = append(wrong, readNumber(lookup, port.name, "a port from 1 to 65535", port.into))
 	}
 	o.watched, _ = lookup("KEDA_HTTP_WATCH_NAMESPACE")
 	o.own, _ = lookup("KEDA_HTTP_CURRENT_NAMESPACE")
@@ -83,6 +74,21 @@ func readOptions(lookup func(string) (string, bool)) (*options, error) {
 		}
 	}
 	return o, errors.Join(wrong...)
+}
+
+// readNumber reads a variable into a number above 0, which stays as it is when
+// the variable is not set, or empty, or not what is expected.
+func readNumber[T uint16 | uint32](lookup func(string) (string, bool), name, expected string, into *T) error {
+	text, _ := lookup(name)
+	if text == "" {
+		return nil
+	}
+	number, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || number == 0 || uint64(T(number)) != number {
+		return fmt.Errorf("environment variable %s is %q; expected %s", name, text, expected)
+	}
+	*into = T(number)
+	return nil
 }
 
 // unsupportedVariables are those of the process, and not of a proxy, for which

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strconv"
 
 	"github.com/spf13/pflag"
 
@@ -39,16 +38,7 @@ func (o *xdsOptions) readEnvironment(lookup func(string) (string, bool)) error {
 		{"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_REQUESTS", &o.requests},
 		{"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES", &o.tries},
 	} {
-		text, _ := lookup(limit.name)
-		if text == "" {
-			continue
-		}
-		number, err := strconv.ParseUint(text, 10, 32)
-		if err != nil || number == 0 {
-			wrong = append(wrong, fmt.Errorf("environment variable %s is %q; expected a number above 0", limit.name, text))
-			continue
-		}
-		*limit.into = uint32(number)
+		wrong = append(wrong, readNumber(lookup, limit.name, "a number above 0", limit.into))
 	}
 	return errors.Join(wrong...)
 }

@@ -133,9 +133,7 @@ func (st *stream) sendRoutes(now time.Time) error {
 func (st *stream) nextTrial() *trial {
 	s := &st.routes
 	if len(s.suspects) == 0 || s.probed {
-		if hosts := st.fresh(); len(hosts) > 0 {
-			t := &trial{hosts: hosts, since: s.since}
-			s.since, s.probed = time.Time{}, false
+		if t := st.news(); t != nil {
 			return t
 		}
 	}
@@ -155,12 +153,19 @@ func (st *stream) nextTrial() *trial {
 			return &trial{hosts: hosts, suspects: true}
 		}
 	}
-	if hosts := st.fresh(); len(hosts) > 0 {
-		t := &trial{hosts: hosts, since: s.since}
-		s.since, s.probed = time.Time{}, false
-		return t
+	return st.news()
+}
+
+// news returns a change of what is stale and may be sent; nil when there is none.
+func (st *stream) news() *trial {
+	s := &st.routes
+	hosts := st.fresh()
+	if len(hosts) == 0 {
+		return nil
 	}
-	return nil
+	t := &trial{hosts: hosts, since: s.since}
+	s.since, s.probed = time.Time{}, false
+	return t
 }
 
 // fresh takes what is stale and may be sent.
