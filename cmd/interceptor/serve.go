@@ -24,10 +24,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// garbageHeadroom is how many bytes of garbage there may be before they are
-// collected, however little else there is.
-const garbageHeadroom = 128 << 20
-
 func newServe(lookup func(string) (string, bool)) *cobra.Command {
 	o, wrong := readOptions(lookup)
 	cmd := &cobra.Command{
@@ -60,7 +56,7 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	log.Info("starting", "version", version, "commit", commit)
-	headroom.Keep(garbageHeadroom)
+	headroom.Keep(headroom.Interceptor)
 	for _, line := range o.unsupported {
 		log.Warn(line)
 	}

@@ -18,19 +18,24 @@ const least = 100
 // smallest is what Go takes for alive, in bytes, when less is.
 const smallest = 4 << 20
 
-// Keep has garbage grow to so many bytes at least before it is collected, and
-// otherwise to as much as is alive, as ever. It is for the whole process, and
-// does nothing when the environment says GOGC.
-func Keep(bytes uint64) {
+// Interceptor is what the interceptor keeps, in bytes: enough for a second of
+// one busy processor, and no more than ten thousand HTTPScaledObjects need anyway
+// with as much garbage again.
+const Interceptor = 200 << 20
+
+// Keep has the heap grow to so many bytes at least before garbage is collected,
+// and otherwise to twice what is alive, as ever. It is for the whole process, and
+// does nothing when the environment says GOGC; GOMEMLIMIT there goes before it.
+func Keep(heap uint64) {
 	if os.Getenv("GOGC") == "" {
-		k := &keeper{bytes: bytes, percent: least}
+		k := &keeper{heap: heap, percent: least}
 		k.adjust()
 		k.again()
 	}
 }
 
 type keeper struct {
-	bytes   uint64
+	heap    uint64
 	percent int // in force
 }
 
@@ -45,7 +50,7 @@ func (k *keeper) again() {
 	}, k)
 }
 
-// adjust sets the proportion that makes the headroom of what is alive now. The
+// adjust sets the proportion that leads from what is alive now to the heap. The
 // collector counts stacks and globals as it counts the heap.
 func (k *keeper) adjust() {
 	alive := []metrics.Sample{
@@ -58,7 +63,8 @@ func (k *keeper) adjust() {
 			sum += sample.Value.Uint64()
 		}
 	}
-	percent := max(int(100*k.bytes/max(sum, smallest)), least)
+	sum = max(sum, smallest)
+	percent := max(int(100*(max(k.heap, sum)-sum)/sum), least)
 	// Setting it stops the world for a moment.
 	if difference := percent - k.percent; difference > k.percent/10 || -difference > k.percent/10 {
 		debug.SetGCPercent(percent)

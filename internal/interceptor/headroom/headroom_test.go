@@ -24,25 +24,25 @@ func await(t *testing.T, what string, condition func() bool) {
 }
 
 func TestKeep(t *testing.T) {
-	const headroom = 64 << 20
+	const heap = 64 << 20
 	before := read("/gc/gogc:percent")
 	t.Setenv("GOGC", "50")
-	Keep(headroom)
+	Keep(heap)
 	runtime.GC()
 	if percent := read("/gc/gogc:percent"); percent != before {
 		t.Errorf("GOGC is set, and the proportion became %d %%", percent)
 	}
 	t.Setenv("GOGC", "")
-	Keep(headroom)
+	Keep(heap)
 	await(t, "there is headroom over the little that is alive", func() bool {
 		goal := read("/gc/heap/goal:bytes")
-		return goal > headroom*8/10 && goal < headroom*13/10
+		return goal > heap*8/10 && goal < heap*12/10
 	})
-	much := make([]byte, 4*headroom)
+	much := make([]byte, 4*heap)
 	await(t, "much is alive, and the proportion is Go's own", func() bool { return read("/gc/gogc:percent") == 100 })
 	runtime.KeepAlive(much)
 	await(t, "there is headroom again", func() bool {
 		goal := read("/gc/heap/goal:bytes")
-		return goal > headroom*8/10 && goal < headroom*13/10
+		return goal > heap*8/10 && goal < heap*12/10
 	})
 }

@@ -28,9 +28,14 @@ type dictNode[V any] struct {
 	slots  []dictSlot[V]
 }
 
-// dictSlot is either a node of the next level or one key with its value.
+// dictSlot is either a node of the next level or one key with its value, and
+// the other is nil. It holds neither itself: slots are what is copied.
 type dictSlot[V any] struct {
 	child *dictNode[V]
+	leaf  *dictLeaf[V]
+}
+
+type dictLeaf[V any] struct {
 	hash  uint64
 	key   string
 	value V
@@ -53,8 +58,8 @@ func (d dict[V]) get(hash uint64, key string) (value V, found bool) {
 	for shift := 0; node != nil; shift += dictBits {
 		if shift >= dictDepth {
 			for i := range node.slots {
-				if node.slots[i].key == key {
-					return node.slots[i].value, true
+				if leaf := node.slots[i].leaf; leaf.key == key {
+					return leaf.value, true
 				}
 			}
 			break
@@ -63,10 +68,10 @@ func (d dict[V]) get(hash uint64, key string) (value V, found bool) {
 		if node.filled&bit == 0 {
 			break
 		}
-		slot := &node.slots[index]
-		if slot.child == nil {
-			if slot.hash == hash && slot.key == key {
-				return slot.value, true
+		slot := node.slots[index]
+		if leaf := slot.leaf; leaf != nil {
+			if leaf.hash == hash && leaf.key == key {
+				return leaf.value, true
 			}
 			break
 		}
@@ -77,7 +82,7 @@ func (d dict[V]) get(hash uint64, key string) (value V, found bool) {
 
 // with returns a dict in which key has this value.
 func (d dict[V]) with(hash uint64, key string, value V) dict[V] {
-	root, added := d.root.with(0, dictSlot[V]{hash: hash, key: key, value: value})
+	root, added := d.root.with(0, &dictLeaf[V]{hash: hash, key: key, value: value})
 	if added {
 		d.len++
 	}
@@ -85,18 +90,19 @@ func (d dict[V]) with(hash uint64, key string, value V) dict[V] {
 	return d
 }
 
-func (n *dictNode[V]) with(shift int, slot dictSlot[V]) (_ *dictNode[V], added bool) {
+func (n *dictNode[V]) with(shift int, leaf *dictLeaf[V]) (_ *dictNode[V], added bool) {
 	if n == nil {
 		n = &dictNode[V]{}
 	}
+	slot := dictSlot[V]{leaf: leaf}
 	var bit uint16
 	var index int
 	if shift >= dictDepth {
-		index = slices.IndexFunc(n.slots, func(s dictSlot[V]) bool { return s.key == slot.key })
+		index = slices.IndexFunc(n.slots, func(s dictSlot[V]) bool { return s.leaf.key == leaf.key })
 		if index < 0 {
 			return &dictNode[V]{slots: append(slices.Clone(n.slots), slot)}, true
 		}
-	} else if bit, index = n.place(slot.hash, shift); n.filled&bit == 0 {
+	} else if bit, index = n.place(leaf.hash, shift); n.filled&bit == 0 {
 		slots := make([]dictSlot[V], 0, len(n.slots)+1)
 		slots = append(append(append(slots, n.slots[:index]...), slot), n.slots[index:]...)
 		return &dictNode[V]{filled: n.filled | bit, slots: slots}, true
@@ -105,11 +111,11 @@ func (n *dictNode[V]) with(shift int, slot dictSlot[V]) (_ *dictNode[V], added b
 	switch {
 	case old.child != nil:
 		var child *dictNode[V]
-		child, added = old.child.with(shift+dictBits, slot)
+		child, added = old.child.with(shift+dictBits, leaf)
 		slot = dictSlot[V]{child: child}
-	case old.key != slot.key:
-		child, _ := (*dictNode[V])(nil).with(shift+dictBits, old)
-		child, _ = child.with(shift+dictBits, slot)
+	case old.leaf.key != leaf.key:
+		child, _ := (*dictNode[V])(nil).with(shift+dictBits, old.leaf)
+		child, _ = child.with(shift+dictBits, leaf)
 		slot, added = dictSlot[V]{child: child}, true
 	}
 	copied := &dictNode[V]{filled: n.filled, slots: slices.Clone(n.slots)}
@@ -132,7 +138,7 @@ func (n *dictNode[V]) without(shift int, hash uint64, key string) *dictNode[V] {
 	var bit uint16
 	var index int
 	if shift >= dictDepth {
-		index = slices.IndexFunc(n.slots, func(s dictSlot[V]) bool { return s.key == key })
+		index = slices.IndexFunc(n.slots, func(s dictSlot[V]) bool { return s.leaf.key == key })
 	} else {
 		bit, index = n.place(hash, shift)
 	}
@@ -141,7 +147,7 @@ func (n *dictNode[V]) without(shift int, hash uint64, key string) *dictNode[V] {
 		// without any, for then it would have had one key before.
 		child := old.child.without(shift+dictBits, hash, key)
 		slot := dictSlot[V]{child: child}
-		if len(child.slots) == 1 && child.slots[0].child == nil {
+		if len(child.slots) == 1 && child.slots[0].leaf != nil {
 			slot = child.slots[0]
 		}
 		copied := &dictNode[V]{filled: n.filled, slots: slices.Clone(n.slots)}
@@ -166,12 +172,11 @@ func (n *dictNode[V]) all(yield func(string, V) bool) bool {
 		return true
 	}
 	for i := range n.slots {
-		slot := &n.slots[i]
-		if slot.child != nil {
+		if slot := n.slots[i]; slot.child != nil {
 			if !slot.child.all(yield) {
 				return false
 			}
-		} else if !yield(slot.key, slot.value) {
+		} else if !yield(slot.leaf.key, slot.leaf.value) {
 			return false
 		}
 	}
