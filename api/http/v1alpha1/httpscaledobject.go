@@ -142,7 +142,9 @@ type ColdStartTimeoutFailoverRef struct {
 	// +optional
 	PortName *string `json:"portName,omitempty"`
 
-	// Seconds to wait for the target before requests go here.
+	// Seconds to wait for the target before requests go here. Where this
+	// Service has no ready replica itself by then, they wait on for either,
+	// until timeouts.conditionWait is over.
 	// +optional
 	// +kubebuilder:default=30
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
@@ -202,7 +204,8 @@ type RequestRateMetric struct {
 // Timeouts are timeouts of one object's requests.
 type Timeouts struct {
 	// Time that a request waits for a first ready replica, as in "20s". Left
-	// out: the interceptor's KEDA_CONDITION_WAIT_TIMEOUT.
+	// out: the interceptor's KEDA_CONDITION_WAIT_TIMEOUT. With a
+	// coldStartTimeoutFailoverRef, its timeoutSeconds come first.
 	// +optional
 	ConditionWait *string `json:"conditionWait,omitempty"`
 

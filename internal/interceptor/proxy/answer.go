@@ -10,6 +10,10 @@ import (
 // buffers are for copying bodies.
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
+// statusInRange tells whether the server can answer with a status. Informational
+// ones are not answers.
+func statusInRange(status int) bool { return status >= 200 && status <= 999 }
+
 // answer gives the client what the application answers. It panics with
 // http.ErrAbortHandler when that cannot be done to the end: the client must not
 // take a part for the whole.

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -164,5 +166,213 @@ func TestHeldRequestIsGivenUpWithItsClientAndItsObject(t *testing.T) {
 	w.commit()
 	if got := <-code; got != http.StatusNotFound {
 		t.Errorf("%d after the object is gone, want 404", got)
+	}
+}
+
+// failover has the object's requests go to Service away after so many seconds, or
+// after wait where that has no endpoint.
+func failover(after int32, wait string) func(*httpv1alpha1.HTTPScaledObjectSpec) {
+	return func(spec *httpv1alpha1.HTTPScaledObjectSpec) {
+		port := int32(80)
+		spec.Timeouts = &httpv1alpha1.Timeouts{ConditionWait: &wait}
+		spec.ColdStartTimeoutFailoverRef = &httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "away", Port: &port, TimeoutSeconds: &after}
+	}
+}
+
+// status asks for / in the background.
+func (w *world) status() <-chan int {
+	code := make(chan int, 1)
+	r := w.request(http.MethodGet, "/", nil)
+	go func() {
+		res, err := w.client.Do(r)
+		if err != nil {
+			w.t.Error(err)
+			code <- 0
+			return
+		}
+		_ = res.Body.Close()
+		code <- res.StatusCode
+	}()
+	return code
+}
+
+func TestFailoverWithoutAnEndpoint(t *testing.T) {
+	away := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }
+	tests := map[string]struct {
+		wait string
+		then func(*world) // once the request waits
+		want int
+	}{
+		"the target comes":   {"10m", func(w *world) { w.service("stable", "", w.app(named("stable"))) }, http.StatusOK},
+		"the failover comes": {"10m", func(w *world) { w.service("away", "", w.app(away)) }, http.StatusAccepted},
+		"nobody comes":       {"50ms", func(*world) {}, http.StatusServiceUnavailable},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.service("stable", "")
+			w.service("away", "")
+			w.object("", failover(0, tt.wait))
+			w.commit()
+			code := w.status()
+			if tt.want != http.StatusServiceUnavailable {
+				eventually(t, "the request is held", func() bool { return w.held() == 1 })
+			}
+			tt.then(w)
+			w.commit()
+			if got := <-code; got != tt.want {
+				t.Errorf("answered %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// After the failover's time the wait goes on as it would without one.
+func TestFailoverThatComesLate(t *testing.T) {
+	w := newWorld(t)
+	w.service("stable", "")
+	w.service("away", "")
+	w.object("", failover(1, "10m"))
+	w.commit()
+	code := w.status()
+	late := func() bool {
+		w.proxy.waiting.mu.Lock()
+		defer w.proxy.waiting.mu.Unlock()
+		for _, c := range w.proxy.waiting.cold {
+			return c.late == 1
+		}
+		return false
+	}
+	eventually(t, "the failover's time is over", late)
+	w.service("away", "", w.app(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	w.commit()
+	if got := <-code; got != http.StatusAccepted {
+		t.Errorf("answered %d, want that of the failover, 202", got)
+	}
+	if got := value(t, w.proxy, "interceptor_cold_starts_total", "demo", "app", "failover"); got != 1 {
+		t.Errorf("%v counted as failover, want 1", got)
+	}
+}
+
+// Calls of gRPC do not say how long they are; as many of them wait as of others.
+func TestCallsOfGRPCAreHeld(t *testing.T) {
+	const calls = 1000
+	w := newWorld(t)
+	w.service("stable", "kubernetes.io/h2c")
+	w.object("")
+	w.commit()
+	client := h2cClient(t)
+	var wg sync.WaitGroup
+	for range calls {
+		r := w.request(http.MethodPost, "/pkg.Service/Method", struct{ io.Reader }{strings.NewReader("hello")})
+		wg.Go(func() {
+			res, err := client.Do(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer res.Body.Close()
+			if body, err := io.ReadAll(res.Body); res.StatusCode != http.StatusOK || string(body) != "hello" || err != nil {
+				t.Errorf("%s %q %v", res.Status, body, err)
+			}
+		})
+	}
+	eventually(t, "all calls are held", func() bool { return w.held() == calls })
+	w.service("stable", "kubernetes.io/h2c", w.appServer(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }, true).Listener.Addr().String())
+	w.commit()
+	wg.Wait()
+}
+
+// What counts against the bytes is what arrives though nobody reads it.
+func TestBytesOfHeldRequests(t *testing.T) {
+	const more = int64(len("/") + len("app.test"))
+	for _, tt := range []struct {
+		major               int
+		length, least, most int64
+		expect              bool
+	}{
+		{1, 0, 0, 0, false},
+		{1, 100, 100, 100, false},
+		{1, 10000, 4096, 10000, false},
+		{1, 10000, 4096, 4096, true},
+		{1, largestReadAhead, 4096, largestReadAhead, false},
+		{1, largestReadAhead + 1, 4096, 4096, false},
+		{1, -1, 4096, 4096, false},
+		{2, 0, 0, 0, false},
+		{2, 10000, 10000, 10000, false},
+		{2, 1 << 30, streamWindow, streamWindow, false},
+		{2, -1, 16384, 16384, false},
+	} {
+		r := &http.Request{ProtoMajor: tt.major, ContentLength: tt.length, RequestURI: "/", Host: "app.test", Header: http.Header{}}
+		least, most := heldBytes(r)
+		if tt.expect {
+			r.Header["Expect"] = []string{"100-continue"}
+			least, most = heldBytes(r)
+			least, most = least-18, most-18
+		}
+		if least-more != tt.least || most-more != tt.most {
+			t.Errorf("HTTP/%d, length %d: %d to %d, want %d to %d", tt.major, tt.length, least-more, most-more, tt.least, tt.most)
+		}
+	}
+}
+
+func TestClientOfHTTP2ThatLeaves(t *testing.T) {
+	w := newWorld(t)
+	w.service("stable", "kubernetes.io/h2c")
+	w.object("")
+	w.commit()
+	client := h2cClient(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	r := w.request(http.MethodPost, "/pkg.Service/Method", struct{ io.Reader }{strings.NewReader("hello")}).WithContext(ctx)
+	gone := make(chan error, 1)
+	go func() {
+		res, err := client.Do(r)
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		gone <- err
+	}()
+	eventually(t, "the call is held", func() bool { return w.held() == 1 })
+	cancel()
+	eventually(t, "the call is given up", func() bool { return w.held() == 0 })
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("the client got %v", err)
+	}
+}
+
+func TestShutdownAnswersThoseWhoAreHeld(t *testing.T) {
+	for _, comes := range []bool{false, true} {
+		for _, client := range []string{"HTTP/1.1", "h2c"} {
+			t.Run(fmt.Sprint(client, ", an endpoint comes ", comes), func(t *testing.T) {
+				w := newWorld(t, func(s *Settings) { s.ConditionWait = time.Hour })
+				w.service("stable", "")
+				w.object("")
+				w.commit()
+				if client == "h2c" {
+					w.client = h2cClient(t)
+				}
+				code := w.status()
+				eventually(t, "the request is held", func() bool { return w.held() == 1 })
+				timeout, want := patience, http.StatusOK
+				if !comes {
+					timeout, want = patience/10, http.StatusServiceUnavailable
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), timeout)
+				defer cancel()
+				done := make(chan error, 1)
+				go func() { done <- w.server.Shutdown(ctx) }()
+				eventually(t, "no more connections are taken", func() bool { return !listens(w.address) })
+				if comes {
+					w.service("stable", "", w.app(named("here")))
+					w.commit()
+				}
+				if got := <-code; got != want {
+					t.Errorf("answered %d, want %d", got, want)
+				}
+				if err := <-done; err != nil {
+					t.Errorf("Shutdown: %v", err)
+				}
+			})
+		}
 	}
 }

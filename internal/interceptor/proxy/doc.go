@@ -20,9 +20,10 @@
 // # Cold start
 //
 // A request whose route has no endpoint is held until it has one, up to the
-// route's time and to bounds of number and bytes. Its body is not read meanwhile.
-// Whoever waits longer, or does not fit, goes to the failover of the route or is
-// answered 503.
+// route's time and to bounds of number and bytes. Whoever waits longer, or does not
+// fit, goes to the failover of the route or is answered 503; so is whoever waits
+// still when a shutdown is about to end. A short body of HTTP/1.1 is read
+// meanwhile, so that a client that leaves is noticed: its request is not sent.
 //
 // # What ends a request
 //

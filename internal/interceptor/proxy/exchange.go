@@ -189,6 +189,7 @@ func (x *exchange) inform(code int, header textproto.MIMEHeader) error {
 	h := x.w.Header()
 	before := maps.Clone(h)
 	copyEndToEnd(h, http.Header(header))
+	delete(h, "Connection") // which is for the answer itself
 	x.w.WriteHeader(code)
 	clear(h)
 	maps.Copy(h, before)

@@ -11,11 +11,9 @@ import (
 
 	"github.com/pires/go-proxyproto"
 	"k8s.io/apimachinery/pkg/types"
-)
 
-// fallbackTLV is the type of the PROXY protocol record that names an
-// HTTPScaledObject, as the Envoy that is told to by us sends it.
-const fallbackTLV = 0xE0
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
 
 var errNotFromEnvoy = errors.New("the connection does not begin with a PROXY protocol v2 header, as those of a kedify-proxy do")
 
@@ -85,10 +83,7 @@ func (c *fallbackConn) Read(into []byte) (int, error) {
 
 // CloseWrite is what a tunnel ends one direction by.
 func (c *fallbackConn) CloseWrite() error {
-	if half, ok := c.Raw().(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return c.Close()
+	return closeWrite(c.Raw())
 }
 
 // object returns the HTTPScaledObject that the header names; nil for none.
@@ -102,7 +97,7 @@ func (c *fallbackConn) object() *types.NamespacedName {
 		return nil
 	}
 	for _, record := range records {
-		if record.Type != fallbackTLV {
+		if record.Type != routes.FallbackTLV {
 			continue
 		}
 		if name, ok := parseObject(string(record.Value)); ok {

@@ -17,6 +17,7 @@ import (
 	"github.com/pires/go-proxyproto"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
 // serveFallback has the world's server serve the fallback listener as well, and
@@ -49,7 +50,7 @@ func envoyHeader(t testing.TB, object string) string {
 		DestinationAddr: &net.TCPAddr{IP: net.IPv4(203, 0, 113, 8), Port: 80},
 	}
 	if object != "" {
-		if err := h.SetTLVs([]proxyproto.TLV{{Type: 0xE1, Value: []byte("x")}, {Type: fallbackTLV, Value: []byte(object)}}); err != nil {
+		if err := h.SetTLVs([]proxyproto.TLV{{Type: 0xE1, Value: []byte("x")}, {Type: routes.FallbackTLV, Value: []byte(object)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -267,6 +268,29 @@ func TestFallbackTellsEnvoyThatARequestWaits(t *testing.T) {
 			_ = res.Body.Close()
 			if len(told) > 0 {
 				t.Errorf("told %d without a wait", <-told)
+			}
+		})
+	}
+}
+
+// A cold start that a kedify-proxy handed over ends at the failover as any other.
+func TestFallbackFailsOver(t *testing.T) {
+	for _, h2c := range []bool{false, true} {
+		t.Run(fmt.Sprint("h2c ", h2c), func(t *testing.T) {
+			w := newWorld(t)
+			w.service("stable", "")
+			w.service("away", "", w.app(named("away")))
+			w.object("", failover(1, "10m"))
+			w.commit()
+			address := w.serveFallback()
+			r := w.request(http.MethodPost, "/", strings.NewReader("hello"))
+			r.Host = "nobody.test"
+			w.client = w.fromEnvoy(address, "demo/app", h2c)
+			if res, body := w.do(r); res.StatusCode != http.StatusOK || body != "away" {
+				t.Errorf("%s %q, want the failover's answer", res.Status, body)
+			}
+			if got := value(t, w.proxy, "interceptor_cold_starts_total", "demo", "app", "failover"); got != 1 {
+				t.Errorf("%v counted as failover, want 1", got)
 			}
 		})
 	}

@@ -18,12 +18,24 @@ import (
 // sent.
 type lengthWatch struct {
 	net.Conn
-	seen atomic.Bool
+	seen atomic.Int32               // one of the constants below
+	idle atomic.Bool                // a request is over, and nothing was read since
 	tail [len(lengthField) - 1]byte // of what was read, for a name cut in two
 	fill int
 	off  bool // HTTP/2 has frames, and no such doubt
 	any  bool // something was read
 }
+
+// When a Content-Length was seen: in what was read since a request was over, or
+// before. What is read at once may be several requests and the beginning of
+// another, which is as good as seen now. A client that sends chunks after a length,
+// each in a request of its own, is taken for one that may have sent both: its
+// connection is closed after the answer.
+const (
+	notSeen int32 = iota
+	seenBefore
+	seenNow
+)
 
 const lengthField = "\ncontent-length"
 
@@ -35,6 +47,12 @@ const largestHeaderRead = 8 << 10
 func (c *lengthWatch) Read(into []byte) (int, error) {
 	n, err := c.Conn.Read(into)
 	if n > 0 && !c.off && len(into) <= largestHeaderRead {
+		// A single byte is what the server reads while it answers, to see
+		// whether the client is there still: it has not used up what it has.
+		if len(into) > 1 && c.idle.Load() {
+			c.idle.Store(false)
+			c.seen.Add(-1)
+		}
 		c.watch(into[:n])
 	}
 	return n, err
@@ -48,14 +66,14 @@ func (c *lengthWatch) watch(data []byte) {
 			return
 		}
 	}
-	if c.seen.Load() {
+	if c.seen.Load() == seenNow {
 		return
 	}
 	var seam [2 * len(c.tail)]byte
 	before := copy(seam[:], c.tail[:c.fill])
 	after := copy(seam[before:], data[:min(len(data), len(c.tail))])
 	if hasLengthField(seam[:before+after]) || hasLengthField(data) {
-		c.seen.Store(true)
+		c.seen.Store(seenNow)
 	}
 	if len(data) >= len(c.tail) {
 		c.fill = copy(c.tail[:], data[len(data)-len(c.tail):])
@@ -81,10 +99,7 @@ func hasLengthField(data []byte) bool {
 
 // CloseWrite is what a tunnel ends one direction by.
 func (c *lengthWatch) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return c.Close()
+	return closeWrite(c.Conn)
 }
 
 type lengthWatchKey struct{}
@@ -98,11 +113,10 @@ func withLengthWatch(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// forgetLength has the watch begin anew with each request, as
-// http.Server.ConnState.
+// forgetLength has the watch forget in time what it saw, as http.Server.ConnState.
 func forgetLength(c net.Conn, state http.ConnState) {
-	if watch, ok := c.(*lengthWatch); ok && state == http.StateIdle {
-		watch.seen.Store(false)
+	if watch, ok := c.(*lengthWatch); ok && state == http.StateIdle && watch.seen.Load() != notSeen {
+		watch.idle.Store(true)
 	}
 }
 
@@ -113,5 +127,5 @@ func ambiguousLength(r *http.Request) bool {
 		return false
 	}
 	watch, ok := r.Context().Value(lengthWatchKey{}).(*lengthWatch)
-	return !ok || watch.seen.Load()
+	return !ok || watch.seen.Load() != notSeen
 }

@@ -30,7 +30,9 @@ type metrics struct {
 	coldStarts *prometheus.CounterVec
 	// fallbackRefused counts connections to the fallback listener.
 	fallbackRefused prometheus.Counter
-	nobodys         *backendMetrics // requests that belong to no object
+	// panics counts requests that ended by one.
+	panics  prometheus.Counter
+	nobodys *backendMetrics // requests that belong to no object
 }
 
 func newMetrics() *metrics {
@@ -64,13 +66,17 @@ func newMetrics() *metrics {
 			Name: "interceptor_fallback_connections_refused_total",
 			Help: "Connections to the fallback listener that did not begin as those of a kedify-proxy do.",
 		}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "interceptor_panics_total",
+			Help: "Requests that ended by an error of the interceptor itself; each is in its log.",
+		}),
 	}
 	m.nobodys = m.route(types.NamespacedName{}).backend("")
 	return m
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.inFlight, m.duration, m.failures, m.held, m.coldStarts, m.fallbackRefused}
+	return []prometheus.Collector{m.requests, m.inFlight, m.duration, m.failures, m.held, m.coldStarts, m.fallbackRefused, m.panics}
 }
 
 // routeMetrics are the series of one HTTPScaledObject.

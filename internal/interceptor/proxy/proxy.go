@@ -22,7 +22,7 @@ type Proxy struct {
 	synced     atomic.Bool
 	draining   atomic.Bool
 	registry   registry
-	waiting    waitingRoom
+	waiting    *waitingRoom
 	transports transports
 	metrics    *metrics
 	tunnels    tunnels
@@ -40,10 +40,7 @@ func New(settings Settings, log *slog.Logger) (*Proxy, error) {
 		registry:   registry{byName: make(map[types.NamespacedName]*served)},
 		transports: newTransports(&settings),
 		metrics:    newMetrics(),
-		waiting: waitingRoom{
-			maxHeld: settings.MaxHeld, maxHeldPerRoute: settings.MaxHeldPerRoute, maxBytes: settings.MaxHeldBytes,
-			cold: make(map[types.NamespacedName]*coldRoute),
-		},
+		waiting:    newWaitingRoom(&settings),
 	}
 	p.table.Store(routes.NewBuilder().Table())
 	return p, nil
@@ -90,6 +87,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (p *Proxy) serve(x *exchange) {
 	defer x.finish()
+	defer x.guard()
 	// HTTP/2 has no trouble with a space; in HTTP/1.1 the target would end there.
 	if strings.ContainsAny(x.in.RequestURI, "# ") {
 		x.refuse(http.StatusBadRequest, "the request target has a fragment or a space, which is not to be sent")
@@ -201,6 +199,9 @@ func (x *exchange) exchange(first, second *backend, timeout time.Duration) {
 	switch {
 	case err == nil && res.StatusCode == http.StatusSwitchingProtocols:
 		x.tunnel(res)
+	case err == nil && !statusInRange(res.StatusCode):
+		_ = res.Body.Close()
+		x.refuse(http.StatusBadGateway, "the application answered with the status %d; expected one from 200 to 999", res.StatusCode)
 	case err == nil:
 		x.answer(res)
 	case x.in.Context().Err() != nil:

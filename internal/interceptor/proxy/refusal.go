@@ -16,6 +16,11 @@ func (x *exchange) refuse(code int, format string, args ...any) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	body := fmt.Sprintf(format, args...) + "\n"
 	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if ahead, ok := x.in.Body.(*bodyAhead); ok && !ahead.complete() {
+		// What is being read is no next request, and the answer is not to wait
+		// for its end.
+		h["Connection"] = closing
+	}
 	x.w.WriteHeader(code)
 	if x.in.Method != http.MethodHead {
 		_, _ = x.w.Write([]byte(body)) // who does not take it needs no telling

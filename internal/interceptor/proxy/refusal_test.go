@@ -61,6 +61,12 @@ func TestSmugglingIsRefused(t *testing.T) {
 // A request with both a length and chunks is taken by its chunks, and nothing is
 // taken from the connection after it.
 func TestLengthAndChunksEndTheConnection(t *testing.T) {
+	const (
+		get    = "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n"
+		chunks = "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+		both   = "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+	)
+	cut := strings.Index(both, "Transfer") // a line is a whole
 	tests := map[string]struct {
 		parts []string // sent one after the other
 		ends  bool
@@ -70,7 +76,12 @@ func TestLengthAndChunksEndTheConnection(t *testing.T) {
 		"both, in pieces":         {[]string{"POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\nconte", "nt-leng", "t", "h: 6\r\n\r\n0\r\n\r\n"}, true},
 		"chunks alone":            {[]string{"POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}, false},
 		"a length alone":          {[]string{"POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0\r\n\r\n"}, false},
-		"chunks after a length":   {[]string{"POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0\r\n\r\n", "", "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}, false},
+		"chunks after a length":   {[]string{"POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0\r\n\r\n", "", "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}, true}, // it may have been sent with the length
+		"chunks long after one":   {[]string{"POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0\r\n\r\n", "", get, "", chunks}, false},
+		"both after another":      {[]string{get + both}, true},
+		"both after many":         {[]string{get + get + get + both}, true},
+		"both after another, cut": {[]string{get + both[:cut], both[cut:]}, true},
+		"both after many, cut":    {[]string{get + get + get + both[:cut], both[cut : cut+1], both[cut+1:]}, true},
 		"both in HTTP/1.0's eyes": {[]string{"POST / HTTP/1.0\r\nHost: app.test\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n"}, true},
 	}
 	for name, tt := range tests {
@@ -85,6 +96,11 @@ func TestLengthAndChunksEndTheConnection(t *testing.T) {
 					c.answer(http.MethodPost)
 				}
 				c.send(part)
+				if before, _, ok := strings.Cut(part, "POST"); ok {
+					for range strings.Count(before, get) {
+						c.answer(http.MethodGet)
+					}
+				}
 			}
 			res, body := c.answer(http.MethodPost)
 			if res.StatusCode != http.StatusOK || body != "ok" {

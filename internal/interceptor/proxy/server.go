@@ -5,7 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
+	"log"
 	"net"
 	"net/http"
 	"time"
@@ -42,7 +42,7 @@ func NewServer(p *Proxy) *Server {
 			},
 			ConnContext: withLengthWatch,
 			ConnState:   forgetLength,
-			ErrorLog:    slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+			ErrorLog:    log.New(serverLog{p.log}, "", 0),
 		}
 	}
 	s := &Server{proxy: p, plain: serve(), tls: serve(), fallback: serve()}
@@ -77,10 +77,12 @@ func ended(l net.Listener, err error) error {
 }
 
 // Shutdown takes no more connections, has clients leave after the answers they
-// wait for, and waits for these and for upgraded connections to end. What is
-// left when ctx ends is cut, and its error returned.
+// wait for, and waits for these and for upgraded connections to end. Requests that
+// wait for an endpoint get it if it comes, or are answered shortly before the
+// deadline of ctx. What is left when ctx ends is cut, and its error returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.proxy.Drain()
+	defer s.proxy.waiting.closeBefore(ctx)()
 	results := make(chan error, 3)
 	for _, server := range []*http.Server{s.plain, s.tls, s.fallback} {
 		go func() {

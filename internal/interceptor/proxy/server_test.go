@@ -217,6 +217,34 @@ func TestTLSListenerReloadsItsCertificate(t *testing.T) {
 	}
 }
 
+// The time for a header is that for a handshake, too.
+func TestSlowHandshakesEndTheConnection(t *testing.T) {
+	certFile, keyFile, _ := writeCertificate(t, t.TempDir(), "slow")
+	certificate, err := LoadCertificate(certFile, keyFile, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(s *Settings) { s.ReadHeader = 100 * time.Millisecond })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- w.server.ServeTLS(l, certificate) }()
+	for name, begun := range map[string]string{"nothing": "", "half of a hello": "\x16\x03\x01\x02\x00\x01"} {
+		c := dial(t, l.Addr().String())
+		c.send(begun)
+		if !c.closed() {
+			t.Errorf("%s: the connection is open still", name)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := errors.Join(w.server.Shutdown(ctx), <-served); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestLoadCertificateTellsWhatIsWrong(t *testing.T) {
 	dir := t.TempDir()
 	certFile, _, _ := writeCertificate(t, dir, "a")
@@ -227,17 +255,47 @@ func TestLoadCertificateTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestAuthorityIsReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile, first := writeCertificate(t, dir, "first")
+	for _, file := range []string{filepath.Join(dir, "missing"), keyFile} {
+		if _, err := LoadAuthority(file, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: %v, want an error that names it", file, err)
+		}
+	}
+	authority, err := LoadAuthority(certFile, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority.interval = 0
+	if !authority.Get().Equal(first) {
+		t.Error("it is not the first")
+	}
+	if err := os.WriteFile(certFile, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !authority.Get().Equal(first) {
+		t.Error("it is not the first while the file is no good")
+	}
+	_, _, second := writeCertificate(t, dir, "second")
+	if !authority.Get().Equal(second) {
+		t.Error("it is not the second")
+	}
+}
+
 func TestSettingsAreValidated(t *testing.T) {
-	for name, spoil := range map[string]func(*Settings){
-		"ConnectTimeout": func(s *Settings) { s.ConnectTimeout = 0 },
-		"MaxHeaderBytes": func(s *Settings) { s.MaxHeaderBytes = -1 },
-		"MaxHeldBytes":   func(s *Settings) { s.MaxHeldBytes = -1 },
-		"RetryAfter":     func(s *Settings) { s.RetryAfter = time.Millisecond },
+	for want, spoil := range map[string]func(*Settings){
+		"--connect-timeout (KEDA_HTTP_CONNECT_TIMEOUT) is -1s; expected more than 0s":         func(s *Settings) { s.ConnectTimeout = -time.Second },
+		"--keep-alive (KEDA_HTTP_KEEP_ALIVE) is 0s; expected more than 0s":                    func(s *Settings) { s.KeepAlive = 0 },
+		"--condition-wait-timeout (KEDA_CONDITION_WAIT_TIMEOUT) is -1ms; expected 0s or more": func(s *Settings) { s.ConditionWait = -time.Millisecond },
+		"--max-header-bytes is -1; expected 1 or more":                                        func(s *Settings) { s.MaxHeaderBytes = -1 },
+		"--max-held-bytes is -1; expected 0 or more":                                          func(s *Settings) { s.MaxHeldBytes = -1 },
+		"--retry-after is 1ms; expected 1s or more":                                           func(s *Settings) { s.RetryAfter = time.Millisecond },
 	} {
 		s := DefaultSettings()
 		spoil(&s)
-		if _, err := New(s, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v, want an error that names it", name, err)
+		if _, err := New(s, slog.New(slog.DiscardHandler)); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

@@ -34,7 +34,7 @@ type Settings struct {
 	// one; 0 is for none.
 	MaxHeld, MaxHeldPerRoute int
 	// MaxHeldBytes bounds what waiting requests keep in memory: headers, and
-	// as much of a body as arrives before anybody reads it.
+	// of a body what is read ahead, or arrives before anybody reads it.
 	MaxHeldBytes int64
 	// RetryAfter is what clients are told when there is no endpoint for them;
 	// whole seconds, at least 1.
@@ -78,36 +78,43 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Validate tells of the first setting that cannot be.
+// Validate tells of the first setting that cannot be, by the flag and the variable
+// that it is set by.
 func (s *Settings) Validate() error {
-	for _, positive := range []struct {
-		name  string
-		value int64
+	for _, d := range []struct {
+		name         string
+		value, least time.Duration
+		expected     string
 	}{
-		{"ConnectTimeout", int64(s.ConnectTimeout)}, {"ExpectContinue", int64(s.ExpectContinue)},
-		{"KeepAlive", int64(s.KeepAlive)}, {"MaxIdleConns", int64(s.MaxIdleConns)},
-		{"MaxIdleConnsPerEndpoint", int64(s.MaxIdleConnsPerEndpoint)},
-		{"MaxHeaderBytes", int64(s.MaxHeaderBytes)}, {"ReadHeader", int64(s.ReadHeader)},
-		{"Idle", int64(s.Idle)}, {"MaxStreams", int64(s.MaxStreams)},
+		{"--connect-timeout (KEDA_HTTP_CONNECT_TIMEOUT)", s.ConnectTimeout, 1, "more than 0s"},
+		{"--expect-continue-timeout (KEDA_HTTP_EXPECT_CONTINUE_TIMEOUT)", s.ExpectContinue, 1, "more than 0s"},
+		{"--keep-alive (KEDA_HTTP_KEEP_ALIVE)", s.KeepAlive, 1, "more than 0s"},
+		{"--read-header-timeout", s.ReadHeader, 1, "more than 0s"},
+		{"--idle-timeout", s.Idle, 1, "more than 0s"},
+		{"--response-header-timeout (KEDA_RESPONSE_HEADER_TIMEOUT)", s.ResponseHeader, 0, "0s or more"},
+		{"--idle-conn-timeout (KEDA_HTTP_IDLE_CONN_TIMEOUT)", s.IdleConnTimeout, 0, "0s or more"},
+		{"--condition-wait-timeout (KEDA_CONDITION_WAIT_TIMEOUT)", s.ConditionWait, 0, "0s or more"},
+		{"--retry-after", s.RetryAfter, time.Second, "1s or more"},
 	} {
-		if positive.value <= 0 {
-			return fmt.Errorf("proxy setting %s is %d; expected more than 0", positive.name, positive.value)
+		if d.value < d.least {
+			return fmt.Errorf("%s is %v; expected %s", d.name, d.value, d.expected)
 		}
 	}
-	for _, natural := range []struct {
-		name  string
-		value int64
+	for _, n := range []struct {
+		name         string
+		value, least int64
 	}{
-		{"ResponseHeader", int64(s.ResponseHeader)}, {"IdleConnTimeout", int64(s.IdleConnTimeout)},
-		{"ConditionWait", int64(s.ConditionWait)}, {"MaxHeld", int64(s.MaxHeld)},
-		{"MaxHeldPerRoute", int64(s.MaxHeldPerRoute)}, {"MaxHeldBytes", s.MaxHeldBytes},
+		{"--max-idle-conns (KEDA_HTTP_MAX_IDLE_CONNS)", int64(s.MaxIdleConns), 1},
+		{"--max-idle-conns-per-endpoint", int64(s.MaxIdleConnsPerEndpoint), 1},
+		{"--max-header-bytes", int64(s.MaxHeaderBytes), 1},
+		{"--max-streams", int64(s.MaxStreams), 1},
+		{"--max-held", int64(s.MaxHeld), 0},
+		{"--max-held-per-route", int64(s.MaxHeldPerRoute), 0},
+		{"--max-held-bytes", s.MaxHeldBytes, 0},
 	} {
-		if natural.value < 0 {
-			return fmt.Errorf("proxy setting %s is %d; expected 0 or more", natural.name, natural.value)
+		if n.value < n.least {
+			return fmt.Errorf("%s is %d; expected %d or more", n.name, n.value, n.least)
 		}
-	}
-	if s.RetryAfter < time.Second {
-		return fmt.Errorf("proxy setting RetryAfter is %v; expected 1s or more", s.RetryAfter)
 	}
 	return nil
 }

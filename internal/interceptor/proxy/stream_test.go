@@ -251,6 +251,36 @@ func TestInformationalAnswersArePassedOn(t *testing.T) {
 	}
 }
 
+// That the connection is about to end is for the answer to say: in HTTP/2 clients
+// take it for an error.
+func TestInformationalAnswersWhileDraining(t *testing.T) {
+	w := newWorld(t)
+	w.service("stable", "", w.app(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</style.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+	}))
+	w.object("")
+	w.commit()
+	w.proxy.Drain()
+	for _, client := range []*http.Client{w.client, h2cClient(t)} {
+		var hints []http.Header
+		r := w.request(http.MethodGet, "/", nil)
+		w.client = client
+		res, _ := w.do(r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+			Got1xxResponse: func(_ int, header textproto.MIMEHeader) error {
+				hints = append(hints, http.Header(header))
+				return nil
+			},
+		})))
+		if len(hints) != 1 || hints[0].Get("Link") == "" || hints[0]["Connection"] != nil {
+			t.Errorf("%s: hints %v", res.Proto, hints)
+		}
+		if res.ProtoMajor == 1 && !res.Close {
+			t.Error("the answer does not say that the connection ends")
+		}
+	}
+}
+
 func TestHead(t *testing.T) {
 	w := newWorld(t)
 	w.service("stable", "", w.app(func(w http.ResponseWriter, _ *http.Request) {

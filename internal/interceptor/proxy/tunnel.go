@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -62,6 +63,15 @@ func pump(to io.Writer, from io.Reader) error {
 		return half.CloseWrite()
 	}
 	return io.EOF // it cannot be said but by closing
+}
+
+// closeWrite ends one direction of a connection, or both where one alone cannot be
+// ended.
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return c.Close()
 }
 
 // tunnels has the connections that the HTTP server does not know any more.
