@@ -58,9 +58,10 @@ func TestKedifyProxyServiceAccount(t *testing.T) {
 func TestServicePorts(t *testing.T) {
 	for dir, want := range map[string]map[string][]int32{
 		"interceptor": {
-			interceptorName + "-proxy": {8080, 8443, 8081},
-			interceptorName + "-admin": {9090, 2223},
-			interceptorName + "-xds":   {5678},
+			interceptorName + "-proxy":    {8080, 8443},
+			interceptorName + "-fallback": {8081},
+			interceptorName + "-admin":    {9090, 2223},
+			interceptorName + "-xds":      {5678},
 		},
 		"kedify-proxy": {"kedify-proxy": {8080, 8443}, "kedify-proxy-admin": {9901}},
 	} {
@@ -78,6 +79,13 @@ func TestServicePorts(t *testing.T) {
 				for _, port := range service.Spec.Ports {
 					got[service.Name] = append(got[service.Name], port.Port)
 					equal(t, service.Name+": port "+port.Name, port.Port, containerPort(pod.Spec, port.TargetPort.StrVal))
+				}
+				// Kedify-proxies are told its address.
+				if flag := "--fallback-service=" + service.Name; service.Name == interceptorName+"-fallback" {
+					equal(t, service.Name+": type", corev1.ServiceTypeClusterIP, service.Spec.Type)
+					if !slices.Contains(pod.Spec.Containers[0].Args, flag) {
+						t.Errorf("no %s among the arguments %q", flag, pod.Spec.Containers[0].Args)
+					}
 				}
 			}
 			equal(t, "ports", want, got)

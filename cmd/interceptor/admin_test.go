@@ -12,10 +12,15 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/events"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/watch"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/xds"
 )
 
 // invoke runs a subcommand as a person would.
@@ -45,7 +50,15 @@ func TestRoutesOfARunningInterceptor(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "app"},
 		Spec:       httpv1alpha1.HTTPScaledObjectSpec{Hosts: []string{"app.test"}, ScaleTargetRef: httpv1alpha1.ScaleTargetRef{Service: "stable", Port: &port}},
 	}}}, nil))
-	admin := httptest.NewServer(p.Admin())
+	// What the table knows nothing of is shown, too.
+	recorder, err := events.New(&rest.Config{Host: "http://127.0.0.1:1"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := types.NamespacedName{Namespace: "demo", Name: "app"}
+	recorder.Update(nil, routes.Changes{Opened: append(p.Table().Problems(), routes.Problem{Object: object, Reason: watch.Unreadable})})
+	recorder.Update(nil, routes.Changes{Opened: []routes.Problem{{Object: object, Reason: xds.RefusedByEnvoy}}})
+	admin := httptest.NewServer(p.Admin(recorder.Problems))
 	defer admin.Close()
 	for _, tc := range []struct {
 		args []string
@@ -53,6 +66,8 @@ func TestRoutesOfARunningInterceptor(t *testing.T) {
 	}{
 		{nil, "NAMESPACE"},
 		{nil, "demo/app: UnknownService"},
+		{nil, "demo/app: Unreadable"},
+		{nil, "demo/app: RefusedByEnvoy"},
 		{[]string{"-o", "json"}, `"service": "stable"`},
 	} {
 		out, err := invoke(append([]string{"routes", "--admin", admin.URL + "/"}, tc.args...)...)

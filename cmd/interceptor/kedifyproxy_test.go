@@ -39,6 +39,8 @@ type stack struct {
 	envoy      *envoytest.Envoy
 }
 
+func noProblems() []routes.Problem { return nil }
+
 // freePorts puts numbers of ports that are free where they are wanted, each once.
 // They are below those that the kernel gives to connections, which could take one
 // before it is listened on, and others than those of other packages' tests.
@@ -81,14 +83,14 @@ func newStack(t *testing.T, change func(*options)) *stack {
 		t.Fatal(err)
 	}
 	s.registry.MustRegister(s.proxy, s.xds)
-	s.xds.SetFallback(fallbackAddresses([]netip.Addr{netip.MustParseAddr("127.0.0.1")}, o.fallbackPort))
+	s.xds.SetFallback([]netip.AddrPort{netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), o.fallbackPort)})
 	var certificate *proxy.Certificate
 	if o.certFile != "" {
 		if certificate, err = proxy.LoadCertificate(o.certFile, o.keyFile, log); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ls, err := listen(t.Context(), o, s.proxy, certificate, s.xds, s.registry, log)
+	ls, err := listen(t.Context(), o, s.proxy, s.proxy.Admin(noProblems), certificate, s.xds, s.registry, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +119,9 @@ func newStackOf(t *testing.T, o *options, p *proxy.Proxy, x *xdsServer) *stack {
 // startEnvoy starts the Envoy, with a bootstrap as the interceptor prints it.
 func (s *stack) startEnvoy(b envoy.BootstrapOptions) {
 	s.t.Helper()
-	b.XDSAddress, b.AdminAddress = fmt.Sprint("127.0.0.1:", s.o.xds.port), fmt.Sprint("127.0.0.1:", s.envoyAdmin)
+	if b.XDSAddress == "" {
+		b.XDSAddress, b.AdminAddress = fmt.Sprint("127.0.0.1:", s.o.xds.port), fmt.Sprint("127.0.0.1:", s.envoyAdmin)
+	}
 	text, err := envoy.Bootstrap(b)
 	if err != nil {
 		s.t.Fatal(err)
@@ -127,9 +131,9 @@ func (s *stack) startEnvoy(b envoy.BootstrapOptions) {
 
 // object makes an HTTPScaledObject for app.example.com and the Service app of its
 // namespace. One that is made later has less to say about the host.
-func (s *stack) object(namespace string) {
+func (s *stack) object(namespace string, change ...func(*httpv1alpha1.HTTPScaledObject)) {
 	port := int32(80)
-	s.builder.SetHTTPScaledObject(&httpv1alpha1.HTTPScaledObject{
+	o := &httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: "app", UID: types.UID(namespace),
 			CreationTimestamp: metav1.Unix(int64(s.builder.Table().Len()), 0),
@@ -137,10 +141,18 @@ func (s *stack) object(namespace string) {
 		Spec: httpv1alpha1.HTTPScaledObjectSpec{
 			Hosts: []string{"app.example.com"}, ScaleTargetRef: httpv1alpha1.ScaleTargetRef{Service: "app", Port: &port},
 		},
-	})
+	}
+	for _, c := range change {
+		c(o)
+	}
+	s.builder.SetHTTPScaledObject(o)
+	s.service(namespace, "app")
+}
+
+func (s *stack) service(namespace, name string) {
 	s.builder.SetService(&corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "app"},
-		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: port}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}},
 	})
 	s.commit()
 }
@@ -150,8 +162,12 @@ func (s *stack) endpoint(namespace, address string) { s.endpoints(namespace, add
 
 // endpoints makes addresses those of the Service app of a namespace, two at most.
 func (s *stack) endpoints(namespace string, addresses ...string) {
+	s.endpointsOf(namespace, "app", addresses...)
+}
+
+func (s *stack) endpointsOf(namespace, service string, addresses ...string) {
 	for i := range 2 {
-		slice := types.NamespacedName{Namespace: namespace, Name: fmt.Sprint("app-", i)}
+		slice := types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(service, "-", i)}
 		if i >= len(addresses) {
 			s.builder.DeleteEndpointSlice(slice)
 			continue
@@ -159,7 +175,7 @@ func (s *stack) endpoints(namespace string, addresses ...string) {
 		name, at := "http", netip.MustParseAddrPort(addresses[i])
 		port := int32(at.Port())
 		s.builder.SetEndpointSlice(&discoveryv1.EndpointSlice{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: slice.Name, Labels: map[string]string{discoveryv1.LabelServiceName: "app"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: slice.Name, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
 			Ports:      []discoveryv1.EndpointPort{{Name: &name, Port: &port}},
 			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{at.Addr().String()}}},
 		})
@@ -194,7 +210,11 @@ func (s *stack) metric(name, namespace string) (sum float64) {
 
 // ask sends a request for app.example.com, and returns the code and who answered.
 func ask(client *http.Client, scheme string, port uint16, method string, body io.Reader) (int, string, error) {
-	r, err := http.NewRequest(method, fmt.Sprintf("%s://127.0.0.1:%d/", scheme, port), body)
+	return askAt(client, method, fmt.Sprintf("%s://127.0.0.1:%d/", scheme, port), body)
+}
+
+func askAt(client *http.Client, method, url string, body io.Reader) (int, string, error) {
+	r, err := http.NewRequest(method, url, body)
 	if err != nil {
 		return 0, "", err
 	}

@@ -35,7 +35,7 @@ type listener struct {
 
 // listen opens all ports, so that one that is taken is known before anything is
 // served. Without a certificate there is no port for TLS.
-func listen(ctx context.Context, o *options, p *proxy.Proxy, certificate *proxy.Certificate, x *xdsServer, registry *prometheus.Registry, log *slog.Logger) (*listeners, error) {
+func listen(ctx context.Context, o *options, p *proxy.Proxy, admin http.Handler, certificate *proxy.Certificate, x *xdsServer, registry *prometheus.Registry, log *slog.Logger) (*listeners, error) {
 	ls := &listeners{proxy: proxy.NewServer(p), xds: x.Server}
 	metrics := http.NewServeMux()
 	metrics.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}))
@@ -45,7 +45,7 @@ func listen(ctx context.Context, o *options, p *proxy.Proxy, certificate *proxy.
 		serve  func(net.Listener) error
 	}
 	ports := []port{
-		{"admin", o.adminPort, ls.plain(p.Admin(), log)},
+		{"admin", o.adminPort, ls.plain(admin, log)},
 		{"metrics", o.metricsPort, ls.plain(metrics, log)},
 		{"proxy", o.proxyPort, ls.proxy.Serve},
 		{"fallback", o.fallbackPort, ls.proxy.ServeFallback},

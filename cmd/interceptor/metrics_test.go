@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/events"
@@ -31,6 +32,8 @@ func TestNamesOfMetrics(t *testing.T) {
 		"interceptor_requests_held":                      "namespace,httpso",
 		"interceptor_cold_starts_total":                  "namespace,httpso,outcome",
 		"interceptor_fallback_connections_refused_total": "",
+		"interceptor_panics_total":                       "",
+		"interceptor_fallback_addresses":                 "",
 
 		"interceptor_table_generation":   "",
 		"interceptor_table_routes":       "",
@@ -71,7 +74,7 @@ func TestNamesOfMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(map[string]string)
-	for _, c := range []prometheus.Collector{p, x, w, recorder} {
+	for _, c := range []prometheus.Collector{p, x, w, recorder, newFallback(types.NamespacedName{}, log, nil)} {
 		descs := make(chan *prometheus.Desc)
 		go func() {
 			defer close(descs)

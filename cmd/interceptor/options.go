@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 )
@@ -48,7 +49,7 @@ type options struct {
 func readOptions(lookup func(string) (string, bool)) (*options, error) {
 	o := &options{
 		level: "info", format: "json",
-		fallbackService: "keda-add-ons-http-interceptor-proxy",
+		fallbackService: "keda-add-ons-http-interceptor-fallback",
 		proxyPort:       8080, tlsPort: 8443, adminPort: 9090, metricsPort: 2223, fallbackPort: 8081,
 		drainDelay: 5 * time.Second, shutdownTimeout: 25 * time.Second,
 		proxy: proxy.DefaultSettings(),
@@ -129,7 +130,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.format, "log-format", o.format, "json or text")
 
 	f.StringVar(&o.watched, "watch-namespace", o.watched, "the one namespace whose HTTPScaledObjects are served; all when empty (KEDA_HTTP_WATCH_NAMESPACE)")
-	f.StringVar(&o.fallbackService, "fallback-service", o.fallbackService, "Service of the interceptor itself that kedify-proxies send requests without an endpoint to, as [<namespace>/]<name>; without a namespace in that of this pod (KEDA_HTTP_CURRENT_NAMESPACE)")
+	f.StringVar(&o.fallbackService, "fallback-service", o.fallbackService, "Service of the interceptor itself that kedify-proxies send requests without an endpoint to, at its port named fallback or the only one, as [<namespace>/]<name>; without a namespace in that of this pod (KEDA_HTTP_CURRENT_NAMESPACE); empty for none")
 
 	f.Uint16Var(&o.proxyPort, "proxy-port", o.proxyPort, "port of the embedded proxy (KEDA_HTTP_PROXY_PORT)")
 	f.Uint16Var(&o.tlsPort, "tls-port", o.tlsPort, "port of the embedded proxy with TLS, when there is a certificate (KEDA_HTTP_PROXY_TLS_PORT)")
@@ -148,16 +149,16 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.DurationVar(&p.ConnectTimeout, "connect-timeout", p.ConnectTimeout, "how long connecting to an endpoint may take (KEDA_HTTP_CONNECT_TIMEOUT)")
 	f.DurationVar(&p.ResponseHeader, "response-header-timeout", p.ResponseHeader, "how long an application may take to begin its answer where its HTTPScaledObject does not say; 0 is for as long as it likes (KEDA_RESPONSE_HEADER_TIMEOUT)")
 	f.DurationVar(&p.ConditionWait, "condition-wait-timeout", p.ConditionWait, "how long a request waits for a first endpoint where its HTTPScaledObject does not say (KEDA_CONDITION_WAIT_TIMEOUT)")
-	f.DurationVar(&p.ExpectContinue, "expect-continue-timeout", p.ExpectContinue, "how long a body is kept back from an application that does not answer Expect: 100-continue (KEDA_HTTP_EXPECT_CONTINUE_TIMEOUT)")
-	f.DurationVar(&p.KeepAlive, "keep-alive", p.KeepAlive, "interval of TCP keep-alive probes (KEDA_HTTP_KEEP_ALIVE)")
-	f.IntVar(&p.MaxIdleConns, "max-idle-conns", p.MaxIdleConns, "unused connections to applications that are kept (KEDA_HTTP_MAX_IDLE_CONNS)")
-	f.IntVar(&p.MaxIdleConnsPerEndpoint, "max-idle-conns-per-endpoint", p.MaxIdleConnsPerEndpoint, "of these, to one endpoint")
+	f.DurationVar(&p.ExpectContinue, "expect-continue-timeout", p.ExpectContinue, "how long a body is kept back from an application that does not answer Expect: 100-continue; embedded proxy only (KEDA_HTTP_EXPECT_CONTINUE_TIMEOUT)")
+	f.DurationVar(&p.KeepAlive, "keep-alive", p.KeepAlive, "interval of keep-alive probes of TCP and HTTP/2 (KEDA_HTTP_KEEP_ALIVE)")
+	f.IntVar(&p.MaxIdleConns, "max-idle-conns", p.MaxIdleConns, "unused connections to applications that are kept; embedded proxy only (KEDA_HTTP_MAX_IDLE_CONNS)")
+	f.IntVar(&p.MaxIdleConnsPerEndpoint, "max-idle-conns-per-endpoint", p.MaxIdleConnsPerEndpoint, "of these, to one endpoint; embedded proxy only")
 	f.DurationVar(&p.IdleConnTimeout, "idle-conn-timeout", p.IdleConnTimeout, "how long an unused connection to an application is kept; 0 is for ever (KEDA_HTTP_IDLE_CONN_TIMEOUT)")
 	f.IntVar(&p.MaxHeld, "max-held", p.MaxHeld, "requests that may wait for endpoints at a time")
 	f.IntVar(&p.MaxHeldPerRoute, "max-held-per-route", p.MaxHeldPerRoute, "of these, for one HTTPScaledObject")
-	f.Int64Var(&p.MaxHeldBytes, "max-held-bytes", p.MaxHeldBytes, "bytes that waiting requests may keep in memory")
+	f.Int64Var(&p.MaxHeldBytes, "max-held-bytes", p.MaxHeldBytes, "bytes that waiting requests may keep in memory; each counts its header and what arrives of its body: up to 64 KiB in HTTP/1.1, 256 KiB in HTTP/2, and 16 KiB for a call of gRPC, which does not say how long it is")
 	f.DurationVar(&p.RetryAfter, "retry-after", p.RetryAfter, "what clients are told when there is no endpoint for them; whole seconds")
-	f.IntVar(&p.MaxHeaderBytes, "max-header-bytes", p.MaxHeaderBytes, "largest header of a request or response, in bytes")
+	f.IntVar(&p.MaxHeaderBytes, "max-header-bytes", p.MaxHeaderBytes, "largest header of a request or response, in bytes; kedify-proxies round up to KiB, and take 8 MiB at most")
 	f.DurationVar(&p.ReadHeader, "read-header-timeout", p.ReadHeader, "how long a client may take to send a header")
 	f.DurationVar(&p.Idle, "idle-timeout", p.Idle, "how long a client's connection is kept between requests")
 	f.IntVar(&p.MaxStreams, "max-streams", p.MaxStreams, "requests at a time of one HTTP/2 connection")
@@ -179,6 +180,9 @@ func (o *options) validate() error {
 			return fmt.Errorf("%s is 0; expected a port from 1 to 65535", port.flag)
 		}
 	}
+	if err := o.validateFallback(); err != nil {
+		return err
+	}
 	if o.drainDelay < 0 || o.shutdownTimeout <= 0 {
 		return errors.New("--drain-delay and --shutdown-timeout: expected 0s or more, and more than 0s")
 	}
@@ -188,8 +192,23 @@ func (o *options) validate() error {
 	return o.proxy.Validate()
 }
 
-// fallback returns the name of the fallback Service.
+func (o *options) validateFallback() error {
+	if o.fallbackService == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(o.fallbackService, "/") {
+		if len(validation.IsDNS1123Label(part)) > 0 || strings.Count(o.fallbackService, "/") > 1 {
+			return fmt.Errorf("--fallback-service is %q; expected the name of a Service as [<namespace>/]<name>, or nothing for none", o.fallbackService)
+		}
+	}
+	return nil
+}
+
+// fallback returns the name of the fallback Service; the zero value for none.
 func (o *options) fallback() (types.NamespacedName, error) {
+	if o.fallbackService == "" {
+		return types.NamespacedName{}, nil
+	}
 	if namespace, name, ok := strings.Cut(o.fallbackService, "/"); ok {
 		return types.NamespacedName{Namespace: namespace, Name: name}, nil
 	}

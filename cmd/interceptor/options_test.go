@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestVariablesAndFlags(t *testing.T) {
@@ -47,7 +49,7 @@ func TestVariablesAndFlags(t *testing.T) {
 			variables: map[string]string{"KEDA_HTTP_CURRENT_NAMESPACE": "keda"},
 			is: func(o *options) bool {
 				name, err := o.fallback()
-				return err == nil && name.String() == "keda/keda-add-ons-http-interceptor-proxy" && o.watched == ""
+				return err == nil && name.String() == "keda/keda-add-ons-http-interceptor-fallback" && o.watched == ""
 			},
 		},
 		"fallback elsewhere": {
@@ -55,6 +57,14 @@ func TestVariablesAndFlags(t *testing.T) {
 			is: func(o *options) bool {
 				name, err := o.fallback()
 				return err == nil && name.String() == "a/b"
+			},
+		},
+		"no fallback": {
+			variables: map[string]string{"KEDA_HTTP_CURRENT_NAMESPACE": "keda"},
+			args:      []string{"--fallback-service="},
+			is: func(o *options) bool {
+				name, err := o.fallback()
+				return err == nil && name == types.NamespacedName{}
 			},
 		},
 	}
@@ -86,17 +96,21 @@ func TestWhatCannotBeIsAnError(t *testing.T) {
 		args      []string
 		says      string
 	}{
-		"port":           {variables: map[string]string{"KEDA_HTTP_PROXY_PORT": "http"}, says: `KEDA_HTTP_PROXY_PORT is "http"`},
-		"duration":       {variables: map[string]string{"KEDA_HTTP_CONNECT_TIMEOUT": "1"}, says: `KEDA_HTTP_CONNECT_TIMEOUT is "1"`},
-		"TLS":            {variables: map[string]string{"KEDA_HTTP_PROXY_TLS_ENABLED": "yes"}, says: "KEDA_HTTP_PROXY_TLS_ENABLED"},
-		"key alone":      {args: []string{"--tls-key-file=k"}, says: "--tls-cert-file and --tls-key-file"},
-		"port 0":         {args: []string{"--admin-port=0"}, says: "--admin-port is 0"},
-		"level":          {args: []string{"--log-level=loud"}, says: `--log-level "loud": want one of debug`},
-		"format":         {args: []string{"--log-format=xml"}, says: `--log-format "xml": want one of json`},
-		"flag":           {args: []string{"--prot=1"}, says: "--prot"},
-		"command":        {args: []string{"rutes"}, says: "rutes"},
-		"proxy setting":  {args: []string{"--retry-after=1ms"}, says: "RetryAfter"},
-		"routes, format": {args: []string{"routes", "-o", "xml"}, says: "want json"},
+		"port":                   {variables: map[string]string{"KEDA_HTTP_PROXY_PORT": "http"}, says: `KEDA_HTTP_PROXY_PORT is "http"`},
+		"duration":               {variables: map[string]string{"KEDA_HTTP_CONNECT_TIMEOUT": "1"}, says: `KEDA_HTTP_CONNECT_TIMEOUT is "1"`},
+		"TLS":                    {variables: map[string]string{"KEDA_HTTP_PROXY_TLS_ENABLED": "yes"}, says: "KEDA_HTTP_PROXY_TLS_ENABLED"},
+		"key alone":              {args: []string{"--tls-key-file=k"}, says: "--tls-cert-file and --tls-key-file"},
+		"port 0":                 {args: []string{"--admin-port=0"}, says: "--admin-port is 0"},
+		"fallback, no namespace": {args: []string{"--fallback-service=/x"}, says: `--fallback-service is "/x"`},
+		"fallback, no name":      {args: []string{"--fallback-service=x/"}, says: `--fallback-service is "x/"`},
+		"fallback, a DNS name":   {args: []string{"--fallback-service=x.keda"}, says: `--fallback-service is "x.keda"`},
+		"fallback, three parts":  {args: []string{"--fallback-service=a/b/c"}, says: `--fallback-service is "a/b/c"`},
+		"level":                  {args: []string{"--log-level=loud"}, says: `--log-level "loud": want one of debug`},
+		"format":                 {args: []string{"--log-format=xml"}, says: `--log-format "xml": want one of json`},
+		"flag":                   {args: []string{"--prot=1"}, says: "--prot"},
+		"command":                {args: []string{"rutes"}, says: "rutes"},
+		"proxy setting":          {args: []string{"--retry-after=1ms"}, says: "--retry-after is 1ms; expected 1s or more"},
+		"routes, format":         {args: []string{"routes", "-o", "xml"}, says: "want json"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

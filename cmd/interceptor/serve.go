@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 	"os/signal"
 	"sync"
@@ -84,18 +83,17 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	fallback, err := o.fallback()
+	service, err := o.fallback()
 	if err != nil {
 		return err
 	}
+	fallback := newFallback(service, log, x.SetFallback)
 	w, err := watch.New(config, watch.Options{
 		Namespace:      o.watched,
 		Log:            log,
-		AddressService: fallback,
-		OnAddresses: func(addresses []netip.Addr) {
-			log.Info("kedify-proxies reach this interceptor by its Service", "service", fallback.String(), "addresses", addresses)
-			x.SetFallback(fallbackAddresses(addresses, o.fallbackPort))
-		},
+		AddressService: service,
+		AddressPort:    fallbackPortName,
+		OnAddresses:    fallback.update,
 		// In this order: requests first.
 		Consumers: []watch.Consumer{
 			watch.ConsumerFunc(func(table *routes.Table, _ routes.Changes) { p.SetTable(table) }),
@@ -107,9 +105,9 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 		return err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(p, x, w, recorder, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(p, x, w, recorder, fallback, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	listeners, err := listen(ctx, o, p, certificate, x, registry, log)
+	listeners, err := listen(ctx, o, p, p.Admin(recorder.Problems), certificate, x, registry, log)
 	if err != nil {
 		return err
 	}

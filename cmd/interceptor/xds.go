@@ -4,21 +4,10 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
-	"net/netip"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/xds"
 )
-
-// fallbackAddresses are what kedify-proxies send requests to for which they have
-// no endpoint.
-func fallbackAddresses(ips []netip.Addr, port uint16) []netip.AddrPort {
-	addresses := make([]netip.AddrPort, len(ips))
-	for i, ip := range ips {
-		addresses[i] = netip.AddrPortFrom(ip, port)
-	}
-	return addresses
-}
 
 // xdsServer serves kedify-proxies.
 type xdsServer struct {

@@ -85,6 +85,10 @@ func TestInterceptorIsDeployed(t *testing.T) {
 			t.Errorf("%s answers %d %q (%v)", url, got.status, got.body, err)
 		}
 	}
+	// They have found their own Service for kedify-proxies.
+	if got, err := ask(t.Context(), e2etest.InterceptorMetricsURL+"/metrics", ""); err != nil || !strings.Contains(got.body, "\ninterceptor_fallback_addresses 1\n") {
+		t.Errorf("there is no fallback (%v):\n%s", err, got.body)
+	}
 }
 
 // The interceptor's ServiceAccount has the rights of its ClusterRole and no

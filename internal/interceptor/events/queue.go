@@ -8,7 +8,8 @@ import (
 )
 
 // queue holds the problems to be told of, in the order in which they came, each
-// once. Adding to it never waits.
+// once. Adding to it never waits. A namespace may be set aside: its problems keep
+// their places, and those of others go before.
 type queue struct {
 	most int
 	// settle is how long a problem waits: one that is gone by then was but the
@@ -21,6 +22,7 @@ type queue struct {
 	entries []entry
 	waiting map[routes.Problem]uint64 // by the number of its entry
 	number  uint64
+	aside   map[string]time.Time // namespaces, and until when
 }
 
 type entry struct {
@@ -30,7 +32,7 @@ type entry struct {
 }
 
 func newQueue(most int, settle time.Duration) *queue {
-	return &queue{most: most, settle: settle, now: time.Now, filled: make(chan struct{}, 1), waiting: make(map[routes.Problem]uint64)}
+	return &queue{most: most, settle: settle, now: time.Now, filled: make(chan struct{}, 1), waiting: make(map[routes.Problem]uint64), aside: make(map[string]time.Time)}
 }
 
 // add takes as many as there is room for, and returns how many were dropped.
@@ -74,26 +76,50 @@ func (q *queue) remove(problems []routes.Problem) (others []routes.Problem) {
 	return others
 }
 
+// setAside holds back the problems of a namespace until then.
+func (q *queue) setAside(namespace string, until time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.aside[namespace] = until
+}
+
 // next takes out the problem that is to be told of now; without one, wait is how
 // long until there is, or negative while the queue is empty.
 func (q *queue) next() (p routes.Problem, wait time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.entries) > 0 {
-		first := q.entries[0]
-		if q.waiting[first.problem] == first.number {
-			if wait := first.due.Sub(q.now()); wait > 0 {
-				return p, wait, false
-			}
-			delete(q.waiting, first.problem)
-			q.entries = q.entries[1:]
-			return first.problem, 0, true
-		}
+	for len(q.entries) > 0 && !q.waits(q.entries[0]) {
 		q.entries = q.entries[1:]
 	}
-	q.entries = nil
-	return p, -1, false
+	if len(q.entries) == 0 {
+		q.entries = nil
+		clear(q.aside)
+		return p, -1, false
+	}
+	now := q.now()
+	wait = -1
+	for _, e := range q.entries {
+		if !q.waits(e) {
+			continue
+		}
+		until, aside := q.aside[e.problem.Object.Namespace]
+		left := max(e.due.Sub(now), until.Sub(now))
+		if left <= 0 {
+			delete(q.waiting, e.problem)
+			return e.problem, 0, true
+		}
+		if wait < 0 || left < wait {
+			wait = left
+		}
+		if !aside {
+			break // what comes after it is due later
+		}
+	}
+	return p, wait, false
 }
+
+// waits tells whether an entry has been neither taken out nor back.
+func (q *queue) waits(e entry) bool { return q.waiting[e.problem] == e.number }
 
 func (q *queue) len() int {
 	q.mu.Lock()
@@ -105,7 +131,7 @@ func (q *queue) len() int {
 func (q *queue) compact() {
 	kept := make([]entry, 0, len(q.waiting))
 	for _, e := range q.entries {
-		if q.waiting[e.problem] == e.number {
+		if q.waits(e) {
 			kept = append(kept, e)
 		}
 	}

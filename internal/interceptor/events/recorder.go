@@ -2,17 +2,13 @@ package events
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,8 +36,8 @@ var standard = pacing{
 	refresh: 40 * time.Minute, logged: 100,
 }
 
-// Recorder tells of the problems of each table. It is a watch.Consumer, and a
-// prometheus.Collector.
+// Recorder tells of the problems of each table, and of those that somebody else
+// finds with HTTPScaledObjects. It is a watch.Consumer, and a prometheus.Collector.
 type Recorder struct {
 	client *rest.RESTClient
 	log    *slog.Logger
@@ -155,18 +151,19 @@ func (r *Recorder) report(ctx context.Context) {
 // record writes Events, one after the other.
 func (r *Recorder) record(ctx context.Context) {
 	again := time.Now().Add(r.pacing.refresh)
+	w := newWriter(r)
 	for {
 		if now := time.Now(); now.After(again) {
 			again = now.Add(r.pacing.refresh)
-			r.add(r.queue, r.stillOpen())
+			r.add(r.queue, r.Problems())
 		}
 		p, wait, ok := r.queue.next()
 		filled := r.queue.filled
 		switch {
 		case ok:
-			r.write(ctx, p)
-			wait, filled = r.pacing.interval, nil // which is to be kept
+			wait, filled = w.write(ctx, p), nil // which is to be kept
 		case wait < 0:
+			clear(w.setbacks) // of problems that are gone
 			wait = time.Until(again)
 		}
 		if !idle(ctx, wait, filled) {
@@ -191,7 +188,8 @@ func idle(ctx context.Context, wait time.Duration, filled <-chan struct{}) bool 
 	return true
 }
 
-func (r *Recorder) stillOpen() []routes.Problem {
+// Problems returns what is wrong now, in no order.
+func (r *Recorder) Problems() []routes.Problem {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	open := make([]routes.Problem, 0, len(r.open))
@@ -208,68 +206,29 @@ func (r *Recorder) holds(p routes.Problem) bool {
 	return ok
 }
 
-// write writes one Event, until the API server has taken or refused it or the
-// problem is gone.
-func (r *Recorder) write(ctx context.Context, p routes.Problem) {
-	wait := r.pacing.leastWait
-	for failed := 0; r.holds(p); failed++ {
-		err := r.put(ctx, p)
-		switch {
-		case err == nil:
-			r.written.WithLabelValues("written").Inc()
-			if failed > 0 {
-				r.log.Info("Events are written again", "waiting", r.queue.len())
-			}
-			return
-		case ctx.Err() != nil:
-			return
-		case apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-			return // the namespace goes, and the object with it
-		case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
-			r.written.WithLabelValues("refused").Inc()
-			r.log.Error("the API server refuses an Event", "namespace", p.Object.Namespace, "httpso", p.Object.Name, "error", err)
-			return
-		case failed > 0:
-			// Told already.
-		case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-			r.log.Error("the API server refuses Events: they wait. Grant create and patch on events to the interceptor's ServiceAccount: kubectl apply -k deploy/interceptor", "error", err)
-		default:
-			r.log.Warn("Events cannot be written now: they wait", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait/2 + rand.N(wait/2+1)):
-		}
-		wait = min(2*wait, r.pacing.mostWait)
-	}
-}
-
-// put makes the Event of a problem; if it is there, another interceptor made it,
-// or this one in an earlier life, and it is told that the problem still holds.
-func (r *Recorder) put(ctx context.Context, p routes.Problem) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	event := eventOf(p, time.Now())
-	err := r.client.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
-	if !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	patch, err := json.Marshal(map[string]metav1.Time{"lastTimestamp": event.LastTimestamp})
-	if err != nil {
-		return err
-	}
-	return r.client.Patch(types.MergePatchType).Namespace(event.Namespace).Resource("events").Name(event.Name).Body(patch).Do(ctx).Error()
-}
+var problemsDesc = prometheus.NewDesc("interceptor_table_problems",
+	"What is wrong with HTTPScaledObjects now, by the reason of the Event that tells of it.", []string{"namespace", "httpso", "reason"}, nil)
 
 // Describe is part of prometheus.Collector.
 func (r *Recorder) Describe(descs chan<- *prometheus.Desc) {
 	r.written.Describe(descs)
 	r.waiting.Describe(descs)
+	descs <- problemsDesc
 }
 
 // Collect is part of prometheus.Collector.
 func (r *Recorder) Collect(collected chan<- prometheus.Metric) {
 	r.written.Collect(collected)
 	r.waiting.Collect(collected)
+	type kind struct {
+		object types.NamespacedName
+		reason routes.Reason
+	}
+	count := make(map[kind]int)
+	for _, p := range r.Problems() {
+		count[kind{p.Object, p.Reason}]++
+	}
+	for k, n := range count {
+		collected <- prometheus.MustNewConstMetric(problemsDesc, prometheus.GaugeValue, float64(n), k.object.Namespace, k.object.Name, string(k.reason))
+	}
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,21 +45,24 @@ type apiServer struct {
 	order   []string // objects, in the order of their Events
 	patches []string
 	asked   int
-	fault   *apierrors.StatusError
+	faults  map[string]*apierrors.StatusError // by namespace, or "" for all
 }
 
 func newAPIServer(t *testing.T) *apiServer {
-	s := &apiServer{events: make(map[string]*corev1.Event)}
+	s := &apiServer{events: make(map[string]*corev1.Event), faults: make(map[string]*apierrors.StatusError)}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	return s
 }
 
-func (s *apiServer) setFault(fault *apierrors.StatusError) {
+func (s *apiServer) setFault(fault *apierrors.StatusError) { s.setFaultIn("", fault) }
+
+// setFaultIn is for one namespace.
+func (s *apiServer) setFaultIn(namespace string, fault *apierrors.StatusError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fault = fault
+	s.faults[namespace] = fault
 }
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -70,9 +75,12 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(int(status.ErrStatus.Code))
 		_ = json.NewEncoder(w).Encode(status.ErrStatus)
 	}
-	if s.fault != nil {
-		refuse(s.fault)
-		return
+	namespace, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v1/namespaces/"), "/")
+	for _, in := range []string{"", namespace} {
+		if s.faults[in] != nil {
+			refuse(s.faults[in])
+			return
+		}
 	}
 	var event corev1.Event
 	if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
@@ -187,6 +195,40 @@ func TestAProblemIsAWarningEvent(t *testing.T) {
 	}
 }
 
+// An alert on the metric sees what the table knows of and what it does not.
+func TestAllProblemsAreCounted(t *testing.T) {
+	r, _ := newTestRecorder(t, newAPIServer(t), quick)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(r)
+	counted := func(want ...string) {
+		t.Helper()
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, family := range families {
+			for _, series := range family.GetMetric() {
+				if family.GetName() == "interceptor_table_problems" {
+					got = append(got, fmt.Sprint(series.GetLabel()[2].GetValue(), " ", series.GetLabel()[0].GetValue(), " ", series.GetGauge().GetValue()))
+				}
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	other := problem("a")
+	other.Field = "spec.hosts[1]"
+	refused := problem("a")
+	refused.Reason = "RefusedByEnvoy"
+	r.Update(nil, opened(problem("a"), other, problem("b")))
+	r.Update(nil, opened(refused))
+	counted("InvalidHost a 2", "RefusedByEnvoy a 1", "InvalidHost b 1")
+	r.Update(nil, routes.Changes{Resolved: []routes.Problem{other, problem("b")}})
+	counted("InvalidHost a 1", "RefusedByEnvoy a 1")
+}
+
 func TestTwoInterceptorsMakeOneEvent(t *testing.T) {
 	s := newAPIServer(t)
 	for range 2 {
@@ -223,10 +265,20 @@ func TestAnotherProblemIsAnotherEvent(t *testing.T) {
 	}
 }
 
+// What an API server says to those who lack the permission, when an admission
+// webhook says no, and when one is away.
+var (
+	noPermission = apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New(
+		`User "system:serviceaccount:keda:keda-add-ons-http-interceptor" cannot create resource "events" in API group "" in the namespace "demo"`))
+	denied = apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "a.0", errors.New(
+		`admission webhook "policy.example.com" denied the request: no Events here`))
+	noWebhook = apierrors.NewInternalError(errors.New(`failed calling webhook "policy.example.com": no endpoints available`))
+)
+
 func TestEventsOutliveAnAPIServerThatIsAway(t *testing.T) {
 	for what, fault := range map[string]*apierrors.StatusError{
 		"away":    apierrors.NewServiceUnavailable("down"),
-		"refuses": apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("cannot create")),
+		"refuses": noPermission,
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := newAPIServer(t)
@@ -239,6 +291,78 @@ func TestEventsOutliveAnAPIServerThatIsAway(t *testing.T) {
 			eventually(t, "both told", func() bool { n, _, _ := s.count(); return n == 2 })
 			if n := log.count("they wait"); n != 1 {
 				t.Errorf("said %d times, want once:\n%s", n, &log.text)
+			}
+		})
+	}
+}
+
+func in(namespace string, p routes.Problem) routes.Problem {
+	p.Object.Namespace = namespace
+	return p
+}
+
+// One namespace in which no Event can be written does not keep those of others.
+func TestOneNamespaceInTrouble(t *testing.T) {
+	for what, tc := range map[string]struct {
+		fault        *apierrors.StatusError
+		begins, ends string
+	}{
+		"denied":     {denied, `lets no Event into this namespace: its Events wait, those of others are written" namespace=full`, `written again" namespace=full`},
+		"webhook":    {noWebhook, "Events cannot be written now", "Events are written again"},
+		"permission": {noPermission, "Grant create and patch on events", "Events are written again"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newAPIServer(t)
+			r, log := newTestRecorder(t, s, quick)
+			s.setFaultIn("full", tc.fault)
+			run(t, r)
+			r.Update(nil, opened(in("full", problem("a")), in("full", problem("b"))))
+			eventually(t, "tried again and again", func() bool { _, _, asked := s.count(); return asked >= 5 })
+			r.Update(nil, opened(problem("c"), problem("d")))
+			eventually(t, "the others are told", func() bool { n, _, _ := s.count(); return n == 2 })
+			s.setFaultIn("full", nil)
+			eventually(t, "all are told", func() bool { n, _, _ := s.count(); return n == 4 })
+			eventually(t, "its end is said", func() bool { return log.count(tc.ends) == 1 })
+			if n := log.count(tc.begins); n != 1 || log.count("level=ERROR")+log.count("Events cannot be written") != 1 {
+				t.Errorf("%q is said %d times, want it once and nothing else:\n%s", tc.begins, n, &log.text)
+			}
+		})
+	}
+}
+
+// An API server in trouble is asked less and less often, whosever Events wait; one
+// that refuses those of a namespace is asked for others at once.
+func TestTroubleSlowsDown(t *testing.T) {
+	p := quick
+	p.leastWait, p.mostWait = time.Minute, 8*time.Minute
+	for what, tc := range map[string]struct {
+		fault *apierrors.StatusError
+		waits []time.Duration // at least half of it, at most
+	}{
+		"away":       {apierrors.NewServiceUnavailable("down"), []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 8 * time.Minute}},
+		"permission": {noPermission, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 8 * time.Minute}},
+		"denied":     {denied, []time.Duration{p.interval, p.interval}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newAPIServer(t)
+			r, _ := newTestRecorder(t, s, p)
+			s.setFault(tc.fault)
+			w := newWriter(r)
+			now := time.Now()
+			r.queue.now = func() time.Time { return now }
+			for i, want := range tc.waits {
+				open := in(fmt.Sprint("n", i), problem("a"))
+				r.Update(nil, opened(open))
+				if got := w.write(context.Background(), open); got < want/2 || got > want {
+					t.Errorf("wait %d is %s, want %s to %s", i, got, want/2, want)
+				}
+			}
+			if _, wait, ok := r.queue.next(); ok || wait <= 0 || r.queue.len() != len(tc.waits) {
+				t.Errorf("of %d problems, one is due in %s; want all of them to wait", r.queue.len(), wait)
+			}
+			now = now.Add(2 * p.leastWait)
+			if p, _, ok := r.queue.next(); !ok || p.Object.Namespace != "n0" {
+				t.Errorf("next is of namespace %q, want that which was tried first", p.Object.Namespace)
 			}
 		})
 	}
@@ -310,6 +434,32 @@ func TestWhatStillHoldsIsToldAgain(t *testing.T) {
 	run(t, r)
 	r.Update(nil, opened(problem("a")))
 	eventually(t, "patched again and again", func() bool { n, patches, _ := s.count(); return n == 1 && patches >= 3 })
+}
+
+func TestQueueSetsANamespaceAside(t *testing.T) {
+	q := newQueue(10, time.Second)
+	now := time.Now()
+	q.now = func() time.Time { return now }
+	q.add([]routes.Problem{problem("a"), in("other", problem("b")), problem("c")})
+	now = now.Add(time.Second)
+	q.add([]routes.Problem{in("other", problem("d"))})
+	q.setAside("demo", now.Add(time.Minute))
+	next := func(want string, wantWait time.Duration) {
+		t.Helper()
+		p, wait, ok := q.next()
+		if p.Object.Name != want || wait != wantWait || ok != (want != "") {
+			t.Errorf("next is %q in %s, want %q in %s", p.Object.Name, wait, want, wantWait)
+		}
+	}
+	next("b", 0)
+	next("", time.Second)
+	now = now.Add(time.Second)
+	next("d", 0)
+	next("", time.Minute-time.Second)
+	now = now.Add(time.Minute)
+	next("a", 0)
+	next("c", 0)
+	next("", -1)
 }
 
 func TestQueueMakesRoomOfWhatWasTakenBack(t *testing.T) {

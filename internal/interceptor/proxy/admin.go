@@ -3,12 +3,14 @@ package proxy
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
 // Admin returns what people and probes look at: /healthz is always 200, /readyz
 // 200 once the table is there and until a drain begins, /debug/routes the table
-// as JSON (RouteList).
-func (p *Proxy) Admin() http.Handler {
+// and the problems as JSON (RouteList). problems returns what is wrong now.
+func (p *Proxy) Admin(problems func() []routes.Problem) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		say(w, http.StatusOK, "ok")
@@ -27,7 +29,7 @@ func (p *Proxy) Admin() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
-		_ = encoder.Encode(ListRoutes(p.Table())) // who does not take it needs no telling
+		_ = encoder.Encode(ListRoutes(p.Table(), problems())) // who does not take it needs no telling
 	})
 	return mux
 }

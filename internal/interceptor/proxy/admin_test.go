@@ -4,14 +4,31 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
+
+// problems are those of the table, in another order, and one that it knows nothing
+// of.
+func (w *world) problems() []routes.Problem {
+	problems := append(w.proxy.Table().Problems(), routes.Problem{
+		Object: types.NamespacedName{Namespace: "demo", Name: "app"}, Reason: "RefusedByEnvoy", Message: "Envoy refuses it",
+	})
+	slices.Reverse(problems)
+	return problems
+}
 
 func (w *world) admin(path string) *httptest.ResponseRecorder {
 	recorder := httptest.NewRecorder()
-	w.proxy.Admin().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+	w.proxy.Admin(w.problems).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 	return recorder
 }
 
@@ -50,30 +67,50 @@ func TestRouteList(t *testing.T) {
 	w := newWorld(t)
 	w.service("stable", "", "10.0.0.1:8080", "10.0.0.2:8080")
 	w.service("canary", "kubernetes.io/h2c", "10.0.0.3:8080")
+	check := func(want ...string) {
+		t.Helper()
+		w.commit()
+		var list RouteList
+		if err := json.Unmarshal(w.admin("/debug/routes").Body.Bytes(), &list); err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := list.Print(&text); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range strings.Lines(text.String()) {
+			got = append(got, strings.Join(strings.Fields(line), " "))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
 	w.object("stable=3 canary=1")
-	w.commit()
-	var list RouteList
-	if err := json.Unmarshal(w.admin("/debug/routes").Body.Bytes(), &list); err != nil {
-		t.Fatal(err)
-	}
-	var text strings.Builder
-	if err := list.Print(&text); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{
+	check(
 		"NAMESPACE HTTPSO HOSTS PATHS ROLLOUT SERVICE WEIGHT SHARE READY PROTOCOL",
 		"demo app app.test / - stable 3 75 % 2 http/1.1",
 		"canary 1 25 % 1 h2c",
-	}
-	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
-	if len(lines) != len(want) {
-		t.Fatalf("got:\n%s", text.String())
-	}
-	for i := range want {
-		if got := strings.Join(strings.Fields(lines[i]), " "); got != want[i] {
-			t.Errorf("line %d is %q, want %q", i, got, want[i])
-		}
-	}
+		"demo/app: RefusedByEnvoy: Envoy refuses it",
+	)
+	w.object("stable=3 canary=1", func(spec *httpv1alpha1.HTTPScaledObjectSpec) {
+		spec.Headers = []httpv1alpha1.Header{{Name: "X-Tester", Value: "yes"}, {Name: "x-any"}}
+		spec.PathPrefixes = []string{"/cart"}
+	})
+	check(
+		"NAMESPACE HTTPSO HOSTS PATHS HEADERS ROLLOUT SERVICE WEIGHT SHARE READY PROTOCOL",
+		"demo app app.test /cart x-tester=yes,x-any - stable 3 75 % 2 http/1.1",
+		"canary 1 25 % 1 h2c",
+		"demo/app: RefusedByEnvoy: Envoy refuses it",
+	)
+	w.object("stable=0")
+	check(
+		"NAMESPACE HTTPSO HOSTS PATHS ROLLOUT SERVICE WEIGHT SHARE READY PROTOCOL",
+		"demo app app.test / - stable 3 75 % 2 http/1.1",
+		"canary 1 25 % 1 h2c",
+		"demo/app: InvalidSplit: metadata.annotations[http.kedify.io/weighted-backends]: the weights add up to 0; the last good split goes on serving: stable=3,canary=1",
+		"demo/app: RefusedByEnvoy: Envoy refuses it",
+	)
 }
 
 func TestEnvironment(t *testing.T) {

@@ -78,13 +78,6 @@ func TestMetrics(t *testing.T) {
 		eventually(t, tt.name, func() bool { return value(t, w.proxy, tt.name, tt.labels...) == tt.want })
 	}
 
-	// A bad split is told of.
-	w.object("stable=0")
-	w.commit()
-	if got := value(t, w.proxy, "interceptor_table_problems", "demo", "app", "InvalidSplit"); got != 1 {
-		t.Errorf("%v problems told, want 1", got)
-	}
-
 	// What is gone is not shown any more, and nothing is kept of it.
 	w.builder.DeleteHTTPScaledObject(types.NamespacedName{Namespace: "demo", Name: "app"})
 	w.commit()

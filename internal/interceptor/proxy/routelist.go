@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -14,7 +16,8 @@ import (
 type RouteList struct {
 	Generation uint64        `json:"generation"`
 	Routes     []ListedRoute `json:"routes"`
-	// Problems are those of all objects, in the table or not.
+	// Problems are those of all objects, in the table or not, by namespace and
+	// name.
 	Problems []ListedProblem `json:"problems,omitempty"`
 }
 
@@ -64,8 +67,9 @@ type ListedProblem struct {
 	Message   string `json:"message"`
 }
 
-// ListRoutes lists a table by namespace and name.
-func ListRoutes(table *routes.Table) *RouteList {
+// ListRoutes lists a table by namespace and name, and what is wrong now, which
+// may be more than the table knows of.
+func ListRoutes(table *routes.Table, problems []routes.Problem) *RouteList {
 	list := &RouteList{Generation: table.Generation(), Routes: make([]ListedRoute, 0, table.Len())}
 	for r := range table.Routes() {
 		listed := ListedRoute{
@@ -87,9 +91,12 @@ func ListRoutes(table *routes.Table) *RouteList {
 		}
 		list.Routes = append(list.Routes, listed)
 	}
-	for _, p := range table.Problems() {
+	for _, p := range problems {
 		list.Problems = append(list.Problems, ListedProblem{p.Object.Namespace, p.Object.Name, string(p.Reason), p.Message})
 	}
+	slices.SortFunc(list.Problems, func(a, b ListedProblem) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
+	})
 	return list
 }
 
@@ -102,10 +109,15 @@ func notNil(addresses []netip.AddrPort) []netip.AddrPort {
 }
 
 // Print writes the list for a terminal: a line for each backend, and the
-// problems below.
+// problems below. There is a column for headers where a route has any.
 func (l *RouteList) Print(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAMESPACE\tHTTPSO\tHOSTS\tPATHS\tROLLOUT\tSERVICE\tWEIGHT\tSHARE\tREADY\tPROTOCOL")
+	matches := []string{"NAMESPACE", "HTTPSO", "HOSTS", "PATHS"}
+	headers := slices.ContainsFunc(l.Routes, func(r ListedRoute) bool { return len(r.Headers) > 0 })
+	if headers {
+		matches = append(matches, "HEADERS")
+	}
+	fmt.Fprintf(table, "%s\tROLLOUT\tSERVICE\tWEIGHT\tSHARE\tREADY\tPROTOCOL\n", strings.Join(matches, "\t"))
 	for i := range l.Routes {
 		r := &l.Routes[i]
 		var total uint64
@@ -118,9 +130,13 @@ func (l *RouteList) Print(w io.Writer) error {
 				share = fmt.Sprintf("%.4g %%", 100*float64(b.Share)/float64(total))
 			}
 			if j == 0 {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s", r.Namespace, r.Name, strings.Join(r.Hosts, ","), strings.Join(r.PathPrefixes, ","), orDash(r.Rollout))
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s", r.Namespace, r.Name, strings.Join(r.Hosts, ","), strings.Join(r.PathPrefixes, ","))
+				if headers {
+					fmt.Fprintf(table, "\t%s", orDash(headerList(r.Headers)))
+				}
+				fmt.Fprintf(table, "\t%s", orDash(r.Rollout))
 			} else {
-				fmt.Fprint(table, "\t\t\t\t")
+				fmt.Fprint(table, strings.Repeat("\t", len(matches)))
 			}
 			fmt.Fprintf(table, "\t%s\t%d\t%s\t%d\t%s\n", b.Service, b.Weight, share, len(b.Ready), b.Protocol)
 		}
@@ -134,6 +150,18 @@ func (l *RouteList) Print(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// headerList has a header of any value by its name alone.
+func headerList(headers []ListedHeader) string {
+	all := make([]string, len(headers))
+	for i, h := range headers {
+		all[i] = h.Name
+		if h.Value != "" {
+			all[i] += "=" + h.Value
+		}
+	}
+	return strings.Join(all, ",")
 }
 
 func orDash(s string) string {

@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -69,16 +70,7 @@ func (c *Changes) VirtualHosts(t *Table) []string {
 			}
 		}
 	}
-	return sortedKeys(touched)
-}
-
-func sortedKeys(set map[string]bool) []string {
-	keys := make([]string, 0, len(set))
-	for key := range set {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
+	return slices.Sorted(maps.Keys(touched))
 }
 
 // addClusters notes which backends differ between two routes of one object.

@@ -31,7 +31,7 @@ type apiServer struct {
 	oldest  int // versions up to it are too old to watch from
 	changed chan struct{}
 	// fault answers a request in the server's stead, and returns whether it did.
-	fault func(w http.ResponseWriter, verb, resource string) bool
+	fault func(w http.ResponseWriter, verb, resource, namespace string) bool
 	asked []string // verb resource
 }
 
@@ -108,6 +108,16 @@ func (s *apiServer) tell(e event) {
 
 // setFault has f answer what it likes, and ends the watches that there are.
 func (s *apiServer) setFault(f func(w http.ResponseWriter, verb, resource string) bool) {
+	if f == nil {
+		s.setNamespaceFault(nil)
+		return
+	}
+	s.setNamespaceFault(func(w http.ResponseWriter, verb, resource, _ string) bool { return f(w, verb, resource) })
+}
+
+// setNamespaceFault is setFault for who looks at the namespace too, which is empty
+// for all.
+func (s *apiServer) setNamespaceFault(f func(w http.ResponseWriter, verb, resource, namespace string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = f
@@ -149,7 +159,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.asked = append(s.asked, verb+" "+resource)
 	fault := s.fault
 	s.mu.Unlock()
-	if fault != nil && fault(w, verb, resource) {
+	if fault != nil && fault(w, verb, resource, namespace) {
 		return
 	}
 	name, _ := strings.CutPrefix(query.Get("fieldSelector"), "metadata.name=")

@@ -105,8 +105,15 @@ func (c *contact) failed(s *source, verb string, err error) {
 		c.log.Error(fmt.Sprintf("the API server refuses to %s %s%s: what is known is served on. Grant list and watch on it to the interceptor's ServiceAccount: kubectl apply -k deploy/interceptor",
 			verb, s.resource.GroupResource(), s.where()), "error", err)
 	case missing:
-		c.log.Error(fmt.Sprintf("the API server has no %s: install the definition: kubectl apply -f deploy/crds", s.resource.GroupResource()), "error", err)
+		c.log.Error(fmt.Sprintf("the API server has no %s: install the definition: kubectl apply -k deploy/crds", s.resource.GroupResource()), "error", err)
 	}
+}
+
+// refuses tells whether the API server goes on refusing a source.
+func (c *contact) refuses(s *source) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.states[s].trouble == refused
 }
 
 // over is called with what was wrong before.

@@ -3,9 +3,7 @@ package watch
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +34,8 @@ const (
 	httpScaledObjects kind = iota
 	services
 	endpointSlices
-	// tables are made of the kinds above; the rest only informs.
+	// tables are made of the kinds above; the rest only informs, and the first
+	// table waits for it too.
 	tableKinds
 	addressService = tableKinds
 	kinds          = tableKinds + 1
@@ -51,6 +50,9 @@ type change struct {
 	pass uint64
 	// listed tells that the list of this pass is over. There is no object then.
 	listed bool
+	// refused tells that the API server refuses to list. There is no object
+	// then.
+	refused bool
 
 	name types.NamespacedName
 	// object is nil when it is gone.
@@ -69,15 +71,20 @@ type feed struct {
 	// unreadable are problems that the builder does not know.
 	unreadable       map[types.NamespacedName]routes.Problem
 	opened, resolved []routes.Problem
-	addresses        []netip.Addr
-	started          bool
+	// addresses are those of the address Service, and told what OnAddresses was
+	// called with, nil before it was.
+	addresses addresses
+	told      *addresses
+	started   bool
 }
 
 func newFeed(options *Options, m *metrics) *feed {
 	f := &feed{
 		options: options, metrics: m, builder: routes.NewBuilder(),
 		unreadable: make(map[types.NamespacedName]routes.Problem),
+		addresses:  noService,
 	}
+	f.synced[addressService] = !options.addressApart()
 	for k := range f.known {
 		f.known[k] = make(map[types.NamespacedName]uint64)
 	}
@@ -119,7 +126,15 @@ func (f *feed) apply(c change) {
 	switch {
 	case c.listed:
 		f.sweep(c.kind, c.pass)
+		if c.kind == addressService && len(f.known[c.kind]) == 0 {
+			f.addresses = noService // and not unknown any more
+		}
 		f.synced[c.kind] = true
+	case c.refused:
+		// Of all that a table is made of, this can be done without.
+		if c.kind == addressService && !f.synced[c.kind] {
+			f.addresses, f.synced[c.kind] = unknown, true
+		}
 	case c.object == nil:
 		delete(f.known[c.kind], c.name)
 		f.gone(c.kind, c.name)
@@ -148,7 +163,7 @@ func (f *feed) set(c change) {
 		f.quarantine(c.name, o)
 	case *corev1.Service:
 		if c.name == f.options.AddressService {
-			f.address(o.Spec.ClusterIPs)
+			f.addresses = addressesOf(o, f.options.AddressPort)
 		}
 		if c.kind == services {
 			f.builder.SetService(o)
@@ -169,7 +184,7 @@ func (f *feed) gone(k kind, name types.NamespacedName) {
 		f.builder.DeleteEndpointSlice(name)
 	}
 	if (k == services || k == addressService) && name == f.options.AddressService {
-		f.address(nil)
+		f.addresses = noService
 	}
 }
 
@@ -194,29 +209,14 @@ func (f *feed) readable(name types.NamespacedName) {
 	}
 }
 
-// address tells of the ClusterIPs of the address Service. A headless one has
-// none.
-func (f *feed) address(ips []string) {
-	var now []netip.Addr
-	for _, text := range ips {
-		if ip, err := netip.ParseAddr(text); err == nil {
-			now = append(now, ip.Unmap())
-		}
-	}
-	if f.options.OnAddresses == nil || slices.Equal(now, f.addresses) {
-		return
-	}
-	f.addresses = now
-	f.options.OnAddresses(slices.Clone(now))
-}
-
 // commit hands on what came of the changes, once everything has been read.
 func (f *feed) commit() {
-	for _, synced := range f.synced[:tableKinds] {
+	for _, synced := range f.synced {
 		if !synced {
 			return
 		}
 	}
+	f.tellAddresses()
 	table, changes := f.builder.Commit()
 	changes.Opened = append(changes.Opened, f.opened...)
 	changes.Resolved = append(changes.Resolved, f.resolved...)

@@ -69,6 +69,9 @@ func (s *source) listAll(ctx context.Context, _ metav1.ListOptions) (runtime.Obj
 		page, err := s.list(ctx, options, func(o runtime.Object) { s.tell(ctx, o, false) })
 		s.answered("list", err)
 		if err != nil {
+			if s.contact.refuses(s) {
+				s.send(ctx, change{kind: s.kind, pass: s.pass, refused: true})
+			}
 			return nil, err
 		}
 		if page.Continue == "" {

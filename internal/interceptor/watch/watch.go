@@ -36,15 +36,24 @@ type Options struct {
 	Namespace string
 	// Consumers are handed each table, one after the other.
 	Consumers []Consumer
-	// AddressService is a Service whose ClusterIPs OnAddresses is told, in any
+	// AddressService is a Service whose addresses OnAddresses is told, in any
 	// namespace; the zero value for none.
 	AddressService types.NamespacedName
+	// AddressPort is the name of the port of AddressService that is meant; of
+	// a Service with one port it is that one, whatever its name.
+	AddressPort string
 	// OnAddresses is called with the ClusterIPs of AddressService, of all
-	// families, whenever they are others than before; with none when the
-	// Service is gone. The goroutine that calls the Consumers calls it; where
-	// AddressService is in a namespace that is watched, before the first table.
-	OnAddresses func([]netip.Addr)
+	// families, and its port: before the first table, and then whenever they
+	// are others. With none, why says what is wrong with the Service. The
+	// goroutine that calls the Consumers calls it.
+	OnAddresses func(addresses []netip.AddrPort, why string)
 	Log         *slog.Logger
+}
+
+// addressApart tells whether AddressService is in a namespace that is not watched.
+func (o *Options) addressApart() bool {
+	a := o.AddressService
+	return o.OnAddresses != nil && a.Name != "" && o.Namespace != "" && o.Namespace != a.Namespace
 }
 
 // Watch feeds a routing table from a cluster. It is a prometheus.Collector too.
@@ -84,8 +93,8 @@ func (w *Watch) sources() []*source {
 		w.client.services(o.Namespace),
 		w.client.endpointSlices(o.Namespace),
 	}
-	if a := o.AddressService; o.OnAddresses != nil && o.Namespace != "" && a.Name != "" && a.Namespace != o.Namespace {
-		sources = append(sources, w.client.addresses(a))
+	if o.addressApart() {
+		sources = append(sources, w.client.addresses(o.AddressService))
 	}
 	return sources
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -350,6 +349,9 @@ func TestMissingDefinitionIsTold(t *testing.T) {
 	})
 	w.start(Options{})
 	w.eventually("it is said", func() bool { return w.log.count("has no httpscaledobjects.http.keda.sh") == 1 })
+	if w.log.count("kubectl apply -k deploy/crds") != 1 {
+		t.Errorf("what to do is not said:\n%s", &w.log.text)
+	}
 	w.api.setFault(nil)
 	w.becomes("a a:100:1")
 }
@@ -383,39 +385,117 @@ func TestAddressesOfAService(t *testing.T) {
 	for name, namespace := range map[string]string{"of a namespace that is watched": "", "of another namespace": "demo"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			service := func(ips ...string) {
-				w.api.put("services", "keda", "proxy", object{"spec": object{"clusterIPs": ips, "ports": []object{{"port": 8081}}}})
+			service := func(ports []object, ips ...string) {
+				w.api.put("services", "keda", "proxy", object{"spec": object{"clusterIPs": ips, "ports": ports}})
 			}
+			one := []object{{"name": "any", "port": 8081}}
 			w.app("a")
-			service("10.96.0.7", "fd00::7")
-			w.api.put("services", "keda", "another", object{"spec": object{"clusterIPs": []string{"10.96.0.9"}}})
-			told := make(chan []netip.Addr, 10)
-			w.start(Options{
-				Namespace: namespace, AddressService: types.NamespacedName{Namespace: "keda", Name: "proxy"},
-				OnAddresses: func(a []netip.Addr) { told <- a },
-			})
-			next := func(want ...netip.Addr) {
-				t.Helper()
-				select {
-				case got := <-told:
-					if !slices.Equal(got, want) {
-						t.Errorf("addresses %v, want %v", got, want)
-					}
-				case <-time.After(patience):
-					t.Fatal("addresses were not told")
-				}
-			}
-			next(netip.MustParseAddr("10.96.0.7"), netip.MustParseAddr("fd00::7"))
+			service(one, "10.96.0.7", "fd00::7")
+			w.api.put("services", "keda", "another", object{"spec": object{"clusterIPs": []string{"10.96.0.9"}, "ports": one}})
+			next, options := toldAddresses(w)
+			options.Namespace = namespace
+			w.start(options)
+			next("10.96.0.7:8081 [fd00::7]:8081 before the first table")
 			w.becomes("a a:100:1")
-			service("10.96.0.8")
-			next(netip.MustParseAddr("10.96.0.8"))
+			service(one, "10.96.0.8")
+			next("10.96.0.8:8081")
 			w.api.delete("services", "keda", "proxy")
-			next()
-			service("None")
-			service("10.96.0.9")
-			next(netip.MustParseAddr("10.96.0.9"))
+			next("none: there is no such Service")
+			service(one, "None")
+			next("none: it has no ClusterIP: it is headless or of another type")
+			service([]object{{"name": "http", "port": 80}, {"name": "fallback", "port": 81, "targetPort": 8081}}, "10.96.0.9")
+			next("10.96.0.9:81")
+			service([]object{{"name": "http", "port": 80}, {"name": "https", "port": 443}}, "10.96.0.9")
+			next(`none: it has no port "fallback"`)
 		})
 	}
+}
+
+// toldAddresses returns options with an address Service, and what waits for what
+// OnAddresses is told next.
+func toldAddresses(w *world) (next func(want string), options Options) {
+	told := make(chan string, 10)
+	options = Options{
+		AddressService: types.NamespacedName{Namespace: "keda", Name: "proxy"}, AddressPort: "fallback",
+		OnAddresses: func(addresses []netip.AddrPort, why string) {
+			text := "none: " + why
+			if len(addresses) > 0 {
+				text = fmt.Sprint(addresses)
+				text = text[1 : len(text)-1]
+			}
+			if w.routes() == "no table" {
+				text += " before the first table"
+			}
+			told <- text
+		},
+	}
+	return func(want string) {
+		w.t.Helper()
+		select {
+		case got := <-told:
+			if got != want {
+				w.t.Errorf("told %q, want %q", got, want)
+			}
+		case <-time.After(patience):
+			w.t.Fatalf("not told: %s", want)
+		}
+	}, options
+}
+
+func TestAMissingAddressServiceIsTold(t *testing.T) {
+	for name, namespace := range map[string]string{"of a namespace that is watched": "", "of another namespace": "demo"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.app("a")
+			next, options := toldAddresses(w)
+			options.Namespace = namespace
+			w.start(options)
+			w.becomes("a a:100:1")
+			next("none: there is no such Service before the first table")
+		})
+	}
+}
+
+// A restart with --watch-namespace is not to send assignments without a fallback.
+func TestFirstTableWaitsForAnAddressServiceApart(t *testing.T) {
+	w := newWorld(t)
+	w.app("a")
+	w.api.put("services", "keda", "proxy", object{"spec": object{"clusterIPs": []string{"10.96.0.7"}, "ports": []object{{"port": 8081}}}})
+	release := make(chan struct{})
+	w.api.setNamespaceFault(func(_ http.ResponseWriter, verb, resource, namespace string) bool {
+		if verb == "list" && resource == "services" && namespace == "keda" {
+			<-release
+		}
+		return false
+	})
+	next, options := toldAddresses(w)
+	options.Namespace = "demo"
+	w.start(options)
+	for _, other := range []string{"httpscaledobjects", "services", "endpointslices"} {
+		w.eventually(other+" are watched", func() bool { return w.api.count("watch", other) > 0 })
+	}
+	if got := w.routes(); got != "no table" {
+		t.Errorf("a table before the address Service was read: %s", got)
+	}
+	close(release)
+	w.becomes("a a:100:1")
+	next("10.96.0.7:8081 before the first table")
+}
+
+// Who may read one namespace and not the other serves even so.
+func TestAnAddressServiceThatMayNotBeRead(t *testing.T) {
+	w := newWorld(t)
+	w.app("a")
+	w.api.setNamespaceFault(func(rw http.ResponseWriter, verb, resource, namespace string) bool {
+		return namespace == "keda" && forbid("list", "services")(rw, verb, resource)
+	})
+	next, options := toldAddresses(w)
+	options.Namespace = "demo"
+	w.start(options)
+	w.becomes("a a:100:1")
+	next("none: the API server does not let us read it before the first table")
+	w.api.setNamespaceFault(nil)
+	next("none: there is no such Service")
 }
 
 func TestABurstIsOneTable(t *testing.T) {
