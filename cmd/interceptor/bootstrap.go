@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
@@ -8,17 +10,18 @@ import (
 
 func newBootstrap() *cobra.Command {
 	o := envoy.BootstrapOptions{}
+	file := bootstrapFileName
 	c := &cobra.Command{
 		Use:   "bootstrap",
 		Short: "Print an Envoy bootstrap for kedify-proxy",
 		Long: `Prints what "envoy -c" takes for an Envoy that is programmed by an interceptor: a kedify-proxy.
 
 It speaks HTTP/2 in the clear, unless the files for mutual TLS are given; their names are those
-on Envoy's side.`,
+on Envoy's side. Envoy reads these when it starts; with --secrets-dir also when they change.`,
 		Example: `  interceptor bootstrap --namespaces demo > envoy.yaml && envoy -c envoy.yaml`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			text, err := envoy.Bootstrap(o)
+			text, err := bootstrapFile(o, file)
 			if err != nil {
 				return err
 			}
@@ -28,7 +31,7 @@ on Envoy's side.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.XDSAddress, "xds-address", "keda-add-ons-http-interceptor-xds.keda:5678", "host:port of the interceptor's xDS Service")
-	f.StringVar(&o.AdminAddress, "admin-address", "0.0.0.0:9901", "host:port of Envoy's admin interface; whoever reaches it can stop Envoy")
+	f.StringVar(&o.AdminAddress, "admin-address", "0.0.0.0:9901", "host:port of Envoy's admin interface, [::]:9901 for IPv6 and IPv4; whoever reaches it can stop Envoy")
 	f.StringSliceVar(&o.Namespaces, "namespaces", nil, "namespaces whose HTTPScaledObjects are served; all when left out")
 	f.BoolVar(&o.SotW, "sotw", false, "ask for the state of the world (GRPC) and not for changes (DELTA_GRPC)")
 	f.Int64Var(&o.MaxConnections, "max-connections", 50000, "bound of the connections of clients")
@@ -36,5 +39,27 @@ on Envoy's side.`,
 	f.StringVar(&o.CertFile, "cert-file", "", "certificate of this Envoy, in PEM, for mutual TLS")
 	f.StringVar(&o.KeyFile, "key-file", "", "key of this Envoy, in PEM, for mutual TLS")
 	f.StringVar(&o.ServerName, "server-name", "", "name that the interceptor's certificate must have; the host of --xds-address when left out")
+	f.StringVar(&o.SecretsDir, "secrets-dir", "", "directory with "+envoy.CertificateFileName+" and "+envoy.AuthorityFileName+", by which Envoy reads the files for mutual TLS again when they change")
+	f.StringVar(&file, "file", file, "what to print: "+bootstrapFileName+", or one of the files of --secrets-dir")
 	return c
+}
+
+const bootstrapFileName = "envoy.yaml"
+
+// bootstrapFile returns one of the files that an Envoy starts with.
+func bootstrapFile(o envoy.BootstrapOptions, name string) ([]byte, error) {
+	if name == bootstrapFileName {
+		return envoy.Bootstrap(o)
+	}
+	certificate, authority, err := envoy.SecretFiles(o)
+	switch {
+	case name != envoy.CertificateFileName && name != envoy.AuthorityFileName:
+		return nil, fmt.Errorf("--file is %q; expected %s, %s or %s", name, bootstrapFileName, envoy.CertificateFileName, envoy.AuthorityFileName)
+	case err != nil:
+		return nil, err
+	case name == envoy.CertificateFileName:
+		return certificate, nil
+	default:
+		return authority, nil
+	}
 }

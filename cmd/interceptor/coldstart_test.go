@@ -16,7 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/pires/go-proxyproto"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
 // says is an application that answers with its name and the body of the request.
@@ -98,13 +100,43 @@ func TestColdStartThroughKedifyProxy(t *testing.T) {
 	}
 }
 
+// A cold start that lasts too long ends at the Service for that, as it does without
+// Envoy.
+func TestColdStartFailoverThroughKedifyProxy(t *testing.T) {
+	s := newStack(t, nil)
+	s.object("red")
+	s.service("blue", "away")
+	s.object("blue", func(o *httpv1alpha1.HTTPScaledObject) {
+		port, after := int32(80), int32(1)
+		o.Spec.ColdStartTimeoutFailoverRef = &httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "away", Port: &port, TimeoutSeconds: &after}
+	})
+	s.endpoint("red", says(t, "red"))
+	s.endpointsOf("blue", "away", says(t, "away"))
+	s.startEnvoy(envoy.BootstrapOptions{Namespaces: []string{"blue"}})
+	s.connected()
+
+	client := newClient(t, &http.Transport{})
+	body := strings.Repeat("x", 1<<10)
+	for range 2 {
+		code, text, err := ask(client, "http", s.o.xds.httpPort, http.MethodPost, strings.NewReader(body))
+		if err != nil || code != http.StatusOK || text != "away"+body {
+			t.Fatalf("answered %d %.40q, %v; want the Service for cold starts that last too long", code, text, err)
+		}
+	}
+	if got := s.metric("interceptor_cold_starts_total", "blue"); got != 2 {
+		t.Errorf("%v cold starts counted, want 2", got)
+	}
+	s.endpoint("blue", says(t, "blue"))
+	s.answered(client, "http", s.o.xds.httpPort, "blue")
+}
+
 // forgedHeader is how a kedify-proxy begins a connection to the interceptor.
 func forgedHeader(t *testing.T, version byte, object string) []byte {
 	t.Helper()
 	at := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}
 	h := proxyproto.HeaderProxyFromAddrs(version, at, at)
 	if version == 2 {
-		if err := h.SetTLVs([]proxyproto.TLV{{Type: envoy.FallbackTLV, Value: []byte(object)}}); err != nil {
+		if err := h.SetTLVs([]proxyproto.TLV{{Type: routes.FallbackTLV, Value: []byte(object)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

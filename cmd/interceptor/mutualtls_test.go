@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"testing"
 	"time"
 
@@ -73,21 +74,7 @@ func TestMutualTLSTurnsStrangersAway(t *testing.T) {
 		"a certificate signed by no other": {[]tls.Certificate{*selfSigned(t)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Whatever the server asks for, this is what is shown.
-			shown := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-				if len(tt.certificates) == 0 {
-					return new(tls.Certificate), nil
-				}
-				return &tt.certificates[0], nil
-			}
-			c, err := tls.Dial("tcp", fmt.Sprint("127.0.0.1:", s.o.xds.port), &tls.Config{
-				RootCAs: a.pool(), NextProtos: []string{"h2"}, GetClientCertificate: shown,
-			})
-			if err != nil {
-				t.Fatal(err) // in TLS 1.3 a client learns by the first read that it is refused
-			}
-			defer func() { _ = c.Close() }()
-			got, err := firstByte(c)
+			got, err := s.show(a, tt.certificates...)
 			if tt.served && err != nil {
 				t.Errorf("turned away: %v", err)
 			}
@@ -111,6 +98,55 @@ func TestMutualTLSTurnsStrangersAway(t *testing.T) {
 			t.Error("it is served")
 		}
 	})
+}
+
+// Another authority in the file takes the place of the one before.
+func TestMutualTLSTakesTheNewestAuthority(t *testing.T) {
+	a, other := newAuthority(t, "authority"), newAuthority(t, "another authority")
+	s := newStack(t, mutual(a))
+	s.commit()
+	before, after := a.sign("kedify-proxy", ecdsaKey(t)), other.sign("kedify-proxy", ecdsaKey(t))
+	if _, err := s.show(a, *before); err != nil {
+		t.Fatalf("turned away: %v", err)
+	}
+	text, err := os.ReadFile(other.file("ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.write("ca.crt", text)
+	for deadline := time.Now().Add(patience); ; {
+		_, err := s.show(a, *after)
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a client of the new authority is turned away: %v", err)
+		}
+	}
+	if got, err := s.show(a, *before); err == nil {
+		t.Errorf("a client of the authority before is served %q", got)
+	}
+}
+
+// show connects to the xDS server, which the authority has signed, with this
+// certificate, or none, whatever the server asks for. It returns what the server
+// says first; in TLS 1.3 a client learns so that it is refused.
+func (s *stack) show(a *authority, certificates ...tls.Certificate) (byte, error) {
+	s.t.Helper()
+	c, err := tls.Dial("tcp", fmt.Sprint("127.0.0.1:", s.o.xds.port), &tls.Config{
+		RootCAs: a.pool(), NextProtos: []string{"h2"},
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if len(certificates) == 0 {
+				return new(tls.Certificate), nil
+			}
+			return &certificates[0], nil
+		},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	return firstByte(c)
 }
 
 func selfSigned(t *testing.T) *tls.Certificate {

@@ -2,11 +2,12 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
+	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -22,12 +23,13 @@ type xdsOptions struct {
 	certFile, keyFile, clientCAFile string
 	settings                        xds.Settings
 
+	address                                       string // of kedify-proxies' listeners
 	httpPort, tlsPort                             uint16
 	connections, pendingRequests, requests, tries uint32
 }
 
 func (o *xdsOptions) readEnvironment(lookup func(string) (string, bool)) error {
-	*o = xdsOptions{port: 5678, settings: xds.DefaultSettings(), httpPort: 8080, tlsPort: 8443}
+	*o = xdsOptions{port: 5678, settings: xds.DefaultSettings(), address: "0.0.0.0", httpPort: 8080, tlsPort: 8443}
 	wrong := []error{o.settings.ReadEnvironment(lookup)}
 	for _, limit := range []struct {
 		name string
@@ -47,12 +49,13 @@ func (o *xdsOptions) flags(f *pflag.FlagSet) {
 	f.Uint16Var(&o.port, "xds-port", o.port, "port that kedify-proxies get their configuration from")
 	f.StringVar(&o.certFile, "xds-cert-file", o.certFile, "certificate of the xDS server, PEM, for mutual TLS; read again when it changes; plain HTTP/2 when left out")
 	f.StringVar(&o.keyFile, "xds-key-file", o.keyFile, "key of the xDS server's certificate, PEM")
-	f.StringVar(&o.clientCAFile, "xds-client-ca-file", o.clientCAFile, "authority of the kedify-proxies' certificates, PEM; read once, at the start")
+	f.StringVar(&o.clientCAFile, "xds-client-ca-file", o.clientCAFile, "authority of the kedify-proxies' certificates, PEM; read again when it changes")
 	f.DurationVar(&o.settings.KeepaliveTime, "xds-keepalive-time", o.settings.KeepaliveTime, "how long a kedify-proxy may be silent before it is asked whether it lives (KEDIFY_XDS_KEEPALIVE_TIME)")
 	f.DurationVar(&o.settings.KeepaliveTimeout, "xds-keepalive-timeout", o.settings.KeepaliveTimeout, "how long it has to answer (KEDIFY_XDS_KEEPALIVE_TIMEOUT)")
 	f.DurationVar(&o.settings.KeepaliveMinTime, "xds-keepalive-min-time", o.settings.KeepaliveMinTime, "how often a kedify-proxy may ask the same (KEDIFY_XDS_KEEPALIVE_ENFORCEMENT_POLICY_MIN_TIME)")
 	f.Uint32Var(&o.settings.MaxConcurrentStreams, "xds-max-concurrent-streams", o.settings.MaxConcurrentStreams, "streams of one connection (KEDIFY_XDS_MAX_CONCURRENT_STREAMS)")
 	f.DurationVar(&o.settings.Linger, "xds-linger", o.settings.Linger, "how long a cluster stays in a kedify-proxy after the last route to it")
+	f.StringVar(&o.address, "kedify-proxy-address", o.address, "IP address on which kedify-proxies take requests; with :: they take them over IPv6 and IPv4, on nodes that have IPv6")
 	f.Uint16Var(&o.httpPort, "kedify-proxy-port", o.httpPort, "port on which kedify-proxies take requests")
 	f.Uint16Var(&o.tlsPort, "kedify-proxy-tls-port", o.tlsPort, "port on which kedify-proxies take requests with TLS, when there is a certificate")
 	f.Uint32Var(&o.connections, "kedify-proxy-max-connections", o.connections, "connections of a kedify-proxy to one backend, 0 for any number (KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS)")
@@ -62,11 +65,14 @@ func (o *xdsOptions) flags(f *pflag.FlagSet) {
 }
 
 func (o *xdsOptions) validate() error {
-	if files := []string{o.certFile, o.keyFile, o.clientCAFile}; !allOrNone(files) {
+	if files := []string{o.certFile, o.keyFile, o.clientCAFile}; slices.Contains(files, "") && strings.Join(files, "") != "" {
 		return errors.New("--xds-cert-file, --xds-key-file and --xds-client-ca-file: give all for mutual TLS, or none for plain HTTP/2")
 	}
 	if o.port == 0 || o.httpPort == 0 || o.tlsPort == 0 {
 		return errors.New("--xds-port, --kedify-proxy-port and --kedify-proxy-tls-port: expected ports from 1 to 65535")
+	}
+	if address, err := netip.ParseAddr(o.address); err != nil || address.Zone() != "" {
+		return fmt.Errorf("--kedify-proxy-address is %q; expected an IP address such as 0.0.0.0 or ::", o.address)
 	}
 	if o.httpPort == o.tlsPort {
 		return fmt.Errorf("--kedify-proxy-port and --kedify-proxy-tls-port are both %d; expected two ports", o.httpPort)
@@ -77,22 +83,20 @@ func (o *xdsOptions) validate() error {
 	return nil
 }
 
-func allOrNone(texts []string) bool {
-	given := 0
-	for _, text := range texts {
-		if text != "" {
-			given++
-		}
-	}
-	return given == 0 || given == len(texts)
-}
-
 // translator makes the resources behave as the embedded proxy does, as far as
 // both can be told the same.
 func (o *xdsOptions) translator(p *proxy.Settings, withTLS bool) (*envoy.Translator, error) {
+	address, err := netip.ParseAddr(o.address)
+	if err != nil {
+		return nil, fmt.Errorf("--kedify-proxy-address: %w", err)
+	}
 	return envoy.NewTranslator(envoy.Options{
-		HTTPPort: o.httpPort, TLSPort: o.tlsPort, TLS: withTLS, Edge: p.Edge,
-		ResponseHeader: p.ResponseHeader, ConnectTimeout: p.ConnectTimeout,
+		Address: address, HTTPPort: o.httpPort, TLSPort: o.tlsPort, TLS: withTLS, Edge: p.Edge,
+		ResponseHeader: p.ResponseHeader,
+		Connections: envoy.Connections{
+			ConnectTimeout: p.ConnectTimeout, IdleConnTimeout: p.IdleConnTimeout, KeepAlive: p.KeepAlive,
+			MaxHeaderBytes: p.MaxHeaderBytes, ReadHeader: p.ReadHeader, Idle: p.Idle, MaxStreams: p.MaxStreams,
+		},
 		MaxConnections: limit(o.connections), MaxPendingRequests: limit(o.pendingRequests),
 		MaxRequests: limit(o.requests), MaxRetries: limit(o.tries),
 	})
@@ -115,16 +119,20 @@ func (o *xdsOptions) serverTLS(log *slog.Logger) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--xds-cert-file and --xds-key-file: %w", err)
 	}
-	text, err := os.ReadFile(o.clientCAFile)
+	clients, err := proxy.LoadAuthority(o.clientCAFile, log)
 	if err != nil {
 		return nil, fmt.Errorf("--xds-client-ca-file: %w", err)
 	}
-	clients := x509.NewCertPool()
-	if !clients.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("--xds-client-ca-file %s: no certificate in it; expected PEM", o.clientCAFile)
-	}
-	return &tls.Config{
+	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, GetCertificate: certificate.Get,
-		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients,
-	}, nil
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients.Get(),
+		// With a ticket a client would come back by an authority that is none any more.
+		SessionTicketsDisabled: true,
+	}
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		current := config.Clone()
+		current.ClientCAs = clients.Get()
+		return current, nil
+	}
+	return config, nil
 }

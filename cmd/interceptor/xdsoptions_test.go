@@ -1,12 +1,17 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
@@ -95,6 +100,8 @@ func TestWhatCannotBeOfXDSIsAnError(t *testing.T) {
 		"streams, flag":          {args: []string{"--xds-max-concurrent-streams=0"}, says: "--xds-*"},
 		"no number, flag":        {args: []string{"--kedify-proxy-max-connections=-1"}, says: "--kedify-proxy-max-connections"},
 		"port":                   {args: []string{"--xds-port=0"}, says: "--xds-port"},
+		"no address":             {args: []string{"--kedify-proxy-address=[::]"}, says: `--kedify-proxy-address is "[::]"; expected an IP address such as 0.0.0.0 or ::`},
+		"an address of a zone":   {args: []string{"--kedify-proxy-address=fe80::1%eth0"}, says: "--kedify-proxy-address"},
 		"too large a port":       {args: []string{"--kedify-proxy-port=65536"}, says: "--kedify-proxy-port"},
 		"the same port":          {args: []string{"--kedify-proxy-port=80", "--kedify-proxy-tls-port=80"}, says: "--kedify-proxy-port and --kedify-proxy-tls-port are both 80"},
 		"certificate alone":      {args: []string{"--xds-cert-file=c"}, says: "--xds-cert-file, --xds-key-file and --xds-client-ca-file"},
@@ -153,28 +160,81 @@ func TestLimitsReachTheClusters(t *testing.T) {
 	}
 }
 
-// What the embedded proxy is told of timeouts and clients, kedify-proxies are too.
+// What the embedded proxy is told of connections, kedify-proxies are too; the
+// defaults are the same.
 func TestSettingsOfTheProxyReachEnvoy(t *testing.T) {
-	o, err := readXDS(map[string]string{"KEDA_HTTP_CONNECT_TIMEOUT": "3s"}, "--response-header-timeout=4s", "--kedify-proxy-port=81", "--kedify-proxy-tls-port=82")
-	if err != nil {
-		t.Fatal(err)
+	type reached struct {
+		Connect, ResponseHeader, IdleUpstream, KeepAlive, ReadHeader, Handshake, IdleDownstream time.Duration
+
+		Probes, RequestKB, ResponseKB, Streams uint32
+		Addresses                              []string
 	}
-	translator, err := o.xds.translator(&o.proxy, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := translator.Cluster(&routes.Backend{Cluster: "demo/app/app"}).GetConnectTimeout().AsDuration(); got != 3*time.Second {
-		t.Errorf("connect timeout %v", got)
-	}
-	if got := translator.NoMatch().GetRetryPolicy().GetPerTryTimeout().AsDuration(); got != 4*time.Second {
-		t.Errorf("timeout of response headers %v", got)
-	}
-	var ports []uint32
-	for _, l := range translator.Listeners() {
-		ports = append(ports, l.GetAddress().GetSocketAddress().GetPortValue())
-	}
-	if diff := cmp.Diff([]uint32{81, 82}, ports); diff != "" {
-		t.Errorf("ports (-want +got):\n%s", diff)
+	for name, tt := range map[string]struct {
+		variables map[string]string
+		args      []string
+		want      reached
+	}{
+		"defaults": {want: reached{
+			Connect: time.Second, IdleUpstream: 90 * time.Second, KeepAlive: 30 * time.Second, ReadHeader: 10 * time.Second,
+			Handshake: 10 * time.Second, IdleDownstream: 3 * time.Minute, Probes: 30, RequestKB: 64, ResponseKB: 64, Streams: 250,
+			Addresses: []string{"0.0.0.0:8080", "0.0.0.0:8443"},
+		}},
+		"variables and flags": {
+			variables: map[string]string{"KEDA_HTTP_CONNECT_TIMEOUT": "3s", "KEDA_HTTP_KEEP_ALIVE": "5s", "KEDA_HTTP_IDLE_CONN_TIMEOUT": "0s"},
+			args: []string{
+				"--response-header-timeout=4s", "--max-header-bytes=70000", "--read-header-timeout=6s", "--idle-timeout=7s", "--max-streams=8",
+				"--kedify-proxy-address=::", "--kedify-proxy-port=81", "--kedify-proxy-tls-port=82",
+			},
+			want: reached{
+				Connect: 3 * time.Second, ResponseHeader: 4 * time.Second, KeepAlive: 5 * time.Second, ReadHeader: 6 * time.Second,
+				Handshake: 6 * time.Second, IdleDownstream: 7 * time.Second, Probes: 5, RequestKB: 69, ResponseKB: 69, Streams: 8,
+				Addresses: []string{"[::]:81", "[::]:82"},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := readXDS(tt.variables, tt.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			translator, err := o.xds.translator(&o.proxy, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := translator.Cluster(&routes.Backend{Cluster: "demo/app/app"})
+			listeners := translator.Listeners()
+			var upstream httpv3.HttpProtocolOptions
+			var manager hcmv3.HttpConnectionManager
+			if err := errors.Join(
+				c.GetTypedExtensionProtocolOptions()["envoy.extensions.upstreams.http.v3.HttpProtocolOptions"].UnmarshalTo(&upstream),
+				listeners[0].GetFilterChains()[0].GetFilters()[0].GetTypedConfig().UnmarshalTo(&manager),
+			); err != nil {
+				t.Fatal(err)
+			}
+			got := reached{
+				Connect:        c.GetConnectTimeout().AsDuration(),
+				ResponseHeader: translator.NoMatch().GetRetryPolicy().GetPerTryTimeout().AsDuration(),
+				IdleUpstream:   upstream.GetCommonHttpProtocolOptions().GetIdleTimeout().AsDuration(),
+				KeepAlive:      manager.GetHttp2ProtocolOptions().GetConnectionKeepalive().GetInterval().AsDuration(),
+				ReadHeader:     manager.GetRequestHeadersTimeout().AsDuration(),
+				Handshake:      listeners[1].GetFilterChains()[0].GetTransportSocketConnectTimeout().AsDuration(),
+				IdleDownstream: manager.GetCommonHttpProtocolOptions().GetIdleTimeout().AsDuration(),
+				Probes:         c.GetUpstreamConnectionOptions().GetTcpKeepalive().GetKeepaliveInterval().GetValue(),
+				RequestKB:      manager.GetMaxRequestHeadersKb().GetValue(),
+				ResponseKB:     upstream.GetCommonHttpProtocolOptions().GetMaxResponseHeadersKb().GetValue(),
+				Streams:        manager.GetHttp2ProtocolOptions().GetMaxConcurrentStreams().GetValue(),
+			}
+			if upstream.GetCommonHttpProtocolOptions().GetIdleTimeout() == nil {
+				t.Error("an unused connection to an application is kept for as long as Envoy likes")
+			}
+			for _, l := range listeners {
+				at := l.GetAddress().GetSocketAddress()
+				got.Addresses = append(got.Addresses, net.JoinHostPort(at.GetAddress(), fmt.Sprint(at.GetPortValue())))
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("what Envoy is told (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -190,7 +250,7 @@ func TestFilesOfMutualTLS(t *testing.T) {
 		"missing certificate":  {files: [3]string{missing, keyFile, a.file("ca.crt")}, says: "--xds-cert-file"},
 		"another's key":        {files: [3]string{certFile, text, a.file("ca.crt")}, says: "--xds-key-file"},
 		"missing authority":    {files: [3]string{certFile, keyFile, missing}, says: "--xds-client-ca-file"},
-		"authority of no form": {files: [3]string{certFile, keyFile, text}, says: "--xds-client-ca-file " + text},
+		"authority of no form": {files: [3]string{certFile, keyFile, text}, says: "--xds-client-ca-file: authority of clients " + text + ": no certificate in it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &xdsOptions{certFile: tt.files[0], keyFile: tt.files[1], clientCAFile: tt.files[2]}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -27,7 +29,8 @@ type BootstrapOptions struct {
 	// XDSAddress is the interceptor's xDS Service, host:port; required.
 	XDSAddress string
 	// AdminAddress is Envoy's own admin interface, host:port; 0.0.0.0:9901
-	// unless set. Whoever reaches it can stop Envoy.
+	// unless set. With [::]:9901 it takes IPv4 too. Whoever reaches it can stop
+	// Envoy.
 	AdminAddress string
 	// Namespaces are all the namespaces whose HTTPScaledObjects this Envoy
 	// serves; none for all.
@@ -42,6 +45,9 @@ type BootstrapOptions struct {
 	// KeyFile are Envoy's own. All three are files on Envoy's side, in PEM, read
 	// when it starts: mutual TLS. Without any, HTTP/2 in the clear.
 	CAFile, CertFile, KeyFile string
+	// SecretsDir is, on Envoy's side, where what SecretFiles returns is. By it the
+	// three files are read again when they change.
+	SecretsDir string
 	// ServerName is whom the interceptor's certificate has to name; the host of
 	// XDSAddress unless set.
 	ServerName string
@@ -58,9 +64,12 @@ func Bootstrap(o BootstrapOptions) ([]byte, error) {
 	if slices.Contains(o.Namespaces, "") {
 		return nil, errors.New("one of the namespaces is empty; expected names, or no namespaces for all")
 	}
-	admin, _, err := addressOf("admin address", o.AdminAddress)
+	admin, host, err := addressOf("admin address", o.AdminAddress)
 	if err != nil {
 		return nil, err
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		admin.GetSocketAddress().Ipv4Compat = takesBoth(ip)
 	}
 	xds, err := xdsCluster(o)
 	if err != nil {
@@ -140,20 +149,17 @@ func xdsCluster(o BootstrapOptions) (*clusterv3.Cluster, error) {
 			}}}},
 		},
 	}
-	files := 0
-	for _, name := range []string{o.CAFile, o.CertFile, o.KeyFile} {
-		if name != "" {
-			files++
-		}
-	}
+	files := []string{o.CAFile, o.CertFile, o.KeyFile}
 	switch {
-	case files == 3:
+	case !slices.Contains(files, ""):
 		defaultTo(&o.ServerName, host)
 		c.TransportSocket = mutualTLS(o)
-	case files > 0:
+	case strings.Join(files, "") != "":
 		return nil, errors.New("mutual TLS needs three files: the authority, the certificate and its key")
 	case o.ServerName != "":
 		return nil, errors.New("a server name is for mutual TLS, and there are no files for it")
+	case o.SecretsDir != "":
+		return nil, errors.New("a directory of secrets is for mutual TLS, and there are no files for it")
 	}
 	return c, nil
 }
@@ -168,21 +174,28 @@ func mutualTLS(o BootstrapOptions) *corev3.TransportSocket {
 	if net.ParseIP(o.ServerName) != nil {
 		san.SanType, sni = tlsv3.SubjectAltNameMatcher_IP_ADDRESS, ""
 	}
+	common := &tlsv3.CommonTlsContext{
+		TlsParams:     &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2},
+		AlpnProtocols: []string{"h2"},
+	}
+	validation := &tlsv3.CertificateValidationContext{MatchTypedSubjectAltNames: []*tlsv3.SubjectAltNameMatcher{san}}
+	if o.SecretsDir != "" {
+		common.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{secretIn(o.SecretsDir, CertificateFileName)}
+		common.ValidationContextType = &tlsv3.CommonTlsContext_CombinedValidationContext{
+			CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
+				DefaultValidationContext:         validation,
+				ValidationContextSdsSecretConfig: secretIn(o.SecretsDir, AuthorityFileName),
+			},
+		}
+	} else {
+		validation.TrustedCa = file(o.CAFile)
+		common.TlsCertificates = []*tlsv3.TlsCertificate{{CertificateChain: file(o.CertFile), PrivateKey: file(o.KeyFile)}}
+		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: validation}
+	}
 	return &corev3.TransportSocket{
 		Name: "envoy.transport_sockets.tls",
 		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(&tlsv3.UpstreamTlsContext{
-			Sni: sni,
-			CommonTlsContext: &tlsv3.CommonTlsContext{
-				TlsParams:     &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2},
-				AlpnProtocols: []string{"h2"},
-				TlsCertificates: []*tlsv3.TlsCertificate{{
-					CertificateChain: file(o.CertFile), PrivateKey: file(o.KeyFile),
-				}},
-				ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{
-					TrustedCa:                 file(o.CAFile),
-					MatchTypedSubjectAltNames: []*tlsv3.SubjectAltNameMatcher{san},
-				}},
-			},
+			Sni: sni, CommonTlsContext: common,
 		})},
 	}
 }
@@ -190,6 +203,9 @@ func mutualTLS(o BootstrapOptions) *corev3.TransportSocket {
 func file(name string) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: name}}
 }
+
+// takesBoth tells whether who listens on an address should take IPv4 beside IPv6.
+func takesBoth(ip netip.Addr) bool { return ip == netip.IPv6Unspecified() }
 
 // addressOf reads host:port.
 func addressOf(what, text string) (*corev3.Address, string, error) {

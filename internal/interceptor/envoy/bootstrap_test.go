@@ -19,11 +19,14 @@ import (
 
 func TestBootstrap(t *testing.T) {
 	cert, key := certificate(t)
+	dir := filepath.Dir(cert)
 	const xds = "keda-add-ons-http-interceptor-xds.keda:5678"
 	tests := map[string]BootstrapOptions{
 		"plain":      {XDSAddress: xds},
 		"namespaces": {XDSAddress: "[fd00::1]:5678", AdminAddress: "127.0.0.1:9999", Namespaces: []string{"b", "a", "b"}, SotW: true, MaxConnections: 10},
+		"ipv6":       {XDSAddress: xds, AdminAddress: "[::]:9901"},
 		"mutual-tls": {XDSAddress: xds, CAFile: cert, CertFile: cert, KeyFile: key},
+		"renewed":    {XDSAddress: xds, CAFile: cert, CertFile: cert, KeyFile: key, SecretsDir: dir},
 	}
 	for name, o := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -31,19 +34,36 @@ func TestBootstrap(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			shown := bytes.ReplaceAll(got, []byte(filepath.Dir(cert)), []byte("/certificates"))
-			out := filepath.Join("testdata", "bootstrap", name+".yaml")
-			if *update {
-				if err := os.WriteFile(out, shown, 0o644); err != nil {
-					t.Fatal(err)
+			golden := func(name string, got []byte) {
+				t.Helper()
+				shown := bytes.ReplaceAll(got, []byte(dir), []byte("/certificates"))
+				out := filepath.Join("testdata", "bootstrap", name)
+				if *update {
+					if err := os.WriteFile(out, shown, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want, err := os.ReadFile(out)
+				if err != nil {
+					t.Fatalf("%v (go test -update writes it)", err)
+				}
+				if diff := cmp.Diff(string(want), string(shown)); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", out, diff)
 				}
 			}
-			want, err := os.ReadFile(out)
-			if err != nil {
-				t.Fatalf("%v (go test -update writes it)", err)
-			}
-			if diff := cmp.Diff(string(want), string(shown)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", out, diff)
+			golden(name+".yaml", got)
+			if o.SecretsDir != "" {
+				ofCertificate, ofAuthority, err := SecretFiles(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for file, text := range map[string][]byte{CertificateFileName: ofCertificate, AuthorityFileName: ofAuthority} {
+					golden(name+"-"+file, text)
+					// Envoy looks for them.
+					if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
 			}
 			for range 5 {
 				if again, err := Bootstrap(o); err != nil || !bytes.Equal(again, got) {
@@ -71,6 +91,7 @@ func TestBootstrapRefuses(t *testing.T) {
 		"certificate alone":     {BootstrapOptions{XDSAddress: xds, CertFile: "c", KeyFile: "k"}, "three files"},
 		"authority alone":       {BootstrapOptions{XDSAddress: xds, CAFile: "c"}, "three files"},
 		"a name without files":  {BootstrapOptions{XDSAddress: xds, ServerName: "x"}, "server name"},
+		"secrets without files": {BootstrapOptions{XDSAddress: xds, SecretsDir: "/etc/envoy"}, "directory of secrets"},
 		"negative connections":  {BootstrapOptions{XDSAddress: xds, MaxConnections: -1}, "more than 0"},
 		"only one file of them": {BootstrapOptions{XDSAddress: xds, KeyFile: "k"}, "three files"},
 	}
@@ -80,7 +101,13 @@ func TestBootstrapRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %q; made %d bytes", err, tt.want, len(got))
 			}
+			if _, _, again := SecretFiles(tt.options); again == nil || again.Error() != err.Error() {
+				t.Errorf("files of secrets: %v, want %v", again, err)
+			}
 		})
+	}
+	if _, _, err := SecretFiles(BootstrapOptions{XDSAddress: xds}); err == nil || !strings.Contains(err.Error(), "there is none") {
+		t.Errorf("files of secrets without a directory: %v", err)
 	}
 }
 

@@ -1,9 +1,6 @@
 package envoy
 
 import (
-	"strings"
-	"time"
-
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/proxy_protocol/v3"
@@ -17,16 +14,6 @@ import (
 )
 
 const (
-	// upstreamIdle is how long an unused connection to an application is kept,
-	// as in the embedded proxy.
-	upstreamIdle = 90 * time.Second
-	// keepAliveSeconds is the interval of the probes that find peers that are
-	// gone, as in the embedded proxy.
-	keepAliveSeconds, keepAliveProbes = 30, 3
-	// maxHeaderKB bounds the header of a message, in KiB, as in the embedded
-	// proxy; maxHeaders bounds their number, at what hardly fits into that.
-	maxHeaderKB, maxHeaders = 64, 1000
-
 	httpOptionsName = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 	fallbackKey     = "fallback"
 )
@@ -45,22 +32,22 @@ type clusterParts struct {
 func newClusterParts(o Options) clusterParts {
 	return clusterParts{
 		eds:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: adsSource()},
-		connect: durationpb.New(o.ConnectTimeout),
+		connect: whole(o.ConnectTimeout),
 		breakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
 			MaxConnections:     number(*o.MaxConnections),
 			MaxPendingRequests: number(*o.MaxPendingRequests),
 			MaxRequests:        number(*o.MaxRequests),
 			MaxRetries:         number(*o.MaxRetries),
 		}}},
-		connection: &clusterv3.UpstreamConnectionOptions{TcpKeepalive: tcpKeepAlive()},
-		http1: httpOptions(&httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+		connection: &clusterv3.UpstreamConnectionOptions{TcpKeepalive: o.tcpKeepAlive()},
+		http1: httpOptions(o, &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
 			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
 				HttpProtocolOptions: &corev3.Http1ProtocolOptions{EnableTrailers: true},
 			},
 		}),
-		h2c: httpOptions(&httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+		h2c: httpOptions(o, &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
 			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
-				Http2ProtocolOptions: &corev3.Http2ProtocolOptions{ConnectionKeepalive: pings()},
+				Http2ProtocolOptions: &corev3.Http2ProtocolOptions{ConnectionKeepalive: o.pings()},
 			},
 		}),
 		plain:    &corev3.TransportSocket{Name: "envoy.transport_sockets.raw_buffer", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(&rawbufferv3.RawBuffer{})}},
@@ -68,27 +55,15 @@ func newClusterParts(o Options) clusterParts {
 	}
 }
 
-func httpOptions(explicit *httpv3.HttpProtocolOptions_ExplicitHttpConfig) map[string]*anypb.Any {
+func httpOptions(o Options, explicit *httpv3.HttpProtocolOptions_ExplicitHttpConfig) map[string]*anypb.Any {
 	return map[string]*anypb.Any{httpOptionsName: packed(&httpv3.HttpProtocolOptions{
 		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{
-			IdleTimeout:          durationpb.New(upstreamIdle),
-			MaxHeadersCount:      number(maxHeaders),
-			MaxResponseHeadersKb: number(maxHeaderKB),
+			IdleTimeout:          whole(o.IdleConnTimeout),
+			MaxHeadersCount:      number(o.headers()),
+			MaxResponseHeadersKb: number(o.headerKB()),
 		},
 		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: explicit},
 	})}
-}
-
-func tcpKeepAlive() *corev3.TcpKeepalive {
-	return &corev3.TcpKeepalive{
-		KeepaliveProbes:   number(keepAliveProbes),
-		KeepaliveTime:     number(keepAliveSeconds),
-		KeepaliveInterval: number(keepAliveSeconds),
-	}
-}
-
-func pings() *corev3.KeepaliveSettings {
-	return &corev3.KeepaliveSettings{Interval: seconds(keepAliveSeconds), Timeout: seconds(15)}
 }
 
 // Cluster returns the cluster of a backend. It depends on the backend's name and
@@ -107,13 +82,14 @@ func (t *Translator) Cluster(b *routes.Backend) *clusterv3.Cluster {
 		CircuitBreakers:               t.cluster.breakers,
 		UpstreamConnectionOptions:     t.cluster.connection,
 		TypedExtensionProtocolOptions: options,
-		TransportSocketMatches:        []*clusterv3.Cluster_TransportSocketMatch{t.toFallback(objectOf(b.Cluster))},
+		TransportSocketMatches:        []*clusterv3.Cluster_TransportSocketMatch{t.toFallback(b.Cluster)},
 	}
 }
 
-// toFallback has connections to the fallback addresses, and to no others, begin
-// with the name of the object.
-func (t *Translator) toFallback(object string) *clusterv3.Cluster_TransportSocketMatch {
+// toFallback has connections of a cluster to the fallback addresses, and to no
+// others, begin with the name of its object.
+func (t *Translator) toFallback(cluster string) *clusterv3.Cluster_TransportSocketMatch {
+	object, _, _ := routes.ParseClusterName(cluster)
 	return &clusterv3.Cluster_TransportSocketMatch{
 		Name:  fallbackKey,
 		Match: t.cluster.fallback,
@@ -122,15 +98,10 @@ func (t *Translator) toFallback(object string) *clusterv3.Cluster_TransportSocke
 			ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(&proxyprotocolv3.ProxyProtocolUpstreamTransport{
 				Config: &corev3.ProxyProtocolConfig{
 					Version:   corev3.ProxyProtocolConfig_V2,
-					AddedTlvs: []*corev3.TlvEntry{{Type: FallbackTLV, Value: []byte(object)}},
+					AddedTlvs: []*corev3.TlvEntry{{Type: routes.FallbackTLV, Value: []byte(object.String())}},
 				},
 				TransportSocket: t.cluster.plain,
 			})},
 		},
 	}
-}
-
-// objectOf returns the HTTPScaledObject of a cluster, <namespace>/<name>.
-func objectOf(cluster string) string {
-	return cluster[:strings.LastIndexByte(cluster, '/')]
 }

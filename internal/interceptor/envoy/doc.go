@@ -19,14 +19,14 @@
 // the ready endpoints. When these are gone, the next request of that cluster goes
 // to an interceptor, which gives it to another backend or holds it until there is
 // an endpoint. On these connections, and on no others, the cluster's name is in a
-// PROXY protocol header (FallbackTLV) ahead of everything that HTTP is: nothing a
+// PROXY protocol header (routes.FallbackTLV) ahead of everything that HTTP is: nothing a
 // client sends can get there, and no application sees it. The header has the
 // client's address too, so Envoy shares none of these connections among the
 // connections of its clients.
 //
 // # What differs from the embedded proxy
 //
-//   - A stream on which nothing moves for Options.RouteIdleTimeout is ended.
+//   - A stream on which nothing moves for an hour is ended.
 //   - HTTP/1.1 can be upgraded to WebSocket alone; who asks for another protocol
 //     is answered 403, except for h2c, which is not heeded.
 //   - A dot at the end of Host is gone when the application gets it, and names of

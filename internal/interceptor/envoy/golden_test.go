@@ -63,13 +63,22 @@ func TestGolden(t *testing.T) {
 }
 
 type goldenOptions struct {
-	Fallback         []netip.AddrPort `json:"fallback"`
-	TLS              bool             `json:"tls"`
-	Edge             bool             `json:"edge"`
-	Address          netip.Addr       `json:"address"`
-	ResponseHeader   string           `json:"responseHeader"`
-	RouteIdleTimeout string           `json:"routeIdleTimeout"`
-	MaxConnections   *uint32          `json:"maxConnections"`
+	Fallback       []netip.AddrPort `json:"fallback"`
+	TLS            bool             `json:"tls"`
+	Edge           bool             `json:"edge"`
+	Address        netip.Addr       `json:"address"`
+	ResponseHeader string           `json:"responseHeader"`
+	MaxConnections *uint32          `json:"maxConnections"`
+	// Connections are all of them, or none for those of the embedded proxy.
+	Connections struct {
+		ConnectTimeout  string `json:"connectTimeout"`
+		IdleConnTimeout string `json:"idleConnTimeout"`
+		KeepAlive       string `json:"keepAlive"`
+		MaxHeaderBytes  int    `json:"maxHeaderBytes"`
+		ReadHeader      string `json:"readHeader"`
+		Idle            string `json:"idle"`
+		MaxStreams      int    `json:"maxStreams"`
+	} `json:"connections"`
 }
 
 type golden struct {
@@ -110,10 +119,16 @@ func readGolden(t *testing.T, file string) golden {
 		}
 	}
 	table, _ := b.Commit()
+	c := said.Connections
 	return golden{
 		translator: newTranslator(t, Options{
 			TLS: said.TLS, Edge: said.Edge, Address: said.Address, MaxConnections: said.MaxConnections,
-			ResponseHeader: duration(t, said.ResponseHeader), RouteIdleTimeout: duration(t, said.RouteIdleTimeout),
+			ResponseHeader: duration(t, said.ResponseHeader),
+			Connections: Connections{
+				ConnectTimeout: duration(t, c.ConnectTimeout), IdleConnTimeout: duration(t, c.IdleConnTimeout),
+				KeepAlive: duration(t, c.KeepAlive), MaxHeaderBytes: c.MaxHeaderBytes,
+				ReadHeader: duration(t, c.ReadHeader), Idle: duration(t, c.Idle), MaxStreams: c.MaxStreams,
+			},
 		}),
 		table: table, fallback: said.Fallback,
 	}

@@ -18,12 +18,6 @@ import (
 )
 
 const (
-	// readHeaderSeconds is how long a client may take to send a header, or a TLS
-	// handshake, as in the embedded proxy.
-	readHeaderSeconds = 10
-	// maxStreams bounds the requests at a time of one HTTP/2 connection, as in
-	// the embedded proxy.
-	maxStreams = 250
 	// streamWindow is how much of a body an HTTP/2 client may send before it is
 	// taken, as in the embedded proxy; a connection has room for some of these,
 	// and is read no further while so much of it waits to be sent.
@@ -41,7 +35,7 @@ func (t *Translator) Listeners() []*listenerv3.Listener {
 	if t.options.TLS {
 		l := t.listener(TLSListenerName, t.options.TLSPort, manager)
 		l.FilterChains[0].TransportSocket = tlsSocket()
-		l.FilterChains[0].TransportSocketConnectTimeout = seconds(readHeaderSeconds)
+		l.FilterChains[0].TransportSocketConnectTimeout = whole(t.options.ReadHeader)
 		all = append(all, l)
 	}
 	return all
@@ -49,11 +43,11 @@ func (t *Translator) Listeners() []*listenerv3.Listener {
 
 func (t *Translator) listener(name string, port uint16, manager *anypb.Any) *listenerv3.Listener {
 	address := socket(netip.AddrPortFrom(t.options.Address, port))
-	address.GetSocketAddress().Ipv4Compat = t.options.Address.Is6() && t.options.Address.IsUnspecified()
+	address.GetSocketAddress().Ipv4Compat = takesBoth(t.options.Address)
 	return &listenerv3.Listener{
 		Name:                          name,
 		Address:                       address,
-		TcpKeepalive:                  tcpKeepAlive(),
+		TcpKeepalive:                  t.options.tcpKeepAlive(),
 		PerConnectionBufferLimitBytes: number(streamWindow),
 		FilterChains: []*listenerv3.FilterChain{{
 			Filters: []*listenerv3.Filter{{
@@ -77,9 +71,12 @@ func (t *Translator) connectionManager() *hcmv3.HttpConnectionManager {
 		}},
 		UpgradeConfigs: []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 
-		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{MaxHeadersCount: number(maxHeaders)},
-		MaxRequestHeadersKb:       number(maxHeaderKB),
-		RequestHeadersTimeout:     seconds(readHeaderSeconds),
+		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{
+			IdleTimeout:     whole(t.options.Idle),
+			MaxHeadersCount: number(t.options.headers()),
+		},
+		MaxRequestHeadersKb:   number(t.options.headerKB()),
+		RequestHeadersTimeout: whole(t.options.ReadHeader),
 		HttpProtocolOptions: &corev3.Http1ProtocolOptions{
 			AcceptHttp_10:  true,
 			EnableTrailers: true,
@@ -89,10 +86,10 @@ func (t *Translator) connectionManager() *hcmv3.HttpConnectionManager {
 			}},
 		},
 		Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
-			MaxConcurrentStreams:        number(maxStreams),
+			MaxConcurrentStreams:        number(t.options.streams()),
 			InitialStreamWindowSize:     number(streamWindow),
 			InitialConnectionWindowSize: number(4 * streamWindow),
-			ConnectionKeepalive:         pings(),
+			ConnectionKeepalive:         t.options.pings(),
 		},
 
 		// X-Forwarded-*, as the embedded proxy has them: the address of the

@@ -19,8 +19,4 @@ const (
 	// NamespacesKey is, in the node's metadata, a list of namespaces that are
 	// all an Envoy wants to know of; without it, it wants all.
 	NamespacesKey = "namespaces"
-	// FallbackTLV is the type of the PROXY protocol v2 record that names the
-	// HTTPScaledObject, <namespace>/<name>, on connections to the fallback
-	// listener of an interceptor. It is of the range left to private use.
-	FallbackTLV = 0xE0
 )

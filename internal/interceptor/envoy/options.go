@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Options say how the Envoys behave. The zero value of each is its default.
+// Options say how the Envoys behave. Those below Connections are required, as they
+// are what the embedded proxy is told; the zero value of each other is its default.
 type Options struct {
 	// Address is what the listeners listen on; 0.0.0.0 unless set. With "::"
 	// they take IPv4 too.
@@ -24,12 +25,8 @@ type Options struct {
 	// once it has the whole request, where its route does not say; 0 is for as
 	// long as it likes.
 	ResponseHeader time.Duration
-	// ConnectTimeout is how long connecting to an endpoint may take before
-	// another is tried; 1 s unless set.
-	ConnectTimeout time.Duration
-	// RouteIdleTimeout ends a stream on which nothing moved for so long; 3600 s
-	// unless set.
-	RouteIdleTimeout time.Duration
+
+	Connections
 
 	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the
 	// circuit breakers of each cluster, in each Envoy: what is beyond is
@@ -39,17 +36,57 @@ type Options struct {
 	MaxConnections, MaxPendingRequests, MaxRequests, MaxRetries *uint32
 }
 
+// Connections say how connections are kept, on both sides. Envoy counts in whole
+// milliseconds, seconds or KiB: what is not whole is rounded up, and what is beyond
+// Envoy's own limits is at these.
+type Connections struct {
+	// ConnectTimeout is how long connecting to an endpoint may take before
+	// another is tried; above 0.
+	ConnectTimeout time.Duration
+	// IdleConnTimeout is how long an unused connection to an application is
+	// kept; 0 is for ever.
+	IdleConnTimeout time.Duration
+	// KeepAlive is the interval of the probes that find peers that are gone, of
+	// TCP and of HTTP/2; above 0, in seconds, 32767 at most.
+	KeepAlive time.Duration
+	// MaxHeaderBytes bounds the header of a request and of a response; above 0,
+	// in KiB, 8192 at most.
+	MaxHeaderBytes int
+	// ReadHeader is how long a client may take to send a header, or a TLS
+	// handshake; above 0.
+	ReadHeader time.Duration
+	// Idle is how long a connection of a client is kept between requests;
+	// above 0.
+	Idle time.Duration
+	// MaxStreams bounds the requests at a time of one HTTP/2 connection; above 0.
+	MaxStreams int
+}
+
 // Validate tells of the first option that cannot be.
 func (o Options) Validate() error {
-	for _, d := range []struct {
+	for _, natural := range []struct {
 		name  string
 		value time.Duration
 	}{
-		{"ResponseHeader", o.ResponseHeader}, {"ConnectTimeout", o.ConnectTimeout}, {"RouteIdleTimeout", o.RouteIdleTimeout},
+		{"ResponseHeader", o.ResponseHeader}, {"IdleConnTimeout", o.IdleConnTimeout},
 	} {
-		if d.value < 0 {
-			return fmt.Errorf("Envoy option %s is %v; expected 0 or more", d.name, d.value)
+		if natural.value < 0 {
+			return fmt.Errorf("Envoy option %s is %v; expected 0 or more", natural.name, natural.value)
 		}
+	}
+	for _, positive := range []struct {
+		name  string
+		value int64
+	}{
+		{"ConnectTimeout", int64(o.ConnectTimeout)}, {"KeepAlive", int64(o.KeepAlive)}, {"MaxHeaderBytes", int64(o.MaxHeaderBytes)},
+		{"ReadHeader", int64(o.ReadHeader)}, {"Idle", int64(o.Idle)}, {"MaxStreams", int64(o.MaxStreams)},
+	} {
+		if positive.value <= 0 {
+			return fmt.Errorf("Envoy option %s is %d; expected more than 0", positive.name, positive.value)
+		}
+	}
+	if o.Address.Zone() != "" {
+		return fmt.Errorf("Envoy option Address is %v; expected an address without a zone", o.Address)
 	}
 	if o = o.withDefaults(); o.HTTPPort == o.TLSPort {
 		return fmt.Errorf("Envoy options HTTPPort and TLSPort are both %d; expected two ports", o.HTTPPort)
@@ -61,8 +98,6 @@ func (o Options) withDefaults() Options {
 	defaultTo(&o.Address, netip.IPv4Unspecified())
 	defaultTo(&o.HTTPPort, 8080)
 	defaultTo(&o.TLSPort, 8443)
-	defaultTo(&o.ConnectTimeout, time.Second)
-	defaultTo(&o.RouteIdleTimeout, time.Hour)
 	outOfTheWay := uint32(1_000_000)
 	for _, limit := range []**uint32{&o.MaxConnections, &o.MaxPendingRequests, &o.MaxRequests, &o.MaxRetries} {
 		defaultTo(limit, &outOfTheWay)

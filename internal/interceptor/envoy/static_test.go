@@ -23,8 +23,11 @@ type resources struct {
 	listeners []*listenerv3.Listener
 }
 
+// newTranslator makes one with the Connections of the embedded proxy where there
+// are no others.
 func newTranslator(t testing.TB, o Options) *Translator {
 	t.Helper()
+	defaultTo(&o.Connections, asEmbedded())
 	translator, err := NewTranslator(o)
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func NewTranslator(o Options) (*Translator, error) {
 		options: o,
 		cluster: newClusterParts(o),
 		retry:   retryPolicy(o.ResponseHeader),
-		idle:    durationpb.New(o.RouteIdleTimeout),
+		idle:    durationpb.New(streamIdle),
 	}, nil
 }
 

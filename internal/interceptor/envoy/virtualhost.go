@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"math"
 	"net/http"
 	"time"
 
@@ -13,6 +12,9 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
+
+// streamIdle ends a stream on which nothing moved for so long.
+const streamIdle = time.Hour
 
 // VirtualHost returns the virtual host of a domain. Its last route answers what
 // none of its matches wants.
@@ -78,29 +80,14 @@ func (t *Translator) action(r *routes.Route) *routev3.RouteAction {
 		action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: r.Backends[0].Cluster}
 		return action
 	}
-	weights := envoyWeights(r.Backends)
+	// The weights asked for, whoever stands in for whom now: that is the
+	// interceptor's to see to. Their sum is what Envoy takes: below 32 bits.
 	split := &routev3.WeightedCluster{Clusters: make([]*routev3.WeightedCluster_ClusterWeight, len(r.Backends))}
 	for i := range r.Backends {
-		split.Clusters[i] = &routev3.WeightedCluster_ClusterWeight{Name: r.Backends[i].Cluster, Weight: number(weights[i])}
+		split.Clusters[i] = &routev3.WeightedCluster_ClusterWeight{Name: r.Backends[i].Cluster, Weight: number(r.Backends[i].Weight)}
 	}
 	action.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: split}
 	return action
-}
-
-// envoyWeights are the weights asked for, whoever stands in for whom now: that is
-// the interceptor's to see to. Envoy takes a sum of up to 32 bits, and refuses
-// the configuration of everybody beyond.
-func envoyWeights(backends []routes.Backend) []uint32 {
-	var total uint64
-	for i := range backends {
-		total += uint64(backends[i].Weight)
-	}
-	divisor := max(1, (total+math.MaxUint32-1)/math.MaxUint32)
-	weights := make([]uint32, len(backends))
-	for i := range backends {
-		weights[i] = uint32(uint64(backends[i].Weight) / divisor)
-	}
-	return weights
 }
 
 // retryPolicy has a request whose connection was refused, of which nothing was

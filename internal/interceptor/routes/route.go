@@ -140,11 +140,6 @@ func (f *Failover) Active() []netip.AddrPort {
 	return f.Draining
 }
 
-// ClusterName returns the name of a backend in Envoy and in metrics.
-func ClusterName(object types.NamespacedName, service string) string {
-	return object.Namespace + "/" + object.Name + "/" + service
-}
-
 // equal takes the form as a whole, though not all of it can be seen: it may be
 // the last good one some day.
 func (r *Route) equal(other *Route) bool {

@@ -42,13 +42,9 @@ func TestRealEnvoyServesTheNewestCertificate(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		f := newFleet(t)
 		tlsPort := freePort(t)
-		translator, err := envoy.NewTranslator(envoy.Options{
+		f.server.render = newRenderer(newTranslator(t, envoy.Options{
 			Address: netip.MustParseAddr("127.0.0.1"), HTTPPort: f.port, TLSPort: tlsPort, TLS: true,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.server.render = newRenderer(translator) // nobody is connected yet
+		})) // nobody is connected yet
 		f.service("app", backend(t, "app"))
 		f.object("app")
 		f.commit()

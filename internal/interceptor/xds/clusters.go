@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +36,8 @@ type cluster struct {
 	// again tells to send the assignment though it is the same: a cluster that
 	// is replaced waits for one.
 	again bool
-	// refused tells that the Envoy does not take it as it was sent last.
+	// refused tells that the Envoy does not take it as it was sent last, as far
+	// as it has answered.
 	refused bool
 	// named counts the virtual hosts, accepted or on their way, that name it.
 	named int
@@ -159,6 +161,7 @@ func (st *stream) subscribe(name string, has version) {
 	s.wanted[name] = true
 	s.setAssigned(name, c, has)
 	s.staleAssignments[name] = struct{}{}
+	st.touchRoutesTo(name, c)
 }
 
 func (st *stream) unsubscribe(name string) {
@@ -196,11 +199,14 @@ func (st *stream) sendClusters(now time.Time) error {
 			if v == c.sent {
 				continue
 			}
-			if c.sent != 0 {
+			// In the state of the world, an Envoy says what it has from another
+			// stream by asking for its endpoints.
+			if c.sent != 0 || s.wanted[name] {
 				c.again = true
 				s.staleAssignments[name] = struct{}{}
 			}
 			c.sent = v
+			st.reconsider(name, c)
 			r.resources = append(r.resources, st.cluster(name, c))
 		}
 		r.removed = st.removals(now)
@@ -281,7 +287,7 @@ func (st *stream) adoptGone() {
 	s := &st.clusters
 	for name := range s.wanted {
 		c := s.known[name]
-		if c.sent != 0 || c.backend != nil && !c.gone || strings.Count(name, "/") != 2 || !st.cut.hasCluster(name) {
+		if c.sent != 0 || c.backend != nil && !c.gone || !st.cut.hasCluster(name) {
 			continue
 		}
 		c.backend, c.gone = &routes.Backend{Cluster: name}, true
@@ -447,30 +453,48 @@ func (st *stream) adoptEndpoints() {
 // what is good of them, and says what is not; that is not sent again until it is
 // another.
 func (st *stream) clustersAnswered(k kind, names []string, refusal string) {
-	if refusal == "" {
-		if k == cds {
-			for _, name := range names {
-				if c := st.clusters.known[name]; c != nil {
-					c.refused = false
-				}
-			}
-		}
-		st.server.clustersAccepted(names)
-		return
-	}
+	var taken []string
 	for _, name := range names {
-		if !mentions(refusal, name) {
-			continue
+		if refusal != "" && mentions(refusal, name) {
+			st.clusterRefused(k, name, refusal)
+		} else {
+			taken = append(taken, name)
 		}
-		what := "endpoints"
-		if k == cds {
-			what = "cluster"
-			if c := st.clusters.known[name]; c != nil {
-				c.refused = true
-			}
-		}
-		st.server.refuseCluster(name, what, oneLine(refusal))
 	}
+	if refusal != "" && (k != cds || !st.blames(refusal)) {
+		return // it is not known for what
+	}
+	for _, name := range taken {
+		if c := st.clusters.known[name]; c != nil && k == cds {
+			st.reconsider(name, c)
+		}
+	}
+	st.server.clustersAccepted(k, taken)
+}
+
+func (st *stream) clusterRefused(k kind, name, refusal string) {
+	what, stays := "endpoints", "what it had before stays"
+	if k == cds {
+		what = "cluster"
+		if c := st.clusters.known[name]; c != nil {
+			c.refused = true
+		}
+		if route := routeOf(st.table, name); route != nil && st.lacks(name) {
+			stays = st.standIn(route).consequence()
+		}
+	}
+	st.server.refuseCluster(k, name, fmt.Sprintf("Envoy refuses the %s of %s: %s; %s", what, name, oneLine(refusal), stays))
+}
+
+// blames tells whether a refusal is of a cluster that is known to be refused: in
+// the state of the world each response has all of them.
+func (st *stream) blames(refusal string) bool {
+	for name, c := range st.clusters.known {
+		if c.refused && mentions(refusal, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // mentions tells whether a text has a name that is not a part of another.

@@ -2,7 +2,6 @@ package xds
 
 import (
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -64,8 +63,8 @@ func (c *cut) has(namespace string) bool {
 }
 
 func (c *cut) hasCluster(name string) bool {
-	namespace, _, _ := strings.Cut(name, "/")
-	return c.has(namespace)
+	object, _, ok := routes.ParseClusterName(name)
+	return ok && c.has(object.Namespace)
 }
 
 // refresh brings the virtual hosts up to date.

@@ -39,7 +39,10 @@
 // where that may be several, each. It is served everywhere as it was accepted
 // last, if its hosts, paths and headers are still the same, and left out
 // otherwise, until it changes. Of clusters and endpoints Envoy takes what is
-// good; the others are told of, and sent again when they are others.
+// good; the others are told of, and sent again when they are others. An object
+// that names a cluster which an Envoy refuses, and has none of that name from
+// before, is in the virtual hosts of this Envoy alone as it accepted it last, or
+// left out, until the cluster is another: nobody beside it waits.
 //
 // On a stream whose Envoy has routes from elsewhere that are not ours, what was
 // accepted is not known: when Envoy does not name what is wrong there, virtual

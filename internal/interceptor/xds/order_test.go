@@ -3,6 +3,7 @@ package xds
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -266,11 +267,20 @@ func TestRefusedCluster(t *testing.T) {
 		w.commit()
 		eventually(t, "told of it", func() bool { return w.told.objects() == "bad" })
 		sent := locked(e, func() int { return e.received[cds] })
+		// Another endpoint makes it no other cluster.
+		w.serviceIn("demo", "bad", "kubernetes.io/h2c", "10.0.0.2:80")
+		w.commit()
+		eventually(t, "the endpoint", func() bool {
+			return locked(e, func() bool { return strings.Contains(e.assignments["demo/bad/bad"].String(), "10.0.0.2") })
+		})
 		w.object("a", "a=50", "bad=50")
 		w.commit()
 		e.has(w)
 		if got := locked(e, func() int { return e.received[cds] }); got != sent+1 {
 			t.Errorf("%d responses with clusters for one new one", got-sent)
+		}
+		if got := w.told.objects(); got != "bad" {
+			t.Errorf("told of %q", got)
 		}
 		w.serviceIn("demo", "bad", "", "10.0.0.1:80")
 		w.commit()

@@ -82,7 +82,12 @@ func (f *fleet) start(sotw bool, namespaces ...string) {
 // restart serves the Envoy by another interceptor, with a table of its own making.
 func (f *fleet) restart() {
 	f.t.Helper()
-	f.server = f.newServer(f.server.render.Translator)
+	f.restartWith(f.server.render.Translator)
+}
+
+func (f *fleet) restartWith(translator *envoy.Translator) {
+	f.t.Helper()
+	f.server = f.newServer(translator)
 	f.server.Update(f.builder.Table(), routes.Changes{})
 	l, err := net.Listen("tcp", f.xds)
 	if err != nil {
@@ -376,6 +381,59 @@ func TestRealEnvoyOutlivesTheInterceptor(t *testing.T) {
 		}
 		if n := f.envoy.Stat("cluster_manager.cluster_modified"); n != 0 {
 			t.Errorf("%d clusters were modified", n)
+		}
+	})
+}
+
+// An interceptor that is told another setting sends the listener and the clusters
+// anew, and nothing else; no request is lost.
+func TestRealEnvoyTakesOtherSettings(t *testing.T) {
+	both(t, func(t *testing.T, sotw bool) {
+		f := newFleet(t)
+		for _, name := range []string{"a", "b"} {
+			f.service(name, backend(t, name))
+			f.object(name)
+		}
+		f.commit()
+		f.start(sotw)
+		f.waitFor("a.example.com", "a")
+		f.waitFor("b.example.com", "b")
+		stop := f.load("a.example.com")
+		f.stop()
+		eventually(t, "the stream's end", func() bool { return f.envoy.Stat("control_plane.connected_state") == 0 })
+		c := connections()
+		c.MaxHeaderBytes *= 2
+		f.restartWith(newTranslator(t, envoy.Options{Address: netip.MustParseAddr("127.0.0.1"), HTTPPort: f.port, Connections: c}))
+		eventually(t, "clusters and listener modified", func() bool {
+			return f.envoy.Stat("cluster_manager.cluster_modified") == 2 && f.envoy.Stat("cluster_manager.warming_clusters") == 0 &&
+				f.envoy.Stat("listener_manager.listener_modified")+f.envoy.Stat("listener_manager.listener_in_place_updated") > 0
+		})
+		// What it serves with now.
+		r, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", f.port), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = "b.example.com"
+		r.Header.Set("X-Large", strings.Repeat("x", 100<<10))
+		eventually(t, "a larger header taken", func() bool {
+			response, err := (&http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+			if err != nil {
+				return false
+			}
+			_ = response.Body.Close()
+			return response.StatusCode == http.StatusOK
+		})
+		want := map[string]int{"cluster": 1, "endpoints": 1, "routes": 0, "listener": 1, "secret": 0}
+		if diff := cmp.Diff(want, f.pushes()); diff != "" {
+			t.Errorf("pushes (-want +got):\n%s", diff)
+		}
+		for answer, n := range stop() {
+			if answer != "a" {
+				t.Errorf("%d requests were answered %q", n, answer)
+			}
+		}
+		if n := f.nacks(); n != 0 {
+			t.Errorf("%d responses were refused", n)
 		}
 	})
 }

@@ -40,8 +40,10 @@ func (r *refusal) replaces(current *routes.Route) bool {
 
 // clusterRefusal is one whose cluster or endpoints an Envoy refused.
 type clusterRefusal struct {
+	kind    kind // cds or eds
 	problem routes.Problem
-	again   bool
+	// again tells that what was refused is another now.
+	again bool
 }
 
 // refusals are by object. They are never changed: a new map takes their place.
@@ -118,17 +120,16 @@ func (r *refusal) consequence() string {
 
 // refuseCluster notes an object whose cluster, or whose endpoints, an Envoy
 // refuses.
-func (s *Server) refuseCluster(cluster, what, reason string) {
+func (s *Server) refuseCluster(k kind, cluster, message string) {
 	var opened, resolved []routes.Problem
 	s.mu.Lock()
 	if route := routeOf(s.now.table, cluster); route != nil {
 		p := routes.Problem{
-			Object: route.Name, UID: route.UID, Reason: RefusedByEnvoy, Field: "spec.scaleTargetRef",
-			Message: fmt.Sprintf("Envoy refuses the %s of %s: %s; what it had before stays", what, cluster, reason),
+			Object: route.Name, UID: route.UID, Reason: RefusedByEnvoy, Field: "spec.scaleTargetRef", Message: message,
 		}
 		before := s.clusters[cluster]
 		if before == nil || before.again || before.problem != p {
-			s.clusters[cluster] = &clusterRefusal{problem: p}
+			s.clusters[cluster] = &clusterRefusal{kind: k, problem: p}
 			if before != nil {
 				resolved = append(resolved, before.problem)
 			}
@@ -169,7 +170,7 @@ func (s *Server) liftRefusals(changes routes.Changes) []routes.Problem {
 			case c.After == nil:
 				resolved = append(resolved, refused.problem)
 				delete(s.clusters, c.Name)
-			default:
+			case refused.kind == eds || c.Before == nil || c.Before.Protocol != c.After.Protocol:
 				refused.again = true
 			}
 		}
@@ -206,13 +207,14 @@ func (s *Server) resolve(refused *refusal) {
 	s.tell(nil, []routes.Problem{refused.problem})
 }
 
-// clustersAccepted ends the refusals of clusters that are tried again.
-func (s *Server) clustersAccepted(names []string) {
+// clustersAccepted ends the refusals of clusters, or endpoints, that are tried
+// again.
+func (s *Server) clustersAccepted(k kind, names []string) {
 	var resolved []routes.Problem
 	s.mu.Lock()
 	if len(s.clusters) > 0 {
 		for _, name := range names {
-			if refused := s.clusters[name]; refused != nil && refused.again {
+			if refused := s.clusters[name]; refused != nil && refused.again && refused.kind == k {
 				resolved = append(resolved, refused.problem)
 				delete(s.clusters, name)
 			}
@@ -315,11 +317,11 @@ func lastAccepted(route *routes.Route, old *host, accepted map[string]*host) *ro
 
 // routeOf returns the route that a cluster belongs to; nil when it is gone.
 func routeOf(table *routes.Table, cluster string) *routes.Route {
-	parts := strings.Split(cluster, "/")
-	if table == nil || len(parts) != 3 {
+	object, _, ok := routes.ParseClusterName(cluster)
+	if table == nil || !ok {
 		return nil
 	}
-	return table.Route(types.NamespacedName{Namespace: parts[0], Name: parts[1]})
+	return table.Route(object)
 }
 
 // backendOf returns the backend whose cluster has a name; nil when it is gone.

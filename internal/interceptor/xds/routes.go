@@ -194,7 +194,7 @@ func (st *stream) fresh() map[string]*host {
 // that is not to be sent when that waits for its clusters.
 func (st *stream) due(domain string) (*host, bool) {
 	s := &st.routes
-	h, has := st.cut.host(domain), s.accepted[domain]
+	h, has := st.host(domain), s.accepted[domain]
 	switch {
 	case h == nil:
 		return nil, has != nil
@@ -202,7 +202,7 @@ func (st *stream) due(domain string) (*host, bool) {
 		return nil, false
 	}
 	for _, name := range h.clusters {
-		if !st.clusters.known[name].warm() {
+		if st.cold(name) {
 			return h, false
 		}
 	}
@@ -331,11 +331,11 @@ func (st *stream) routesAccepted(t *trial) {
 // took tells whether an Envoy has an object as it is now, in all of its domains.
 func (st *stream) took(refused *refusal) bool {
 	route := st.table.Route(refused.route.Name)
-	if st.place < refused.since || route == nil || !st.cut.has(route.Name.Namespace) {
+	if st.place < refused.since || route == nil || !st.cut.has(route.Name.Namespace) || st.lacksOneOf(route) {
 		return false
 	}
 	for _, domain := range route.Hosts() {
-		h, has := st.cut.host(domain), st.routes.accepted[domain]
+		h, has := st.host(domain), st.routes.accepted[domain]
 		if h == nil || has == nil || h.version != has.version {
 			return false
 		}

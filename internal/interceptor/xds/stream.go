@@ -40,6 +40,7 @@ type stream struct {
 	table    *routes.Table
 	fallback []netip.AddrPort
 	secret   []byte
+	refusals refusals
 
 	nonces   uint64
 	channels [kinds]channel
@@ -176,7 +177,7 @@ func (st *stream) look() {
 	st.cut.refresh()
 	everything := !st.begun || !now.complete
 	st.begun, st.place = true, now.place
-	st.table, st.fallback, st.secret = now.table, now.fallback, now.secret
+	st.table, st.fallback, st.secret, st.refusals = now.table, now.fallback, now.secret, now.refusals
 	if everything {
 		st.lookAtAllClusters()
 		st.lookAtAllHosts()

@@ -21,6 +21,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
@@ -67,14 +68,33 @@ func (t *told) objects() string {
 	return strings.Join(all, " ")
 }
 
-func newWorld(t testing.TB, options envoy.Options, change ...func(*Server)) *world {
+// newTranslator makes one with the Connections of the embedded proxy where there
+// are no others.
+func newTranslator(t testing.TB, options envoy.Options) *envoy.Translator {
 	t.Helper()
+	if options.Connections == (envoy.Connections{}) {
+		options.Connections = connections()
+	}
 	translator, err := envoy.NewTranslator(options)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return translator
+}
+
+// connections are those of an embedded proxy that nothing is said to.
+func connections() envoy.Connections {
+	s := proxy.DefaultSettings()
+	return envoy.Connections{
+		ConnectTimeout: s.ConnectTimeout, IdleConnTimeout: s.IdleConnTimeout, KeepAlive: s.KeepAlive,
+		MaxHeaderBytes: s.MaxHeaderBytes, ReadHeader: s.ReadHeader, Idle: s.Idle, MaxStreams: s.MaxStreams,
+	}
+}
+
+func newWorld(t testing.TB, options envoy.Options, change ...func(*Server)) *world {
+	t.Helper()
 	w := &world{t: t, builder: routes.NewBuilder(), told: &told{}}
-	w.server = w.newServer(translator)
+	w.server = w.newServer(newTranslator(t, options))
 	for _, c := range change {
 		c(w.server)
 	}

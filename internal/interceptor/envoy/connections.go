@@ -1,0 +1,59 @@
+package envoy
+
+import (
+	"math"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+const (
+	// keepAliveProbes is how many probes without an answer make a peer gone.
+	keepAliveProbes = 3
+	// maxKeepAlive is the longest interval that Linux takes, in seconds.
+	maxKeepAlive = 32767
+	// maxHeaderKB is the largest header that Envoy can be told of, in KiB.
+	maxHeaderKB = 8192
+)
+
+// whole returns a duration in milliseconds, in which Envoy counts: 0, which has a
+// meaning of its own, for 0 alone.
+func whole(d time.Duration) *durationpb.Duration {
+	return durationpb.New(roundedUp(d, time.Millisecond) * time.Millisecond)
+}
+
+func roundedUp[T time.Duration | int](value, unit T) T {
+	if value%unit > 0 {
+		return value/unit + 1
+	}
+	return value / unit
+}
+
+// keepAliveSeconds is the interval of probes.
+func (c *Connections) keepAliveSeconds() uint32 {
+	return uint32(min(roundedUp(c.KeepAlive, time.Second), maxKeepAlive))
+}
+
+func (c *Connections) tcpKeepAlive() *corev3.TcpKeepalive {
+	return &corev3.TcpKeepalive{
+		KeepaliveProbes:   number(keepAliveProbes),
+		KeepaliveTime:     number(c.keepAliveSeconds()),
+		KeepaliveInterval: number(c.keepAliveSeconds()),
+	}
+}
+
+func (c *Connections) pings() *corev3.KeepaliveSettings {
+	return &corev3.KeepaliveSettings{Interval: seconds(int64(c.keepAliveSeconds())), Timeout: seconds(15)}
+}
+
+// headerKB bounds the header of a message, in KiB.
+func (c *Connections) headerKB() uint32 {
+	return uint32(min(roundedUp(c.MaxHeaderBytes, 1<<10), maxHeaderKB))
+}
+
+// headers bounds the number of lines in a header, at what hardly fits into its
+// bytes: Envoy's own bound of 100 is far from it.
+func (c *Connections) headers() uint32 { return max(1000, c.headerKB()*1000/64) }
+
+func (c *Connections) streams() uint32 { return uint32(min(c.MaxStreams, math.MaxInt32)) }
