@@ -75,7 +75,9 @@ func TestEveryKustomizationIsComplete(t *testing.T) {
 					named[resource] = true
 				}
 				for _, patch := range kustomization.Patches {
-					named[patch.Path] = true
+					if patch.Path != "" { // else it is in the kustomization itself
+						named[patch.Path] = true
+					}
 				}
 				beside := map[string]bool{}
 				for _, file := range yamlFiles(t, filepath.Dir(path)) {

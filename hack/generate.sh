@@ -3,14 +3,16 @@
 #   api/**/zz_generated.deepcopy.go     from the Go types
 #   deploy/crds/*.yaml                  from the markers on the Go types
 #   sandbox/manifests/crds/*.yaml       copied from KEDA's Go module
-#   deploy/kedify-proxy/configmap.yaml  from what `interceptor bootstrap` prints
+#   deploy/kedify-proxy/configmap.yaml, and the patch of it for mutual TLS,
+#                                       from what `interceptor bootstrap` prints
 # With --check it fails when one of them was not as it is made (and leaves the
 # one that is).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 generated=(api/http/v1alpha1/zz_generated.deepcopy.go deploy/crds/http.keda.sh_httpscaledobjects.yaml
-  sandbox/manifests/crds/keda.sh_scaledobjects.yaml deploy/kedify-proxy/configmap.yaml)
+  sandbox/manifests/crds/keda.sh_scaledobjects.yaml deploy/kedify-proxy/configmap.yaml
+  deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml)
 
 # KEDA's definition of ScaledObjects, and the checksum its module must have.
 keda=github.com/kedacore/keda/v2@v2.20.2
@@ -40,15 +42,20 @@ copy_keda_crd() {
   } >"sandbox/manifests/crds/${keda_crd##*/}"
 }
 
-# The bootstrap replaces the one at the end of the manifest.
+# The data of a ConfigMap, which are the end of its manifest, become these files of
+# a bootstrap with these flags: MANIFEST FILES [FLAGS...].
 put_bootstrap() {
-  local file=deploy/kedify-proxy/configmap.yaml text
-  text=$(go run ./cmd/interceptor bootstrap)
-  {
-    sed '/^  envoy.yaml: |$/q' "$file"
-    sed 's/^/    /' <<<"$text"
-  } >"$before/bootstrap"
-  cat "$before/bootstrap" >"$file"
+  local manifest=$1 files=$2 file text
+  shift 2
+  sed '/^data:$/q' "$manifest" >"$before/bootstrap"
+  for file in $files; do
+    text=$(go run ./cmd/interceptor bootstrap --file "$file" "$@")
+    {
+      echo "  $file: |"
+      sed 's/^/    /' <<<"$text"
+    } >>"$before/bootstrap"
+  done
+  cat "$before/bootstrap" >"$manifest"
 }
 
 before=$(mktemp -d)
@@ -60,7 +67,10 @@ done
 mkdir -p sandbox/manifests/crds
 controller_gen
 copy_keda_crd
-put_bootstrap
+put_bootstrap deploy/kedify-proxy/configmap.yaml envoy.yaml
+put_bootstrap deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml \
+  'envoy.yaml xds-certificate.yaml xds-authority.yaml' --secrets-dir /etc/envoy \
+  --ca-file /xds-certs/ca.crt --cert-file /xds-certs/tls.crt --key-file /xds-certs/tls.key
 
 if [[ ${1:-} == --check ]]; then
   stale=0

@@ -1,0 +1,256 @@
+package disruptive
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+)
+
+// The commands of docs/interceptor.md that turn TLS on, for the namespace myapp,
+// and what renews a Secret, at the end of one that has made it.
+var (
+	makeSecrets = []string{
+		"kubectl -n keda create secret tls keda-tls-certs --cert=tls.crt --key=tls.key",
+		"kubectl -n keda create secret generic keda-add-ons-http-interceptor-xds --type=kubernetes.io/tls --from-file=interceptor/tls.crt --from-file=interceptor/tls.key --from-file=ca.crt",
+		"kubectl -n myapp create secret generic kedify-proxy-xds --type=kubernetes.io/tls --from-file=kedify-proxy/tls.crt --from-file=kedify-proxy/tls.key --from-file=ca.crt",
+	}
+	applyTLS = []string{
+		"kubectl apply -k tls-interceptor",
+		"kubectl -n keda rollout status deploy/keda-add-ons-http-interceptor",
+		"kubectl apply -k tls-kedify-proxy",
+		"kubectl -n myapp rollout status deploy/kedify-proxy",
+	}
+	renew = " --dry-run=client -o yaml | kubectl replace -f -"
+)
+
+// xdsServerName is whom the interceptor's certificate on port 5678 has to name.
+const xdsServerName = "keda-add-ons-http-interceptor-xds.keda"
+
+// TestTrafficTLS turns TLS on as docs/interceptor.md says, under load, of which no
+// request fails: both proxies then split requests over TLS, too, and only a client
+// with a certificate gets the configuration. Certificates and authorities that take
+// the place of others are in force without a restart, and the next connection of an
+// Envoy is made with them.
+func TestTrafficTLS(t *testing.T) {
+	s := startSplit(t)
+	proxies := []traffictest.Proxy{s.embedded, s.envoy}
+	run := func(lines []string, end string) {
+		t.Helper()
+		for _, line := range lines {
+			shell(t, strings.ReplaceAll(line, "myapp", s.Name)+end)
+		}
+	}
+	chdirDocumented(t, s.Name)
+	public, authority := newAuthority(t, "public"), newAuthority(t, "first authority")
+	public.sign(".", "first", x509.ExtKeyUsageServerAuth, s.host)
+	signXDS(authority)
+
+	var loads []*traffictest.Load
+	for _, p := range proxies {
+		loads = append(loads, traffictest.StartParallelLoad(t, p, s.host))
+	}
+	t.Cleanup(func() { withoutTLS(t) })
+	run(makeSecrets, "")
+	run(applyTLS, "")
+	var pods []corev1.Pod // of both
+	for i, p := range proxies {
+		pods = append(pods, p.Pods(t)...)
+		loads[i].Finish(nil, "blue", "yellow")
+		p.AwaitShares(t, "app", map[string]int{"stable": 80, "canary": 20})
+		requireShareOverTLS(t, p, public, s.host, 20)
+	}
+	interceptors := s.embedded.Pods(t)
+	for _, pod := range interceptors {
+		if err := showXDS(t.Context(), pod, authority, keyPair(t, "kedify-proxy")); err != nil {
+			t.Errorf("%s refuses a kedify-proxy: %v", pod.Name, err)
+		}
+		if err := showXDS(t.Context(), pod, authority); err == nil {
+			t.Errorf("%s serves a client without a certificate", pod.Name)
+		}
+	}
+
+	before, next := keyPair(t, "kedify-proxy"), newAuthority(t, "second authority")
+	public.sign(".", "second", x509.ExtKeyUsageServerAuth, s.host)
+	signXDS(next)
+	run(makeSecrets, renew)
+	for _, pod := range pods {
+		e2etest.Eventually(t, e2etest.Patience, pod.Name+" serves the second certificate", func(ctx context.Context) error {
+			conn, err := dialTLS(ctx, pod, 8443, &tls.Config{RootCAs: public.pool(), ServerName: s.host})
+			if err != nil {
+				return err
+			}
+			defer func() { _ = conn.Close() }()
+			if name := conn.ConnectionState().PeerCertificates[0].Subject.CommonName; name != "second" {
+				return fmt.Errorf("it serves the %s", name)
+			}
+			return nil
+		})
+	}
+	for _, pod := range interceptors {
+		e2etest.Eventually(t, e2etest.Patience, pod.Name+" knows the second authority", func(ctx context.Context) error {
+			return showXDS(ctx, pod, next, keyPair(t, "kedify-proxy"))
+		})
+		if err := showXDS(t.Context(), pod, next, before); err == nil {
+			t.Errorf("%s serves a client of the first authority", pod.Name)
+		}
+	}
+
+	// Envoys have to connect anew, each side with what it has by now.
+	traffictest.Kill(t, interceptors...)
+	s.set(t, 60) // both have it
+	for _, p := range proxies {
+		requireShareOverTLS(t, p, public, s.host, 60)
+	}
+	for _, pod := range s.envoy.Pods(t) {
+		if restarts(pod) > 0 {
+			t.Errorf("%s was restarted", pod.Name)
+		}
+	}
+}
+
+// chdirDocumented changes to a directory that has deploy/ and the kustomizations
+// of docs/interceptor.md, for a namespace.
+func chdirDocumented(t *testing.T, namespace string) {
+	t.Helper()
+	content, err := os.ReadFile(repository(t, "docs/interceptor.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := string(content)
+	for _, line := range append(makeSecrets, applyTLS...) {
+		if !strings.Contains(document, "\n"+line+"\n") {
+			t.Errorf("docs/interceptor.md has not the line %s", line)
+		}
+	}
+	if !strings.Contains(document, "`"+renew+"`") {
+		t.Errorf("docs/interceptor.md does not say %s", renew)
+	}
+	files := regexp.MustCompile("(?ms)^```yaml \\{fragment\\}\n# (\\S+)\n(.*?)^```$").FindAllStringSubmatch(document, -1)
+	if len(files) != 2 {
+		t.Fatalf("docs/interceptor.md has %d files with names, want 2", len(files))
+	}
+	// kustomize takes directories without links.
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(dir, "deploy"), os.DirFS(repository(t, "deploy"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	for _, file := range files {
+		if err := os.MkdirAll(filepath.Dir(file[1]), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file[1], []byte(strings.ReplaceAll(file[2], "myapp", namespace)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// signXDS writes what both sides of port 5678 need.
+func signXDS(a *authority) {
+	a.write("ca.crt")
+	a.sign("interceptor", "interceptor", x509.ExtKeyUsageServerAuth, xdsServerName)
+	a.sign("kedify-proxy", "kedify-proxy", x509.ExtKeyUsageClientAuth)
+}
+
+// withoutTLS leaves the interceptors as they were.
+func withoutTLS(t *testing.T) {
+	// The test's own context has ended.
+	for _, line := range []string{
+		"kubectl apply -k " + repository(t, "deploy/interceptor"),
+		"kubectl -n keda rollout status deploy/keda-add-ons-http-interceptor",
+		"kubectl -n keda delete secret keda-tls-certs keda-add-ons-http-interceptor-xds",
+	} {
+		if _, err := tryShell(context.Background(), line); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// requireShareOverTLS is RequireShare for the canary, on one connection to the
+// proxy's Service.
+func requireShareOverTLS(t *testing.T, p traffictest.Proxy, trusted *authority, host string, weight int) {
+	t.Helper()
+	p.Address = strings.TrimSuffix(p.Address, ":8080") + ":8443"
+	transport := &http.Transport{DialContext: p.Dial, TLSClientConfig: &tls.Config{RootCAs: trusted.pool()}}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	ask := func(ctx context.Context) (string, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+host+"/color", nil)
+		if err != nil {
+			return "", err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = response.Body.Close() }()
+		body, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			return "", fmt.Errorf("%s %q: %w", response.Status, body, err)
+		}
+		return traffic.Colour(response.Header, body)
+	}
+	e2etest.Eventually(t, e2etest.Patience, "an answer over TLS at "+p.Address, func(ctx context.Context) error {
+		_, err := ask(ctx)
+		return err
+	})
+	traffictest.RequireShare(t, p, "yellow", weight, func(count int) []traffic.Answer {
+		answers := make([]traffic.Answer, count)
+		for i := range answers {
+			colour, err := ask(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			answers[i] = traffic.Answer{Number: i, Status: http.StatusOK, Backend: colour}
+		}
+		return answers
+	})
+}
+
+// showXDS connects to port 5678 of an interceptor that the authority has signed,
+// with a certificate or none, whatever is asked for, and returns an error unless
+// it is served.
+func showXDS(ctx context.Context, interceptor corev1.Pod, a *authority, certificates ...tls.Certificate) error {
+	conn, err := dialTLS(ctx, interceptor, 5678, &tls.Config{
+		RootCAs: a.pool(), ServerName: xdsServerName, NextProtos: []string{"h2"},
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if len(certificates) == 0 {
+				return new(tls.Certificate), nil
+			}
+			return &certificates[0], nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	// A client that is refused learns it by what it reads first.
+	_, err = conn.Read(make([]byte, 1))
+	return err
+}
+
+func dialTLS(ctx context.Context, pod corev1.Pod, port int, config *tls.Config) (*tls.Conn, error) {
+	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", net.JoinHostPort(pod.Status.PodIP, fmt.Sprint(port)))
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*tls.Conn), nil
+}
