@@ -181,6 +181,9 @@ func outURL(in *http.Request, host string) *url.URL {
 
 // inform passes on an informational answer, such as 103 Early Hints.
 func (x *exchange) inform(code int, header textproto.MIMEHeader) error {
+	if code == http.StatusContinue {
+		return nil // the server says it itself when the body is read, which follows
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.answered {
