@@ -21,7 +21,7 @@ const smallest = 4 << 20
 // Interceptor is what the interceptor keeps, in bytes: enough for a second of
 // one busy processor, and no more than ten thousand HTTPScaledObjects need anyway
 // with as much garbage again.
-const Interceptor = 200 << 20
+const Interceptor = 224 << 20
 
 // Keep has the heap grow to so many bytes at least before garbage is collected,
 // and otherwise to twice what is alive, as ever. It is for the whole process, and
