@@ -113,9 +113,11 @@ $(SANDBOX):
 .PHONY: test
 test: test-unit e2e ## Run all tests
 
+# With one processor the proxy has connections wait for their turn.
 .PHONY: test-unit
 test-unit: envoy ## Run the tests that need no cluster, the RPC tests among them
 	$(GO) test ./...
+	$(GO) test -cpu 1 ./internal/interceptor/proxy
 	$(GO_SANDBOX) test $$($(GO_SANDBOX) list ./... | grep -v -e /sandbox/e2e -e /sandbox/cmd/bench)
 
 .PHONY: e2e

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ type Proxy struct {
 	draining   atomic.Bool
 	registry   registry
 	waiting    *waitingRoom
+	line       *line
 	transports transports
 	metrics    *metrics
 	tunnels    tunnels
@@ -34,11 +36,13 @@ func New(settings Settings, log *slog.Logger) (*Proxy, error) {
 	if err := settings.Validate(); err != nil {
 		return nil, err
 	}
+	line := newLine(runtime.GOMAXPROCS(0))
 	p := &Proxy{
 		settings:   settings,
 		log:        log,
 		registry:   registry{byName: make(map[types.NamespacedName]*served)},
-		transports: newTransports(&settings),
+		line:       line,
+		transports: newTransports(&settings, line),
 		metrics:    newMetrics(),
 		waiting:    newWaitingRoom(&settings),
 	}

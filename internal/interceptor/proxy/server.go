@@ -60,13 +60,13 @@ func NewServer(p *Proxy) *Server {
 // Serve serves without TLS. It returns nil once Shutdown is called, and otherwise
 // what is wrong with the listener.
 func (s *Server) Serve(l net.Listener) error {
-	return ended(l, s.plain.Serve(&listener{Listener: l, keepAlive: s.proxy.settings.KeepAlive, watch: true}))
+	return ended(l, s.plain.Serve(&listener{Listener: l, proxy: s.proxy, watch: true}))
 }
 
 // ServeTLS serves with TLS, as Serve does without.
 func (s *Server) ServeTLS(l net.Listener, certificate *Certificate) error {
 	s.tls.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate.Get}
-	return ended(l, s.tls.ServeTLS(&listener{Listener: l, keepAlive: s.proxy.settings.KeepAlive}, "", ""))
+	return ended(l, s.tls.ServeTLS(&listener{Listener: l, proxy: s.proxy}, "", ""))
 }
 
 func ended(l net.Listener, err error) error {
@@ -105,8 +105,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // listener prepares the connections of clients.
 type listener struct {
 	net.Listener
-	keepAlive time.Duration
-	watch     bool
+	proxy *Proxy
+	watch bool
 }
 
 // Accept is part of net.Listener.
@@ -117,8 +117,10 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 	if tcp, ok := c.(*net.TCPConn); ok {
 		// A client that does not take it is one with the defaults.
-		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: l.keepAlive, Interval: l.keepAlive, Count: 3})
+		interval := l.proxy.settings.KeepAlive
+		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: interval, Interval: interval, Count: 3})
 	}
+	c = l.proxy.line.of(c)
 	if l.watch {
 		c = &lengthWatch{Conn: c}
 	}

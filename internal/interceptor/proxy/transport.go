@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"time"
@@ -11,14 +12,20 @@ import (
 // transports speak to applications, one per protocol.
 type transports struct{ http1, h2c *http.Transport }
 
-func newTransports(s *Settings) transports {
+func newTransports(s *Settings, line *line) transports {
 	build := func() *http.Transport {
 		dialer := &net.Dialer{
 			Timeout:         s.ConnectTimeout,
 			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: s.KeepAlive, Interval: s.KeepAlive, Count: 3},
 		}
 		return &http.Transport{
-			DialContext:            dialer.DialContext,
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				c, err := dialer.DialContext(ctx, network, address)
+				if err != nil {
+					return nil, err
+				}
+				return line.of(c), nil
+			},
 			DisableCompression:     true, // what the client asked for is what it gets
 			MaxIdleConns:           s.MaxIdleConns,
 			MaxIdleConnsPerHost:    s.MaxIdleConnsPerEndpoint,
