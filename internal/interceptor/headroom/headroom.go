@@ -12,23 +12,24 @@ import (
 	"runtime/metrics"
 )
 
-// least is Go's own proportion of garbage to what is alive, in percent.
-const least = 100
+// least is the proportion of garbage to what is alive, in percent, that is left
+// where much is alive; half of Go's own.
+const least = 50
 
 // smallest is what Go takes for alive, in bytes, when less is.
 const smallest = 4 << 20
 
 // Interceptor is what the interceptor keeps, in bytes: enough for a second of
-// one busy processor, and no more than ten thousand HTTPScaledObjects need anyway
-// with as much garbage again.
-const Interceptor = 224 << 20
+// one busy processor, and for ten thousand HTTPScaledObjects with half as much
+// garbage again.
+const Interceptor = 208 << 20
 
 // Keep has the heap grow to so many bytes at least before garbage is collected,
-// and otherwise to twice what is alive, as ever. It is for the whole process, and
+// and to half as much again as is alive. It is for the whole process, and
 // does nothing when the environment says GOGC; GOMEMLIMIT there goes before it.
 func Keep(heap uint64) {
 	if os.Getenv("GOGC") == "" {
-		k := &keeper{heap: heap, percent: least}
+		k := &keeper{heap: heap, percent: 100}
 		k.adjust()
 		k.again()
 	}
