@@ -29,7 +29,7 @@ const Interceptor = 208 << 20
 // does nothing when the environment says GOGC; GOMEMLIMIT there goes before it.
 func Keep(heap uint64) {
 	if os.Getenv("GOGC") == "" {
-		k := &keeper{heap: heap, percent: 100}
+		k := &keeper{heap: heap, percent: 100} // Go's own
 		k.adjust()
 		k.again()
 	}
@@ -66,7 +66,7 @@ func (k *keeper) adjust() {
 	}
 	sum = max(sum, smallest)
 	percent := max(int(100*(max(k.heap, sum)-sum)/sum), least)
-	// Setting it stops the world for a moment.
+	// Setting it takes the lock of the heap: not for next to nothing.
 	if difference := percent - k.percent; difference > k.percent/10 || -difference > k.percent/10 {
 		debug.SetGCPercent(percent)
 		k.percent = percent

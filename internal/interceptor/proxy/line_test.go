@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"time"
 )
 
 func TestLineIsForOneProcessor(t *testing.T) {
@@ -40,11 +39,7 @@ func TestLineLosesNobody(t *testing.T) {
 		all.Wait()
 		close(over)
 	}()
-	select {
-	case <-over:
-	case <-time.After(time.Minute):
-		t.Fatal("somebody waits still, after a minute")
-	}
+	await(t, over, "the last one's turn")
 	if n := l.length(); n != 0 || l.led {
 		t.Errorf("the line has %d waiting and a leader: %v; expected nobody", n, l.led)
 	}

@@ -8,7 +8,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"time"
 )
 
 // streamWindow is how much of a body an HTTP/2 client may send before it is
@@ -38,7 +37,7 @@ func NewServer(p *Proxy) *Server {
 				MaxConcurrentStreams:      p.settings.MaxStreams,
 				MaxReceiveBufferPerStream: streamWindow,
 				SendPingTimeout:           p.settings.KeepAlive,
-				PingTimeout:               15 * time.Second,
+				PingTimeout:               pingTimeout,
 			},
 			ConnContext: withLengthWatch,
 			ConnState:   forgetLength,
@@ -117,8 +116,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 	if tcp, ok := c.(*net.TCPConn); ok {
 		// A client that does not take it is one with the defaults.
-		interval := l.proxy.settings.KeepAlive
-		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: interval, Interval: interval, Count: 3})
+		_ = tcp.SetKeepAliveConfig(l.proxy.settings.probes())
 	}
 	c = l.proxy.line.of(c)
 	if l.watch {

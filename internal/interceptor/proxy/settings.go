@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"net"
 	"time"
 )
 
@@ -76,6 +77,14 @@ func DefaultSettings() Settings {
 		Idle:                    3 * time.Minute,
 		MaxStreams:              250,
 	}
+}
+
+// pingTimeout is how long a peer may take to answer a ping of HTTP/2.
+const pingTimeout = 15 * time.Second
+
+// probes find peers that are gone, on both sides: three without an answer.
+func (s *Settings) probes() net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: true, Idle: s.KeepAlive, Interval: s.KeepAlive, Count: 3}
 }
 
 // Validate tells of the first setting that cannot be, by the flag and the variable

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
@@ -16,7 +15,7 @@ func newTransports(s *Settings, line *line) transports {
 	build := func() *http.Transport {
 		dialer := &net.Dialer{
 			Timeout:         s.ConnectTimeout,
-			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: s.KeepAlive, Interval: s.KeepAlive, Count: 3},
+			KeepAliveConfig: s.probes(),
 		}
 		return &http.Transport{
 			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -40,7 +39,7 @@ func newTransports(s *Settings, line *line) transports {
 	t.h2c.Protocols.SetUnencryptedHTTP2(true)
 	// A connection of HTTP/2 carries many requests: one that leads nowhere is
 	// to be found before the kernel gives it up.
-	t.h2c.HTTP2 = &http.HTTP2Config{SendPingTimeout: s.KeepAlive, PingTimeout: 15 * time.Second}
+	t.h2c.HTTP2 = &http.HTTP2Config{SendPingTimeout: s.KeepAlive, PingTimeout: pingTimeout}
 	return t
 }
 
