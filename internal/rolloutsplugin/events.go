@@ -1,0 +1,168 @@
+package rolloutsplugin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/hashicorp/go-hclog"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+)
+
+const (
+	// repeatAfter is when a warning that still holds becomes an Event again: API
+	// servers keep Events for an hour.
+	repeatAfter = 50 * time.Minute
+	// queuedEvents bounds the Events that wait for the API server.
+	queuedEvents = 1000
+	// eventTimeout bounds one attempt to write an Event.
+	eventTimeout = 10 * time.Second
+	// messageLimit is the API server's limit of an Event's message, in bytes.
+	messageLimit = 1024
+)
+
+// Events writes Warning Events: the controller makes an Event of SetWeight's
+// errors alone, and what succeeds with a warning, or happens between two calls,
+// would be in the log only. It is safe for concurrent use, and never waits for
+// the API server.
+type Events struct {
+	objects   *kube.Objects
+	component string
+	logger    hclog.Logger
+	queue     chan *corev1.Event
+	ctx       context.Context
+	cancel    context.CancelFunc
+	start     sync.Once
+
+	mu   sync.Mutex
+	told map[warning]time.Time
+}
+
+// warning is what tells one warning from another.
+type warning struct {
+	uid             types.UID
+	namespace, name string
+	reason, topic   string
+}
+
+// NewEvents returns Events in the name of a component, written with the
+// configuration that connect returns. It makes no request until the first
+// Event.
+func NewEvents(connect func() (*rest.Config, error), component string, logger hclog.Logger) *Events {
+	e := &Events{
+		objects: kube.NewObjects(connect), component: component, logger: logger,
+		queue: make(chan *corev1.Event, queuedEvents), told: map[warning]time.Time{},
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	return e
+}
+
+// Close drops Events that have not been written.
+func (e *Events) Close() { e.cancel() }
+
+// Warn writes a Warning Event about an object, and a line in the log. The same
+// reason and topic for the same object is said once, and again after 50
+// minutes if Warn is called for it then. The topic is what the warning is about;
+// the message may have details that change from one time to the next. An Event
+// that the API server does not take in about a minute is in the log alone.
+func (e *Events) Warn(about *corev1.ObjectReference, reason, topic, message string) {
+	if !e.due(warning{about.UID, about.Namespace, about.Name, reason, topic}) {
+		return
+	}
+	object := fmt.Sprintf("%s %s/%s", about.Kind, about.Namespace, about.Name)
+	e.logger.Warn(message, "reason", reason, "object", object)
+	now := metav1.Now()
+	event := &corev1.Event{
+		TypeMeta:            metav1.TypeMeta{Kind: "Event", APIVersion: "v1"},
+		ObjectMeta:          metav1.ObjectMeta{Namespace: about.Namespace, Name: fmt.Sprintf("%s.%x", about.Name, now.UnixNano())},
+		InvolvedObject:      *about,
+		Type:                corev1.EventTypeWarning,
+		Reason:              reason,
+		Message:             shorten(message),
+		Source:              corev1.EventSource{Component: e.component},
+		ReportingController: e.component,
+		FirstTimestamp:      now,
+		LastTimestamp:       now,
+		Count:               1,
+	}
+	e.start.Do(func() { go e.run() })
+	select {
+	case e.queue <- event:
+	default:
+		e.logger.Warn("too many Events wait for the API server: one is in the log alone", "object", object)
+	}
+}
+
+func (e *Events) due(w warning) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	if at, ok := e.told[w]; ok && now.Sub(at) < repeatAfter {
+		return false
+	}
+	for old, at := range e.told {
+		if now.Sub(at) >= repeatAfter {
+			delete(e.told, old)
+		}
+	}
+	e.told[w] = now
+	return true
+}
+
+// run writes one Event after the other.
+func (e *Events) run() {
+	for {
+		select {
+		case <-e.ctx.Done():
+			return
+		case event := <-e.queue:
+			if err := e.write(event); err != nil {
+				e.logger.Warn("an Event could not be written", "event", event.Message, "error", err)
+			}
+		}
+	}
+}
+
+func (e *Events) write(event *corev1.Event) error {
+	var failure error
+	backoff := wait.Backoff{Duration: time.Second, Factor: 3, Steps: 4}
+	if err := wait.ExponentialBackoffWithContext(e.ctx, backoff, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, eventTimeout)
+		defer cancel()
+		failure = e.objects.Create(ctx, corev1.SchemeGroupVersion.WithResource("events"), event.Namespace, event)
+		// An earlier attempt may have been carried out without an answer.
+		if apierrors.IsAlreadyExists(failure) {
+			failure = nil
+		}
+		return failure == nil, nil
+	}); err != nil && failure == nil {
+		return err
+	}
+	return failure
+}
+
+func shorten(message string) string {
+	if len(message) <= messageLimit {
+		return message
+	}
+	const more = "… (all of it is in the controller's log)"
+	return strings.ToValidUTF8(message[:messageLimit-len(more)], "") + more
+}
+
+// RolloutReference names a Rollout in an Event.
+func RolloutReference(ro *v1alpha1.Rollout) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Rollout",
+		Namespace: ro.Namespace, Name: ro.Name, UID: ro.UID, ResourceVersion: ro.ResourceVersion,
+	}
+}

@@ -1,0 +1,223 @@
+package selfheal
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var (
+	app    = types.NamespacedName{Namespace: "demo", Name: "app"}
+	object = types.NamespacedName{Namespace: "demo", Name: "object"}
+)
+
+// run calls f with a running Keeper in a bubble of its own time.
+func run(t *testing.T, repair Repair[int], f func(k *Keeper[int])) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		k := New(repair, hclog.NewNullLogger())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); k.Run(ctx) }()
+		f(k)
+		cancel()
+		<-done
+	})
+}
+
+func seconds(at []time.Duration) []int {
+	rounded := make([]int, len(at))
+	for i, d := range at {
+		rounded[i] = int(d.Round(time.Second) / time.Second)
+	}
+	return rounded
+}
+
+// An object that is changed all the time is repaired at once, then ever less
+// often, up to once a minute.
+func TestRepairsBackOff(t *testing.T) {
+	var began time.Time
+	var at []time.Duration
+	run(t, func(context.Context, types.NamespacedName, types.NamespacedName, int) Outcome {
+		at = append(at, time.Since(began))
+		return Repaired
+	}, func(k *Keeper[int]) {
+		began = time.Now()
+		k.Keep(app, 1, object)
+		for time.Since(began) < 245*time.Second {
+			k.Changed(object)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if want := []int{0, 1, 3, 7, 15, 31, 63, 123, 183, 243}; !slices.Equal(seconds(at), want) {
+			t.Errorf("repairs at seconds %v, want %v", seconds(at), want)
+		}
+		time.Sleep(calm + mostBackoff)
+		at, began = nil, time.Now()
+		k.Changed(object)
+		synctest.Wait()
+		if want := []int{0}; !slices.Equal(seconds(at), want) {
+			t.Errorf("after a calm, repairs at seconds %v, want %v", seconds(at), want)
+		}
+	})
+}
+
+func TestAFailedRepairIsTriedAgainByItself(t *testing.T) {
+	attempts := 0
+	run(t, func(context.Context, types.NamespacedName, types.NamespacedName, int) Outcome {
+		if attempts++; attempts < 4 {
+			return Failed
+		}
+		return Repaired
+	}, func(k *Keeper[int]) {
+		k.Keep(app, 1, object)
+		k.Changed(object)
+		time.Sleep(time.Hour)
+		if attempts != 4 {
+			t.Errorf("%d attempts, want 4", attempts)
+		}
+	})
+}
+
+func TestAPanicIsAFailedRepair(t *testing.T) {
+	attempts := 0
+	run(t, func(context.Context, types.NamespacedName, types.NamespacedName, int) Outcome {
+		if attempts++; attempts == 1 {
+			panic("bug")
+		}
+		return Repaired
+	}, func(k *Keeper[int]) {
+		k.Keep(app, 1, object)
+		k.Changed(object)
+		time.Sleep(time.Minute)
+		if attempts != 2 {
+			t.Errorf("%d attempts, want 2", attempts)
+		}
+	})
+}
+
+func TestTheLastDecisionCounts(t *testing.T) {
+	var got []int
+	run(t, func(_ context.Context, _, _ types.NamespacedName, decision int) Outcome {
+		got = append(got, decision)
+		return Unneeded
+	}, func(k *Keeper[int]) {
+		changed := func() { k.Changed(object); synctest.Wait() }
+		changed()
+		k.Keep(app, 1, object)
+		changed()
+		k.Keep(app, 2, object)
+		changed()
+		k.Keep(app, 3, types.NamespacedName{Namespace: "demo", Name: "another"})
+		changed()
+		k.Keep(app, 4, object)
+		k.Keep(types.NamespacedName{Namespace: "demo", Name: "second"}, 5, object)
+		k.Forget(app)
+		changed()
+		k.Forget(types.NamespacedName{Namespace: "demo", Name: "second"})
+		changed()
+		if want := []int{1, 2, 5}; !slices.Equal(got, want) {
+			t.Errorf("decisions %v, want %v", got, want)
+		}
+		if len(k.decisions)+len(k.covering) > 0 {
+			t.Errorf("kept: %v %v", k.decisions, k.covering)
+		}
+	})
+}
+
+func TestCallsAndRepairsOfOneRolloutTakeTurns(t *testing.T) {
+	var inside atomic.Int32
+	enter := func() {
+		if inside.Add(1) != 1 {
+			t.Error("two at once")
+		}
+		time.Sleep(time.Millisecond)
+		inside.Add(-1)
+	}
+	run(t, func(context.Context, types.NamespacedName, types.NamespacedName, int) Outcome {
+		enter()
+		return Unneeded
+	}, func(k *Keeper[int]) {
+		k.Keep(app, 1, object)
+		for range 100 {
+			go func() {
+				unlock, err := k.Lock(context.Background(), app)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				enter()
+				unlock()
+			}()
+			k.Changed(object)
+			time.Sleep(time.Millisecond / 2)
+		}
+		time.Sleep(time.Minute)
+		if len(k.locks.held) > 0 {
+			t.Error("a lock that nobody has is kept")
+		}
+	})
+}
+
+func TestACallDoesNotWaitForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := New(func(context.Context, types.NamespacedName, types.NamespacedName, int) Outcome { return Unneeded }, hclog.NewNullLogger())
+		defer k.queue.ShutDown()
+		unlock, err := k.Lock(t.Context(), app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := k.Lock(ctx, app); err == nil {
+			t.Error("a second lock of the same Rollout")
+		}
+		if other, err := k.Lock(t.Context(), object); err != nil {
+			t.Error("another Rollout waits too")
+		} else {
+			other()
+		}
+		unlock()
+		again, err := k.Lock(t.Context(), app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again()
+	})
+}
+
+func TestFingerprint(t *testing.T) {
+	zero, one := int32(0), int32(1)
+	ro := func(change func(*v1alpha1.Rollout)) *v1alpha1.Rollout {
+		ro := &v1alpha1.Rollout{}
+		ro.UID, ro.Generation = "u", 3
+		ro.Status.CurrentPodHash, ro.Status.StableRS, ro.Status.CurrentStepIndex = "canary", "stable", &zero
+		change(ro)
+		return ro
+	}
+	of := FingerprintOf(ro(func(*v1alpha1.Rollout) {}))
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.Rollout)
+		same   bool
+	}{
+		"over RPC":       {func(ro *v1alpha1.Rollout) { ro.Status.CurrentStepIndex = nil }, true},
+		"reconciled":     {func(ro *v1alpha1.Rollout) { ro.ResourceVersion, ro.Status.Message = "9", "paused" }, true},
+		"UID":            {func(ro *v1alpha1.Rollout) { ro.UID = "v" }, false},
+		"generation":     {func(ro *v1alpha1.Rollout) { ro.Generation = 4 }, false},
+		"abort":          {func(ro *v1alpha1.Rollout) { ro.Status.Abort = true }, false},
+		"promoteFull":    {func(ro *v1alpha1.Rollout) { ro.Status.PromoteFull = true }, false},
+		"currentPodHash": {func(ro *v1alpha1.Rollout) { ro.Status.CurrentPodHash = "x" }, false},
+		"stableRS":       {func(ro *v1alpha1.Rollout) { ro.Status.StableRS = "x" }, false},
+		"step":           {func(ro *v1alpha1.Rollout) { ro.Status.CurrentStepIndex = &one }, false},
+	} {
+		if got := FingerprintOf(ro(tc.change)) == of; got != tc.same {
+			t.Errorf("%s: the same is %t, want %t", name, got, tc.same)
+		}
+	}
+}
