@@ -26,5 +26,5 @@ func main() {
 			cfg.QPS, cfg.Burst = rest.DefaultQPS, rest.DefaultBurst
 		}
 		return cfg, err
-	}, logger), logger)
+	}, logger, kedify.Options{SelfHeal: true}), logger)
 }

@@ -35,6 +35,7 @@ func main() {
 
 func command() *cobra.Command {
 	var level, format string
+	var options kedify.Options
 	root := &cobra.Command{
 		Use:   name,
 		Short: "Argo Rollouts traffic router " + kedify.PluginName,
@@ -55,12 +56,14 @@ The Argo Rollouts controller starts it; register it in the ConfigMap argo-rollou
 				return errors.New("this is a plugin: the Argo Rollouts controller runs it (see `check` for a look at your set-up)")
 			}
 			logger.Info("starting", "version", version, "commit", commit)
-			rolloutsplugin.ServeTrafficRouter(kedify.New(kube.RESTConfig, logger), logger)
+			rolloutsplugin.ServeTrafficRouter(kedify.New(kube.RESTConfig, logger, options), logger)
 			return nil
 		},
 	}
 	root.Flags().StringVar(&level, "log-level", "info", "least level logged: trace, debug, info, warn or error")
 	root.Flags().StringVar(&format, "log-format", "json", "json (keeps its levels in the controller's log) or text")
+	root.Flags().StringVar(&options.WatchNamespace, "watch-namespace", "", "the one namespace to watch, for a controller that runs with --namespaced (default: all)")
+	root.Flags().BoolVar(&options.SelfHeal, "self-heal", true, "put back a split that something else has changed, and take off one whose Rollout is gone; false writes at the controller's calls alone")
 	root.AddCommand(preflight.NewCommand(), &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",

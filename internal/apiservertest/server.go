@@ -1,14 +1,17 @@
 // Package apiservertest is a small Kubernetes API server in memory, for tests
 // that need what a real one cannot be made to show on demand: conflicts, 429,
-// 500, answers that never come, grants that come and go. It serves the
-// metadata of any resource: get, list, watch and merge patch with optimistic
-// locking. Behaviour against the real thing is tested in the sandbox.
+// 500, answers that never come, grants that come and go. It serves any resource:
+// get of whole objects, list and watch of their metadata, merge patch of
+// annotations with optimistic locking and field managers, and create of Events.
+// Behaviour against the real thing is tested in the sandbox.
 package apiservertest
 
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,13 +20,14 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
 // Request is one request the server has answered.
 type Request struct {
-	Verb      string // get, list, watch or patch
+	Verb      string // get, list, watch, patch or create
 	Resource  string
 	Namespace string
 	Name      string
@@ -31,6 +35,15 @@ type Request struct {
 
 func (r Request) String() string {
 	return strings.TrimRight(fmt.Sprintf("%s %s %s/%s", r.Verb, r.Resource, r.Namespace, r.Name), "/ ")
+}
+
+// covers tells whether a list or watch is of the object with this key.
+func (r Request) covers(key string) bool {
+	prefix := r.Resource + "/"
+	if r.Namespace != "" {
+		prefix += r.Namespace + "/"
+	}
+	return strings.HasPrefix(key, prefix)
 }
 
 // Fault answers a request in the server's stead. It returns false to let the
@@ -44,7 +57,9 @@ type Server struct {
 	mu       sync.Mutex
 	version  int
 	objects  map[string]*metav1.PartialObjectMetadata // resource/namespace/name
-	watchers map[chan event]string                    // value: resource
+	bodies   map[string]map[string]any                // what whole objects have besides metadata
+	events   []corev1.Event
+	watchers map[chan event]Request
 	requests []Request
 	fault    Fault
 	cut      chan struct{} // closed and replaced to end all watches
@@ -57,7 +72,7 @@ type event struct {
 
 // New starts a server that ends with the test.
 func New(t testing.TB) *Server {
-	s := &Server{objects: map[string]*metav1.PartialObjectMetadata{}, watchers: map[chan event]string{}, cut: make(chan struct{})}
+	s := &Server{objects: map[string]*metav1.PartialObjectMetadata{}, bodies: map[string]map[string]any{}, watchers: map[chan event]Request{}, cut: make(chan struct{})}
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(func() {
 		s.http.CloseClientConnections()
@@ -114,6 +129,37 @@ func (s *Server) Put(resource, namespace, name string, annotations map[string]st
 	s.store(resource, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Annotations: annotations}})
 }
 
+// PutObject creates or replaces a whole object, as it is given.
+func (s *Server) PutObject(resource string, object any) {
+	text, err := json.Marshal(object)
+	if err != nil {
+		panic(err)
+	}
+	meta, body := &metav1.PartialObjectMetadata{}, map[string]any{}
+	if err := errors.Join(json.Unmarshal(text, meta), json.Unmarshal(text, &body)); err != nil {
+		panic(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bodies[resource+"/"+meta.Namespace+"/"+meta.Name] = body
+	s.store(resource, meta)
+}
+
+// Annotate sets annotations of an object, and removes those whose value is nil,
+// as another field manager's update does.
+func (s *Server) Annotate(manager, resource, namespace, name string, annotations map[string]*string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.annotate(manager, resource, s.objects[resource+"/"+namespace+"/"+name], annotations)
+}
+
+// Events returns the Events that were created.
+func (s *Server) Events() []corev1.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.events)
+}
+
 // Delete removes an object.
 func (s *Server) Delete(resource, namespace, name string) {
 	s.mu.Lock()
@@ -121,6 +167,7 @@ func (s *Server) Delete(resource, namespace, name string) {
 	key := resource + "/" + namespace + "/" + name
 	if obj, ok := s.objects[key]; ok {
 		delete(s.objects, key)
+		delete(s.bodies, key)
 		s.version++
 		s.tell(resource, event{"DELETED", obj})
 	}
@@ -151,17 +198,20 @@ func (s *Server) store(resource string, obj *metav1.PartialObjectMetadata) {
 }
 
 func (s *Server) tell(resource string, e event) {
-	for watcher, of := range s.watchers {
-		if of == resource {
+	for watcher, request := range s.watchers {
+		if request.covers(resource + "/" + e.Object.Namespace + "/" + e.Object.Name) {
 			watcher <- e
 		}
 	}
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	// /apis/GROUP/VERSION[/namespaces/NS]/RESOURCE[/NAME]
+	// /apis/GROUP/VERSION[/namespaces/NS]/RESOURCE[/NAME], or /api/VERSION...
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	if len(parts) < 4 || parts[0] != "apis" {
+	if parts[0] == "api" {
+		parts = slices.Insert(parts, 1, "core")
+	}
+	if len(parts) < 4 || !strings.HasPrefix(parts[0], "api") {
 		status(w, http.StatusNotFound, metav1.StatusReasonNotFound, "no such path", Request{})
 		return
 	}
@@ -177,6 +227,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPatch:
 		request.Verb = "patch"
+	case r.Method == http.MethodPost:
+		request.Verb = "create"
 	case request.Name != "":
 		request.Verb = "get"
 	case r.URL.Query().Get("watch") != "":
@@ -196,6 +248,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.watch(w, r, request)
 	case "patch":
 		s.patch(w, r, request)
+	case "create":
+		s.create(w, r, request)
+	case "get":
+		s.get(w, request, !strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata"))
 	default:
 		s.Answer(w, request)
 	}
@@ -208,18 +264,41 @@ func (s *Server) Answer(w http.ResponseWriter, request Request) {
 		s.list(w, request)
 		return
 	}
-	s.get(w, request)
+	s.get(w, request, false)
 }
 
-func (s *Server) get(w http.ResponseWriter, request Request) {
+func (s *Server) get(w http.ResponseWriter, request Request, whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	obj, ok := s.objects[request.Resource+"/"+request.Namespace+"/"+request.Name]
+	key := request.Resource + "/" + request.Namespace + "/" + request.Name
+	obj, ok := s.objects[key]
 	if !ok {
 		NotFound(w, request)
 		return
 	}
-	answer(w, http.StatusOK, obj)
+	if !whole {
+		answer(w, http.StatusOK, obj)
+		return
+	}
+	body := maps.Clone(s.bodies[key])
+	if body == nil {
+		body = map[string]any{}
+	}
+	body["metadata"] = obj.ObjectMeta
+	answer(w, http.StatusOK, body)
+}
+
+// create takes Events and nothing else.
+func (s *Server) create(w http.ResponseWriter, r *http.Request, request Request) {
+	event := corev1.Event{}
+	if err := json.NewDecoder(r.Body).Decode(&event); err != nil || request.Resource != "events" {
+		status(w, http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, fmt.Sprintf("want an Event: %v", err), request)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, event)
+	answer(w, http.StatusCreated, event)
 }
 
 func (s *Server) list(w http.ResponseWriter, request Request) {
@@ -231,7 +310,7 @@ func (s *Server) list(w http.ResponseWriter, request Request) {
 		Items:    []metav1.PartialObjectMetadata{},
 	}
 	for key, obj := range s.objects {
-		if strings.HasPrefix(key, request.Resource+"/") {
+		if request.covers(key) {
 			list.Items = append(list.Items, *obj)
 		}
 	}
@@ -245,11 +324,11 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, request Request) 
 	s.mu.Lock()
 	var missed []*metav1.PartialObjectMetadata
 	for key, obj := range s.objects {
-		if version, _ := strconv.Atoi(obj.ResourceVersion); strings.HasPrefix(key, request.Resource+"/") && version > since {
+		if version, _ := strconv.Atoi(obj.ResourceVersion); request.covers(key) && version > since {
 			missed = append(missed, obj)
 		}
 	}
-	s.watchers[events] = request.Resource
+	s.watchers[events] = request
 	cut := s.cut
 	s.mu.Unlock()
 	defer func() {
@@ -308,16 +387,69 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, request Request) 
 		Conflict(w, request)
 		return
 	}
-	patched := obj.DeepCopy()
-	for key, value := range patch.Metadata.Annotations {
+	answer(w, http.StatusOK, s.annotate(r.URL.Query().Get("fieldManager"), request.Resource, obj, patch.Metadata.Annotations))
+}
+
+// annotate changes annotations of an object, and with them who manages each;
+// s.mu is held.
+func (s *Server) annotate(manager, resource string, obj *metav1.PartialObjectMetadata, annotations map[string]*string) *metav1.PartialObjectMetadata {
+	changed := obj.DeepCopy()
+	managed := map[string][]string{}
+	for _, entry := range obj.ManagedFields {
+		managed[entry.Manager] = fieldsOf(entry)
+	}
+	for key, value := range annotations {
+		for other, keys := range managed {
+			managed[other] = slices.DeleteFunc(keys, func(k string) bool { return k == key })
+		}
 		if value == nil {
-			delete(patched.Annotations, key)
+			delete(changed.Annotations, key)
 			continue
 		}
-		metav1.SetMetaDataAnnotation(&patched.ObjectMeta, key, *value)
+		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, key, *value)
+		managed[manager] = append(managed[manager], key)
 	}
-	s.store(request.Resource, patched)
-	answer(w, http.StatusOK, patched)
+	changed.ManagedFields = nil
+	for name, keys := range managed {
+		if len(keys) > 0 {
+			changed.ManagedFields = append(changed.ManagedFields, managedEntry(name, keys))
+		}
+	}
+	s.store(resource, changed)
+	return changed
+}
+
+// managedFields is the form of metadata.managedFields.
+type managedFields struct {
+	Metadata struct {
+		Annotations map[string]struct{} `json:"f:annotations"`
+	} `json:"f:metadata"`
+}
+
+func fieldsOf(entry metav1.ManagedFieldsEntry) []string {
+	var fields managedFields
+	if err := json.Unmarshal(entry.FieldsV1.Raw, &fields); err != nil {
+		panic(err)
+	}
+	keys := make([]string, 0, len(fields.Metadata.Annotations))
+	for key := range fields.Metadata.Annotations {
+		keys = append(keys, strings.TrimPrefix(key, "f:"))
+	}
+	return keys
+}
+
+func managedEntry(manager string, keys []string) metav1.ManagedFieldsEntry {
+	var fields managedFields
+	fields.Metadata.Annotations = map[string]struct{}{}
+	for _, key := range keys {
+		fields.Metadata.Annotations["f:"+key] = struct{}{}
+	}
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		panic(err)
+	}
+	now := metav1.Now()
+	return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &now, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw}}
 }
 
 // NotFound answers 404 as the API server does for an object.

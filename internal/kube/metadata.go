@@ -26,20 +26,30 @@ import (
 type MetadataOptions struct {
 	// Resource is what is read.
 	Resource schema.GroupVersionResource
+	// Namespace is the one that is watched; all of them when it is empty.
+	// Objects of other namespaces are read one by one.
+	Namespace string
 	// Annotations are the keys the store keeps of each object; all else of the
-	// metadata but name, namespace, uid and resourceVersion is dropped.
+	// metadata but name, namespace, uid, generation and resourceVersion is
+	// dropped.
 	Annotations []string
 	// IndexAnnotation is the key, one of Annotations, that WithAnnotation
 	// finds objects by.
 	IndexAnnotation string
 	// FieldManager signs the writes.
 	FieldManager string
+	// Changed, where set, is called with each object that the watch shows as new
+	// or changed, our own writes among them; one call at a time. A Get that
+	// follows sees that state or a later one.
+	Changed func(namespace, name string)
+	// WithoutWatch says what it means that list or watch is refused.
+	WithoutWatch string
 	// Logger is told when the watch is refused, and when it is granted again.
 	Logger hclog.Logger
 }
 
-// Metadata reads the metadata of one kind of object in all namespaces, from a
-// watch where list and watch are granted, else with one plain read per Get.
+// Metadata reads the metadata of one kind of object, from a watch where list and
+// watch are granted, else with one plain read per Get.
 // It needs no cluster to be created: the first call connects, and a call that
 // fails leaves nothing behind that keeps the next from succeeding. It is safe
 // for concurrent use.
@@ -91,8 +101,12 @@ func (m *Metadata) Get(ctx context.Context, namespace, name string) (*metav1.Par
 	if err != nil {
 		return nil, err
 	}
-	if !conn.current() {
-		return m.read(ctx, conn, namespace, name)
+	if !m.covers(namespace) || !conn.current() {
+		obj, err := m.read(ctx, conn, namespace, name)
+		if err != nil {
+			return nil, err
+		}
+		return m.trim(obj), nil
 	}
 	obj, found, err := conn.written.get(namespace + "/" + name)
 	if err != nil {
@@ -104,7 +118,7 @@ func (m *Metadata) Get(ctx context.Context, namespace, name string) (*metav1.Par
 	return obj, nil
 }
 
-// Read is Get that always asks the API server.
+// Read is Get that always asks the API server, and returns all of the metadata.
 func (m *Metadata) Read(ctx context.Context, namespace, name string) (*metav1.PartialObjectMetadata, error) {
 	conn, err := m.connection()
 	if err != nil {
@@ -113,17 +127,43 @@ func (m *Metadata) Read(ctx context.Context, namespace, name string) (*metav1.Pa
 	return m.read(ctx, conn, namespace, name)
 }
 
-// Exists asks the API server whether an object of any resource exists.
-func (m *Metadata) Exists(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (bool, error) {
+// Watched returns one object's metadata from the watch. It makes no request: ok
+// is false while there is no watch to know from, and the object is nil when it
+// does not exist.
+func (m *Metadata) Watched(namespace, name string) (object *metav1.PartialObjectMetadata, ok bool) {
 	conn, err := m.connection()
-	if err != nil {
-		return false, err
+	if err != nil || !m.covers(namespace) || !conn.current() {
+		return nil, false
 	}
-	_, err = conn.client.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
+	object, _, err = conn.written.get(namespace + "/" + name)
+	return object, err == nil
+}
+
+// Annotated returns the objects that have the IndexAnnotation, from the watch;
+// ok is false while there is none. It makes no request.
+func (m *Metadata) Annotated() (objects []*metav1.PartialObjectMetadata, ok bool) {
+	conn, err := m.connection()
+	if err != nil || !conn.current() {
+		return nil, false
 	}
-	return err == nil, err
+	indexer := conn.informer.GetIndexer()
+	for _, value := range indexer.ListIndexFuncValues(m.opts.IndexAnnotation) {
+		keys, err := indexer.IndexKeys(m.opts.IndexAnnotation, value)
+		if err != nil {
+			return nil, false
+		}
+		for _, key := range keys {
+			if obj, found, err := conn.written.get(key); err == nil && found {
+				objects = append(objects, obj)
+			}
+		}
+	}
+	return objects, true
+}
+
+// covers tells whether the watch is of this namespace.
+func (m *Metadata) covers(namespace string) bool {
+	return m.opts.Namespace == "" || m.opts.Namespace == namespace
 }
 
 // WithAnnotation returns the objects in namespace whose IndexAnnotation has
@@ -134,7 +174,7 @@ func (m *Metadata) WithAnnotation(ctx context.Context, namespace, value string, 
 	if err != nil {
 		return nil, false, err
 	}
-	if !conn.awaitWatch(ctx, wait) {
+	if !m.covers(namespace) || !conn.awaitWatch(ctx, wait) {
 		return nil, false, nil
 	}
 	keys, err := conn.informer.GetIndexer().IndexKeys(m.opts.IndexAnnotation, namespace+"/"+value)
@@ -176,7 +216,7 @@ func (m *Metadata) Annotate(ctx context.Context, obj *metav1.PartialObjectMetada
 		return nil, err
 	}
 	written = m.trim(written)
-	conn.written.put(written, conn.current())
+	conn.written.put(written)
 	return written, nil
 }
 
@@ -188,8 +228,12 @@ func (m *Metadata) read(ctx context.Context, conn *connection, namespace, name s
 	if err != nil {
 		return nil, err
 	}
-	conn.written.seen(obj)
-	return m.trim(obj), nil
+	if conn.current() {
+		conn.written.put(m.trim(obj))
+	} else {
+		conn.written.seen(obj)
+	}
+	return obj, nil
 }
 
 // connection returns the client, and starts the watch, at the first call that
@@ -209,18 +253,7 @@ func (m *Metadata) connection() (*connection, error) {
 		return nil, fmt.Errorf("client for %s: %w", cfg.Host, err)
 	}
 	conn := &connection{client: client, tried: make(chan struct{})}
-	conn.informer = cache.NewSharedIndexInformer(m.listWatch(conn), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{
-		m.opts.IndexAnnotation: func(obj any) ([]string, error) {
-			o, err := meta.Accessor(obj)
-			if err != nil {
-				return nil, err
-			}
-			if value, ok := o.GetAnnotations()[m.opts.IndexAnnotation]; ok {
-				return []string{o.GetNamespace() + "/" + value}, nil
-			}
-			return nil, nil
-		},
-	})
+	conn.informer = cache.NewSharedIndexInformer(m.listWatch(conn), &metav1.PartialObjectMetadata{}, 0, m.indexers())
 	if err := conn.informer.SetTransform(func(obj any) (any, error) {
 		if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
 			return m.trim(o), nil
@@ -232,6 +265,11 @@ func (m *Metadata) connection() (*connection, error) {
 	conn.written = newWritten(conn.informer.GetStore())
 	if _, err := conn.informer.AddEventHandler(conn.written.handler()); err != nil {
 		return nil, err
+	}
+	if m.opts.Changed != nil {
+		if _, err := conn.informer.AddEventHandler(m.changeHandler()); err != nil {
+			return nil, err
+		}
 	}
 	go conn.informer.Run(m.stop)
 	go func() {
@@ -245,10 +283,36 @@ func (m *Metadata) connection() (*connection, error) {
 	return conn, nil
 }
 
-// listWatch lists and watches all namespaces, and keeps conn.watching true to
-// what the API server grants.
+// indexers has one by IndexAnnotation, where there is one.
+func (m *Metadata) indexers() cache.Indexers {
+	if m.opts.IndexAnnotation == "" {
+		return cache.Indexers{}
+	}
+	return cache.Indexers{m.opts.IndexAnnotation: func(obj any) ([]string, error) {
+		o, err := meta.Accessor(obj)
+		if err != nil {
+			return nil, err
+		}
+		if value, ok := o.GetAnnotations()[m.opts.IndexAnnotation]; ok {
+			return []string{o.GetNamespace() + "/" + value}, nil
+		}
+		return nil, nil
+	}}
+}
+
+func (m *Metadata) changeHandler() cache.ResourceEventHandler {
+	changed := func(obj any) {
+		if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			m.opts.Changed(o.Namespace, o.Name)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, obj any) { changed(obj) }}
+}
+
+// listWatch lists and watches, and keeps conn.watching true to what the API
+// server grants.
 func (m *Metadata) listWatch(conn *connection) *cache.ListWatch {
-	resource := conn.client.Resource(m.opts.Resource)
+	resource := conn.client.Resource(m.opts.Resource).Namespace(m.opts.Namespace)
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := resource.List(ctx, options)
@@ -271,7 +335,7 @@ func (m *Metadata) granted(conn *connection, verb string, err error) {
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
 		if conn.watching.Swap(false) || !conn.hasTried() {
-			m.opts.Logger.Warn("no watch: each call reads the object it needs, and splits left behind are not found",
+			m.opts.Logger.Warn("no watch: "+m.opts.WithoutWatch,
 				"resource", m.opts.Resource.GroupResource().String(), "verb", verb, "error", err)
 		}
 	case err == nil && verb == "watch":
@@ -318,6 +382,7 @@ func (m *Metadata) trim(obj *metav1.PartialObjectMetadata) *metav1.PartialObject
 		Name:            obj.Name,
 		Namespace:       obj.Namespace,
 		UID:             obj.UID,
+		Generation:      obj.Generation,
 		ResourceVersion: obj.ResourceVersion,
 	}}
 	for _, key := range m.opts.Annotations {

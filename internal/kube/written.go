@@ -4,55 +4,77 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
-// written lays the answers to our own writes over a watch's store until the
-// watch has caught up, so that a read after a write sees that write however
-// far behind the watch is. (client-go's mutation cache does the same, but
+// written lays the API server's answers to our own requests over a watch's store
+// until the watch has caught up, so that a read after a write sees that write
+// however far behind the watch is. (client-go's mutation cache does the same, but
 // forgets writes past the hundredth.)
 type written struct {
 	store cache.Store
 
 	mu      sync.Mutex
-	objects map[string]*metav1.PartialObjectMetadata
+	objects map[string]answer
 }
+
+// answer is an object as the API server has answered a request of ours.
+type answer struct {
+	object *metav1.PartialObjectMetadata
+	at     time.Time
+}
+
+// unseenFor is how long an answer counts for an object that the watch does not
+// show. A watch is seldom seconds behind; an object that is still not there
+// after that has been deleted.
+const unseenFor = 10 * time.Second
 
 func newWritten(store cache.Store) *written {
-	return &written{store: store, objects: map[string]*metav1.PartialObjectMetadata{}}
+	return &written{store: store, objects: map[string]answer{}}
 }
 
-// put records the answer to a write, unless the watch has that state or a later
-// one. current tells whether the store holds what a watch delivers: an object
-// that it lacks has been deleted then, and has not been listed yet otherwise.
-func (w *written) put(obj *metav1.PartialObjectMetadata, current bool) {
+// put records the API server's answer to a write, or to a read past the watch,
+// unless the watch or an earlier answer has that state or a later one.
+func (w *written) put(obj *metav1.PartialObjectMetadata) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := obj.Namespace + "/" + obj.Name
 	stored, found, err := w.store.GetByKey(key)
-	if err != nil || (found && !older(stored, obj)) || (!found && current) {
+	if err != nil || (found && !older(stored, obj)) {
 		return
 	}
-	w.objects[key] = obj
+	if earlier, ok := w.objects[key]; ok && older(obj, earlier.object) {
+		return
+	}
+	w.objects[key] = answer{obj, time.Now()}
 }
 
-// get returns the later of the stored object and what was written to it. The
-// store is read under the lock: read before, it could be older than a write
-// that the handler has just forgotten.
+// get returns the later of the stored object and what was answered for it. An
+// object that the watch does not show is found for a while after its answer.
+// The store is read under the lock: read before, it could be older than an
+// answer that the handler has just forgotten.
 func (w *written) get(key string) (obj *metav1.PartialObjectMetadata, found bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	stored, found, err := w.store.GetByKey(key)
-	if err != nil || !found {
+	if err != nil {
 		return nil, false, err
 	}
-	if obj, ok := w.objects[key]; ok && older(stored, obj) {
-		return obj, true, nil
+	own, answered := w.objects[key]
+	switch {
+	case found && answered && older(stored, own.object):
+		return own.object, true, nil
+	case found:
+		return stored.(*metav1.PartialObjectMetadata), true, nil
+	case answered && time.Since(own.at) < unseenFor:
+		return own.object, true, nil
 	}
-	return stored.(*metav1.PartialObjectMetadata), true, nil
+	delete(w.objects, key)
+	return nil, false, nil
 }
 
 // addTo returns keys and, once each, those of all objects with a write that the
@@ -92,7 +114,7 @@ func (w *written) seen(obj any) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if mine, ok := w.objects[key]; ok && !older(obj, mine) {
+	if own, ok := w.objects[key]; ok && !older(obj, own.object) {
 		delete(w.objects, key)
 	}
 }

@@ -3,6 +3,8 @@ package kube
 import (
 	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -32,7 +34,7 @@ func TestWritten(t *testing.T) {
 		}
 	}
 	put("9")
-	w.put(object("10"), true)
+	w.put(object("10"))
 	latest("10")
 	// An event of an older state, sent before the write arrived, changes nothing.
 	events.OnUpdate(object("8"), object("9"))
@@ -46,23 +48,45 @@ func TestWritten(t *testing.T) {
 		t.Errorf("%d writes kept after the watch has them", len(w.objects))
 	}
 	// The answer to a write that the watch has overtaken.
-	w.put(object("10"), true)
+	w.put(object("10"))
 	if len(w.objects) != 0 {
 		t.Error("an answer older than the watch is kept")
 	}
 	// Deleted after the write, and deleted before its answer.
-	w.put(object("12"), true)
+	w.put(object("12"))
 	events.OnDelete(cache.DeletedFinalStateUnknown{Key: "demo/app", Obj: object("11")})
 	if len(w.objects) != 0 {
 		t.Error("the write of a deleted object is kept")
 	}
-	if err := store.Delete(object("11")); err != nil {
-		t.Fatal(err)
-	}
-	w.put(object("13"), true)
-	if len(w.objects) != 0 {
-		t.Error("the answer for an object deleted since is kept")
-	}
+}
+
+// TestAnObjectThatTheWatchDoesNotShow is found by the answer to a write for a
+// while: the watch may be behind, or the object may have been deleted since.
+func TestAnObjectThatTheWatchDoesNotShow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWritten(cache.NewStore(cache.MetaNamespaceKeyFunc))
+		found := func() bool {
+			t.Helper()
+			_, found, err := w.get("demo/app")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return found
+		}
+		w.put(object("13"))
+		w.put(object("12"))
+		if got, ok, _ := w.get("demo/app"); !ok || got.ResourceVersion != "13" {
+			t.Errorf("found %t, %v, want the later of two answers", ok, got)
+		}
+		time.Sleep(unseenFor - time.Second)
+		if !found() {
+			t.Error("not found while the watch may be behind")
+		}
+		time.Sleep(time.Second)
+		if found() || len(w.objects) != 0 {
+			t.Error("an object that the watch has not shown in all that time is still found")
+		}
+	})
 }
 
 // TestWrittenBeforeTheFirstList: a write that falls between the API server's
@@ -70,10 +94,7 @@ func TestWritten(t *testing.T) {
 func TestWrittenBeforeTheFirstList(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	w := newWritten(store)
-	w.put(object("10"), false)
-	if _, found, _ := w.get("demo/app"); found {
-		t.Error("an object that only a write has seen is found: it may have been deleted since")
-	}
+	w.put(object("10"))
 	if err := store.Add(object("9")); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +107,7 @@ func TestWrittenBeforeTheFirstList(t *testing.T) {
 	if len(w.objects) != 0 {
 		t.Error("a write is kept after a read has seen it")
 	}
-	w.put(object("11"), false)
+	w.put(object("11"))
 	w.gone("demo/app")
 	if len(w.objects) != 0 {
 		t.Error("a write is kept after the object is gone")
@@ -116,7 +137,7 @@ func TestReadsNeverGoBack(t *testing.T) {
 	for version := 2; version < 20000; version++ {
 		answer := object(strconv.Itoa(version))
 		watch <- answer
-		w.put(answer, true)
+		w.put(answer)
 		for range 3 {
 			if got, _, err := w.get("demo/app"); err != nil || older(got, answer) {
 				t.Fatalf("read %s after writing %d (%v)", got.ResourceVersion, version, err)

@@ -148,6 +148,12 @@ func kind(raw json.RawMessage) string {
 	}
 }
 
+// Uses tells whether a Rollout is configured for the plugin, well or not.
+func Uses(ro *v1alpha1.Rollout) bool {
+	canary := ro.Spec.Strategy.Canary
+	return canary != nil && canary.TrafficRouting != nil && canary.TrafficRouting.Plugins[PluginName] != nil
+}
+
 // rolloutConfig finds and reads the configuration in a Rollout.
 func rolloutConfig(ro *v1alpha1.Rollout) (Config, error) {
 	field := fmt.Sprintf("spec.strategy.canary.trafficRouting.plugins[%q]", PluginName)
@@ -155,7 +161,7 @@ func rolloutConfig(ro *v1alpha1.Rollout) (Config, error) {
 	if canary == nil {
 		return Config{}, errors.New("spec.strategy.canary is missing: only the canary strategy splits traffic")
 	}
-	if canary.TrafficRouting == nil || canary.TrafficRouting.Plugins[PluginName] == nil {
+	if !Uses(ro) {
 		return Config{}, fmt.Errorf("%s is missing: set %s there", field, keyName)
 	}
 	config, err := ParseConfig(canary.TrafficRouting.Plugins[PluginName])

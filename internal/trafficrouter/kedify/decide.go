@@ -25,9 +25,9 @@ func presentIn(annotations map[string]string) present {
 // foreignTo returns the Rollout, another than rollout, that set the split, or
 // "". A split without owner is nobody's: written by hand or by a plugin that
 // names no owner, it is this Rollout's to change, which is the one that names
-// the HTTPScaledObject.
+// the HTTPScaledObject. An owner without a split owns nothing.
 func (p present) foreignTo(rollout string) string {
-	if p.owner == nil || *p.owner == rollout {
+	if p.split == nil || p.owner == nil || *p.owner == rollout {
 		return ""
 	}
 	return *p.owner
@@ -62,6 +62,25 @@ func decide(now present, rollout string, split []weightedbackends.Backend) map[s
 		weightedbackends.Annotation:      want.split,
 		weightedbackends.OwnerAnnotation: want.owner,
 	}
+}
+
+// released returns the annotations to write so that an object whose Rollout is
+// gone sends its requests where that Rollout had its stable version: both go,
+// unless the split's stable Service is not the one in scaleTargetRef. That is
+// so with pingPong, where the other Service may have no pods any more.
+func released(now present, service string) map[string]*string {
+	change := map[string]*string{weightedbackends.Annotation: nil, weightedbackends.OwnerAnnotation: nil}
+	split, err := weightedbackends.Parse(*now.split)
+	if err != nil || split[0].Service == service {
+		return change
+	}
+	total := int32(0)
+	for _, b := range split {
+		total += b.Weight
+	}
+	text := weightedbackends.Format([]weightedbackends.Backend{{Service: split[0].Service, Weight: total}})
+	change[weightedbackends.Annotation] = &text
+	return change
 }
 
 func equal(a, b *string) bool {

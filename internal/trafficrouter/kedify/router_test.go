@@ -39,8 +39,8 @@ func app(name, config string) *v1alpha1.Rollout {
 // newRouter returns a router for the server; the log goes to the test's.
 func newRouter(t *testing.T, server *apiservertest.Server) (*Router, *logbook) {
 	log := &logbook{}
-	router := New(server.Config, hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Info}))
-	t.Cleanup(router.objects.Close)
+	router := New(server.Config, hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Info}), Options{SelfHeal: true})
+	t.Cleanup(router.Close)
 	return router, log
 }
 
@@ -298,10 +298,10 @@ func TestReadAfterWriteWhileTheFirstListIsOnItsWay(t *testing.T) {
 func TestOwnership(t *testing.T) {
 	server := apiservertest.New(t)
 	server.Put(httpso, "demo", "app", nil)
-	server.Put(rolloutResource, "demo", "first", nil)
-	server.Put(rolloutResource, "demo", "second", nil)
-	router, log := newRouter(t, server)
 	first, second := app("first", `{"httpScaledObjectName":"app"}`), app("second", `{"httpScaledObjectName":"app"}`)
+	server.PutObject(rolloutResource, first)
+	server.PutObject(rolloutResource, second)
+	router, log := newRouter(t, server)
 	succeed(t, router.SetWeight(first, 20, nil))
 
 	fail(t, router.SetWeight(second, 50, nil), "Rollout demo/second", "HTTPScaledObject demo/app carries the split of Rollout demo/first")
@@ -326,8 +326,9 @@ func TestTwoRolloutsAtOnceLeaveOneSplit(t *testing.T) {
 	for range 20 {
 		server := apiservertest.New(t)
 		server.Put(httpso, "demo", "app", nil)
-		server.Put(rolloutResource, "demo", "first", nil)
-		server.Put(rolloutResource, "demo", "second", nil)
+		for _, name := range []string{"first", "second"} {
+			server.PutObject(rolloutResource, app(name, `{"httpScaledObjectName":"app"}`))
+		}
 		router, _ := newRouter(t, server)
 		watching(t, router)
 		errs := make(chan types.RpcError, 2)
@@ -530,8 +531,8 @@ func TestNoClusterYet(t *testing.T) {
 			return nil, rest.ErrNotInCluster
 		}
 		return server.Config()
-	}, hclog.NewNullLogger())
-	t.Cleanup(router.objects.Close)
+	}, hclog.NewNullLogger(), Options{})
+	t.Cleanup(router.Close)
 	ro := app("app", `{"httpScaledObjectName":"app"}`)
 	succeed(t, router.InitPlugin())
 	fail(t, router.SetWeight(ro, 20, nil), "Rollout demo/app")
@@ -541,62 +542,8 @@ func TestNoClusterYet(t *testing.T) {
 	verified(t, router, ro, 20, types.Verified)
 }
 
-func TestBadRolloutsAreToldAndTheSplitStays(t *testing.T) {
-	server := apiservertest.New(t)
-	server.Put(httpso, "demo", "app", nil)
-	router, _ := newRouter(t, server)
-	succeed(t, router.SetWeight(app("app", `{"httpScaledObjectName":"app"}`), 20, nil))
-	noPlugin := app("app", `{}`)
-	noPlugin.Spec.Strategy.Canary.TrafficRouting.Plugins = nil
-	noCanary := app("app", `{}`)
-	noCanary.Spec.Strategy.Canary = nil
-	equalServices := app("app", `{"httpScaledObjectName":"app"}`)
-	equalServices.Spec.Strategy.Canary.CanaryService = "app-stable"
-	tests := map[string]struct {
-		rollout *v1alpha1.Rollout
-		weight  int32
-		want    string
-	}{
-		"mistyped key":   {app("app", `{"httpScaledObjectname":"app"}`), 50, `plugins["kedify/http"]: unknown key "httpScaledObjectname"`},
-		"no plugin":      {noPlugin, 50, `plugins["kedify/http"] is missing`},
-		"no canary":      {noCanary, 50, "spec.strategy.canary is missing"},
-		"equal services": {equalServices, 50, "a split needs two Services"},
-		"weight":         {app("app", `{"httpScaledObjectName":"app"}`), 101, "outside 0..100"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			fail(t, router.SetWeight(tc.rollout, tc.weight, nil), "SetWeight for Rollout demo/app: ", tc.want)
-			got, err := router.VerifyWeight(tc.rollout, tc.weight, nil)
-			if got != types.NotVerified {
-				t.Errorf("VerifyWeight = %d", got)
-			}
-			fail(t, err, tc.want)
-		})
-	}
-	if got := server.Annotations(httpso, "demo", "app")[weightedbackends.Annotation]; got != split(80, 20) {
-		t.Errorf("the split became %q", got)
-	}
-}
-
-func TestHeaderAndMirrorRoutes(t *testing.T) {
-	router, _ := newRouter(t, apiservertest.New(t))
-	ro := app("app", `{"httpScaledObjectName":"app"}`)
-	succeed(t, router.SetHeaderRoute(ro, &v1alpha1.SetHeaderRoute{Name: "r"}))
-	succeed(t, router.SetMirrorRoute(ro, &v1alpha1.SetMirrorRoute{Name: "r"}))
-	fail(t, router.SetHeaderRoute(ro, &v1alpha1.SetHeaderRoute{Name: "r", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "x"}}}), "Rollout demo/app", `route "r"`, "not supported")
-	fail(t, router.SetMirrorRoute(ro, &v1alpha1.SetMirrorRoute{Name: "r", Match: []v1alpha1.RouteMatch{{}}}), "Rollout demo/app", `route "r"`, "not supported")
-	for name, leave := range map[string]func(*v1alpha1.RolloutStatus){
-		"aborted":          func(s *v1alpha1.RolloutStatus) { s.Abort = true },
-		"promoted in full": func(s *v1alpha1.RolloutStatus) { s.PromoteFull = true },
-	} {
-		t.Run("does not hold up a Rollout that is "+name, func(t *testing.T) {
-			ro := app("app", `{"httpScaledObjectName":"app"}`)
-			leave(&ro.Status)
-			succeed(t, router.SetHeaderRoute(ro, &v1alpha1.SetHeaderRoute{Name: "r", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "x"}}}))
-			succeed(t, router.SetMirrorRoute(ro, &v1alpha1.SetMirrorRoute{Name: "r", Match: []v1alpha1.RouteMatch{{}}}))
-		})
-	}
-	if router.Type() != "kedify/http" {
+func TestType(t *testing.T) {
+	if router, _ := newRouter(t, apiservertest.New(t)); router.Type() != "kedify/http" {
 		t.Errorf("Type = %q", router.Type())
 	}
 }
@@ -625,10 +572,10 @@ func TestExperimentAtWeightZero(t *testing.T) {
 func BenchmarkUnchanged(b *testing.B) {
 	server := apiservertest.New(b)
 	server.Put(httpso, "demo", "app", nil)
-	router := New(server.Config, hclog.NewNullLogger())
-	b.Cleanup(router.objects.Close)
+	router := New(server.Config, hclog.NewNullLogger(), Options{SelfHeal: true})
+	b.Cleanup(router.Close)
 	ro := app("app", `{"httpScaledObjectName":"app"}`)
-	for router.SetWeight(ro, 20, nil).HasError() || !current(router) {
+	for router.SetWeight(ro, 20, nil).HasError() || !watchIsCurrent(router) {
 		time.Sleep(time.Millisecond)
 	}
 	b.ReportAllocs()
@@ -642,7 +589,7 @@ func BenchmarkUnchanged(b *testing.B) {
 	}
 }
 
-func current(router *Router) bool {
+func watchIsCurrent(router *Router) bool {
 	_, ok, err := router.objects.WithAnnotation(context.Background(), "demo", "none", time.Second)
 	return ok && err == nil
 }

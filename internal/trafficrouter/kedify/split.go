@@ -87,6 +87,29 @@ func DesiredSplit(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.Weig
 	return append([]weightedbackends.Backend{{Service: stable, Weight: rest}, {Service: canary, Weight: weight}}, extra...), nil
 }
 
+// restSplit returns what a Rollout asks for at weight 0, whatever is wrong with
+// the rest of its spec: nothing, or with pingPong everything for the Service
+// that is stable now. (Argo Rollouts refuses a pingPong without Services.)
+func restSplit(ro *v1alpha1.Rollout) []weightedbackends.Backend {
+	if !usesPingPong(ro) {
+		return nil
+	}
+	most := MaxWeight(ro)
+	if most < 1 {
+		most = defaultMaxWeight
+	}
+	stable, canary := Services(ro)
+	split := []weightedbackends.Backend{{Service: stable, Weight: most}}
+	if canary != "" && canary != stable {
+		split = append(split, weightedbackends.Backend{Service: canary})
+	}
+	return split
+}
+
+func usesPingPong(ro *v1alpha1.Rollout) bool {
+	return ro.Spec.Strategy.Canary != nil && ro.Spec.Strategy.Canary.PingPong != nil
+}
+
 // isIdle tells whether nothing is asked for canary or experiments: all of the
 // traffic is stable's.
 func isIdle(weight int32, additional []v1alpha1.WeightDestination) bool {

@@ -1,0 +1,274 @@
+package kedify
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/hashicorp/go-hclog"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
+)
+
+// atWeight is a Rollout that is paused at a weight, as the API server has it.
+func atWeight(name string, weight int32) *v1alpha1.Rollout {
+	ro := app(name, `{"httpScaledObjectName":"`+name+`"}`)
+	ro.UID, ro.Generation = "u-1", 7
+	step := int32(0)
+	ro.Status = v1alpha1.RolloutStatus{CurrentPodHash: "canary", StableRS: "stable", CurrentStepIndex: &step}
+	ro.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: weight}}
+	return ro
+}
+
+// overRPC is the Rollout as a call has it: gob makes nil of a pointer to zero.
+func overRPC(ro *v1alpha1.Rollout) *v1alpha1.Rollout {
+	called := ro.DeepCopy()
+	if *called.Status.CurrentStepIndex == 0 {
+		called.Status.CurrentStepIndex = nil
+	}
+	return called
+}
+
+// healing returns a router that watches and repairs, and a server with
+// HTTPScaledObject and Rollout app, at the weight given.
+func healing(t *testing.T, ro *v1alpha1.Rollout, weight int32) (*apiservertest.Server, *Router, *logbook) {
+	t.Helper()
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", ro.Name, map[string]string{"other": "tool"})
+	server.PutObject(rolloutResource, ro)
+	router, log := newRouter(t, server)
+	succeed(t, router.InitPlugin())
+	watching(t, router)
+	succeed(t, router.SetWeight(overRPC(ro), weight, nil))
+	server.Requests()
+	return server, router, log
+}
+
+func current(server *apiservertest.Server, name string) string {
+	return server.Annotations(httpso, "demo", name)[weightedbackends.Annotation]
+}
+
+func patches(requests []apiservertest.Request) (n int) {
+	for _, r := range requests {
+		if r.Verb == "patch" {
+			n++
+		}
+	}
+	return n
+}
+
+var (
+	other = "- service: app-stable\n  weight: 100\n"
+	// wiped removes both annotations, rewritten changes the split, disowned the
+	// owner alone.
+	wiped     = map[string]*string{weightedbackends.Annotation: nil, weightedbackends.OwnerAnnotation: nil}
+	rewritten = map[string]*string{weightedbackends.Annotation: &other}
+	disowned  = map[string]*string{weightedbackends.OwnerAnnotation: nil}
+)
+
+func TestAChangedSplitIsPutBack(t *testing.T) {
+	tests := map[string]struct {
+		change map[string]*string
+		event  []string
+	}{
+		"removed":       {wiped, []string{"HTTPScaledObject demo/app was removed", "app-stable=50,app-canary=50 again", "field managers", "scaler 20", "abort the Rollout"}},
+		"rewritten":     {rewritten, []string{"field manager scaler changed the split of HTTPScaledObject demo/app to app-stable=100", "app-stable=50,app-canary=50 again"}},
+		"without owner": {disowned, []string{"HTTPScaledObject demo/app was removed"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, _, log := healing(t, atWeight("app", 50), 50)
+			label := "x"
+			server.Annotate("scaler", httpso, "demo", "app", map[string]*string{"scaled": &label})
+			server.Annotate("scaler", httpso, "demo", "app", tc.change)
+			eventually(t, "the split is put back", func() bool {
+				return current(server, "app") == split(50, 50) && server.Annotations(httpso, "demo", "app")[weightedbackends.OwnerAnnotation] == "app"
+			})
+			warned(t, server, "SplitRestored", tc.event...)
+			if got := patches(server.Requests()); got != 1 {
+				t.Errorf("%d patches, want 1", got)
+			}
+			if got := log.count("split put back"); got != 1 {
+				t.Errorf("%d lines in the log for one repair", got)
+			}
+			if got := server.Annotations(httpso, "demo", "app"); got["other"] != "tool" || got["scaled"] != "x" {
+				t.Errorf("other annotations changed: %v", got)
+			}
+		})
+	}
+}
+
+// A Rollout that is not as at the call is not known to want the same again.
+func TestASplitIsNotPutBackForAnotherRolloutThanAtTheCall(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.Rollout){
+		"made anew":         func(ro *v1alpha1.Rollout) { ro.UID = "u-2" },
+		"spec changed":      func(ro *v1alpha1.Rollout) { ro.Generation++ },
+		"aborted":           func(ro *v1alpha1.Rollout) { ro.Status.Abort = true },
+		"promoted in full":  func(ro *v1alpha1.Rollout) { ro.Status.PromoteFull = true },
+		"new revision":      func(ro *v1alpha1.Rollout) { ro.Status.CurrentPodHash = "newer" },
+		"promoted":          func(ro *v1alpha1.Rollout) { ro.Status.StableRS = "canary" },
+		"at another step":   func(ro *v1alpha1.Rollout) { step := int32(1); ro.Status.CurrentStepIndex = &step },
+		"at another weight": func(ro *v1alpha1.Rollout) { ro.Status.Canary.Weights.Canary.Weight = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ro := atWeight("app", 50)
+			server, router, _ := healing(t, ro, 50)
+			later := ro.DeepCopy()
+			change(later)
+			server.PutObject(rolloutResource, later)
+			server.Annotate("kubectl", httpso, "demo", "app", wiped)
+			looked(t, server, router, "app")
+			if got := current(server, "app"); got != "" {
+				t.Errorf("put back: %q", got)
+			}
+		})
+	}
+}
+
+// looked waits until an attempt at a repair has read the Rollout and ended.
+func looked(t *testing.T, server *apiservertest.Server, router *Router, name string) {
+	t.Helper()
+	eventually(t, "the repair looks at the Rollout", func() bool {
+		return slices.ContainsFunc(server.Requests(), func(r apiservertest.Request) bool {
+			return r.Verb == "get" && r.Resource == rolloutResource && r.Name == name
+		})
+	})
+	unlock, err := router.healer.Lock(t.Context(), nameOf(app(name, named)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}
+
+// Two plugins, of an old leader and a new one, must not fight.
+func TestWhatAnotherInstanceHasWrittenIsLeft(t *testing.T) {
+	server, _, log := healing(t, atWeight("app", 50), 50)
+	newer := split(40, 60)
+	server.Annotate(fieldManager, httpso, "demo", "app", map[string]*string{weightedbackends.Annotation: &newer})
+	eventually(t, "it is said", func() bool { return log.count("another instance of this plugin") > 0 })
+	if got := current(server, "app"); got != newer {
+		t.Errorf("changed to %q", got)
+	}
+}
+
+func TestTheSplitOfAnotherRolloutIsLeft(t *testing.T) {
+	server, router, _ := healing(t, atWeight("app", 50), 50)
+	server.PutObject(rolloutResource, app("second", named))
+	owner := "second"
+	server.Annotate("kubectl", httpso, "demo", "app", map[string]*string{weightedbackends.OwnerAnnotation: &owner})
+	looked(t, server, router, "second")
+	if got := server.Annotations(httpso, "demo", "app")[weightedbackends.OwnerAnnotation]; got != "second" {
+		t.Errorf("owner %q", got)
+	}
+}
+
+// At weight 0 there is nothing to put back, but with pingPong.
+func TestAtWeightZero(t *testing.T) {
+	server, router, _ := healing(t, atWeight("app", 0), 0)
+	marker := pingPong(atWeight("marker", 0), v1alpha1.PPPing)
+	server.PutObject(rolloutResource, marker)
+	server.Put(httpso, "demo", "marker", nil)
+	eventually(t, "the watch shows marker", func() bool { o, _ := router.objects.Watched("demo", "marker"); return o != nil })
+	succeed(t, router.SetWeight(overRPC(marker), 0, nil))
+	byHand := split(10, 90)
+	server.Annotate("kubectl", httpso, "demo", "app", map[string]*string{weightedbackends.Annotation: &byHand})
+	server.Annotate("kubectl", httpso, "demo", "marker", wiped)
+	eventually(t, "with pingPong the split is put back", func() bool { return current(server, "marker") == pingSplit("app-ping", 100, "app-pong", 0) })
+	if got := current(server, "app"); got != byHand {
+		t.Errorf("without pingPong the split became %q", got)
+	}
+}
+
+func TestSelfHealOff(t *testing.T) {
+	server := apiservertest.New(t)
+	ro := atWeight("app", 50)
+	server.Put(httpso, "demo", "app", nil)
+	server.PutObject(rolloutResource, ro)
+	router := New(server.Config, hclog.NewNullLogger(), Options{SelfHeal: false})
+	t.Cleanup(router.Close)
+	succeed(t, router.InitPlugin())
+	watching(t, router)
+	succeed(t, router.SetWeight(overRPC(ro), 50, nil))
+	server.Requests()
+	server.Annotate("kubectl", httpso, "demo", "app", wiped)
+	eventually(t, "the watch shows the change", func() bool {
+		o, ok := router.objects.Watched("demo", "app")
+		return ok && len(o.Annotations) == 0
+	})
+	verified(t, router, overRPC(ro), 50, 0)
+	if got := server.Requests(); len(got) > 0 {
+		t.Errorf("requests %v", got)
+	}
+	succeed(t, router.SetWeight(overRPC(ro), 50, nil))
+	if got := current(server, "app"); got != split(50, 50) {
+		t.Errorf("the next call leaves %q", got)
+	}
+}
+
+func TestARepairIsTriedAgain(t *testing.T) {
+	server, _, log := healing(t, atWeight("app", 50), 50)
+	var refused atomic.Int32
+	server.SetFault(func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+		if r.Resource != rolloutResource || r.Verb != "get" || refused.Add(1) > 1 {
+			return false
+		}
+		apiservertest.Fail(w, 500, r)
+		return true
+	})
+	server.Annotate("kubectl", httpso, "demo", "app", wiped)
+	eventually(t, "the split is put back", func() bool { return current(server, "app") == split(50, 50) })
+	if log.count("a changed split is not put back yet") != 1 {
+		t.Errorf("the log does not say once why it took longer:\n%s", log.text.String())
+	}
+}
+
+// A writer that insists gets ever fewer repairs and one Event, and a call of the
+// controller is not held up by that.
+func TestAnInsistentWriter(t *testing.T) {
+	ro := atWeight("app", 50)
+	server, router, log := healing(t, ro, 50)
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+				if current(server, "app") != other {
+					server.Annotate("scaler", httpso, "demo", "app", rewritten)
+				}
+			}
+		}
+	}()
+	defer func() { close(stop); <-done }()
+	eventually(t, "three repairs", func() bool { return log.count("split put back") == 3 })
+	// The fourth is due 4 s later.
+	server.Requests()
+	eventually(t, "a call of the controller writes while repairs back off", func() bool {
+		succeed(t, router.SetWeight(overRPC(ro), 50, nil))
+		return patches(server.Requests()) > 0
+	})
+	if got := log.count("split put back"); got != 3 {
+		t.Errorf("%d repairs before a call wrote, want 3", got)
+	}
+	warned(t, server, "SplitRestored", "field manager scaler")
+	count := 0
+	for _, event := range server.Events() {
+		if event.Reason == "SplitRestored" && event.Type == corev1.EventTypeWarning && strings.Contains(event.Message, "demo/app") {
+			count++
+		}
+	}
+	if count != 1 {
+		t.Errorf("%d Events for one writer", count)
+	}
+}

@@ -1,0 +1,172 @@
+package kedify
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8stypes "k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
+)
+
+// splitObject is an HTTPScaledObject app with a split of Rollout app.
+func splitObject(text string) *httpv1alpha1.HTTPScaledObject {
+	object := &httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "demo", Name: "app",
+		Annotations: map[string]string{"other": "tool", weightedbackends.Annotation: text, weightedbackends.OwnerAnnotation: "app"},
+	}}
+	object.Spec.ScaleTargetRef.Service = "app-stable"
+	return object
+}
+
+// sweeping returns a router whose watches are current.
+func sweeping(t *testing.T, server *apiservertest.Server) (*Router, *logbook) {
+	t.Helper()
+	router, log := newRouter(t, server)
+	watching(t, router)
+	if err := router.rollouts.Connect(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the watch of Rollouts is current", func() bool { _, ok := router.rollouts.Watched("demo", "none"); return ok })
+	server.Requests()
+	return router, log
+}
+
+type owned = map[k8stypes.NamespacedName]ownership
+
+func TestASplitWhoseRolloutIsGoneIsTakenOff(t *testing.T) {
+	withoutPlugin := app("app", named)
+	withoutPlugin.Spec.Strategy.Canary.TrafficRouting.Plugins = map[string]json.RawMessage{"other/router": json.RawMessage(`{}`)}
+	const pingPong = "- service: app-ping\n  weight: 70\n- service: app-pong\n  weight: 30\n"
+	all := map[string]string{"other": "tool"}
+	tests := map[string]struct {
+		split   string
+		rollout *v1alpha1.Rollout
+		want    map[string]string
+	}{
+		"deleted":                    {split(50, 50), nil, all},
+		"does not use the plugin":    {split(50, 50), withoutPlugin, all},
+		"names another object":       {split(50, 50), app("app", `{"httpScaledObjectName":"other"}`), all},
+		"unreadable split":           {"{", nil, all},
+		"deleted, with pingPong":     {pingPong, nil, map[string]string{"other": "tool", weightedbackends.Annotation: "- service: app-ping\n  weight: 100\n"}},
+		"uses it":                    {split(50, 50), app("app", named), splitObject(split(50, 50)).Annotations},
+		"has a faulty configuration": {split(50, 50), app("app", `{}`), splitObject(split(50, 50)).Annotations},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := apiservertest.New(t)
+			server.PutObject(httpso, splitObject(tc.split))
+			if tc.rollout != nil {
+				server.PutObject(rolloutResource, tc.rollout)
+			}
+			router, _ := sweeping(t, server)
+			seen := router.takeOffOrphansOnce(t.Context(), owned{})
+			if diff := cmp.Diff(tc.want, server.Annotations(httpso, "demo", "app")); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
+			// Looked at once.
+			server.Requests()
+			router.takeOffOrphansOnce(t.Context(), seen)
+			if got := server.Requests(); len(got) > 0 {
+				t.Errorf("requests of a second look: %v", got)
+			}
+		})
+	}
+}
+
+func TestARolloutThatStopsUsingThePlugin(t *testing.T) {
+	server := apiservertest.New(t)
+	server.PutObject(httpso, splitObject(split(50, 50)))
+	ro := app("app", named)
+	ro.Generation = 1
+	server.PutObject(rolloutResource, ro)
+	router, _ := sweeping(t, server)
+	seen := router.takeOffOrphansOnce(t.Context(), owned{})
+	changed := ro.DeepCopy()
+	changed.Generation, changed.Spec.Strategy.Canary.TrafficRouting = 2, nil
+	server.PutObject(rolloutResource, changed)
+	eventually(t, "the split is taken off", func() bool {
+		seen = router.takeOffOrphansOnce(t.Context(), seen)
+		return current(server, "app") == ""
+	})
+	eventually(t, "an Event on the HTTPScaledObject", func() bool {
+		for _, e := range server.Events() {
+			if e.Reason == "SplitRemoved" && e.InvolvedObject.Kind == "HTTPScaledObject" && e.InvolvedObject.Name == "app" {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// If a Rollout cannot be read, assume that it exists.
+func TestARolloutThatCannotBeReadKeepsItsSplit(t *testing.T) {
+	for name, verbs := range map[string]string{"get": "get", "list": "list"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := apiservertest.New(t)
+			server.PutObject(httpso, splitObject(split(50, 50)))
+			refused := make(chan struct{}, 1000)
+			server.SetFault(func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+				if r.Resource != rolloutResource || r.Verb != verbs {
+					return false
+				}
+				apiservertest.Forbidden(w, r)
+				refused <- struct{}{}
+				return true
+			})
+			router, _ := newRouter(t, server)
+			watching(t, router)
+			if err := router.rollouts.Connect(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the refusal", func() bool { router.takeOffOrphansOnce(t.Context(), owned{}); return len(refused) > 0 })
+			router.takeOffOrphansOnce(t.Context(), owned{})
+			if got := current(server, "app"); got != split(50, 50) {
+				t.Errorf("split %q", got)
+			}
+		})
+	}
+}
+
+// A Rollout made anew between the look at it and the write keeps what it sets.
+func TestARolloutMadeAnewMeanwhileKeepsItsSplit(t *testing.T) {
+	server := apiservertest.New(t)
+	server.PutObject(httpso, splitObject(split(50, 50)))
+	router, _ := sweeping(t, server)
+	server.SetFault(func(_ http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+		if r.Verb == "patch" {
+			// The new Rollout's own write comes first.
+			server.SetFault(nil)
+			newer := split(90, 10)
+			server.Annotate(fieldManager, httpso, "demo", "app", map[string]*string{weightedbackends.Annotation: &newer})
+		}
+		return false
+	})
+	router.takeOffOrphansOnce(t.Context(), owned{})
+	if got := current(server, "app"); got != split(90, 10) {
+		t.Errorf("split %q", got)
+	}
+}
+
+// With pingPong an object that the Rollout does not name any more goes on to
+// the Service that is stable.
+func TestPingPongLeavesAnObjectToTheStableService(t *testing.T) {
+	server := apiservertest.New(t)
+	server.PutObject(httpso, splitObject(pingSplit("app-pong", 70, "app-ping", 30)))
+	server.Put(httpso, "demo", "other", nil)
+	router, _ := newRouter(t, server)
+	watching(t, router)
+	succeed(t, router.SetWeight(pingPong(app("app", `{"httpScaledObjectName":"other"}`), v1alpha1.PPPong), 30, nil))
+	want := map[string]string{"other": "tool", weightedbackends.Annotation: "- service: app-pong\n  weight: 100\n"}
+	if diff := cmp.Diff(want, server.Annotations(httpso, "demo", "app")); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,270 @@
+package kedify
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
+)
+
+const named = `{"httpScaledObjectName":"app"}`
+
+// faultyRollouts are Rollouts app whose spec asks for what cannot be, with what
+// is said of them at weight 50.
+func faultyRollouts() map[string]struct {
+	rollout *v1alpha1.Rollout
+	want    string
+} {
+	with := func(config string, change func(*v1alpha1.CanaryStrategy)) *v1alpha1.Rollout {
+		ro := app("app", config)
+		change(ro.Spec.Strategy.Canary)
+		return ro
+	}
+	few := int32(40)
+	return map[string]struct {
+		rollout *v1alpha1.Rollout
+		want    string
+	}{
+		"mistyped key":      {app("app", `{"httpScaledObjectname":"app"}`), `plugins["kedify/http"]: unknown key "httpScaledObjectname"`},
+		"no canary Service": {with(named, func(c *v1alpha1.CanaryStrategy) { c.CanaryService = "" }), "spec.strategy.canary.canaryService is missing"},
+		"equal Services":    {with(named, func(c *v1alpha1.CanaryStrategy) { c.CanaryService = c.StableService }), "a split needs two Services"},
+		"weight too high":   {with(named, func(c *v1alpha1.CanaryStrategy) { c.TrafficRouting.MaxTrafficWeight = &few }), "outside 0..40"},
+	}
+}
+
+// deny refuses list and watch of HTTPScaledObjects.
+func deny(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+	if r.Verb != "list" && r.Verb != "watch" {
+		return false
+	}
+	apiservertest.Forbidden(w, r)
+	return true
+}
+
+// warned polls for one Warning Event on a Rollout that says all of this.
+func warned(t *testing.T, server *apiservertest.Server, reason string, want ...string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("an Event %s with %q", reason, want), func() bool {
+		for _, event := range server.Events() {
+			all := event.Type == "Warning" && event.Reason == reason && event.InvolvedObject.Kind == "Rollout"
+			for _, w := range want {
+				all = all && strings.Contains(event.Message, w)
+			}
+			if all {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func TestWeightZeroTakesTheSplitOffWhateverIsWrong(t *testing.T) {
+	for name, tc := range faultyRollouts() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := apiservertest.New(t)
+			server.Put(httpso, "demo", "app", map[string]string{"other": "tool"})
+			router, _ := newRouter(t, server)
+			watching(t, router)
+			succeed(t, router.SetWeight(app("app", named), 20, nil))
+			verified(t, router, tc.rollout, 0, types.NotVerified)
+			succeed(t, router.SetWeight(tc.rollout, 0, nil))
+			if diff := cmp.Diff(map[string]string{"other": "tool"}, server.Annotations(httpso, "demo", "app")); diff != "" {
+				t.Errorf("annotations at weight 0 (-want +got):\n%s", diff)
+			}
+			verified(t, router, tc.rollout, 0, types.Verified)
+			if !strings.Contains(tc.want, "outside") { // 0 is inside
+				warned(t, server, "TrafficRoutingError", tc.want)
+			}
+		})
+	}
+}
+
+func TestWeightZeroWithoutWatch(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", map[string]string{weightedbackends.Annotation: split(80, 20)})
+	server.SetFault(deny)
+	router, _ := newRouter(t, server)
+	faulty := app("app", `{"httpScaledObjectname":"app"}`)
+	// The objects cannot be known: tried again.
+	fail(t, router.SetWeight(faulty, 0, nil), "Rollout demo/app", "may not list and watch", `unknown key "httpScaledObjectname"`)
+	verified(t, router, faulty, 0, types.NotVerified)
+	// The configuration alone says which they are.
+	faulty = app("app", named)
+	faulty.Spec.Strategy.Canary.CanaryService = ""
+	succeed(t, router.SetWeight(faulty, 0, nil))
+	if got := server.Annotations(httpso, "demo", "app"); len(got) > 0 {
+		t.Errorf("the split without owner stays: %v", got)
+	}
+	verified(t, router, faulty, 0, types.Verified)
+}
+
+func TestFaultyRolloutAboveZero(t *testing.T) {
+	for name, tc := range faultyRollouts() {
+		t.Run(name+", no split in place", func(t *testing.T) {
+			t.Parallel()
+			server := apiservertest.New(t)
+			server.Put(httpso, "demo", "app", nil)
+			router, _ := newRouter(t, server)
+			watching(t, router)
+			fail(t, router.SetWeight(tc.rollout, 50, nil), "SetWeight for Rollout demo/app: ", tc.want)
+			if got := server.Annotations(httpso, "demo", "app"); len(got) > 0 {
+				t.Errorf("written: %v", got)
+			}
+		})
+		for _, watch := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, split in place, watch %t", name, watch), func(t *testing.T) {
+				t.Parallel()
+				server := apiservertest.New(t)
+				server.Put(httpso, "demo", "app", nil)
+				if !watch {
+					server.SetFault(deny)
+				}
+				router, _ := newRouter(t, server)
+				if watch {
+					watching(t, router)
+				}
+				succeed(t, router.SetWeight(app("app", named), 20, nil))
+				// As the controller has recorded it.
+				tc.rollout.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 20}}
+				for range 3 {
+					succeed(t, router.SetWeight(tc.rollout, 50, nil))
+					verified(t, router, tc.rollout, 50, types.NotVerified)
+				}
+				if got := server.Annotations(httpso, "demo", "app")[weightedbackends.Annotation]; got != split(80, 20) {
+					t.Errorf("the split became %q", got)
+				}
+				warned(t, server, "TrafficRoutingError", "SetWeight(50) for Rollout demo/app", tc.want, "stays as it is")
+				if got := len(server.Events()); got != 1 {
+					t.Errorf("%d Events for one fault", got)
+				}
+			})
+		}
+	}
+}
+
+// pingPong has a Rollout's two Services change sides; stable is the one that
+// status.canary.stablePingPong names.
+func pingPong(ro *v1alpha1.Rollout, stable v1alpha1.PingPongType) *v1alpha1.Rollout {
+	ro.Spec.Strategy.Canary.StableService, ro.Spec.Strategy.Canary.CanaryService = "", ""
+	ro.Spec.Strategy.Canary.PingPong = &v1alpha1.PingPongSpec{PingService: "app-ping", PongService: "app-pong"}
+	ro.Status.Canary.StablePingPong = stable
+	return ro
+}
+
+func pingSplit(first string, weight int32, second string, rest int32) string {
+	return weightedbackends.Format([]weightedbackends.Backend{{Service: first, Weight: weight}, {Service: second, Weight: rest}})
+}
+
+func TestPingPongWithAFaultyConfigurationIsAllStableAtWeightZero(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", nil)
+	server.Put(httpso, "demo", "other", nil)
+	router, _ := newRouter(t, server)
+	watching(t, router)
+	succeed(t, router.SetWeight(pingPong(app("app", `{"httpScaledObjects":[{"name":"app"},{"name":"other"}]}`), v1alpha1.PPPong), 30, nil))
+	faulty := pingPong(app("app", `{"httpScaledObject":[]}`), v1alpha1.PPPong)
+	verified(t, router, faulty, 0, types.NotVerified)
+	succeed(t, router.SetWeight(faulty, 0, nil))
+	for _, name := range []string{"app", "other"} {
+		if got := server.Annotations(httpso, "demo", name)[weightedbackends.Annotation]; got != pingSplit("app-pong", 100, "app-ping", 0) {
+			t.Errorf("%s carries %q", name, got)
+		}
+	}
+	verified(t, router, faulty, 0, types.Verified)
+}
+
+func TestPingPongComesBackForAMissingObject(t *testing.T) {
+	server := apiservertest.New(t)
+	router, _ := newRouter(t, server)
+	watching(t, router)
+	ro := pingPong(app("app", named), v1alpha1.PPPong)
+	succeed(t, router.SetWeight(ro, 0, nil))
+	verified(t, router, ro, 0, types.NotVerified)
+	server.Put(httpso, "demo", "app", nil)
+	eventually(t, "the split is written when the controller comes back", func() bool {
+		succeed(t, router.SetWeight(ro, 0, nil))
+		got, err := router.VerifyWeight(ro, 0, nil)
+		succeed(t, err)
+		return got == types.Verified
+	})
+	if got := server.Annotations(httpso, "demo", "app")[weightedbackends.Annotation]; got != pingSplit("app-pong", 100, "app-ping", 0) {
+		t.Errorf("split %q", got)
+	}
+}
+
+func TestVerifyWeightSeesAnObjectTheWatchHasNotShown(t *testing.T) {
+	server := apiservertest.New(t)
+	server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
+		if request.Verb != "watch" {
+			return false
+		}
+		silence(w, r)
+		return true
+	})
+	router, _ := newRouter(t, server)
+	watching(t, router)
+	server.Put(httpso, "demo", "app", nil)
+	for _, ro := range []*v1alpha1.Rollout{app("app", named), pingPong(app("app", named), v1alpha1.PPPong)} {
+		succeed(t, router.SetWeight(ro, 20, nil))
+		verified(t, router, ro, 20, types.Verified)
+	}
+}
+
+func TestOwnershipExpires(t *testing.T) {
+	withoutPlugin := app("first", named)
+	withoutPlugin.Spec.Strategy.Canary.TrafficRouting.Plugins = map[string]json.RawMessage{"other/router": json.RawMessage(`{}`)}
+	blueGreen := app("first", named)
+	blueGreen.Spec.Strategy = v1alpha1.RolloutStrategy{BlueGreen: &v1alpha1.BlueGreenStrategy{}}
+	const splitOfFirst = "- service: first-stable\n  weight: 80\n- service: first-canary\n  weight: 20\n"
+	owned := map[string]string{weightedbackends.Annotation: splitOfFirst, weightedbackends.OwnerAnnotation: "first"}
+	tests := map[string]struct {
+		first       *v1alpha1.Rollout
+		annotations map[string]string
+		owns        bool
+	}{
+		"exists, uses the plugin, names the object": {app("first", named), owned, true},
+		"its configuration cannot be read":          {app("first", `{"httpScaledObject":"app"}`), owned, true},
+		"is gone":                                   {nil, owned, false},
+		"does not use the plugin":                   {withoutPlugin, owned, false},
+		"is no canary":                              {blueGreen, owned, false},
+		"names another object":                      {app("first", `{"httpScaledObjectName":"other"}`), owned, false},
+		"has left an owner, no split":               {app("first", named), map[string]string{weightedbackends.OwnerAnnotation: "first"}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := apiservertest.New(t)
+			server.Put(httpso, "demo", "app", tc.annotations)
+			if tc.first != nil {
+				server.PutObject(rolloutResource, tc.first)
+			}
+			router, _ := newRouter(t, server)
+			watching(t, router)
+			second := app("second", named)
+			succeed(t, router.SetWeight(second, 0, nil))
+			_, left := server.Annotations(httpso, "demo", "app")[weightedbackends.Annotation]
+			if left != tc.owns {
+				t.Errorf("after weight 0 of another Rollout the split is there: %t, want %t", left, tc.owns)
+			}
+			err := router.SetWeight(second, 20, nil)
+			if !tc.owns {
+				succeed(t, err)
+				verified(t, router, second, 20, types.Verified)
+				return
+			}
+			fail(t, err, "carries the split of Rollout demo/first")
+			if got := server.Annotations(httpso, "demo", "app")[weightedbackends.Annotation]; got != splitOfFirst {
+				t.Errorf("the split of first became %q", got)
+			}
+		})
+	}
+}
