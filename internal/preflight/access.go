@@ -2,19 +2,51 @@ package preflight
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+
+	plugintypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
 )
 
 // roleName is the ClusterRole, and its binding, that deploy/rbac installs.
 const roleName = "argo-rollouts-kedify-http"
 
-// required are the verbs without which no weight is set; the others save
-// requests, and find splits that were left behind.
-var required = []string{"get", "patch"}
+// controllerNeeds is what the plugin does, for Rollouts of a namespace; watched
+// is the one namespace that it watches, empty for all.
+func controllerNeeds(namespace, watched string) []access {
+	const objects, rollouts, events = "httpscaledobjects.http.keda.sh", "rollouts.argoproj.io", "events"
+	const unwatched = "every call then reads the API server, changed splits are not put back, and splits that a Rollout no longer names are not taken off"
+	const unseen = "splits whose Rollout is deleted are not taken off"
+	return []access{
+		{verb: "get", resource: objects, namespace: namespace},
+		{verb: "patch", resource: objects, namespace: namespace},
+		{verb: "list", resource: objects, namespace: watched, without: unwatched},
+		{verb: "watch", resource: objects, namespace: watched, without: unwatched},
+		{verb: "get", resource: rollouts, namespace: namespace, without: "changed splits are not put back, and every other Rollout is taken to own its splits"},
+		{verb: "list", resource: rollouts, namespace: watched, without: unseen},
+		{verb: "watch", resource: rollouts, namespace: watched, without: unseen},
+		{verb: "create", resource: events, namespace: namespace, without: "warnings are in the controller's log alone"},
+	}
+}
 
-// checkControllerAccess: the controller's ServiceAccount may do with
-// HTTPScaledObjects what the plugin does.
+// watchNamespace is the plugin's flag --watch-namespace in its registration.
+func watchNamespace(item *plugintypes.PluginItem) string {
+	const flag = "--watch-namespace"
+	if item == nil {
+		return ""
+	}
+	for i, arg := range item.Args {
+		if value, ok := strings.CutPrefix(arg, flag+"="); ok {
+			return value
+		}
+		if arg == flag && i+1 < len(item.Args) {
+			return item.Args[i+1]
+		}
+	}
+	return ""
+}
+
+// checkControllerAccess: the controller's ServiceAccount may do what the plugin
+// does.
 func checkControllerAccess(c controllerSnapshot) []Result {
 	const check = "controller-access"
 	if c.deployment == nil {
@@ -23,7 +55,8 @@ func checkControllerAccess(c controllerSnapshot) []Result {
 	namespace, name := serviceAccountOf(c.deployment)
 	at := object("ServiceAccount", namespace, name)
 	var results []Result
-	var denied, deniedOptional []access
+	denied := map[string][]access{} // by what does not work without
+	var order []string
 	for _, a := range c.access {
 		switch {
 		case a.allowed.Err != nil:
@@ -32,19 +65,21 @@ func checkControllerAccess(c controllerSnapshot) []Result {
 				result.Remedy = "ask somebody who may impersonate it: " + canIAs(a, namespace, name)
 			}
 			results = append(results, result)
-		case a.allowed.Value:
-		case slices.Contains(required, a.verb):
-			denied = append(denied, a)
-		default:
-			deniedOptional = append(deniedOptional, a)
+		case !a.allowed.Value:
+			if _, seen := denied[a.without]; !seen {
+				order = append(order, a.without)
+			}
+			denied[a.without] = append(denied[a.without], a)
 		}
 	}
 	remedy := grant(c, namespace, name)
-	if len(denied) > 0 {
-		results = append(results, failure(check, at, fmt.Sprintf("may not %s, so no weight can be set%s", accessText(denied), c.boundInstead(namespace, name)), remedy))
-	}
-	if len(deniedOptional) > 0 {
-		results = append(results, warning(check, at, fmt.Sprintf("may not %s: every call then reads the API server, and splits that a Rollout no longer names are not taken off", accessText(deniedOptional)), remedy))
+	for _, without := range order {
+		may := "may not " + accessText(denied[without])
+		if without == "" {
+			results = append(results, failure(check, at, may+", so no weight can be set"+c.boundInstead(namespace, name), remedy))
+		} else {
+			results = append(results, warning(check, at, may+": "+without, remedy))
+		}
 	}
 	if len(results) == 0 && len(c.access) > 0 {
 		results = append(results, ok(check, at, "may "+accessText(c.access)))

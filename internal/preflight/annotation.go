@@ -42,7 +42,7 @@ func checkOrphans(s snapshot) []Result {
 	for _, o := range s.objects.httpScaledObjects.Value {
 		owner := o.Annotations[weightedbackends.OwnerAnnotation]
 		ro := s.objects.rollout(owner)
-		if owner == "" || (ro != nil && (usesPlugin(ro) || nearPlugin(ro) != "")) || namedBySomebody(s, o.Name) {
+		if owner == "" || (ro != nil && (kedify.Uses(ro) || nearPlugin(ro) != "")) || namedBySomebody(s, o.Name) {
 			continue
 		}
 		why := "does not exist"
@@ -50,7 +50,7 @@ func checkOrphans(s snapshot) []Result {
 			why = "does not use " + kedify.PluginName + " any more"
 		}
 		results = append(results, failure(splitCheck, object("HTTPScaledObject", o.Namespace, o.Name),
-			fmt.Sprintf("carries a split of Rollout %s, which %s, and no Rollout names it", owner, why), "take it off: "+removeCommand(o)))
+			fmt.Sprintf("carries a split of Rollout %s, which %s, and no Rollout names it", owner, why), "the controller takes it off within a minute where it may list and watch (see controller-access); by hand: "+removeCommand(o)))
 	}
 	return results
 }
@@ -58,7 +58,7 @@ func checkOrphans(s snapshot) []Result {
 func namedBySomebody(s snapshot, name string) bool {
 	for i := range s.objects.rollouts.Value {
 		ro := &s.objects.rollouts.Value[i]
-		if !usesPlugin(ro) {
+		if !kedify.Uses(ro) {
 			continue
 		}
 		config, err := kedify.ParseConfig(ro.Spec.Strategy.Canary.TrafficRouting.Plugins[kedify.PluginName])
@@ -81,12 +81,17 @@ func checkSplit(s snapshot, ro *v1alpha1.Rollout, o httpScaledObject) Result {
 	log := s.controller.logCommand(`httpscaled\|forbidden`)
 	said := lastComplaint(s, ro).message
 
-	if owned && owner != ro.Name {
-		if s.objects.rollout(owner) != nil {
+	if present && owned && owner != ro.Name {
+		other := s.objects.rollout(owner)
+		if other != nil && kedify.Owns(other, o.Name) {
 			return failure(splitCheck, at, fmt.Sprintf("carries the split of Rollout %s, so Rollout %s cannot set its own", owner, ro.Name),
 				fmt.Sprintf("give each Rollout an HTTPScaledObject of its own; if the split of %s is left over: %s", owner, removeCommand(o)))
 		}
-		return failure(splitCheck, at, fmt.Sprintf("carries the split of Rollout %s, which does not exist", owner),
+		why := "does not exist"
+		if other != nil {
+			why = "does not name it"
+		}
+		return failure(splitCheck, at, fmt.Sprintf("carries the split of Rollout %s, which %s", owner, why),
 			fmt.Sprintf("Rollout %s takes it over at its next setWeight; until then: %s", ro.Name, removeCommand(o)))
 	}
 	weights := weightsOf(ro)

@@ -3,11 +3,13 @@ package preflight
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	plugintypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -264,26 +266,49 @@ func TestControllerFaults(t *testing.T) {
 	})
 }
 
+// A plugin that watches one namespace needs list and watch there alone.
+func TestWatchNamespace(t *testing.T) {
+	for text, want := range map[string]string{
+		"[]":                                     "",
+		"[--log-level=debug]":                    "",
+		"[--watch-namespace=shop]":               "shop",
+		"[--watch-namespace, shop]":              "shop",
+		"[--self-heal=false, --watch-namespace]": "",
+	} {
+		item := plugintypes.PluginItem{Args: parse[[]string](text)}
+		if got := watchNamespace(&item); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	for _, a := range controllerNeeds("shop", "shop") {
+		if a.namespace != "shop" {
+			t.Errorf("%s %s is needed in %q", a.verb, a.resource, a.namespace)
+		}
+	}
+}
+
 func TestAccessFaults(t *testing.T) {
 	const account = "ServiceAccount argo-rollouts/argo-rollouts"
-	deny := func(verbs ...string) func(s *snapshot) {
+	denyOn := func(resource string, verbs ...string) func(s *snapshot) {
 		return func(s *snapshot) {
 			for i := range s.controller.access {
-				for _, verb := range verbs {
-					if s.controller.access[i].verb == verb {
-						s.controller.access[i].allowed.Value = false
-					}
+				if a := &s.controller.access[i]; a.resource == resource && slices.Contains(verbs, a.verb) {
+					a.allowed.Value = false
 				}
 			}
 		}
 	}
+	deny := func(verbs ...string) func(s *snapshot) { return denyOn("httpscaledobjects.http.keda.sh", verbs...) }
 	testFaults(t, faults{
 		"RBAC missing": {deny("get", "patch", "list", "watch"), []finding{
 			{"controller-access", Failure, account, []string{"may not get, patch httpscaledobjects.http.keda.sh in namespace shop", "deploy/rbac", "ServiceAccount argo-rollouts/argo-rollouts", `grep -i "httpscaled\|forbidden"`}},
 			{"controller-access", Warning, account, []string{"may not list, watch httpscaledobjects.http.keda.sh in all namespaces"}},
 		}},
-		"patch missing": {deny("patch"), []finding{{"controller-access", Failure, account, []string{"may not patch"}}}},
-		"watch missing": {deny("watch"), []finding{{"controller-access", Warning, account, []string{"may not watch"}}}},
+		"patch missing":              {deny("patch"), []finding{{"controller-access", Failure, account, []string{"may not patch"}}}},
+		"watch missing":              {deny("watch"), []finding{{"controller-access", Warning, account, []string{"may not watch"}}}},
+		"Rollouts cannot be watched": {denyOn("rollouts.argoproj.io", "list", "watch"), []finding{{"controller-access", Warning, account, []string{"may not list, watch rollouts.argoproj.io in all namespaces: splits whose Rollout is deleted are not taken off"}}}},
+		"Rollouts cannot be read":    {denyOn("rollouts.argoproj.io", "get"), []finding{{"controller-access", Warning, account, []string{"may not get rollouts.argoproj.io in namespace shop: changed splits are not put back"}}}},
+		"no Events":                  {denyOn("events", "create"), []finding{{"controller-access", Warning, account, []string{"may not create events in namespace shop: warnings are in the controller's log alone"}}}},
 		"bound to another account": {func(s *snapshot) {
 			deny("get", "patch")(s)
 			s.controller.binding.Value = parse[clusterRoleBinding](`subjects: [{kind: ServiceAccount, namespace: default, name: argo-rollouts}]`)
@@ -488,9 +513,16 @@ func TestAnnotationFaults(t *testing.T) {
 		"not to be parsed":    {annotate("- service", "demo"), one(Failure, "cannot be read", remove)},
 		"no owner":            {annotate(right, ""), one(Warning, "does not say who set it")},
 		"owner without split": {both((*snapshot).settle, annotate("", "demo")), one(Warning, "but no split", remove)},
-		"split of another":    {both(other, annotate(right, "other")), one(Failure, "carries the split of Rollout other, so Rollout demo")},
-		"split of nobody":     {annotate(right, "gone"), one(Failure, "carries the split of Rollout gone, which does not exist", remove)},
-		"left at weight 0":    {both((*snapshot).settle, annotate(right, "demo")), one(Failure, "the Rollout's status says none", remove)},
+		"split of another": {both(other, func(s *snapshot) {
+			unreadable := s.demo().Spec.Strategy.DeepCopy()
+			unreadable.Canary.StableService, unreadable.Canary.CanaryService = "a", "b"
+			unreadable.Canary.TrafficRouting.Plugins["kedify/http"] = []byte("{}")
+			s.objects.rollouts.Value[1].Spec.Strategy = *unreadable
+			s.rollout = "demo"
+		}, annotate(right, "other")), one(Failure, "carries the split of Rollout other, so Rollout demo")},
+		"split of one that does not name it": {both(other, annotate(right, "other")), one(Failure, "carries the split of Rollout other, which does not name it", "takes it over", remove)},
+		"split of nobody":                    {annotate(right, "gone"), one(Failure, "carries the split of Rollout gone, which does not exist", remove)},
+		"left at weight 0":                   {both((*snapshot).settle, annotate(right, "demo")), one(Failure, "the Rollout's status says none", remove)},
 		"experiment left out": {func(s *snapshot) {
 			w := s.demo().Status.Canary.Weights
 			w.Stable.Weight = 70

@@ -118,20 +118,19 @@ func gatherController(ctx context.Context, c *cluster, opts Options) controllerS
 	if s.deployment != nil {
 		s.configNamespace = configNamespaceOf(s.deployment)
 	}
+	answer := get[corev1.ConfigMap](ctx, c, target{version: "v1", resource: "configmaps", namespace: s.configNamespace, name: configMapName})
+	s.config.Err = answer.Err
+	if answer.Err == nil {
+		s.config.Value = &answer.Value
+	}
+	s.watchNamespace = watchNamespace(register(s).item)
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		answer := get[corev1.ConfigMap](ctx, c, target{version: "v1", resource: "configmaps", namespace: s.configNamespace, name: configMapName})
-		s.config.Err = answer.Err
-		if answer.Err == nil {
-			s.config.Value = &answer.Value
-		}
-	})
 	if s.deployment != nil {
 		wg.Go(func() { gatherControllerPods(ctx, c, &s) })
 		wg.Go(func() {
 			s.binding = get[clusterRoleBinding](ctx, c, target{group: "rbac.authorization.k8s.io", version: "v1", resource: "clusterrolebindings", name: roleName})
 		})
-		wg.Go(func() { s.access = gatherControllerAccess(ctx, c, s.deployment, opts.Namespace) })
+		wg.Go(func() { s.access = gatherControllerAccess(ctx, c, s.deployment, opts.Namespace, s.watchNamespace) })
 	}
 	wg.Wait()
 	return s
@@ -177,21 +176,14 @@ func gatherControllerPods(ctx context.Context, c *cluster, s *controllerSnapshot
 	}
 }
 
-func gatherControllerAccess(ctx context.Context, c *cluster, controller *deployment, namespace string) []access {
-	const group, resource = "http.keda.sh", "httpscaledobjects"
+func gatherControllerAccess(ctx context.Context, c *cluster, controller *deployment, namespace, watched string) []access {
 	serviceAccountNamespace, serviceAccount := serviceAccountOf(controller)
-	reviews := []access{
-		{verb: "get", namespace: namespace},
-		{verb: "patch", namespace: namespace},
-		// The plugin's one watch is over all namespaces.
-		{verb: "list"},
-		{verb: "watch"},
-	}
+	reviews := controllerNeeds(namespace, watched)
 	var wg sync.WaitGroup
 	for i := range reviews {
 		wg.Go(func() {
 			a := &reviews[i]
-			a.resource = resource + "." + group
+			resource, group, _ := strings.Cut(a.resource, ".")
 			a.allowed = mayDo(ctx, c, serviceAccountNamespace, serviceAccount, resourceAttributes{
 				Namespace: a.namespace, Verb: a.verb, Group: group, Resource: resource,
 			})

@@ -147,8 +147,6 @@ spec: {scaleTargetRef: {service: demo-stable, port: 80}}
 		weightedbackends.OwnerAnnotation: "demo",
 		"team":                           "shop",
 	}
-	const httpsos, rollouts = "httpscaledobjects.http.keda.sh", "rollouts.argoproj.io"
-	granted := read[bool]{Value: true}
 	return snapshot{
 		namespace: "shop",
 		controller: controllerSnapshot{
@@ -161,10 +159,7 @@ spec: {scaleTargetRef: {service: demo-stable, port: 80}}
 			now:             started.Add(time.Hour),
 			nodes:           map[string]read[corev1.Node]{"node-1": {Value: node}},
 			logs:            map[string][]string{"argo-rollouts-1": {`time="2026-11-21T09:00:01Z" level=info msg="Download complete, it took 1s"`}},
-			access: []access{
-				{"get", httpsos, "shop", granted}, {"patch", httpsos, "shop", granted},
-				{"list", httpsos, "", granted}, {"watch", httpsos, "", granted},
-			},
+			access:          allGranted(controllerNeeds("shop", "")),
 		},
 		objects: namespaceSnapshot{
 			rollouts:          read[[]v1alpha1.Rollout]{Value: []v1alpha1.Rollout{parse[v1alpha1.Rollout](rolloutManifest)}},
@@ -190,9 +185,16 @@ spec: {selector: {}, template: {metadata: {}, spec: {serviceAccountName: keda-op
 `)
 				return &d
 			}(),
-			access: []access{{"get", rollouts, "shop", granted}},
+			access: allGranted([]access{{verb: "get", resource: "rollouts.argoproj.io", namespace: "shop"}}),
 		},
 	}
+}
+
+func allGranted(list []access) []access {
+	for i := range list {
+		list[i].allowed.Value = true
+	}
+	return list
 }
 
 // The pieces that most faults are made in.

@@ -70,7 +70,7 @@ func otherOwners(s snapshot, ro *v1alpha1.Rollout, name string) []string {
 	var others []string
 	for i := range s.objects.rollouts.Value {
 		other := &s.objects.rollouts.Value[i]
-		if other.Name == ro.Name || !usesPlugin(other) {
+		if other.Name == ro.Name || !kedify.Uses(other) {
 			continue
 		}
 		config, err := kedify.ParseConfig(other.Spec.Strategy.Canary.TrafficRouting.Plugins[kedify.PluginName])

@@ -59,7 +59,7 @@ func namesToServe(n namespaceSnapshot, rollout string) []string {
 	var names []string
 	for i := range n.rollouts.Value {
 		ro := &n.rollouts.Value[i]
-		if rollout != "" && rollout != ro.Name || !usesPlugin(ro) {
+		if rollout != "" && rollout != ro.Name || !kedify.Uses(ro) {
 			continue
 		}
 		config, err := kedify.ParseConfig(ro.Spec.Strategy.Canary.TrafficRouting.Plugins[kedify.PluginName])

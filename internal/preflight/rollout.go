@@ -33,7 +33,7 @@ func checkRollouts(s snapshot) []Result {
 	}
 	var results []Result
 	for i := range rollouts.Value {
-		if ro := &rollouts.Value[i]; usesPlugin(ro) || nearPlugin(ro) != "" {
+		if ro := &rollouts.Value[i]; kedify.Uses(ro) || nearPlugin(ro) != "" {
 			results = append(results, checkRollout(s, ro)...)
 		}
 	}
@@ -85,8 +85,6 @@ func plugins(ro *v1alpha1.Rollout) []string {
 	return slices.Sorted(maps.Keys(canary.TrafficRouting.Plugins))
 }
 
-func usesPlugin(ro *v1alpha1.Rollout) bool { return slices.Contains(plugins(ro), kedify.PluginName) }
-
 // nearPlugin returns a plugin of the Rollout whose name looks like a mistyped
 // kedify/http, or "".
 func nearPlugin(ro *v1alpha1.Rollout) string {
@@ -107,7 +105,7 @@ func checkConfig(ro *v1alpha1.Rollout) (results []Result, config kedify.Config, 
 		return []Result{failure("rollout-strategy", at, "spec.strategy.canary is missing: only the canary strategy splits traffic", "move the Rollout to spec.strategy.canary: "+edit)}, config, false
 	}
 	results = append(results, ok("rollout-strategy", at, "canary"))
-	if !usesPlugin(ro) {
+	if !kedify.Uses(ro) {
 		message := "spec.strategy.canary.trafficRouting.plugins has no " + kedify.PluginName
 		if near := nearPlugin(ro); near != "" {
 			message += fmt.Sprintf(", but %q", near)
@@ -151,7 +149,7 @@ func checkHealth(s snapshot, ro *v1alpha1.Rollout) []Result {
 			message += "; the controller last said: " + said
 		}
 		return []Result{failure(check, at, message, get)}
-	case ro.Status.Canary.Weights == nil && said != "" && usesPlugin(ro):
+	case ro.Status.Canary.Weights == nil && said != "" && kedify.Uses(ro):
 		return []Result{failure(check, at, "the controller cannot set its weight: "+said, complaintRemedy(s.controller, said, log))}
 	}
 	message := string(ro.Status.Phase)

@@ -43,7 +43,9 @@ type controllerSnapshot struct {
 	// logs are the ends of the pods' logs by pod name: of the previous run
 	// where the current one has said nothing yet.
 	logs map[string][]string
-	// access is what the ServiceAccount may do with HTTPScaledObjects.
+	// watchNamespace is the one namespace that the plugin watches, empty for all.
+	watchNamespace string
+	// access is what the ServiceAccount may do of what the plugin does.
 	access []access
 	// binding is the ClusterRoleBinding of deploy/rbac, to say whom it binds
 	// instead.
@@ -56,6 +58,9 @@ type access struct {
 	// namespace is empty for all namespaces.
 	namespace string
 	allowed   read[bool]
+	// without says what does not work if it is denied; empty for what no weight
+	// can be set without.
+	without string
 }
 
 // namespaceSnapshot is what the Rollouts' namespace holds.
