@@ -114,7 +114,7 @@ func TestPermissions(t *testing.T) {
 	var minimalBinding rbacv1.RoleBinding
 	read(t, "rbac-minimal/role.yaml", &minimal)
 	read(t, "rbac-minimal/rolebinding.yaml", &minimalBinding)
-	equal(t, "minimal rules", rules("get", "patch"), minimal.Rules)
+	equal(t, "minimal rules", rules("get", "list", "watch", "patch"), minimal.Rules)
 	equal(t, "minimal role referred to", rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: minimal.Name}, minimalBinding.RoleRef)
 	equal(t, "minimal subjects", controller, minimalBinding.Subjects)
 	// kubectl -n decides where they go.

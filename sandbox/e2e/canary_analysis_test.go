@@ -25,22 +25,7 @@ func TestFailingAnalysisRollsBack(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"ok": %t}`, !bad.Load())
 	}))
-	n.Apply(fmt.Sprintf(`
-apiVersion: argoproj.io/v1alpha1
-kind: AnalysisTemplate
-metadata:
-  name: answers
-spec:
-  metrics:
-    - name: answers
-      interval: 1s
-      failureLimit: 0
-      successCondition: result == true
-      provider:
-        web:
-          url: %s/health
-          jsonPath: "{$.ok}"
-`, url))
+	n.Apply(analysisTemplate(url))
 	app := e2etest.App{
 		Canary: `
 analysis:
@@ -76,4 +61,24 @@ analysis:
 		}
 		return nil
 	})
+}
+
+// analysisTemplate asks url/health every second whether all is well.
+func analysisTemplate(url string) string {
+	return fmt.Sprintf(`
+apiVersion: argoproj.io/v1alpha1
+kind: AnalysisTemplate
+metadata:
+  name: answers
+spec:
+  metrics:
+    - name: answers
+      interval: 1s
+      failureLimit: 0
+      successCondition: result == true
+      provider:
+        web:
+          url: %s/health
+          jsonPath: "{$.ok}"
+`, url)
 }

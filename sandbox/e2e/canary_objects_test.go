@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -32,6 +34,14 @@ func TestTwoRolloutsOfOneHTTPScaledObject(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	first, second, record := twoOfOne(n)
+	checktest.Fault{
+		Name: "split of another Rollout", Make: func() {},
+		Want: []checktest.Finding{{
+			Check: "annotation", Status: checktest.Failure, Object: "HTTPScaledObject shared",
+			Message: "carries the split of Rollout first, so Rollout second cannot set its own", Remedy: "an HTTPScaledObject of its own",
+		}},
+		Also: []string{"httpscaledobject-exclusive", "target-service", "rollout-health", "scaledobject"},
+	}.FindOnly(t, "second", "-n", n.Name)
 
 	// The first goes on unharmed.
 	n.Promote("first")
@@ -45,7 +55,13 @@ func TestTwoRolloutsOfOneHTTPScaledObject(t *testing.T) {
 	n.Promote("second", "--full")
 	n.AwaitHealthy("second", e2etest.Image("yellow"))
 	n.AwaitSplit("shared", e2etest.NoSplit)
-	record.Require(e2etest.NoSplit, first.Split(20), first.Split(60), second.Split(20), e2etest.NoSplit)
+	// The second takes the split over, or finds it taken off.
+	want := []e2etest.Split{first.Split(20), first.Split(60), second.Split(20)}
+	got := slices.DeleteFunc(record.Splits(), func(s e2etest.Split) bool { return s == e2etest.NoSplit })
+	if !slices.Equal(got, want) {
+		t.Errorf("splits %v, want %v", got, want)
+	}
+	record.RequireNothingElse()
 }
 
 // TestAbortLeavesTheSplitOfAnother: an aborted Rollout takes nothing off an

@@ -79,14 +79,6 @@ func TestCheckIdle(t *testing.T) {
 				map[string]*string{e2etest.SplitAnnotation: text(checktest.SampleSplit(20).Text), e2etest.OwnerAnnotation: text("gone")})
 		},
 		func(n *e2etest.Namespace) checktest.Fault {
-			f := annotationFault(n, "split of another Rollout", checktest.Failure, "carries the split of Rollout other, so Rollout rollouts-demo cannot set its own",
-				map[string]*string{e2etest.SplitAnnotation: text(checktest.SampleSplit(20).Text), e2etest.OwnerAnnotation: text("other")})
-			annotate, clean := f.Make, f.Undo
-			f.Make = func() { n.Apply(otherRollout); annotate() }
-			f.Undo = func() { n.Delete(otherRollout); clean() }
-			return f
-		},
-		func(n *e2etest.Namespace) checktest.Fault {
 			return pluginFault(n, "unknown key", `"httpScaledObjectNmae":"rollouts-demo","httpScaledObjectName":null`, `"httpScaledObjectNmae":null,"httpScaledObjectName":"rollouts-demo"`, `did you mean "httpScaledObjectName"?`)
 		},
 		func(n *e2etest.Namespace) checktest.Fault {

@@ -45,8 +45,9 @@ func (r *Router) holdSplit(ctx context.Context, p plan) error {
 
 // warn writes an Event about the plan's problem on its Rollout.
 func (r *Router) warn(p plan, message string) {
-	r.events.Warn(rolloutsplugin.RolloutReference(p.ro), reasonError, message,
-		fmt.Sprintf("SetWeight(%d) for Rollout %s: %s", p.weight, nameOf(p.ro), message))
+	// Anew for each weight: the controller's own Event says that it was set.
+	text := fmt.Sprintf("SetWeight(%d) for Rollout %s: %s", p.weight, nameOf(p.ro), message)
+	r.events.Warn(rolloutsplugin.RolloutReference(p.ro), reasonError, text, text)
 }
 
 // verify returns why the cluster is not as the plan asks.

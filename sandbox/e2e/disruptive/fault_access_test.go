@@ -119,7 +119,8 @@ func TestAccessMissingFromTheStart(t *testing.T) {
 	n.AwaitSplit(name, e2etest.NoSplit)
 }
 
-// deploy/rbac-minimal, get and patch in one namespace, is enough for a canary.
+// deploy/rbac-minimal, rights in one namespace, is enough for a canary without
+// --watch-namespace too.
 func TestLeastAccess(t *testing.T) {
 	keepAccess(t)
 	shell(t, "kubectl delete clusterrolebinding "+e2etest.PluginClusterRole)

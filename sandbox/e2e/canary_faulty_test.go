@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// Ways to break a Rollout's spec in the middle of a canary, and what is said of
+// them.
+var faults = map[string]struct{ patch, event string }{
+	"mistyped key": {
+		`{"spec":{"strategy":{"canary":{"trafficRouting":{"plugins":{"kedify/http":{"httpScaledObjectName":null,"httpScaledObjectname":"app"}}}}}}}`,
+		`unknown key "httpScaledObjectname"`,
+	},
+	"canary Service removed": {
+		`{"spec":{"strategy":{"canary":{"canaryService":null}}}}`,
+		"spec.strategy.canary.canaryService is missing",
+	},
+}
+
+// TestAbortOfAFaultyRollout: what is wrong with the spec keeps the split as it
+// is, and never keeps an abort from taking it off.
+func TestAbortOfAFaultyRollout(t *testing.T) {
+	t.Parallel()
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := e2etest.NewNamespace(t)
+			app := e2etest.App{Steps: twoPauses}
+			record := start(n, app)
+			n.SetImage("app", e2etest.Image("yellow"))
+			n.AwaitPaused("app", 1)
+			n.PatchRollout("app", fault.patch)
+			n.AwaitEvent("Rollout", "app", "TrafficRoutingError", fault.event, "the split stays as it is")
+			n.RequireSplit("app", app.Split(20))
+			n.Abort("app")
+			n.AwaitAborted("app")
+			n.AwaitSplit("app", e2etest.NoSplit)
+			record.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit)
+		})
+	}
+}
+
+// TestAFaultyRolloutIsCorrected: the canary goes on where it was.
+func TestAFaultyRolloutIsCorrected(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	app := e2etest.App{Steps: twoPauses}
+	record := start(n, app)
+	n.SetImage("app", e2etest.Image("yellow"))
+	n.AwaitPaused("app", 1)
+	n.PatchRollout("app", faults["mistyped key"].patch)
+	n.AwaitEvent("Rollout", "app", "TrafficRoutingError", faults["mistyped key"].event)
+	// The next weight waits for the correction.
+	n.Promote("app")
+	n.AwaitEvent("Rollout", "app", "TrafficRoutingError", "SetWeight(60)", faults["mistyped key"].event)
+	n.RequireSplit("app", app.Split(20))
+	n.PatchRollout("app", `{"spec":{"strategy":{"canary":{"trafficRouting":{"plugins":{"kedify/http":{"httpScaledObjectName":"app","httpScaledObjectname":null}}}}}}}`)
+	n.AwaitPaused("app", 3)
+	n.RequireSplit("app", app.Split(60))
+	record.Require(e2etest.NoSplit, app.Split(20), app.Split(60))
+}
+
+// TestAnalysisOfAFaultyRollout: a background analysis goes on, and its abort
+// takes the split off.
+func TestAnalysisOfAFaultyRollout(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	var bad atomic.Bool
+	url := e2etest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"ok": %t}`, !bad.Load())
+	}))
+	n.Apply(analysisTemplate(url))
+	app := e2etest.App{Canary: "analysis:\n  templates:\n    - templateName: answers\n", Steps: twoPauses}
+	record := start(n, app)
+	n.SetImage("app", e2etest.Image("bad-yellow"))
+	n.AwaitPaused("app", 1)
+	n.PatchRollout("app", faults["mistyped key"].patch)
+	n.AwaitEvent("Rollout", "app", "TrafficRoutingError", faults["mistyped key"].event)
+	bad.Store(true)
+	n.AwaitAborted("app")
+	n.AwaitSplit("app", e2etest.NoSplit)
+	record.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit)
+}

@@ -1,0 +1,60 @@
+package disruptive
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// Argo Rollouts' own namespace-install.yaml, deploy/rbac-minimal and
+// --watch-namespace: a controller with Roles in one namespace and no ClusterRole
+// has all of the plugin, asks for nothing that is forbidden, and check says so.
+func TestNamespacedInstallation(t *testing.T) {
+	n := e2etest.NewNamespace(t)
+	entry := strings.TrimRight(config(t), "\n") + "\n  args: [\"--watch-namespace=" + n.Name + "\"]\n"
+
+	// The controller of the whole cluster would serve this namespace too.
+	t.Cleanup(func() {
+		for _, line := range []string{"kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=1", restarted} {
+			if _, err := tryShell(context.Background(), line); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	shell(t, "kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=0")
+	shell(t, "kubectl -n argo-rollouts wait pod --all --for=delete --timeout=110s")
+
+	dir := strings.TrimSpace(shell(t, "go -C "+repository(t, "sandbox")+" list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts"))
+	in := "kubectl -n " + n.Name + " "
+	shell(t, in+"apply --server-side -f "+filepath.Join(dir, "manifests", "namespace-install.yaml"))
+	shell(t, "kubectl kustomize "+repository(t, "deploy/rbac-minimal")+" | sed 's/namespace: argo-rollouts/namespace: "+n.Name+"/' | "+in+"apply -f -")
+	patch := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(patch, []byte(`{"data":{"trafficRouterPlugins":`+jsonText(t, entry)+`}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shell(t, in+"patch configmap argo-rollouts-config --type=merge --patch-file "+patch)
+	shell(t, in+"rollout restart deploy/argo-rollouts")
+	shell(t, in+"rollout status deploy/argo-rollouts --timeout=110s")
+
+	app := e2etest.App{Name: name, Steps: "- setWeight: 20\n- pause: {}"}
+	n.Apply(app.Manifest())
+	n.AwaitHealthy(name, e2etest.Image("blue"))
+	n.SetImage(name, e2etest.Image("yellow"))
+	n.AwaitPaused(name, 1)
+	n.RequireSplit(name, app.Split(20))
+	n.Annotate(name, map[string]*string{e2etest.SplitAnnotation: nil, e2etest.OwnerAnnotation: nil})
+	n.AwaitSplitWithin(20*time.Second, name, app.Split(20))
+	n.AwaitEvent("Rollout", name, "SplitRestored", "was removed")
+	checktest.AwaitHealthy(t, name, "-n", n.Name, "--controller-namespace", n.Name)
+	n.Kubectl("delete", "rollout", name, "--wait=true")
+	n.AwaitSplitWithin(time.Minute, name, e2etest.NoSplit)
+	if log := shell(t, in+"logs deploy/argo-rollouts"); strings.Contains(log, "no watch") || strings.Contains(log, "forbidden") {
+		t.Errorf("something forbidden was asked for:\n%s%s", grep(log, "no watch"), grep(log, "forbidden"))
+	}
+}
