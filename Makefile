@@ -149,7 +149,8 @@ bench-plugin: build sandbox-build ## Measure the plugin beside one that does not
 	$(GO) build $(PLUGINFLAGS) -o bin/bench/ ./bench/idle ./bench/throttled
 	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench ./cmd/bench
 	bin/bench/bench -plugin $(CURDIR)/$(PLUGIN) -idle $(CURDIR)/bin/bench/idle -throttled $(CURDIR)/bin/bench/throttled \
-	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml
+	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml \
+	  -rollout-crd "$$($(GO_SANDBOX) list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts)/manifests/crds/rollout-crd.yaml"
 
 .PHONY: bench-interceptor
 bench-interceptor: build sandbox-build ## Measure the interceptor beside Envoy, nginx and a bare ReverseProxy (PARTS=throughput picks some)

@@ -191,7 +191,8 @@ func TestOwnershipExpires(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	_, second, _ := twoOfOne(n)
-	n.PatchRollout("first", `{"spec":{"strategy":{"canary":{"trafficRouting":{"plugins":{"kedify/http":{"httpScaledObjectName":"another"}}}}}}}`)
+	n.PatchRollout("first", `{"spec":{"strategy":{"canary":{"trafficRouting":null}}}}`)
+	n.Reconcile("second")
 	n.AwaitPaused("second", 1)
 	n.RequireSplit("shared", second.Split(20))
 }

@@ -30,6 +30,7 @@ func (r *Router) keep(p plan) {
 	objects := make([]k8stypes.NamespacedName, len(p.names))
 	for i, name := range p.names {
 		objects[i] = k8stypes.NamespacedName{Namespace: p.ro.Namespace, Name: name}
+		r.noteOwned(objects[i], ownership{p.ro.Name, p.ro.UID, p.ro.Generation})
 	}
 	r.healer.Keep(nameOf(p.ro), decision{p.split, p.weight, selfheal.FingerprintOf(p.ro)}, objects...)
 }

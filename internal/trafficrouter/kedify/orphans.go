@@ -2,6 +2,7 @@ package kedify
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,9 +35,8 @@ type ownership struct {
 func (r *Router) takeOffOrphans(ctx context.Context) {
 	ticker := time.NewTicker(orphanInterval)
 	defer ticker.Stop()
-	owned := map[k8stypes.NamespacedName]ownership{}
 	for {
-		owned = r.takeOffOrphansOnce(ctx, owned)
+		r.takeOffOrphansOnce(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -45,14 +45,15 @@ func (r *Router) takeOffOrphans(ctx context.Context) {
 	}
 }
 
-// takeOffOrphansOnce returns the splits that it has seen to be owned; those in
-// owned are not asked about again.
-func (r *Router) takeOffOrphansOnce(ctx context.Context, owned map[k8stypes.NamespacedName]ownership) map[k8stypes.NamespacedName]ownership {
-	seen := map[k8stypes.NamespacedName]ownership{}
+func (r *Router) takeOffOrphansOnce(ctx context.Context) {
 	if err := r.rollouts.Connect(); err != nil {
-		return seen
+		return
 	}
-	objects, _ := r.objects.Annotated()
+	objects, ok := r.objects.Annotated()
+	if !ok {
+		return
+	}
+	split := map[k8stypes.NamespacedName]bool{}
 	for _, object := range objects {
 		now := presentIn(object.Annotations)
 		if now.split == nil || now.owner == nil {
@@ -60,16 +61,12 @@ func (r *Router) takeOffOrphansOnce(ctx context.Context, owned map[k8stypes.Name
 		}
 		rollout, ok := r.rollouts.Watched(object.Namespace, *now.owner)
 		if !ok {
-			return owned
+			return
 		}
 		key := k8stypes.NamespacedName{Namespace: object.Namespace, Name: object.Name}
-		current := ownership{owner: *now.owner}
-		if rollout != nil {
-			current.uid, current.generation = rollout.UID, rollout.Generation
-			if owned[key] == current {
-				seen[key] = current
-				continue
-			}
+		split[key] = true
+		if rollout != nil && r.isOwned(key, ownership{*now.owner, rollout.UID, rollout.Generation}) {
+			continue
 		}
 		owns, err := r.takeOffOrphan(ctx, key, *now.owner)
 		if err != nil {
@@ -77,10 +74,32 @@ func (r *Router) takeOffOrphansOnce(ctx context.Context, owned map[k8stypes.Name
 			continue
 		}
 		if owns && rollout != nil {
-			seen[key] = current
+			r.noteOwned(key, ownership{*now.owner, rollout.UID, rollout.Generation})
 		}
 	}
-	return seen
+	r.forgetOwned(split)
+}
+
+func (r *Router) isOwned(object k8stypes.NamespacedName, o ownership) bool {
+	r.ownedMu.Lock()
+	defer r.ownedMu.Unlock()
+	return r.owned[object] == o
+}
+
+// noteOwned has a Rollout's split on an object not be asked about again while
+// the Rollout's spec stays as it is.
+func (r *Router) noteOwned(object k8stypes.NamespacedName, o ownership) {
+	r.ownedMu.Lock()
+	defer r.ownedMu.Unlock()
+	r.owned[object] = o
+}
+
+// forgetOwned drops what is known of objects that have no split. What a call
+// notes meanwhile may go too: it costs a read.
+func (r *Router) forgetOwned(split map[k8stypes.NamespacedName]bool) {
+	r.ownedMu.Lock()
+	defer r.ownedMu.Unlock()
+	maps.DeleteFunc(r.owned, func(object k8stypes.NamespacedName, _ ownership) bool { return !split[object] })
 }
 
 // takeOffOrphan takes the split of a Rollout off an HTTPScaledObject unless the

@@ -8,7 +8,6 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	k8stypes "k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
@@ -38,8 +37,6 @@ func sweeping(t *testing.T, server *apiservertest.Server) (*Router, *logbook) {
 	return router, log
 }
 
-type owned = map[k8stypes.NamespacedName]ownership
-
 func TestASplitWhoseRolloutIsGoneIsTakenOff(t *testing.T) {
 	withoutPlugin := app("app", named)
 	withoutPlugin.Spec.Strategy.Canary.TrafficRouting.Plugins = map[string]json.RawMessage{"other/router": json.RawMessage(`{}`)}
@@ -67,13 +64,13 @@ func TestASplitWhoseRolloutIsGoneIsTakenOff(t *testing.T) {
 				server.PutObject(rolloutResource, tc.rollout)
 			}
 			router, _ := sweeping(t, server)
-			seen := router.takeOffOrphansOnce(t.Context(), owned{})
+			router.takeOffOrphansOnce(t.Context())
 			if diff := cmp.Diff(tc.want, server.Annotations(httpso, "demo", "app")); diff != "" {
 				t.Errorf("annotations (-want +got):\n%s", diff)
 			}
 			// Looked at once.
 			server.Requests()
-			router.takeOffOrphansOnce(t.Context(), seen)
+			router.takeOffOrphansOnce(t.Context())
 			if got := server.Requests(); len(got) > 0 {
 				t.Errorf("requests of a second look: %v", got)
 			}
@@ -88,12 +85,12 @@ func TestARolloutThatStopsUsingThePlugin(t *testing.T) {
 	ro.Generation = 1
 	server.PutObject(rolloutResource, ro)
 	router, _ := sweeping(t, server)
-	seen := router.takeOffOrphansOnce(t.Context(), owned{})
+	router.takeOffOrphansOnce(t.Context())
 	changed := ro.DeepCopy()
 	changed.Generation, changed.Spec.Strategy.Canary.TrafficRouting = 2, nil
 	server.PutObject(rolloutResource, changed)
 	eventually(t, "the split is taken off", func() bool {
-		seen = router.takeOffOrphansOnce(t.Context(), seen)
+		router.takeOffOrphansOnce(t.Context())
 		return current(server, "app") == ""
 	})
 	eventually(t, "an Event on the HTTPScaledObject", func() bool {
@@ -127,12 +124,29 @@ func TestARolloutThatCannotBeReadKeepsItsSplit(t *testing.T) {
 			if err := router.rollouts.Connect(); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the refusal", func() bool { router.takeOffOrphansOnce(t.Context(), owned{}); return len(refused) > 0 })
-			router.takeOffOrphansOnce(t.Context(), owned{})
+			eventually(t, "the refusal", func() bool { router.takeOffOrphansOnce(t.Context()); return len(refused) > 0 })
+			router.takeOffOrphansOnce(t.Context())
 			if got := current(server, "app"); got != split(50, 50) {
 				t.Errorf("split %q", got)
 			}
 		})
+	}
+}
+
+// A Rollout that has set its split itself is not asked about.
+func TestASplitThatACallHasSetIsNotAskedAbout(t *testing.T) {
+	ro := app("app", named)
+	ro.UID, ro.Generation = "u-1", 3
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", nil)
+	server.PutObject(rolloutResource, ro)
+	router, _ := sweeping(t, server)
+	succeed(t, router.SetWeight(ro, 20, nil))
+	eventually(t, "the watch shows the split", func() bool { objects, _ := router.objects.Annotated(); return len(objects) == 1 })
+	server.Requests()
+	router.takeOffOrphansOnce(t.Context())
+	if got := server.Requests(); len(got) > 0 {
+		t.Errorf("requests %v", got)
 	}
 }
 
@@ -150,7 +164,7 @@ func TestARolloutMadeAnewMeanwhileKeepsItsSplit(t *testing.T) {
 		}
 		return false
 	})
-	router.takeOffOrphansOnce(t.Context(), owned{})
+	router.takeOffOrphansOnce(t.Context())
 	if got := current(server, "app"); got != split(90, 10) {
 		t.Errorf("split %q", got)
 	}

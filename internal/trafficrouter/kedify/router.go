@@ -65,6 +65,10 @@ type Router struct {
 	// missed holds the namespace/name of the HTTPScaledObjects whose absence
 	// has been logged, so that an idle Rollout does not log it forever.
 	missed sync.Map
+
+	// owned has the Rollout that was last seen to own the split of an object.
+	ownedMu sync.Mutex
+	owned   map[k8stypes.NamespacedName]ownership
 }
 
 // New returns a router that talks to the cluster of the configuration that
@@ -83,6 +87,7 @@ func New(connect func() (*rest.Config, error), logger hclog.Logger, options Opti
 		logger:  logger,
 		options: options,
 		timeout: callTimeout,
+		owned:   map[k8stypes.NamespacedName]ownership{},
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.healer = selfheal.New(r.repair, logger)

@@ -29,14 +29,15 @@ func run() int {
 	flag.StringVar(&b.idle, "idle", "", "the build whose calls do nothing")
 	flag.StringVar(&b.throttled, "throttled", "", "the build with client-go's default rate limit")
 	crd := flag.String("crd", "", "the HTTPScaledObject CRD")
+	rolloutCRD := flag.String("rollout-crd", "", "the Rollout CRD")
 	flag.Parse()
-	if b.plugin == "" || b.idle == "" || b.throttled == "" || *crd == "" {
-		fmt.Fprintln(os.Stderr, "bench: -plugin, -idle, -throttled and -crd are needed; `make bench` gives them")
+	if b.plugin == "" || b.idle == "" || b.throttled == "" || *crd == "" || *rolloutCRD == "" {
+		fmt.Fprintln(os.Stderr, "bench: -plugin, -idle, -throttled, -crd and -rollout-crd are needed; `make bench` gives them")
 		return 2
 	}
 	var err error
 	if cluster.Inside() {
-		err = measure(ctx, b, *crd)
+		err = measure(ctx, b, *crd, *rolloutCRD)
 	} else {
 		err = gauge.Enter(ctx)
 	}

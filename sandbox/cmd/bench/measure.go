@@ -27,12 +27,12 @@ const (
 
 func say(format string, args ...any) { _, _ = fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-func measure(ctx context.Context, b binaries, crd string) error {
-	a, err := connect(ctx, crd)
+func measure(ctx context.Context, b binaries, crds ...string) error {
+	a, err := connect(ctx, crds...)
 	if err != nil {
 		return err
 	}
-	say("bench: making %d HTTPScaledObjects", objects)
+	say("bench: making %d HTTPScaledObjects and Rollouts", objects)
 	if err := a.create(ctx, 0, objects); err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func waves(ctx context.Context, a *api, b binaries, row func(string, ...any)) er
 // memory is the resident memory with many objects in the watch, after a
 // reconcile of a tenth of them.
 func memory(ctx context.Context, a *api, b binaries, row func(string, ...any)) error {
-	say("bench: memory with %d HTTPScaledObjects", manyObjects)
+	say("bench: memory with %d HTTPScaledObjects and Rollouts", manyObjects)
 	idle, err := start(b.idle)
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func memory(ctx context.Context, a *api, b binaries, row func(string, ...any)) e
 	if err != nil {
 		return err
 	}
-	row("resident memory, %d objects watched\t%.1f MB\tdo-nothing %.1f MB\t%.2f\tat most 45 MB %s", manyObjects, own, base, own/base, gauge.Mark(own <= 45))
+	row("resident memory, %d objects and Rollouts watched\t%.1f MB\tdo-nothing %.1f MB\t%.2f\tat most 45 MB %s", manyObjects, own, base, own/base, gauge.Mark(own <= 45))
 	return nil
 }
 

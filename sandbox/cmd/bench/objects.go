@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/dynamic"
@@ -32,8 +35,8 @@ type api struct {
 	http   *http.Client
 }
 
-func connect(ctx context.Context, crd string) (*api, error) {
-	config, client, err := gauge.Connect(ctx, crd)
+func connect(ctx context.Context, crds ...string) (*api, error) {
+	config, client, err := gauge.Connect(ctx, crds...)
 	if err != nil {
 		return nil, err
 	}
@@ -44,10 +47,13 @@ func connect(ctx context.Context, crd string) (*api, error) {
 	return &api{config: config, client: client, http: httpClient}, nil
 }
 
+// counted are the resources that the plugin asks for.
+var counted = regexp.MustCompile(`resource="(httpscaledobjects|rollouts|events)"`)
+
 func name(i int) string { return fmt.Sprintf("shop-frontend-%04d", i) }
 
 // create makes the HTTPScaledObjects from..to-1, as large as those that the
-// agent generates from ScaledObjects.
+// agent generates from ScaledObjects, and a Rollout for each.
 func (a *api) create(ctx context.Context, from, to int) error {
 	return gauge.Each(callers, from, to, func(i int) error {
 		object := &unstructured.Unstructured{Object: map[string]any{
@@ -74,10 +80,35 @@ func (a *api) create(ctx context.Context, from, to int) error {
 				"scalingMetric":  map[string]any{"requestRate": map[string]any{"targetValue": int64(5), "window": "1m", "granularity": "1s"}},
 			},
 		}}
-		_, err := a.client.Resource(cluster.HTTPScaledObjectGVR).Namespace(gauge.Namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: "agent"})
-		return err
+		if _, err := a.client.Resource(cluster.HTTPScaledObjectGVR).Namespace(gauge.Namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: "agent"}); err != nil {
+			return err
+		}
+		return a.createRollout(ctx, i)
 	})
 }
+
+// createRollout makes the i-th Rollout, as kubectl apply does.
+func (a *api) createRollout(ctx context.Context, i int) error {
+	ro := rollout(i)
+	applied, err := json.Marshal(ro)
+	if err != nil {
+		return err
+	}
+	ro.Annotations[corev1.LastAppliedConfigAnnotation] = string(applied)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(ro)
+	if err != nil {
+		return err
+	}
+	made, err := a.client.Resource(v1alpha1.RolloutGVR).Namespace(gauge.Namespace).Create(ctx, &unstructured.Unstructured{Object: content}, metav1.CreateOptions{FieldManager: "kubectl-client-side-apply"})
+	if err != nil {
+		return err
+	}
+	uids.Store(i, made.GetUID())
+	return nil
+}
+
+// uids has the UID of each Rollout by its number.
+var uids sync.Map
 
 // patch changes one annotation of each of the first n objects, as a client
 // that does nothing else would, to tell what the API server can take.
@@ -112,7 +143,7 @@ func (a *api) requests(ctx context.Context) (int, error) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		line := lines.Text()
-		if !strings.HasPrefix(line, "apiserver_request_total{") || !strings.Contains(line, `resource="httpscaledobjects"`) || strings.Contains(line, `verb="WATCH"`) {
+		if !strings.HasPrefix(line, "apiserver_request_total{") || !counted.MatchString(line) || strings.Contains(line, `verb="WATCH"`) {
 			continue
 		}
 		value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
@@ -130,10 +161,12 @@ func rollout(i int) *v1alpha1.Rollout {
 	pause := intstr.FromString("30s")
 	weight := func(w int32) *int32 { return &w }
 	replicas := int32(2)
+	uid, _ := uids.Load(i)
+	known, _ := uid.(types.UID)
 	return &v1alpha1.Rollout{
 		TypeMeta: metav1.TypeMeta{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name(i), Namespace: gauge.Namespace, UID: types.UID("00000000-0000-0000-0000-" + fmt.Sprintf("%012d", i)),
+			Name: name(i), Namespace: gauge.Namespace, UID: known, Generation: 1,
 			Annotations: map[string]string{"rollout.argoproj.io/revision": "7"},
 		},
 		Spec: v1alpha1.RolloutSpec{

@@ -21,9 +21,9 @@ import (
 const Namespace = "bench"
 
 // Connect reaches the API server of the sandbox that this process is in, without
-// a limit of requests a second, and has it serve HTTPScaledObjects by the CRD in
-// a file. Namespace is there afterwards.
-func Connect(ctx context.Context, crd string) (*rest.Config, dynamic.Interface, error) {
+// a limit of requests a second, and has it serve the CRDs in files, that of
+// HTTPScaledObjects among them. Namespace is there afterwards.
+func Connect(ctx context.Context, crds ...string) (*rest.Config, dynamic.Interface, error) {
 	config, err := cluster.RESTConfig()
 	if err != nil {
 		return nil, nil, err
@@ -33,19 +33,16 @@ func Connect(ctx context.Context, crd string) (*rest.Config, dynamic.Interface, 
 	if err != nil {
 		return nil, nil, err
 	}
-	definition, err := os.ReadFile(crd)
-	if err != nil {
+	namespace := []byte(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + Namespace + `}}`)
+	if err := create(ctx, client, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, namespace); err != nil {
 		return nil, nil, err
 	}
-	for resource, text := range map[schema.GroupVersionResource][]byte{
-		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}: definition,
-		{Version: "v1", Resource: "namespaces"}:                                               []byte(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + Namespace + `}}`),
-	} {
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(text, object); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", resource.Resource, err)
+	for _, crd := range crds {
+		definition, err := os.ReadFile(crd)
+		if err != nil {
+			return nil, nil, err
 		}
-		if _, err := client.Resource(resource).Create(ctx, object, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := create(ctx, client, schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, definition); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -56,4 +53,16 @@ func Connect(ctx context.Context, crd string) (*rest.Config, dynamic.Interface, 
 		}
 		return err == nil, err
 	})
+}
+
+// create makes an object of a cluster-wide resource unless it is there.
+func create(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, text []byte) error {
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, object); err != nil {
+		return fmt.Errorf("%s: %w", resource.Resource, err)
+	}
+	if _, err := client.Resource(resource).Create(ctx, object, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return nil
 }
