@@ -18,6 +18,7 @@ func TestCommandLine(t *testing.T) {
 		"unknown level":    {args: []string{"--log-level", "loud"}, code: 2, stderr: `--log-level "loud": want one of trace, debug, info, warn, error`},
 		"unknown format":   {args: []string{"--log-format", "xml"}, code: 2, stderr: `--log-format "xml": want one of json, text`},
 		"unknown flag":     {args: []string{"--loglevel", "info"}, code: 2, stderr: "unknown flag: --loglevel"},
+		"two namespaces":   {args: []string{"--watch-namespace", "a,b"}, code: 2, stderr: `--watch-namespace "a,b": want the name of one namespace`},
 		"unknown command":  {args: []string{"chekc"}, code: 2, stderr: `"chekc"`},
 		"check, no config": {args: []string{"check", "-n", "demo"}, code: 2, stderr: "rollouts-plugin-kedify: "},
 		"check, bad flag":  {args: []string{"check", "-o", "xml"}, code: 2, stderr: "xml"},

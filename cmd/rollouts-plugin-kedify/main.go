@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/preflight"
@@ -50,6 +52,9 @@ The Argo Rollouts controller starts it; register it in the ConfigMap argo-rollou
 			logger, err := rolloutsplugin.NewLogger(os.Stderr, name, level, format)
 			if err != nil {
 				return err
+			}
+			if problems := validation.IsDNS1123Label(options.WatchNamespace); options.WatchNamespace != "" && len(problems) > 0 {
+				return fmt.Errorf("--watch-namespace %q: want the name of one namespace: %s", options.WatchNamespace, strings.Join(problems, "; "))
 			}
 			if !rolloutsplugin.StartedByController() {
 				_ = cmd.Usage()

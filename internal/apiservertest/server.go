@@ -22,6 +22,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -187,10 +188,12 @@ func (s *Server) Annotations(resource, namespace, name string) map[string]string
 func (s *Server) store(resource string, obj *metav1.PartialObjectMetadata) {
 	key := resource + "/" + obj.Namespace + "/" + obj.Name
 	kind := "ADDED"
-	if _, ok := s.objects[key]; ok {
-		kind = "MODIFIED"
-	}
 	s.version++
+	if old, ok := s.objects[key]; ok {
+		kind = "MODIFIED"
+		obj.UID = cmp.Or(obj.UID, old.UID)
+	}
+	obj.UID = cmp.Or(obj.UID, types.UID(fmt.Sprintf("uid-%d", s.version)))
 	obj.TypeMeta = metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}
 	obj.ResourceVersion = strconv.Itoa(s.version)
 	s.objects[key] = obj

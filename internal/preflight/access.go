@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	plugintypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
@@ -11,26 +12,41 @@ import (
 const roleName = "argo-rollouts-kedify-http"
 
 // controllerNeeds is what the plugin does, for Rollouts of a namespace; watched
-// is the one namespace that it watches, empty for all.
-func controllerNeeds(namespace, watched string) []access {
+// is the one namespace that it watches, empty for all, and selfHeals whether it
+// writes between two calls.
+func controllerNeeds(namespace, watched string, selfHeals bool) []access {
 	const objects, rollouts, events = "httpscaledobjects.http.keda.sh", "rollouts.argoproj.io", "events"
 	const unwatched = "every call then reads the API server, changed splits are not put back, and splits that a Rollout no longer names are not taken off"
 	const unseen = "splits whose Rollout is deleted are not taken off"
-	return []access{
+	needs := []access{
 		{verb: "get", resource: objects, namespace: namespace},
 		{verb: "patch", resource: objects, namespace: namespace},
 		{verb: "list", resource: objects, namespace: watched, without: unwatched},
 		{verb: "watch", resource: objects, namespace: watched, without: unwatched},
 		{verb: "get", resource: rollouts, namespace: namespace, without: "changed splits are not put back, and every other Rollout is taken to own its splits"},
-		{verb: "list", resource: rollouts, namespace: watched, without: unseen},
-		{verb: "watch", resource: rollouts, namespace: watched, without: unseen},
 		{verb: "create", resource: events, namespace: namespace, without: "warnings are in the controller's log alone"},
 	}
+	if selfHeals {
+		needs = append(needs,
+			access{verb: "list", resource: rollouts, namespace: watched, without: unseen},
+			access{verb: "watch", resource: rollouts, namespace: watched, without: unseen})
+	}
+	return needs
 }
 
 // watchNamespace is the plugin's flag --watch-namespace in its registration.
-func watchNamespace(item *plugintypes.PluginItem) string {
-	const flag = "--watch-namespace"
+func watchNamespace(item *plugintypes.PluginItem) string { return flagValue(item, "--watch-namespace") }
+
+// selfHeals is the plugin's flag --self-heal in its registration, true if it is
+// left out.
+func selfHeals(item *plugintypes.PluginItem) bool {
+	on, err := strconv.ParseBool(flagValue(item, "--self-heal"))
+	return err != nil || on
+}
+
+// flagValue is the value of a flag among the plugin's args; empty if it is left
+// out.
+func flagValue(item *plugintypes.PluginItem, flag string) string {
 	if item == nil {
 		return ""
 	}

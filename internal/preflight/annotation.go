@@ -39,6 +39,10 @@ func checkAnnotations(s snapshot, ro *v1alpha1.Rollout, config kedify.Config) []
 // report, or remove, them.
 func checkOrphans(s snapshot) []Result {
 	var results []Result
+	remedy := "take it off: "
+	if s.controller.selfHeals {
+		remedy = "the plugin takes it off within a minute where it runs and may list and watch (see controller-access); by hand: "
+	}
 	for _, o := range s.objects.httpScaledObjects.Value {
 		owner := o.Annotations[weightedbackends.OwnerAnnotation]
 		ro := s.objects.rollout(owner)
@@ -50,7 +54,7 @@ func checkOrphans(s snapshot) []Result {
 			why = "does not use " + kedify.PluginName + " any more"
 		}
 		results = append(results, failure(splitCheck, object("HTTPScaledObject", o.Namespace, o.Name),
-			fmt.Sprintf("carries a split of Rollout %s, which %s, and no Rollout names it", owner, why), "the controller takes it off within a minute where it may list and watch (see controller-access); by hand: "+removeCommand(o)))
+			fmt.Sprintf("carries a split of Rollout %s, which %s, and no Rollout names it", owner, why), remedy+removeCommand(o)))
 	}
 	return results
 }

@@ -280,7 +280,13 @@ func TestWatchNamespace(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
-	for _, a := range controllerNeeds("shop", "shop") {
+	for text, want := range map[string]bool{"[]": true, "[--self-heal]": true, "[--self-heal=false]": false, "[--self-heal=true]": true} {
+		item := plugintypes.PluginItem{Args: parse[[]string](text)}
+		if got := selfHeals(&item); got != want {
+			t.Errorf("%s: %t, want %t", text, got, want)
+		}
+	}
+	for _, a := range controllerNeeds("shop", "shop", true) {
 		if a.namespace != "shop" {
 			t.Errorf("%s %s is needed in %q", a.verb, a.resource, a.namespace)
 		}

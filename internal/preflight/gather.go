@@ -123,14 +123,17 @@ func gatherController(ctx context.Context, c *cluster, opts Options) controllerS
 	if answer.Err == nil {
 		s.config.Value = &answer.Value
 	}
-	s.watchNamespace = watchNamespace(register(s).item)
+	registered := register(s).item
+	s.watchNamespace, s.selfHeals = watchNamespace(registered), selfHeals(registered)
 	var wg sync.WaitGroup
 	if s.deployment != nil {
 		wg.Go(func() { gatherControllerPods(ctx, c, &s) })
 		wg.Go(func() {
 			s.binding = get[clusterRoleBinding](ctx, c, target{group: "rbac.authorization.k8s.io", version: "v1", resource: "clusterrolebindings", name: roleName})
 		})
-		wg.Go(func() { s.access = gatherControllerAccess(ctx, c, s.deployment, opts.Namespace, s.watchNamespace) })
+		wg.Go(func() {
+			s.access = gatherControllerAccess(ctx, c, s.deployment, controllerNeeds(opts.Namespace, s.watchNamespace, s.selfHeals))
+		})
 	}
 	wg.Wait()
 	return s
@@ -176,9 +179,8 @@ func gatherControllerPods(ctx context.Context, c *cluster, s *controllerSnapshot
 	}
 }
 
-func gatherControllerAccess(ctx context.Context, c *cluster, controller *deployment, namespace, watched string) []access {
+func gatherControllerAccess(ctx context.Context, c *cluster, controller *deployment, reviews []access) []access {
 	serviceAccountNamespace, serviceAccount := serviceAccountOf(controller)
-	reviews := controllerNeeds(namespace, watched)
 	var wg sync.WaitGroup
 	for i := range reviews {
 		wg.Go(func() {

@@ -45,6 +45,8 @@ type controllerSnapshot struct {
 	logs map[string][]string
 	// watchNamespace is the one namespace that the plugin watches, empty for all.
 	watchNamespace string
+	// selfHeals is whether the plugin writes between two calls.
+	selfHeals bool
 	// access is what the ServiceAccount may do of what the plugin does.
 	access []access
 	// binding is the ClusterRoleBinding of deploy/rbac, to say whom it binds

@@ -2,7 +2,9 @@ package rolloutsplugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -126,10 +128,20 @@ func (e *Events) run() {
 		case <-e.ctx.Done():
 			return
 		case event := <-e.queue:
-			if err := e.write(event); err != nil {
-				e.logger.Warn("an Event could not be written", "event", event.Message, "error", err)
-			}
+			e.writeOrLog(event)
 		}
+	}
+}
+
+func (e *Events) writeOrLog(event *corev1.Event) {
+	// A panic here is in no call that could report it, and would end the plugin.
+	defer func() {
+		if cause := recover(); cause != nil {
+			e.logger.Error("panic while writing an Event", "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+		}
+	}()
+	if err := e.write(event); err != nil {
+		e.logger.Warn("an Event could not be written", "event", event.Message, "error", err)
 	}
 }
 
@@ -140,15 +152,27 @@ func (e *Events) write(event *corev1.Event) error {
 		ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 		defer cancel()
 		failure = e.objects.Create(ctx, corev1.SchemeGroupVersion.WithResource("events"), event.Namespace, event)
+		switch {
 		// An earlier attempt may have been carried out without an answer.
-		if apierrors.IsAlreadyExists(failure) {
+		case failure == nil, apierrors.IsAlreadyExists(failure):
 			failure = nil
+			return true, nil
+		// One namespace that takes no Events must not hold up the others.
+		case refused(failure):
+			return false, failure
 		}
-		return failure == nil, nil
+		return false, nil
 	}); err != nil && failure == nil {
 		return err
 	}
 	return failure
+}
+
+// refused tells whether the API server has answered, and would answer the same
+// again.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsTooManyRequests(err)
 }
 
 func shorten(message string) string {

@@ -29,7 +29,8 @@ const (
 	Unneeded Outcome = iota
 	// Repaired: the object was changed back.
 	Repaired
-	// Failed: it could not be told or written; it is tried again after a backoff.
+	// Failed: the object could not be judged or written; it is tried again after a
+	// backoff.
 	Failed
 )
 
@@ -106,6 +107,18 @@ func (k *Keeper[D]) Keep(rollout types.NamespacedName, decision D, objects ...ty
 	for _, object := range objects {
 		k.covering[object] = rollout
 	}
+}
+
+// Kept returns what was decided for a Rollout last, and the objects that the
+// decision covers.
+func (k *Keeper[D]) Kept(rollout types.NamespacedName) (decision D, objects []types.NamespacedName, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	last, ok := k.decisions[rollout]
+	if !ok {
+		return decision, nil, false
+	}
+	return last.decision, last.objects, true
 }
 
 // Forget drops what was decided for a Rollout: nothing of it is repaired until
@@ -198,13 +211,22 @@ func (k *Keeper[D]) backOff(object types.NamespacedName) time.Duration {
 	return wait
 }
 
+// covered returns the Rollout whose decision covers an object, and the decision.
+func (k *Keeper[D]) covered(object types.NamespacedName) (rollout types.NamespacedName, decision D, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	rollout, ok = k.covering[object]
+	if !ok {
+		return rollout, decision, false
+	}
+	return rollout, k.decisions[rollout].decision, true
+}
+
 func (k *Keeper[D]) attempt(ctx context.Context, object types.NamespacedName) (outcome Outcome) {
 	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
-	k.mu.Lock()
-	rollout, covered := k.covering[object]
-	k.mu.Unlock()
-	if !covered {
+	rollout, _, ok := k.covered(object)
+	if !ok {
 		return Unneeded
 	}
 	unlock, err := k.Lock(ctx, rollout)
@@ -212,12 +234,13 @@ func (k *Keeper[D]) attempt(ctx context.Context, object types.NamespacedName) (o
 		return Failed
 	}
 	defer unlock()
-	k.mu.Lock()
-	decided, ok := k.decisions[rollout]
-	covered = ok && k.covering[object] == rollout
-	k.mu.Unlock()
-	if !covered {
+	// A call may have decided anew meanwhile.
+	now, decision, ok := k.covered(object)
+	switch {
+	case !ok:
 		return Unneeded
+	case now != rollout:
+		return Failed
 	}
 	// A panic here is in no call that could report it, and would end the plugin.
 	defer func() {
@@ -226,5 +249,5 @@ func (k *Keeper[D]) attempt(ctx context.Context, object types.NamespacedName) (o
 			outcome = Failed
 		}
 	}()
-	return k.repair(ctx, rollout, object, decided.decision)
+	return k.repair(ctx, rollout, object, decision)
 }

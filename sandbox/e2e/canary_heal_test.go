@@ -33,12 +33,12 @@ func TestAChangedSplitIsPutBack(t *testing.T) {
 
 	n.Annotate("app", wipe)
 	n.AwaitSplitWithin(soon, "app", app.Split(20))
-	n.AwaitEvent("Rollout", "app", "SplitRestored", "HTTPScaledObject "+n.Name+"/app was removed", "abort the Rollout")
+	n.AwaitEvent("Rollout", "app", "SplitRestored", "http.kedify.io/weighted-backends was removed", "HTTPScaledObject "+n.Name+"/app carries", "abort the Rollout")
 
 	wrong := e2etest.SplitText(e2etest.Weight{Service: "app-stable", Weight: 1}, e2etest.Weight{Service: "app-canary", Weight: 99})
 	n.Annotate("app", map[string]*string{e2etest.SplitAnnotation: &wrong})
 	n.AwaitSplitWithin(soon, "app", app.Split(20))
-	n.AwaitEvent("Rollout", "app", "SplitRestored", "field manager another-tool changed the split of HTTPScaledObject "+n.Name+"/app", "app-stable=1,app-canary=99")
+	n.AwaitEvent("Rollout", "app", "SplitRestored", "field manager another-tool changed the split to app-stable=1,app-canary=99")
 
 	n.Promote("app")
 	n.AwaitPaused("app", 3)

@@ -1,6 +1,8 @@
 package kedify
 
 import (
+	"fmt"
+
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
@@ -22,11 +24,11 @@ func presentIn(annotations map[string]string) present {
 	return present{split: value(weightedbackends.Annotation), owner: value(weightedbackends.OwnerAnnotation)}
 }
 
-// foreignTo returns the Rollout, another than rollout, that set the split, or
-// "". A split without owner is nobody's: written by hand or by a plugin that
-// names no owner, it is this Rollout's to change, which is the one that names
-// the HTTPScaledObject. An owner without a split owns nothing.
-func (p present) foreignTo(rollout string) string {
+// ownerOtherThan returns the owner of the split, if that is another than the
+// Rollout with this name. A split without owner, written by hand or by a plugin
+// that names none, belongs to the Rollout that names the HTTPScaledObject. An
+// owner without a split owns nothing.
+func (p present) ownerOtherThan(rollout string) string {
 	if p.split == nil || p.owner == nil || *p.owner == rollout {
 		return ""
 	}
@@ -41,6 +43,10 @@ func (p present) String() string {
 	}
 	backends, err := weightedbackends.Parse(*p.split)
 	if err != nil {
+		const most = 200
+		if len(*p.split) > most {
+			return fmt.Sprintf("%q…", (*p.split)[:most])
+		}
 		return *p.split
 	}
 	return weightedbackends.Describe(backends)

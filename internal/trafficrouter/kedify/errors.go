@@ -32,11 +32,16 @@ func requestError(verb, namespace, name string, timeout time.Duration, err error
 }
 
 // missingError says that an HTTPScaledObject that a split is for is not there.
-func missingError(namespace, name string, err error) error {
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == "" {
-		return fmt.Errorf("HTTPScaledObject %s/%s: the cluster does not know this kind: install Kedify's HTTP stack (its CRD httpscaledobjects.http.keda.sh): %w", namespace, name, err)
+type missingError struct {
+	namespace, name string
+	cause           error
+}
+
+func (e *missingError) Error() string {
+	if status := apierrors.APIStatus(nil); errors.As(e.cause, &status) && status.Status().Details != nil && status.Status().Details.Name == "" {
+		return fmt.Sprintf("HTTPScaledObject %s/%s: the cluster does not know this kind: install Kedify's HTTP stack (its CRD httpscaledobjects.http.keda.sh): %v", e.namespace, e.name, e.cause)
 	}
-	return fmt.Errorf("HTTPScaledObject %s/%s not found: create it (KEDA makes it from a ScaledObject with a kedify-http trigger), or correct its name in plugins[%q] of the Rollout", namespace, name, PluginName)
+	return fmt.Sprintf("HTTPScaledObject %s/%s not found: create it (KEDA makes it from a ScaledObject with a kedify-http trigger), or correct its name in plugins[%q] of the Rollout", e.namespace, e.name, PluginName)
 }
 
 // rpcError names the Rollout and the call that failed.

@@ -2,6 +2,7 @@ package kedify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -18,30 +19,63 @@ import (
 // reasonRestored is the reason of the Event that names another writer.
 const reasonRestored = "SplitRestored"
 
-// decision is what the last SetWeight of a Rollout asked for.
+// decision is what a Rollout's HTTPScaledObjects carry after its last SetWeight.
 type decision struct {
-	split       []weightedbackends.Backend
-	weight      int32
-	fingerprint selfheal.Fingerprint
+	split []weightedbackends.Backend
+	// stable and canary are the weights that SetWeight was asked for.
+	stable, canary int32
+	fingerprint    selfheal.Fingerprint
 }
 
-// keep has the plan's split put back when something else changes it.
-func (r *Router) keep(p plan) {
-	objects := make([]k8stypes.NamespacedName, len(p.names))
-	for i, name := range p.names {
-		objects[i] = k8stypes.NamespacedName{Namespace: p.ro.Namespace, Name: name}
-		r.noteOwned(objects[i], ownership{p.ro.Name, p.ro.UID, p.ro.Generation})
+func (p plan) decision(split []weightedbackends.Backend) decision {
+	return decision{split, MaxWeight(p.ro) - p.weight - p.additional, p.weight, selfheal.FingerprintOf(p.ro)}
+}
+
+// keep has the split put back that HTTPScaledObjects carry after a call, when
+// something else changes it. Without a split, or with self-healing off, nothing
+// is.
+func (r *Router) keep(p plan, carrying []string) {
+	if !r.options.SelfHeal || p.split == nil || len(carrying) == 0 {
+		r.healer.Forget(nameOf(p.ro))
+		return
 	}
-	r.healer.Keep(nameOf(p.ro), decision{p.split, p.weight, selfheal.FingerprintOf(p.ro)}, objects...)
+	objects := make([]k8stypes.NamespacedName, len(carrying))
+	for i, name := range carrying {
+		objects[i] = k8stypes.NamespacedName{Namespace: p.ro.Namespace, Name: name}
+		if p.configError == nil {
+			r.noteOwned(objects[i], ownership{p.ro.Name, p.ro.UID, p.ro.Generation})
+		}
+	}
+	r.healer.Keep(nameOf(p.ro), p.decision(p.split), objects...)
+}
+
+// keptFor returns the names of the HTTPScaledObjects whose split is put back for
+// a Rollout.
+func (r *Router) keptFor(ro *v1alpha1.Rollout) []string {
+	_, objects, _ := r.healer.Kept(nameOf(ro))
+	names := make([]string, len(objects))
+	for i, object := range objects {
+		names[i] = object.Name
+	}
+	return names
+}
+
+// keepHeld goes on to put back the split of the call before, for a Rollout whose
+// present spec asks for what cannot be.
+func (r *Router) keepHeld(p plan) {
+	if last, objects, ok := r.healer.Kept(nameOf(p.ro)); ok {
+		r.healer.Keep(nameOf(p.ro), p.decision(last.split), objects...)
+	}
 }
 
 // repair puts the split of a Rollout back on an HTTPScaledObject, if the
-// controller would still ask for it. The object is read before the Rollout and
-// written on condition that it did not change: when the controller, or another
-// one, takes the split off between the two, the write fails.
+// controller would still ask for it.
 func (r *Router) repair(ctx context.Context, rollout, object k8stypes.NamespacedName, d decision) selfheal.Outcome {
 	watched, ok := r.objects.Watched(object.Namespace, object.Name)
-	if !ok || watched == nil || decide(presentIn(watched.Annotations), rollout.Name, d.split) == nil {
+	switch {
+	case !ok: // no watch now; what has changed meanwhile brings no event later
+		return selfheal.Failed
+	case watched == nil || decide(presentIn(watched.Annotations), rollout.Name, d.split) == nil:
 		return selfheal.Unneeded
 	}
 	outcome, err := r.putBack(ctx, rollout, object, d)
@@ -51,6 +85,9 @@ func (r *Router) repair(ctx context.Context, rollout, object k8stypes.Namespaced
 	return outcome
 }
 
+// putBack reads the object before the Rollout and writes on condition that the
+// object did not change: when the controller, or another one, takes the split
+// off between the two, the write fails.
 func (r *Router) putBack(ctx context.Context, rollout, object k8stypes.NamespacedName, d decision) (selfheal.Outcome, error) {
 	fresh, err := r.objects.Read(ctx, object.Namespace, object.Name)
 	if apierrors.IsNotFound(err) {
@@ -64,19 +101,16 @@ func (r *Router) putBack(ctx context.Context, rollout, object k8stypes.Namespace
 	if change == nil {
 		return selfheal.Unneeded, nil
 	}
-	writers := writersOf(fresh.ManagedFields, changedKeys(now, change))
-	if writers.contain(fieldManager) {
+	by := writersOf(fresh.ManagedFields, changedKeys(now, change))
+	if by.contain(fieldManager) {
 		r.logger.Info("another instance of this plugin has changed a split: left as it is", "rollout", rollout.String(), "httpScaledObject", object.String(), "split", now.String())
 		return selfheal.Unneeded, nil
 	}
-	if owner := now.foreignTo(rollout.Name); owner != "" {
-		owns, err := r.owns(ctx, object.Namespace, owner, object.Name)
-		if err != nil {
-			return selfheal.Failed, err
-		}
-		if owns {
+	if err := r.mayChange(ctx, object.Namespace, rollout.Name, object.Name, now); err != nil {
+		if foreign := (*foreignError)(nil); errors.As(err, &foreign) && foreign.unread == nil {
 			return selfheal.Unneeded, nil
 		}
+		return selfheal.Failed, err
 	}
 	ro := &v1alpha1.Rollout{}
 	err = r.whole.Get(ctx, v1alpha1.RolloutGVR, rollout.Namespace, rollout.Name, ro)
@@ -89,31 +123,37 @@ func (r *Router) putBack(ctx context.Context, rollout, object k8stypes.Namespace
 	// The controller will call, or has called another instance of the plugin.
 	case selfheal.FingerprintOf(ro) != d.fingerprint:
 		return selfheal.Unneeded, nil
-	case ro.Status.Canary.Weights != nil && ro.Status.Canary.Weights.Canary.Weight != d.weight:
-		return selfheal.Failed, fmt.Errorf("the Rollout's status says weight %d, the last call was for %d", ro.Status.Canary.Weights.Canary.Weight, d.weight)
+	case ro.Status.Canary.Weights != nil && (ro.Status.Canary.Weights.Canary.Weight != d.canary || ro.Status.Canary.Weights.Stable.Weight != d.stable):
+		return selfheal.Failed, fmt.Errorf("the Rollout's status says weights %d and %d for stable and canary, the last call was for %d and %d",
+			ro.Status.Canary.Weights.Stable.Weight, ro.Status.Canary.Weights.Canary.Weight, d.stable, d.canary)
 	}
 	if _, err := r.objects.Annotate(ctx, fresh, change); err != nil {
 		return selfheal.Failed, err
 	}
 	r.logger.Info("split put back", "rollout", rollout.String(), "httpScaledObject", object.String(),
-		"from", now.String(), "to", weightedbackends.Describe(d.split), "changedBy", writers.String())
-	r.events.Warn(rolloutsplugin.RolloutReference(ro), reasonRestored, object.Name+" "+writers.String(), restoredMessage(object, fresh, now, d, writers))
+		"from", now.String(), "to", weightedbackends.Describe(d.split), "changedBy", by.String())
+	r.events.Warn(rolloutsplugin.RolloutReference(ro), reasonRestored, object.Name+" "+by.String(),
+		fmt.Sprintf("%s; HTTPScaledObject %s carries %s again: have the other writer leave these annotations alone; to take a split off, abort the Rollout",
+			described(fresh, now, by), object, weightedbackends.Describe(d.split)))
 	return selfheal.Repaired, nil
 }
 
-// restoredMessage says what was undone, and by whom it was done.
-func restoredMessage(object k8stypes.NamespacedName, fresh *metav1.PartialObjectMetadata, now present, d decision, writers writers) string {
-	const remedy = "have it leave these annotations alone; to take a split off, abort the Rollout"
-	split := weightedbackends.Describe(d.split)
-	if len(writers) > 0 {
-		return fmt.Sprintf("field manager %s changed the split of HTTPScaledObject %s to %s; it is %s again: %s", writers, object, now, split, remedy)
+// described says what was done to an object's split, and what is known of who
+// did it: the manager of a changed value, and of a removal, which leaves no
+// trace, all managers with their times.
+func described(object *metav1.PartialObjectMetadata, now present, by writers) string {
+	if len(by) > 0 {
+		return fmt.Sprintf("field manager %s changed the split to %s", by, now)
 	}
-	managers := make([]string, len(fresh.ManagedFields))
-	for i, entry := range fresh.ManagedFields {
+	what := "the annotation " + weightedbackends.Annotation + " was removed, or the object was made anew"
+	if now.split != nil {
+		what = "the annotation " + weightedbackends.OwnerAnnotation + " was removed"
+	}
+	managers := make([]string, len(object.ManagedFields))
+	for i, entry := range object.ManagedFields {
 		managers[i] = describeManager(entry)
 	}
-	return fmt.Sprintf("the split of HTTPScaledObject %s was removed, or the object was made anew; it is %s again: find out which of the object's field managers does so (%s) and %s",
-		object, split, strings.Join(managers, ", "), remedy)
+	return fmt.Sprintf("%s; the object's field managers: %s", what, strings.Join(managers, ", "))
 }
 
 // changedKeys returns the annotations that have a value, and another one than

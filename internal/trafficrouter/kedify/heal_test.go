@@ -4,11 +4,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
 
@@ -22,7 +24,7 @@ func atWeight(name string, weight int32) *v1alpha1.Rollout {
 	ro.UID, ro.Generation = "u-1", 7
 	step := int32(0)
 	ro.Status = v1alpha1.RolloutStatus{CurrentPodHash: "canary", StableRS: "stable", CurrentStepIndex: &step}
-	ro.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: weight}}
+	ro.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: weight}, Stable: v1alpha1.WeightDestination{Weight: 100 - weight}}
 	return ro
 }
 
@@ -77,9 +79,9 @@ func TestAChangedSplitIsPutBack(t *testing.T) {
 		change map[string]*string
 		event  []string
 	}{
-		"removed":       {wiped, []string{"HTTPScaledObject demo/app was removed", "app-stable=50,app-canary=50 again", "field managers", "scaler 20", "abort the Rollout"}},
-		"rewritten":     {rewritten, []string{"field manager scaler changed the split of HTTPScaledObject demo/app to app-stable=100", "app-stable=50,app-canary=50 again"}},
-		"without owner": {disowned, []string{"HTTPScaledObject demo/app was removed"}},
+		"removed":       {wiped, []string{"the annotation http.kedify.io/weighted-backends was removed", "HTTPScaledObject demo/app carries app-stable=50,app-canary=50 again", "field managers: scaler 20", "abort the Rollout"}},
+		"rewritten":     {rewritten, []string{"field manager scaler changed the split to app-stable=100", "HTTPScaledObject demo/app carries app-stable=50,app-canary=50 again"}},
+		"without owner": {disowned, []string{"the annotation http.kedify.io/weighted-backends-rollout was removed"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -108,14 +110,15 @@ func TestAChangedSplitIsPutBack(t *testing.T) {
 // A Rollout that is not as at the call is not known to want the same again.
 func TestASplitIsNotPutBackForAnotherRolloutThanAtTheCall(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.Rollout){
-		"made anew":         func(ro *v1alpha1.Rollout) { ro.UID = "u-2" },
-		"spec changed":      func(ro *v1alpha1.Rollout) { ro.Generation++ },
-		"aborted":           func(ro *v1alpha1.Rollout) { ro.Status.Abort = true },
-		"promoted in full":  func(ro *v1alpha1.Rollout) { ro.Status.PromoteFull = true },
-		"new revision":      func(ro *v1alpha1.Rollout) { ro.Status.CurrentPodHash = "newer" },
-		"promoted":          func(ro *v1alpha1.Rollout) { ro.Status.StableRS = "canary" },
-		"at another step":   func(ro *v1alpha1.Rollout) { step := int32(1); ro.Status.CurrentStepIndex = &step },
-		"at another weight": func(ro *v1alpha1.Rollout) { ro.Status.Canary.Weights.Canary.Weight = 0 },
+		"made anew":          func(ro *v1alpha1.Rollout) { ro.UID = "u-2" },
+		"spec changed":       func(ro *v1alpha1.Rollout) { ro.Generation++ },
+		"aborted":            func(ro *v1alpha1.Rollout) { ro.Status.Abort = true },
+		"promoted in full":   func(ro *v1alpha1.Rollout) { ro.Status.PromoteFull = true },
+		"new revision":       func(ro *v1alpha1.Rollout) { ro.Status.CurrentPodHash = "newer" },
+		"promoted":           func(ro *v1alpha1.Rollout) { ro.Status.StableRS = "canary" },
+		"at another step":    func(ro *v1alpha1.Rollout) { step := int32(1); ro.Status.CurrentStepIndex = &step },
+		"with an experiment": func(ro *v1alpha1.Rollout) { ro.Status.Canary.Weights.Stable.Weight = 45 },
+		"at another weight":  func(ro *v1alpha1.Rollout) { ro.Status.Canary.Weights.Canary.Weight = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -271,4 +274,97 @@ func TestAnInsistentWriter(t *testing.T) {
 	if count != 1 {
 		t.Errorf("%d Events for one writer", count)
 	}
+}
+
+// A split that is held while the spec is faulty is put back too.
+func TestAHeldSplitIsPutBack(t *testing.T) {
+	ro := atWeight("app", 50)
+	server, router, _ := healing(t, ro, 50)
+	faulty := ro.DeepCopy()
+	faulty.Generation++
+	faulty.Spec.Strategy.Canary.CanaryService = ""
+	server.PutObject(rolloutResource, faulty)
+	succeed(t, router.SetWeight(overRPC(faulty), 50, nil))
+	server.Annotate("scaler", httpso, "demo", "app", wiped)
+	eventually(t, "the split is put back", func() bool { return current(server, "app") == split(50, 50) })
+}
+
+// With pingPong the objects of a Rollout whose configuration cannot be read are
+// known by their owner; wiped, by the call before.
+func TestPingPongWithAFaultyConfigurationIsPutBack(t *testing.T) {
+	ro := pingPong(atWeight("app", 0), v1alpha1.PPPing)
+	server, router, _ := healing(t, ro, 0)
+	faulty := ro.DeepCopy()
+	faulty.Generation++
+	faulty.Spec.Strategy.Canary.TrafficRouting.Plugins[PluginName] = []byte(`{"httpScaledObject":"app"}`)
+	server.PutObject(rolloutResource, faulty)
+	for range 2 {
+		succeed(t, router.SetWeight(overRPC(faulty), 0, nil))
+		server.Annotate("scaler", httpso, "demo", "app", wiped)
+		eventually(t, "the split is put back", func() bool { return current(server, "app") == pingSplit("app-ping", 100, "app-pong", 0) })
+	}
+	// A plugin that has never seen them does not know that they are as they should be.
+	server.Annotate("scaler", httpso, "demo", "app", wiped)
+	fresh, _ := newRouter(t, server)
+	watching(t, fresh)
+	succeed(t, fresh.SetWeight(overRPC(faulty), 0, nil))
+	verified(t, fresh, overRPC(faulty), 0, types.NotVerified)
+}
+
+// A Rollout at rest that names the object of another does not take it over.
+func TestTheObjectOfAnotherIsNotTakenOverByARepair(t *testing.T) {
+	server, router, _ := healing(t, atWeight("app", 50), 50)
+	second := pingPong(atWeight("second", 0), v1alpha1.PPPing)
+	second.Spec.Strategy.Canary.TrafficRouting.Plugins[PluginName] = []byte(named)
+	server.PutObject(rolloutResource, second)
+	succeed(t, router.SetWeight(overRPC(second), 0, nil))
+	verified(t, router, overRPC(second), 0, types.NotVerified)
+	warned(t, server, "TrafficRoutingError", "SetWeight(0) for Rollout demo/second", "carries the split of Rollout demo/app")
+	server.Annotate("scaler", httpso, "demo", "app", wiped)
+	eventually(t, "the split is put back", func() bool { return current(server, "app") == split(50, 50) })
+	succeed(t, router.SetWeight(overRPC(atWeight("app", 50)), 50, nil))
+}
+
+// The watch is refused when the repair is due, and shows nothing new afterwards.
+func TestARepairWaitsForTheWatch(t *testing.T) {
+	server, router, log := healing(t, atWeight("app", 50), 50)
+	server.Annotate("scaler", httpso, "demo", "app", wiped)
+	eventually(t, "a first repair", func() bool { return log.count("split put back") == 1 })
+	// The next one is due a second later.
+	server.Annotate("scaler", httpso, "demo", "app", wiped)
+	eventually(t, "the watch shows it", func() bool { o, _ := router.objects.Watched("demo", "app"); return o != nil && len(o.Annotations) == 0 })
+	server.SetFault(deny)
+	server.EndWatches()
+	eventually(t, "the refusal", func() bool { return log.count("no watch") > 0 })
+	server.SetFault(nil)
+	eventually(t, "the split is put back", func() bool { return current(server, "app") == split(50, 50) })
+}
+
+// A look for splits left behind that hangs holds up no call.
+func TestALookForOrphansHoldsUpNoCall(t *testing.T) {
+	server := apiservertest.New(t)
+	server.PutObject(httpso, splitObject(split(50, 50)))
+	ro := atWeight("app", 50)
+	server.PutObject(rolloutResource, ro)
+	router, _ := sweeping(t, server)
+	hanging := make(chan struct{})
+	var once sync.Once
+	server.SetFault(func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
+		if request.Resource != rolloutResource || request.Verb != "get" {
+			return false
+		}
+		once.Do(func() { close(hanging) })
+		<-r.Context().Done()
+		return true
+	})
+	done := make(chan struct{})
+	go func() { defer close(done); router.takeOffOrphansOnce(t.Context()) }()
+	<-hanging
+	succeed(t, router.SetWeight(overRPC(ro), 0, nil))
+	select {
+	case <-done:
+		t.Error("the look did not hang")
+	default:
+	}
+	<-done
 }

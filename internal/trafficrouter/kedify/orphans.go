@@ -2,12 +2,13 @@ package kedify
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"runtime/debug"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8stypes "k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -16,6 +17,11 @@ import (
 const (
 	// orphanInterval is how often splits whose Rollout is gone are looked for.
 	orphanInterval = 15 * time.Second
+	// orphanTimeout bounds the requests for one of them, and orphansAtOnce is how
+	// many are worked on at a time, so that a webhook that hangs for one namespace
+	// holds up no other.
+	orphanTimeout = 5 * time.Second
+	orphansAtOnce = 8
 	// reasonRemoved is the reason of the Event on an HTTPScaledObject whose split
 	// was taken off because its Rollout is gone.
 	reasonRemoved = "SplitRemoved"
@@ -29,9 +35,9 @@ type ownership struct {
 }
 
 // takeOffOrphans takes splits off whose Rollout is deleted, or does not use the
-// plugin for the object any more, until ctx ends. Nobody calls for those. It
-// works from the watches, and asks the API server only about a Rollout whose
-// spec it has not seen to own the split.
+// plugin for the object any more, until ctx ends. The controller makes no call
+// for those. It works from the watches, and asks the API server only about a
+// Rollout whose spec it has not seen to own the split.
 func (r *Router) takeOffOrphans(ctx context.Context) {
 	ticker := time.NewTicker(orphanInterval)
 	defer ticker.Stop()
@@ -46,6 +52,8 @@ func (r *Router) takeOffOrphans(ctx context.Context) {
 }
 
 func (r *Router) takeOffOrphansOnce(ctx context.Context) {
+	// A panic here is in no call that could report it, and would end the plugin.
+	defer r.recovered("looking for splits whose Rollout is gone")
 	if err := r.rollouts.Connect(); err != nil {
 		return
 	}
@@ -53,6 +61,9 @@ func (r *Router) takeOffOrphansOnce(ctx context.Context) {
 	if !ok {
 		return
 	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	free := make(chan struct{}, orphansAtOnce)
 	split := map[k8stypes.NamespacedName]bool{}
 	for _, object := range objects {
 		now := presentIn(object.Annotations)
@@ -65,19 +76,67 @@ func (r *Router) takeOffOrphansOnce(ctx context.Context) {
 		}
 		key := k8stypes.NamespacedName{Namespace: object.Namespace, Name: object.Name}
 		split[key] = true
-		if rollout != nil && r.isOwned(key, ownership{*now.owner, rollout.UID, rollout.Generation}) {
-			continue
+		current := ownership{owner: *now.owner}
+		if rollout != nil {
+			current.uid, current.generation = rollout.UID, rollout.Generation
+			if r.isOwned(key, current) {
+				continue
+			}
 		}
-		owns, err := r.takeOffOrphan(ctx, key, *now.owner)
-		if err != nil {
-			r.logger.Warn("a split whose Rollout may be gone stays for now", "httpScaledObject", key.String(), "rollout", key.Namespace+"/"+*now.owner, "reason", err)
-			continue
-		}
-		if owns && rollout != nil {
-			r.noteOwned(key, ownership{*now.owner, rollout.UID, rollout.Generation})
-		}
+		free <- struct{}{}
+		wg.Go(func() {
+			defer r.recovered("taking off the split of " + key.String())
+			defer func() { <-free }()
+			r.takeOffUnlessOwned(ctx, key, current)
+		})
 	}
 	r.forgetOwned(split)
+}
+
+func (r *Router) recovered(while string) {
+	if cause := recover(); cause != nil {
+		r.logger.Error("panic while "+while, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	}
+}
+
+// takeOffUnlessOwned takes a split off an HTTPScaledObject unless its Rollout
+// owns it. What keeps it from that is logged once.
+func (r *Router) takeOffUnlessOwned(ctx context.Context, object k8stypes.NamespacedName, rollout ownership) {
+	ctx, cancel := context.WithTimeout(ctx, orphanTimeout)
+	defer cancel()
+	owns, err := r.takeOffOrphan(ctx, object, rollout.owner)
+	if err != nil {
+		if _, logged := r.stuck.LoadOrStore(object, true); !logged {
+			r.logger.Warn("it is not known whether a split is still its Rollout's, or it cannot be taken off: tried again every 15 s", "httpScaledObject", object.String(), "rollout", object.Namespace+"/"+rollout.owner, "reason", err)
+		}
+		return
+	}
+	r.stuck.Delete(object)
+	if owns && rollout.uid != "" {
+		r.noteOwned(object, rollout)
+	}
+}
+
+// takeOffOrphan takes the split of a Rollout off an HTTPScaledObject unless the
+// Rollout owns it. The Rollout is read after the object, which is written on
+// condition that it did not change: a Rollout made in between keeps what it sets.
+func (r *Router) takeOffOrphan(ctx context.Context, object k8stypes.NamespacedName, owner string) (owns bool, err error) {
+	rollout := k8stypes.NamespacedName{Namespace: object.Namespace, Name: owner}
+	orphan, err := r.readForRelease(ctx, rollout, object.Name)
+	if err != nil || orphan == nil {
+		return false, err
+	}
+	if owns, err := r.owns(ctx, object.Namespace, owner, object.Name); err != nil || owns {
+		return owns, err
+	}
+	if err := r.release(ctx, *orphan); err != nil {
+		return false, err
+	}
+	r.events.Warn(&corev1.ObjectReference{
+		APIVersion: httpv1alpha1.GroupVersion.String(), Kind: "HTTPScaledObject",
+		Namespace: object.Namespace, Name: object.Name, UID: orphan.object.UID, ResourceVersion: orphan.object.ResourceVersion,
+	}, reasonRemoved, owner, fmt.Sprintf("the split %s is taken off: Rollout %s does not exist, or does not use this HTTPScaledObject any more", presentIn(orphan.object.Annotations), rollout))
+	return false, nil
 }
 
 func (r *Router) isOwned(object k8stypes.NamespacedName, o ownership) bool {
@@ -100,68 +159,4 @@ func (r *Router) forgetOwned(split map[k8stypes.NamespacedName]bool) {
 	r.ownedMu.Lock()
 	defer r.ownedMu.Unlock()
 	maps.DeleteFunc(r.owned, func(object k8stypes.NamespacedName, _ ownership) bool { return !split[object] })
-}
-
-// takeOffOrphan takes the split of a Rollout off an HTTPScaledObject unless the
-// Rollout owns it.
-func (r *Router) takeOffOrphan(ctx context.Context, object k8stypes.NamespacedName, owner string) (owns bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	rollout := k8stypes.NamespacedName{Namespace: object.Namespace, Name: owner}
-	unlock, err := r.healer.Lock(ctx, rollout)
-	if err != nil {
-		return false, err
-	}
-	defer unlock()
-	// The Rollout is read after the object, which is written on condition that it
-	// did not change: a Rollout made in between keeps what it sets.
-	release, err := r.prepareRelease(ctx, rollout, object.Name)
-	if err != nil || release == nil {
-		return false, err
-	}
-	if owns, err := r.owns(ctx, object.Namespace, owner, object.Name); err != nil || owns {
-		return owns, err
-	}
-	return false, release()
-}
-
-// release ends a Rollout's split on an HTTPScaledObject that the Rollout has
-// left.
-func (r *Router) release(ctx context.Context, rollout k8stypes.NamespacedName, name string) error {
-	release, err := r.prepareRelease(ctx, rollout, name)
-	if err != nil || release == nil {
-		return err
-	}
-	return release()
-}
-
-// prepareRelease reads an HTTPScaledObject and returns the write that ends a
-// Rollout's split on it, or nil when it carries none.
-func (r *Router) prepareRelease(ctx context.Context, rollout k8stypes.NamespacedName, name string) (func() error, error) {
-	whole := &httpv1alpha1.HTTPScaledObject{}
-	err := r.whole.Get(ctx, httpv1alpha1.HTTPScaledObjects, rollout.Namespace, name, whole)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, requestError("get", rollout.Namespace, name, r.timeout, err)
-	}
-	now := presentIn(whole.Annotations)
-	if now.split == nil || now.owner == nil || *now.owner != rollout.Name {
-		return nil, nil
-	}
-	return func() error {
-		object := &metav1.PartialObjectMetadata{ObjectMeta: whole.ObjectMeta}
-		written, err := r.objects.Annotate(ctx, object, released(now, whole.Spec.ScaleTargetRef.Service))
-		if err != nil {
-			return requestError("patch", rollout.Namespace, name, r.timeout, err)
-		}
-		left := presentIn(written.Annotations).String()
-		r.logger.Info("split of a Rollout that has left taken off", "rollout", rollout.String(), "httpScaledObject", rollout.Namespace+"/"+name, "from", now.String(), "to", left)
-		r.events.Warn(&corev1.ObjectReference{
-			APIVersion: httpv1alpha1.GroupVersion.String(), Kind: "HTTPScaledObject",
-			Namespace: whole.Namespace, Name: whole.Name, UID: whole.UID, ResourceVersion: whole.ResourceVersion,
-		}, reasonRemoved, rollout.Name, "the split "+now.String()+" is taken off (now: "+left+"): Rollout "+rollout.String()+" does not exist, or does not name this HTTPScaledObject any more")
-		return nil
-	}, nil
 }

@@ -2,18 +2,55 @@ package kedify
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
+// foreignError says that an HTTPScaledObject carries the split of another
+// Rollout.
+type foreignError struct {
+	namespace, object, owner string
+	// unread is why the other Rollout could not be read. Assume then that the
+	// split is its own.
+	unread error
+}
+
+func (e *foreignError) Error() string {
+	text := fmt.Sprintf("HTTPScaledObject %s/%s carries the split of Rollout %s/%s", e.namespace, e.object, e.namespace, e.owner)
+	if e.unread != nil {
+		return fmt.Sprintf("%s, and whether that Rollout still uses it could not be read: %v", text, e.unread)
+	}
+	return fmt.Sprintf("%s: one HTTPScaledObject takes the split of one Rollout; let %s finish, or give each Rollout an HTTPScaledObject of its own", text, e.owner)
+}
+
+func (e *foreignError) Unwrap() error { return e.unread }
+
+// mayChange returns a foreignError when the split on an HTTPScaledObject is
+// another Rollout's than rollout. It asks the API server only about another.
+func (r *Router) mayChange(ctx context.Context, namespace, rollout, object string, now present) error {
+	owner := now.ownerOtherThan(rollout)
+	if owner == "" {
+		return nil
+	}
+	owns, err := r.owns(ctx, namespace, owner, object)
+	if err != nil || owns {
+		return &foreignError{namespace, object, owner, err}
+	}
+	return nil
+}
+
 // owns asks the API server whether the split of a Rollout on an HTTPScaledObject
-// is still that Rollout's: it exists, uses the plugin and names the object. A
-// Rollout whose configuration cannot be read owns its splits.
+// is still that Rollout's.
 func (r *Router) owns(ctx context.Context, namespace, rollout, object string) (bool, error) {
+	if len(validation.IsDNS1123Subdomain(rollout)) > 0 {
+		return false, nil // no Rollout has that name
+	}
 	ro := &v1alpha1.Rollout{}
 	err := r.whole.Get(ctx, v1alpha1.RolloutGVR, namespace, rollout, ro)
 	if apierrors.IsNotFound(err) {
@@ -26,22 +63,23 @@ func (r *Router) owns(ctx context.Context, namespace, rollout, object string) (b
 }
 
 // Owns tells whether a split that names a Rollout as its owner is that Rollout's:
-// it uses the plugin and names the HTTPScaledObject, or has a configuration that
-// cannot be read.
+// it is not being deleted, uses the plugin and names the HTTPScaledObject, or has
+// a configuration that cannot be read. (The controller does nothing any more for
+// a Rollout that waits for a finalizer.)
 func Owns(ro *v1alpha1.Rollout, object string) bool {
-	if !Uses(ro) {
+	if ro.DeletionTimestamp != nil || !Uses(ro) {
 		return false
 	}
 	config, err := rolloutConfig(ro)
 	return err != nil || slices.Contains(config.Names(), object)
 }
 
-// ownSplits returns the splits of the plan's Rollout that HTTPScaledObjects
-// carry now. They are not known when there is no watch to find them in and the
-// Rollout's own names cannot be read.
-func (r *Router) ownSplits(ctx context.Context, p plan) (splits []string, known bool) {
+// ownSplits returns the splits of a Rollout that HTTPScaledObjects carry now.
+// They are not known when there is no watch to find them in and the Rollout's
+// own names cannot be read.
+func (r *Router) ownSplits(ctx context.Context, ro *v1alpha1.Rollout) (splits []string, known bool) {
 	seen := map[string]bool{}
-	objects, known, err := r.objects.WithAnnotation(ctx, p.ro.Namespace, p.ro.Name, syncTimeout)
+	objects, known, err := r.objects.WithAnnotation(ctx, ro.Namespace, ro.Name, syncTimeout)
 	known = known && err == nil
 	for _, object := range objects {
 		seen[object.Name] = true
@@ -49,42 +87,40 @@ func (r *Router) ownSplits(ctx context.Context, p plan) (splits []string, known 
 			splits = append(splits, *now.split)
 		}
 	}
-	known = known || p.configError == nil
-	for _, name := range p.names {
+	config, err := rolloutConfig(ro)
+	known = known || err == nil
+	for _, name := range config.Names() {
 		if seen[name] {
 			continue
 		}
-		object, err := r.objects.Get(ctx, p.ro.Namespace, name)
+		object, err := r.objects.Get(ctx, ro.Namespace, name)
 		if err != nil {
 			known = known && apierrors.IsNotFound(err)
 			continue
 		}
 		// A split without owner belongs to the Rollout that names the object.
-		if now := presentIn(object.Annotations); now.split != nil && now.foreignTo(p.ro.Name) == "" {
+		if now := presentIn(object.Annotations); now.split != nil && now.ownerOtherThan(ro.Name) == "" {
 			splits = append(splits, *now.split)
 		}
 	}
 	return splits, known
 }
 
-// hasSplit tells whether an HTTPScaledObject carries a split of the plan's
-// Rollout. Where that is not known it believes the weights that the controller
-// has set.
-func (r *Router) hasSplit(ctx context.Context, p plan) bool {
-	splits, known := r.ownSplits(ctx, p)
-	return len(splits) > 0 || !known && weightSet(p.ro)
+// hasSplit tells whether an HTTPScaledObject carries a split of a Rollout.
+func (r *Router) hasSplit(ctx context.Context, ro *v1alpha1.Rollout) bool {
+	splits, known := r.ownSplits(ctx, ro)
+	return len(splits) > 0 || !known && weightSet(ro)
 }
 
-// canaryHasShare tells whether a split of the plan's Rollout gives anything to
-// a Service other than the stable one. Where that is not known it believes the
-// weights that the controller has set.
-func (r *Router) canaryHasShare(ctx context.Context, p plan) bool {
-	splits, known := r.ownSplits(ctx, p)
-	stable, _ := Services(p.ro)
+// canaryHasShare tells whether a split of a Rollout gives anything to a Service
+// other than the stable one.
+func (r *Router) canaryHasShare(ctx context.Context, ro *v1alpha1.Rollout) bool {
+	splits, known := r.ownSplits(ctx, ro)
+	stable, _ := Services(ro)
 	if slices.ContainsFunc(splits, func(text string) bool { return sharesWithOthers(text, stable) }) {
 		return true
 	}
-	return !known && weightSet(p.ro)
+	return !known && weightSet(ro)
 }
 
 // sharesWithOthers tells whether a split gives weight to another Service than
@@ -95,7 +131,8 @@ func sharesWithOthers(text, stable string) bool {
 	return err != nil || slices.ContainsFunc(split, func(b weightedbackends.Backend) bool { return b.Service != stable && b.Weight > 0 })
 }
 
-// weightSet tells whether the controller has set a weight above 0.
+// weightSet tells whether the controller has set a weight above 0, which is what
+// there is to go by where the splits themselves cannot be read.
 func weightSet(ro *v1alpha1.Rollout) bool {
 	weights := ro.Status.Canary.Weights
 	return weights != nil && (weights.Canary.Weight > 0 ||

@@ -12,6 +12,8 @@ import (
 type plan struct {
 	ro     *v1alpha1.Rollout
 	weight int32
+	// additional is the sum of the experiments' weights.
+	additional int32
 	// names are the HTTPScaledObjects that the Rollout names. There are none
 	// when its configuration cannot be read; configError says why.
 	names       []string
@@ -19,30 +21,37 @@ type plan struct {
 	// split is what each of them is to carry; none at rest, unless the Rollout
 	// uses pingPong.
 	split []weightedbackends.Backend
-	// atRest is true when nothing is asked for canary or experiments: all of the
-	// traffic is stable's.
+	// atRest is true when all of the traffic is to go to stable.
 	atRest bool
 	// problem is what is wrong with the Rollout's spec, configError included.
 	problem error
+	// without is true when experiments get nothing because of the problem.
+	without bool
 }
 
-// planFor is the pure part of a call. At rest a problem keeps the plan from
-// nothing but what it is about.
+// planFor is the pure part of a call. With nothing for the canary a problem
+// keeps the plan from nothing: experiments then get nothing either, since
+// traffic may have to leave a canary without pods.
 func planFor(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) plan {
-	p := plan{ro: ro, weight: weight, atRest: isIdle(weight, additional)}
+	p := plan{ro: ro, weight: weight}
+	for _, destination := range additional {
+		p.additional += destination.Weight
+	}
 	config, err := rolloutConfig(ro)
 	p.names, p.configError, p.problem = config.Names(), err, err
 	p.split, err = DesiredSplit(ro, weight, additional)
 	if p.problem == nil {
 		p.problem = err
 	}
+	p.without = weight == 0 && len(additional) > 0 && p.problem != nil
+	p.atRest = isIdle(weight, additional) || p.without
 	if p.atRest {
 		p.split = restSplit(ro)
 	}
 	return p
 }
 
-// names tells whether the plan is for an HTTPScaledObject.
+// isFor tells whether the Rollout names an HTTPScaledObject.
 func (p plan) isFor(name string) bool { return slices.Contains(p.names, name) }
 
 // pingPong tells whether the Rollout's stable Service changes sides.

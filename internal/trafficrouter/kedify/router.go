@@ -65,6 +65,9 @@ type Router struct {
 	// missed holds the namespace/name of the HTTPScaledObjects whose absence
 	// has been logged, so that an idle Rollout does not log it forever.
 	missed sync.Map
+	// stuck holds the HTTPScaledObjects of which it has been logged that their
+	// split may be left behind.
+	stuck sync.Map
 
 	// owned has the Rollout that was last seen to own the split of an object.
 	ownedMu sync.Mutex
@@ -161,14 +164,7 @@ func (r *Router) SetWeight(ro *v1alpha1.Rollout, weight int32, additional []v1al
 		return rpcError(ro, "SetWeight", err)
 	}
 	defer unlock()
-	p := planFor(ro, weight, additional)
-	err = r.setWeight(ctx, p)
-	if err == nil && p.split != nil && p.problem == nil {
-		r.keep(p)
-	} else {
-		r.healer.Forget(nameOf(ro))
-	}
-	return rpcError(ro, "SetWeight", err)
+	return rpcError(ro, "SetWeight", r.setWeight(ctx, planFor(ro, weight, additional)))
 }
 
 // VerifyWeight is Verified when SetWeight with the same arguments would write

@@ -53,7 +53,7 @@ func (r *Router) checkSteps(ctx context.Context, p plan) error {
 		return nil
 	}
 	err := unsupportedStep(p.ro)
-	if err == nil || !r.canaryHasShare(ctx, p) {
+	if err == nil || !r.canaryHasShare(ctx, p.ro) {
 		return err
 	}
 	r.warn(p, err.Error())
@@ -72,7 +72,7 @@ func (r *Router) refuseRoute(ro *v1alpha1.Rollout, call string, refusal error) t
 	defer cancel()
 	answer := rpcError(ro, call, refusal)
 	r.events.Warn(rolloutsplugin.RolloutReference(ro), reasonError, refusal.Error(), answer.Error())
-	if r.canaryHasShare(ctx, planFor(ro, 0, nil)) {
+	if r.canaryHasShare(ctx, ro) {
 		return types.RpcError{}
 	}
 	return answer

@@ -14,82 +14,138 @@ import (
 // SetWeight; it is where users look.
 const reasonError = "TrafficRoutingError"
 
+// setWeight carries a plan out, and has its split put back on the
+// HTTPScaledObjects that carry it then.
 func (r *Router) setWeight(ctx context.Context, p plan) error {
 	if p.problem != nil {
 		if !p.atRest {
 			return r.holdSplit(ctx, p)
 		}
-		r.warn(p, fmt.Sprintf("%v; at weight 0 this holds up nothing", p.problem))
+		r.warn(p, fmt.Sprintf("%v; all requests go to stable", p.problem))
 	}
 	if err := r.checkSteps(ctx, p); err != nil {
 		return err
 	}
-	var failures []error
+	var carrying []string
+	var failures, lasting []error
 	for _, name := range p.names {
-		failures = append(failures, r.apply(ctx, p, name))
+		err := r.apply(ctx, p, name)
+		switch {
+		case err == nil:
+			carrying = append(carrying, name)
+		case isLasting(p, err):
+			lasting = append(lasting, err)
+		default:
+			failures = append(failures, err)
+		}
 	}
-	return errors.Join(append(failures, r.leaveUnnamed(ctx, p))...)
+	unnamed, err := r.leaveUnnamed(ctx, p)
+	failures = append(failures, err, r.lastingFailures(ctx, p, lasting))
+	carrying = append(carrying, unnamed...)
+	if p.configError != nil {
+		// Objects without annotations are not found by their owner.
+		carrying = append(carrying, r.keptFor(p.ro)...)
+	}
+	r.keep(p, carrying)
+	return errors.Join(failures...)
+}
+
+// isLasting tells whether a failure stays until a person changes something. At
+// rest another Rollout's split is left alone even if that Rollout cannot be read.
+func isLasting(p plan, err error) bool {
+	var missing *missingError
+	var foreign *foreignError
+	return errors.As(err, &missing) || errors.As(err, &foreign) && (p.atRest || foreign.unread == nil)
+}
+
+// lastingFailures answers for HTTPScaledObjects that are missing or another
+// Rollout's. Above weight 0 that is an error while the canary has no traffic.
+// While it has some, on another object, the controller is told of no error: one
+// would keep it from the analysis, and the analysis from the abort. At rest there
+// is nothing to take off; a first deployment or an abort must not hang on it.
+func (r *Router) lastingFailures(ctx context.Context, p plan, lasting []error) error {
+	err := errors.Join(lasting...)
+	switch {
+	case err == nil:
+		return nil
+	case !p.atRest && !r.canaryHasShare(ctx, p.ro):
+		return err
+	case !p.atRest || p.pingPong():
+		r.warn(p, err.Error())
+	}
+	return nil
 }
 
 // holdSplit answers for a Rollout whose spec asks for what cannot be. Without a
 // split of it that is an error. With one, the split stays as it is and the
 // controller is told of no error: one would keep it from the analysis, and the
 // analysis from the abort.
+//
+// With dynamicStableScale the controller scales stable down as the weight goes
+// up, so another weight than it has set already is an error: stable would be too
+// small for the split that stays. An abort has to go on nevertheless.
 func (r *Router) holdSplit(ctx context.Context, p plan) error {
-	if !r.hasSplit(ctx, p) {
+	weights := p.ro.Status.Canary.Weights
+	moved := p.ro.Spec.Strategy.Canary.DynamicStableScale && !p.ro.Status.Abort && (weights == nil || weights.Canary.Weight != p.weight)
+	if moved || !r.hasSplit(ctx, p.ro) {
 		return p.problem
 	}
 	r.warn(p, fmt.Sprintf("%v; the split stays as it is until this is corrected or the Rollout is aborted", p.problem))
+	r.keepHeld(p)
 	return nil
 }
 
-// warn writes an Event about the plan's problem on its Rollout.
+// warn writes an Event on the plan's Rollout: one for each step, since the
+// controller's own Event says then that the step's weight was set.
 func (r *Router) warn(p plan, message string) {
-	// Anew for each weight: the controller's own Event says that it was set.
-	text := fmt.Sprintf("SetWeight(%d) for Rollout %s: %s", p.weight, nameOf(p.ro), message)
-	r.events.Warn(rolloutsplugin.RolloutReference(p.ro), reasonError, text, text)
+	step := int32(0)
+	if p.ro.Status.CurrentStepIndex != nil {
+		step = *p.ro.Status.CurrentStepIndex
+	}
+	r.events.Warn(rolloutsplugin.RolloutReference(p.ro), reasonError, fmt.Sprintf("step %d: %s", step, message),
+		fmt.Sprintf("SetWeight(%d) for Rollout %s: %s", p.weight, nameOf(p.ro), message))
 }
 
 // verify returns why the cluster is not as the plan asks.
 func (r *Router) verify(ctx context.Context, p plan) error {
-	if p.problem != nil && !p.atRest {
+	if p.problem != nil && (!p.atRest || p.without) {
 		return p.problem
 	}
 	for _, name := range p.names {
 		object, err := r.objects.Get(ctx, p.ro.Namespace, name)
-		switch {
 		// Nothing of this Rollout's to take off; SetWeight has looked closer.
-		case p.split == nil && apierrors.IsNotFound(err):
+		if p.split == nil && (apierrors.IsNotFound(err) || err == nil && presentIn(object.Annotations).ownerOtherThan(p.ro.Name) != "") {
 			continue
-		case err != nil:
-			return err
 		}
-		owner := presentIn(object.Annotations).foreignTo(p.ro.Name)
-		switch {
-		case owner != "" && p.split == nil:
-			continue
-		case owner != "" && p.atRest:
-			return fmt.Errorf("HTTPScaledObject %s carries the split of Rollout %s", name, owner)
-		}
-		change, err := r.change(ctx, p, object)
 		if err != nil {
 			return err
 		}
-		if change != nil {
-			return fmt.Errorf("HTTPScaledObject %s carries %s", name, presentIn(object.Annotations))
+		if err := r.carries(ctx, p, name, presentIn(object.Annotations)); err != nil {
+			return err
 		}
 	}
 	if p.configError == nil {
 		return nil
 	}
 	objects, ok, err := r.objects.WithAnnotation(ctx, p.ro.Namespace, p.ro.Name, syncTimeout)
-	if err != nil || !ok {
+	if err != nil || !ok || len(objects) == 0 && p.pingPong() {
 		return p.configError
 	}
 	for _, object := range objects {
-		if decide(presentIn(object.Annotations), p.ro.Name, p.split) != nil {
-			return fmt.Errorf("HTTPScaledObject %s carries %s", object.Name, presentIn(object.Annotations))
+		if err := r.carries(ctx, p, object.Name, presentIn(object.Annotations)); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// carries returns why an HTTPScaledObject is not as the plan asks.
+func (r *Router) carries(ctx context.Context, p plan, name string, now present) error {
+	if err := r.mayChange(ctx, p.ro.Namespace, p.ro.Name, name, now); err != nil {
+		return err
+	}
+	if decide(now, p.ro.Name, p.split) != nil {
+		return fmt.Errorf("HTTPScaledObject %s carries %s", name, now)
 	}
 	return nil
 }

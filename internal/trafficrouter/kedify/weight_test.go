@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
@@ -219,9 +221,85 @@ func TestVerifyWeightSeesAnObjectTheWatchHasNotShown(t *testing.T) {
 	}
 }
 
+// With dynamicStableScale stable is scaled down as the weight goes up: a weight
+// that is not carried out must not count as set. An abort has to go on.
+func TestFaultyRolloutWithDynamicStableScale(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", nil)
+	router, _ := newRouter(t, server)
+	watching(t, router)
+	succeed(t, router.SetWeight(app("app", named), 20, nil))
+	ro := app("app", `{"httpScaledObjectname":"app"}`)
+	ro.Spec.Strategy.Canary.DynamicStableScale = true
+	ro.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 20}}
+	succeed(t, router.SetWeight(ro, 20, nil))
+	fail(t, router.SetWeight(ro, 90, nil), "unknown key")
+	ro.Status.Abort = true
+	succeed(t, router.SetWeight(ro, 10, nil))
+	succeed(t, router.SetWeight(ro, 0, nil))
+	if got := current(server, "app"); got != "" {
+		t.Errorf("the split %q is left after the abort", got)
+	}
+}
+
+// Traffic leaves a canary without pods even if an experiment cannot be served.
+func TestWeightZeroWithAFaultyExperiment(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", nil)
+	router, _ := newRouter(t, server)
+	watching(t, router)
+	ro := app("app", named)
+	succeed(t, router.SetWeight(ro, 20, nil))
+	nameless := []v1alpha1.WeightDestination{{PodTemplateHash: "h", Weight: 5}}
+	succeed(t, router.SetWeight(ro, 0, nameless))
+	if got := current(server, "app"); got != "" {
+		t.Errorf("the canary keeps its share: %q", got)
+	}
+	if got, err := router.VerifyWeight(ro, 0, nameless); err.HasError() || got != types.NotVerified {
+		t.Errorf("VerifyWeight = %d, %v, without the experiment's share", got, err)
+	}
+	warned(t, server, "TrafficRoutingError", "has no Service", "all requests go to stable")
+}
+
+// No Rollout has such a name.
+func TestAnOwnerThatIsNoNameOwnsNothing(t *testing.T) {
+	for _, owner := range []string{"demo/app", "", "No Name"} {
+		server := apiservertest.New(t)
+		server.Put(httpso, "demo", "app", map[string]string{weightedbackends.Annotation: split(80, 20), weightedbackends.OwnerAnnotation: owner})
+		router, _ := newRouter(t, server)
+		watching(t, router)
+		succeed(t, router.SetWeight(app("app", named), 0, nil))
+		if got := current(server, "app"); got != "" {
+			t.Errorf("owner %q: left at weight 0: %q", owner, got)
+		}
+	}
+}
+
+// One Event for each step, however often the weight changes in it.
+func TestOneEventAStep(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", nil)
+	router, _ := newRouter(t, server)
+	watching(t, router)
+	succeed(t, router.SetWeight(app("app", named), 90, nil))
+	faulty := app("app", `{"httpScaledObjectname":"app"}`)
+	for step := range int32(2) {
+		faulty.Status.CurrentStepIndex = &step
+		for weight := int32(80); weight > 40; weight-- {
+			succeed(t, router.SetWeight(faulty, weight, nil))
+		}
+	}
+	eventually(t, "both Events", func() bool { return len(server.Events()) >= 2 })
+	if got := len(server.Events()); got != 2 {
+		t.Errorf("%d Events for two steps", got)
+	}
+}
+
 func TestOwnershipExpires(t *testing.T) {
 	withoutPlugin := app("first", named)
 	withoutPlugin.Spec.Strategy.Canary.TrafficRouting.Plugins = map[string]json.RawMessage{"other/router": json.RawMessage(`{}`)}
+	deleting := app("first", named)
+	deleting.DeletionTimestamp, deleting.Finalizers = &metav1.Time{Time: time.Now()}, []string{"somebody/waits"}
 	blueGreen := app("first", named)
 	blueGreen.Spec.Strategy = v1alpha1.RolloutStrategy{BlueGreen: &v1alpha1.BlueGreenStrategy{}}
 	const splitOfFirst = "- service: first-stable\n  weight: 80\n- service: first-canary\n  weight: 20\n"
@@ -235,6 +313,7 @@ func TestOwnershipExpires(t *testing.T) {
 		"its configuration cannot be read":          {app("first", `{"httpScaledObject":"app"}`), owned, true},
 		"is gone":                                   {nil, owned, false},
 		"does not use the plugin":                   {withoutPlugin, owned, false},
+		"waits for a finalizer":                     {deleting, owned, false},
 		"is no canary":                              {blueGreen, owned, false},
 		"names another object":                      {app("first", `{"httpScaledObjectName":"other"}`), owned, false},
 		"has left an owner, no split":               {app("first", named), map[string]string{weightedbackends.OwnerAnnotation: "first"}, false},
