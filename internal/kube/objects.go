@@ -34,7 +34,12 @@ func (o *Objects) Get(ctx context.Context, resource schema.GroupVersionResource,
 	if err != nil {
 		return err
 	}
-	body, err := at(client.Get(), resource, namespace).Name(name).Do(ctx).Raw()
+	result := at(client.Get(), resource, namespace).Name(name).Do(ctx)
+	// Raw's own error does not have the API server's message.
+	if err := result.Error(); err != nil {
+		return err
+	}
+	body, err := result.Raw()
 	if err != nil {
 		return err
 	}
