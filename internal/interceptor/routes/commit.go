@@ -93,13 +93,8 @@ func (c *commit) take(m *matcher) {
 }
 
 func (c *commit) edit(m *matcher, change func(*rules)) {
+	c.next.hosts = c.next.hosts.editSites(m, change)
 	for _, host := range m.hosts {
-		c.next.hosts = c.next.hosts.edit(host, func(paths *pathTree) *pathTree {
-			for _, prefix := range m.prefixes {
-				paths = paths.edit(prefix, change)
-			}
-			return paths
-		})
 		for _, prefix := range m.prefixes {
 			at := site{host, prefix}
 			moved := c.moved[at]

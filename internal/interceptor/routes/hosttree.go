@@ -97,6 +97,20 @@ func (t hostTree) edit(pattern string, change func(*pathTree) *pathTree) hostTre
 	return hostTree{}
 }
 
+// editSites returns a tree in which the rules of every host and path of an object
+// are changed.
+func (t hostTree) editSites(m *matcher, change func(*rules)) hostTree {
+	for _, host := range m.hosts {
+		t = t.edit(host, func(paths *pathTree) *pathTree {
+			for _, prefix := range m.prefixes {
+				paths = paths.edit(prefix, change)
+			}
+			return paths
+		})
+	}
+	return t
+}
+
 func (t *hostTree) editBelow(name string, more, wild bool, change func(*pathTree) *pathTree) *hostTree {
 	var edited hostTree
 	if t != nil {

@@ -60,6 +60,19 @@ func (r *Route) Cold() bool {
 	return true
 }
 
+// WithEndpointsOf returns the route with the endpoints and the protocols that a
+// later form of the same HTTPScaledObject has for the same Services.
+func (r *Route) WithEndpointsOf(later *Route) *Route {
+	fresh := *r
+	fresh.Backends = slices.Clone(r.Backends)
+	for i := range fresh.Backends {
+		if now := findBackend(later.Backends, fresh.Backends[i].Service); now != nil {
+			fresh.Backends[i].Endpoints = now.Endpoints
+		}
+	}
+	return &fresh
+}
+
 // Protocol is what a backend is spoken to in, without TLS.
 type Protocol uint8
 

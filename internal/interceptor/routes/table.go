@@ -59,6 +59,32 @@ func (t *Table) Routes() iter.Seq[*Route] {
 	return slices.Values(all)
 }
 
+// With returns a table that serves another route for an HTTPScaledObject, or
+// nothing for it where route is nil. Its Problems and its Generation are those of
+// t. Its cost follows the hosts and paths of that object alone.
+func (t *Table) With(name types.NamespacedName, route *Route) *Table {
+	before := t.Route(name)
+	if before == route {
+		return t
+	}
+	next := *t
+	if before != nil && (route == nil || before.form.match != route.form.match) {
+		m := before.form.match
+		next.hosts = next.hosts.editSites(m, func(r *rules) { r.remove(m) })
+	}
+	if route == nil {
+		key := name.String()
+		next.routes = next.routes.without(hashOf(key), key)
+		return &next
+	}
+	m := route.form.match
+	if before == nil || before.form.match != m {
+		next.hosts = next.hosts.editSites(m, func(r *rules) { r.insert(m) })
+	}
+	next.routes = next.routes.with(m.hash, m.key, route)
+	return &next
+}
+
 // Problems returns what is wrong now, by object, reason and field.
 func (t *Table) Problems() []Problem {
 	var all []Problem
