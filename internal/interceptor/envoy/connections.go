@@ -20,7 +20,7 @@ const (
 // whole returns a duration in milliseconds, in which Envoy counts: 0, which has a
 // meaning of its own, for 0 alone.
 func whole(d time.Duration) *durationpb.Duration {
-	return durationpb.New(roundedUp(d, time.Millisecond) * time.Millisecond)
+	return durationpb.New(roundedUp(min(d, longest), time.Millisecond) * time.Millisecond)
 }
 
 func roundedUp[T time.Duration | int](value, unit T) T {

@@ -74,6 +74,9 @@ func (o Options) Validate() error {
 			return fmt.Errorf("Envoy option %s is %v; expected 0 or more", natural.name, natural.value)
 		}
 	}
+	if o.ResponseHeader > longest {
+		return fmt.Errorf("Envoy option ResponseHeader is %v; expected %v at most", o.ResponseHeader, longest)
+	}
 	for _, positive := range []struct {
 		name  string
 		value int64

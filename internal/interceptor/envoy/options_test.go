@@ -60,8 +60,8 @@ func TestExtremesServedByARealEnvoy(t *testing.T) {
 			MaxHeaderBytes: 300, ReadHeader: time.Second, Idle: 1, MaxStreams: 1,
 		},
 		"most": {
-			ConnectTimeout: 1000 * time.Hour, IdleConnTimeout: 0, KeepAlive: 1000 * time.Hour,
-			MaxHeaderBytes: math.MaxInt, ReadHeader: 1000 * time.Hour, Idle: 1000 * time.Hour, MaxStreams: math.MaxInt,
+			ConnectTimeout: math.MaxInt64, IdleConnTimeout: 0, KeepAlive: math.MaxInt64,
+			MaxHeaderBytes: math.MaxInt, ReadHeader: math.MaxInt64, Idle: math.MaxInt64, MaxStreams: math.MaxInt,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
