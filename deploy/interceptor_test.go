@@ -227,7 +227,7 @@ func TestKedifyProxyBootstrap(t *testing.T) {
 	container := deployment(t, "kedify-proxy").Spec.Template.Spec.Containers[0]
 	equal(t, "image", "envoyproxy/envoy:v1.40.0", container.Image)
 	args := strings.Join(container.Args, " ")
-	if want := `--config-yaml node: {metadata: {` + envoy.NamespacesKey + `: ["$(POD_NAMESPACE)"]}}`; !strings.Contains(args, want) {
+	if want := `--config-yaml node: {metadata: {` + envoy.NamespacesKey + `: ["$(POD_NAMESPACE)"], ` + envoy.PodKey + `: "$(POD_NAMESPACE)/$(POD_NAME)"}}`; !strings.Contains(args, want) {
 		t.Errorf("arguments %q do not limit it to its namespace (%s)", args, want)
 	}
 }

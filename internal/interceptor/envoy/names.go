@@ -19,4 +19,7 @@ const (
 	// NamespacesKey is, in the node's metadata, a list of namespaces that are
 	// all an Envoy wants to know of; without it, it wants all.
 	NamespacesKey = "namespaces"
+	// PodKey is, in the node's metadata, the name of the Envoy's pod, as
+	// <namespace>/<name>: what is told of the Envoy names it.
+	PodKey = "pod"
 )

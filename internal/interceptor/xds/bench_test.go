@@ -51,7 +51,9 @@ func BenchmarkPush(b *testing.B) {
 			w := newWorld(b, envoy.Options{})
 			w.fill(n)
 			st := &stream{server: w.server, clusters: newClusterSync(), routes: newRouteSync()}
-			w.server.join(st, nil)
+			if err := w.server.join(st, nil); err != nil {
+				b.Fatal(err)
+			}
 			defer w.server.leave(st)
 			st.look()
 			for _, c := range st.clusters.known {
@@ -60,11 +62,9 @@ func BenchmarkPush(b *testing.B) {
 			i := 0
 			push := func() {
 				st.look()
-				t := st.nextTrial()
-				t.all = st.compose(t.hosts)
-				t.version = configurationVersion(w.server, t.all)
-				st.cut.configuration(t.version, t.all)
-				st.routesAccepted(t)
+				p := st.nextPush()
+				st.cut.configuration(p.version, p.all)
+				st.routesAccepted(p)
 			}
 			push()
 			b.ReportAllocs()

@@ -1,7 +1,6 @@
 package xds
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 // of it may be out of date.
 type clusterSync struct {
 	known  map[string]*cluster
+	there  int             // of these, how many are in the table
 	wanted map[string]bool // whose endpoints are subscribed
 	// stale are those whose cluster and whose assignment to look at.
 	stale, staleAssignments map[string]struct{}
@@ -103,7 +103,7 @@ func (s *clusterSync) nextRemoval(linger time.Duration) time.Time {
 func (st *stream) lookAtAllClusters() {
 	there := make(map[string]bool)
 	for route := range st.table.Routes() {
-		if !st.cut.has(route.Name.Namespace) {
+		if !st.cut.has(route.Name) {
 			continue
 		}
 		for i := range route.Backends {
@@ -125,15 +125,25 @@ func (st *stream) lookAtCluster(name string, b *routes.Backend) {
 	s := &st.clusters
 	if b != nil {
 		c := s.of(name)
+		if c.backend == nil || c.gone {
+			s.there++
+		}
 		c.backend, c.gone, c.free = b, false, time.Time{}
 		delete(s.leaving, name)
 		s.stale[name] = struct{}{}
 		s.staleAssignments[name] = struct{}{}
 		return
 	}
+	if object, _, ok := routes.ParseClusterName(name); ok {
+		st.takes(object, cds, name)
+		st.takes(object, eds, name)
+	}
 	c := s.known[name]
 	if c == nil {
 		return
+	}
+	if c.backend != nil && !c.gone {
+		s.there--
 	}
 	c.gone = true
 	if c.sent != 0 {
@@ -161,7 +171,6 @@ func (st *stream) subscribe(name string, has version) {
 	s.wanted[name] = true
 	s.setAssigned(name, c, has)
 	s.staleAssignments[name] = struct{}{}
-	st.touchRoutesTo(name, c)
 }
 
 func (st *stream) unsubscribe(name string) {
@@ -205,8 +214,7 @@ func (st *stream) sendClusters(now time.Time) error {
 				c.again = true
 				s.staleAssignments[name] = struct{}{}
 			}
-			c.sent = v
-			st.reconsider(name, c)
+			c.sent, c.refused = v, false
 			r.resources = append(r.resources, st.cluster(name, c))
 		}
 		r.removed = st.removals(now)
@@ -397,6 +405,9 @@ func (st *stream) addAssignment(r *response, name string) {
 		return // after the cluster that it is for
 	}
 	delete(s.staleAssignments, name)
+	if c.gone && c.sent != 0 && c.assigned > absent {
+		return // it is used up as it is
+	}
 	if c.backend == nil || c.gone && c.sent == 0 {
 		if c.assigned == absent {
 			return
@@ -409,9 +420,6 @@ func (st *stream) addAssignment(r *response, name string) {
 			r.resources = append(r.resources, resource{name, absent, empty})
 		}
 		return
-	}
-	if c.gone && c.assigned > absent {
-		return // it is used up as it is
 	}
 	v := st.server.render.assignmentVersion(c.backend, st.fallback)
 	if v == c.assigned && !c.again {
@@ -466,24 +474,60 @@ func (st *stream) clustersAnswered(k kind, names []string, refusal string) {
 	}
 	for _, name := range taken {
 		if c := st.clusters.known[name]; c != nil && k == cds {
-			st.reconsider(name, c)
+			c.refused = false
+		}
+		if object, _, ok := routes.ParseClusterName(name); ok {
+			st.takes(object, k, name)
 		}
 	}
-	st.server.clustersAccepted(k, taken)
 }
 
 func (st *stream) clusterRefused(k kind, name, refusal string) {
-	what, stays := "endpoints", "what it had before stays"
+	if c := st.clusters.known[name]; c != nil && k == cds {
+		c.refused = true
+	}
+	route := routeOf(st.table, name)
+	if route == nil {
+		return
+	}
+	what, stays := "the endpoints of "+name, "there, those it had before stay"
 	if k == cds {
-		what = "cluster"
-		if c := st.clusters.known[name]; c != nil {
-			c.refused = true
-		}
-		if route := routeOf(st.table, name); route != nil && st.lacks(name) {
-			stays = st.standIn(route).consequence()
+		what, stays = "the cluster "+name, "there, the one it had before stays"
+		if st.lacks(name) {
+			stays = st.consequence(route)
 		}
 	}
-	st.server.refuseCluster(k, name, fmt.Sprintf("Envoy refuses the %s of %s: %s; %s", what, name, oneLine(refusal), stays))
+	st.refuses(route, k, name, "spec.scaleTargetRef", what, refusal, stays)
+}
+
+// lacks tells whether the Envoy refuses a cluster and has none of that name from
+// before, so that no route may name it.
+func (st *stream) lacks(name string) bool {
+	c := st.clusters.known[name]
+	return c != nil && c.refused && !c.warm() && !st.clusters.wanted[name]
+}
+
+// routeOf returns the route that a cluster belongs to; nil when it is gone.
+func routeOf(table *routes.Table, cluster string) *routes.Route {
+	object, _, ok := routes.ParseClusterName(cluster)
+	if table == nil || !ok {
+		return nil
+	}
+	return table.Route(object)
+}
+
+// backendOf returns the backend whose cluster has a name; nil when it is gone.
+func backendOf(table *routes.Table, cluster string) *routes.Backend {
+	route := routeOf(table, cluster)
+	if route == nil {
+		return nil
+	}
+	for i := range route.Backends {
+		if route.Backends[i].Cluster == cluster {
+			return &route.Backends[i]
+		}
+	}
+	return nil
 }
 
 // blames tells whether a refusal is of a cluster that is known to be refused: in

@@ -4,9 +4,8 @@ import (
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
@@ -38,84 +37,68 @@ func (r *renderer) host(vh routes.VirtualHost) *host {
 	return h
 }
 
-// cut is what all Envoys with the same namespaces get. It is brought up to date
-// by whichever of their streams is first to ask.
+// isOf tells whether the virtual host is made of the same as another would be.
+func (h *host) isOf(vh routes.VirtualHost) bool {
+	return slices.EqualFunc(h.vh.Matches, vh.Matches, func(a, b routes.Match) bool {
+		return a.PathPrefix == b.PathPrefix && slices.Equal(a.Headers, b.Headers) && sameRouting(a.Route, b.Route)
+	})
+}
+
+// sameRouting tells whether two forms of an object, nil for none, are the same to
+// an Envoy's virtual hosts.
+func sameRouting(a, b *routes.Route) bool {
+	change := routes.RouteChange{Before: a, After: b}
+	return a == b || !change.Rerouted()
+}
+
+// cut is what Envoys with the same namespaces have in common: which objects they
+// get, and the work of making resources, which the first of them does for the
+// others. It says nothing of what any of them has.
 type cut struct {
 	server     *Server
 	key        string
 	namespaces map[string]bool // nil for all
 	streams    int             // guarded by Server.mu
 
-	mu    sync.RWMutex
-	place uint64 // in the journal
-	begun bool
-	hosts map[string]*host // by domain
-	// built is the route configuration that was made last: streams in step
-	// with one another share it.
+	mu sync.Mutex
+	// hosts are the virtual hosts that were made last, by domain.
+	hosts map[string]*host
+	// built is the route configuration that was made last.
 	built struct {
 		version version
 		content []byte
 	}
 }
 
-func (c *cut) has(namespace string) bool {
-	return c.namespaces == nil || c.namespaces[namespace]
+func (c *cut) has(object types.NamespacedName) bool {
+	return c.namespaces == nil || c.namespaces[object.Namespace]
 }
 
 func (c *cut) hasCluster(name string) bool {
 	object, _, ok := routes.ParseClusterName(name)
-	return ok && c.has(object.Namespace)
+	return ok && c.has(object)
 }
 
-// refresh brings the virtual hosts up to date.
-func (c *cut) refresh() {
+// host returns the virtual host of a domain in a table; nil when there is none.
+func (c *cut) host(table *routes.Table, domain string) *host {
+	vh, found := table.VirtualHost(domain, c.has)
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.server.look(c.place)
-	if !c.begun || !now.complete {
-		c.hosts = make(map[string]*host)
-		for _, domain := range now.table.Domains() {
-			c.render(domain, now)
-		}
-	} else {
-		done := make(map[string]bool)
-		for _, changed := range now.changes {
-			if changed.kind == aDomain && !done[changed.name] {
-				done[changed.name] = true
-				c.render(changed.name, now)
-			}
-		}
-	}
-	c.begun, c.place = true, now.place
-}
-
-func (c *cut) render(domain string, now view) {
-	vh, found := now.refusals.virtualHost(now.table, domain, func(object types.NamespacedName) bool { return c.has(object.Namespace) })
+	made := c.hosts[domain]
 	if !found {
 		delete(c.hosts, domain)
-		return
+	}
+	c.mu.Unlock()
+	if !found {
+		return nil
+	}
+	if made != nil && made.isOf(vh) {
+		return made
 	}
 	h := c.server.render.host(vh)
-	if before := c.hosts[domain]; before == nil || before.version != h.version {
-		c.hosts[domain] = h
-	}
-}
-
-// host returns the virtual host of a domain; nil when there is none.
-func (c *cut) host(domain string) *host {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.hosts[domain]
-}
-
-func (c *cut) domains() []string {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	all := make([]string, 0, len(c.hosts))
-	for domain := range c.hosts {
-		all = append(all, domain)
-	}
-	return all
+	c.mu.Lock()
+	c.hosts[domain] = h
+	c.mu.Unlock()
+	return h
 }
 
 // configuration returns the route configuration of these virtual hosts.

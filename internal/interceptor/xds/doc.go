@@ -7,9 +7,9 @@
 // send; nothing is queued for an Envoy that is slow. An Envoy applies what comes
 // on one stream in order, so that no request falls between two resources:
 //
-//   - A virtual host is sent once the endpoints of all clusters that it names
-//     were sent in answer to the Envoy's subscription. Until then the Envoy keeps
-//     its version before; all other virtual hosts go on.
+//   - An object is sent once the endpoints of all clusters that it names were
+//     sent in answer to the Envoy's subscription. Until then the Envoy keeps its
+//     form before; all other objects go on.
 //   - The first route configuration of a stream waits until that is so for all
 //     clusters, for 15 s at most: the Envoy may serve all of them already.
 //   - A cluster goes when the Envoy has acknowledged routes that do not name it,
@@ -32,19 +32,25 @@
 //
 // # What an Envoy refuses
 //
-// Envoy refuses a route configuration as a whole. The virtual host at fault is
-// the one that Envoy names, or is found by halves: of those that changed, some
-// are sent anew and the others as they were accepted. In it the object is at
-// fault whose rules are not as they were, in this and in its other virtual hosts;
-// where that may be several, each. It is served everywhere as it was accepted
-// last, if its hosts, paths and headers are still the same, and left out
-// otherwise, until it changes. Of clusters and endpoints Envoy takes what is
-// good; the others are told of, and sent again when they are others. An object
-// that names a cluster which an Envoy refuses, and has none of that name from
-// before, is in the virtual hosts of this Envoy alone as it accepted it last, or
-// left out, until the cluster is another: nobody beside it waits.
+// An object of which Envoy would refuse what is made of it is not sent: its last
+// valid form stands in for it, for all Envoys (admit).
 //
-// On a stream whose Envoy has routes from elsewhere that are not ours, what was
-// accepted is not known: when Envoy does not name what is wrong there, virtual
-// hosts are missing from it while it is looked for.
+// What one Envoy refuses beyond that changes nothing for another. Each stream keeps
+// the table that its Envoy has acknowledged. A push is that table with some objects
+// in their current form. Envoy refuses a route configuration as a whole; then the
+// objects of the push are suspects, which are sent in halves, in turns with what
+// else is pending, until one is left. That form of it is in quarantine, on this
+// stream: the acknowledged table keeps the form before, if there is one, until the
+// object changes. Of clusters and endpoints Envoy takes what is good; an object
+// that names a cluster which the Envoy refuses, and has none of that name from
+// before, waits.
+//
+// The version of a route configuration lists what stands in for refused objects.
+// An Envoy that comes back says it, and the first configuration has just that, so
+// that the Envoy takes it; then the objects are tried again (versionText, restore).
+//
+// Where an Envoy that has routes from another stream refuses the first
+// configuration nevertheless, what it has is not known: domains are missing there
+// while what it refuses is looked for. It takes an object that changed while the
+// Envoy was away, to a form that this Envoy has not refused before.
 package xds

@@ -58,12 +58,17 @@ type fake struct {
 	t    testing.TB
 	sotw bool
 	send func(k kind, nonce, refusal string, subscribe []string) error
-	next func() (*response, error)
+	// next returns a response, and the text of the version of each resource, or
+	// of all in the state of the world.
+	next func() (*response, []string, error)
+	end  context.CancelFunc
 	// refuse returns why a route configuration or a cluster is not taken, empty
 	// when it is. It is called by one goroutine.
 	refuse func(is proto.Message) string
 	// deaf are clusters whose endpoints it does not ask for.
 	deaf map[string]bool
+	// comesBack tells that it was connected before.
+	comesBack bool
 
 	mu          sync.Mutex
 	clusters    map[string]*clusterv3.Cluster
@@ -72,7 +77,12 @@ type fake struct {
 	received    [kinds]int // responses
 	resources   [kinds]int // in them
 	named       []string   // names in the last subscription
-	faults      []string
+	// versions are those of what it has, by name, or of all by "" in the state of
+	// the world.
+	versions [kinds]map[string]string
+	// keeps are domains that it may not be without any more.
+	keeps  []string
+	faults []string
 }
 
 func newFake(t testing.TB, client discoveryv3.AggregatedDiscoveryServiceClient, sotw bool) *fake {
@@ -81,14 +91,45 @@ func newFake(t testing.TB, client discoveryv3.AggregatedDiscoveryServiceClient, 
 		t: t, sotw: sotw, deaf: make(map[string]bool), refuse: func(proto.Message) string { return "" },
 		clusters: make(map[string]*clusterv3.Cluster), assignments: make(map[string]*endpointv3.ClusterLoadAssignment),
 	}
+	for k := range f.versions {
+		f.versions[k] = make(map[string]string)
+	}
+	f.connect(client)
+	return f
+}
+
+func (f *fake) connect(client discoveryv3.AggregatedDiscoveryServiceClient) {
+	f.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
-	if sotw {
+	f.t.Cleanup(cancel)
+	f.end = cancel
+	if f.sotw {
 		f.speakSotW(ctx, client)
 	} else {
 		f.speakDelta(ctx, client)
 	}
-	return f
+}
+
+// again returns the fake as it comes back on another stream, with what it has. It
+// may not be without a domain then that it serves now.
+func (f *fake) again(client discoveryv3.AggregatedDiscoveryServiceClient) *fake {
+	f.t.Helper()
+	f.end()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g := &fake{
+		t: f.t, sotw: f.sotw, deaf: f.deaf, refuse: f.refuse, comesBack: true,
+		clusters: maps.Clone(f.clusters), assignments: maps.Clone(f.assignments), routes: f.routes,
+		named: slices.Clone(f.named), faults: f.faults,
+	}
+	for k := range f.versions {
+		g.versions[k] = maps.Clone(f.versions[k])
+	}
+	for _, vh := range f.routes.GetVirtualHosts() {
+		g.keeps = append(g.keeps, vh.GetName())
+	}
+	g.connect(client)
+	return g
 }
 
 func refused(why string) *statuspb.Status {
@@ -114,19 +155,22 @@ func (f *fake) speakSotW(ctx context.Context, client discoveryv3.AggregatedDisco
 		} else {
 			wanted[k] = append(wanted[k], subscribe...)
 		}
-		return s.Send(&discoveryv3.DiscoveryRequest{Node: theNode, TypeUrl: typeURLs[k], ResponseNonce: nonce, ErrorDetail: refused(refusal), ResourceNames: wanted[k]})
+		return s.Send(&discoveryv3.DiscoveryRequest{
+			Node: theNode, TypeUrl: typeURLs[k], ResponseNonce: nonce, ErrorDetail: refused(refusal), ResourceNames: wanted[k],
+			VersionInfo: f.versions[k][""],
+		})
 	}
-	f.next = func() (*response, error) {
+	f.next = func() (*response, []string, error) {
 		m, err := s.Recv()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		k, _ := kindOf(m.GetTypeUrl())
 		r := &response{kind: k, nonce: m.GetNonce()}
 		for _, a := range m.GetResources() {
 			r.resources = append(r.resources, resource{content: a.GetValue()})
 		}
-		return r, nil
+		return r, []string{m.GetVersionInfo()}, nil
 	}
 }
 
@@ -135,9 +179,13 @@ func (f *fake) speakDelta(ctx context.Context, client discoveryv3.AggregatedDisc
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	wanted := make(map[string]bool)
+	wanted, asked := make(map[string]bool), [kinds]bool{}
 	f.send = func(k kind, nonce, refusal string, subscribe []string) error {
 		r := &discoveryv3.DeltaDiscoveryRequest{Node: theNode, TypeUrl: typeURLs[k], ResponseNonce: nonce, ErrorDetail: refused(refusal), ResourceNamesSubscribe: subscribe}
+		if f.comesBack && !asked[k] {
+			r.InitialResourceVersions = f.versions[k]
+		}
+		asked[k] = true
 		if k == eds {
 			for _, name := range f.named {
 				if !wanted[name] {
@@ -154,17 +202,19 @@ func (f *fake) speakDelta(ctx context.Context, client discoveryv3.AggregatedDisc
 		}
 		return s.Send(r)
 	}
-	f.next = func() (*response, error) {
+	f.next = func() (*response, []string, error) {
 		m, err := s.Recv()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		k, _ := kindOf(m.GetTypeUrl())
 		r := &response{kind: k, nonce: m.GetNonce(), removed: m.GetRemovedResources()}
+		var texts []string
 		for _, a := range m.GetResources() {
 			r.resources = append(r.resources, resource{name: a.GetName(), content: a.GetResource().GetValue()})
+			texts = append(texts, a.GetVersion())
 		}
-		return r, nil
+		return r, texts, nil
 	}
 }
 
@@ -179,12 +229,18 @@ func (f *fake) run() {
 				return
 			}
 		}
+		if f.comesBack && f.send(eds, "", "", nil) != nil {
+			return
+		}
 		for {
-			r, err := f.next()
+			r, texts, err := f.next()
 			if err != nil {
 				return
 			}
 			refusal, asks := f.apply(r)
+			if refusal == "" {
+				f.note(r, texts)
+			}
 			if f.send(r.kind, r.nonce, refusal, nil) != nil {
 				return
 			}
@@ -193,6 +249,22 @@ func (f *fake) run() {
 			}
 		}
 	}()
+}
+
+// note notes the versions of what was taken.
+func (f *fake) note(r *response, texts []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sotw {
+		f.versions[r.kind][""] = texts[0]
+		return
+	}
+	for i, is := range r.resources {
+		f.versions[r.kind][is.name] = texts[i]
+	}
+	for _, name := range r.removed {
+		delete(f.versions[r.kind], name)
+	}
 }
 
 // apply takes a response as Envoy does, and notes what Envoy would suffer from.
@@ -253,6 +325,11 @@ func (f *fake) apply(r *response) (refusal string, asks bool) {
 			return reason, false
 		}
 		f.routes = rc
+		for _, domain := range f.keeps {
+			if !slices.ContainsFunc(rc.GetVirtualHosts(), func(vh *routev3.VirtualHost) bool { return vh.GetName() == domain }) {
+				f.fault("%s is not served any more", domain)
+			}
+		}
 		for _, name := range namedBy(rc) {
 			if f.assignments[name] == nil {
 				f.fault("a route names cluster %s, which has no endpoints assigned", name)

@@ -1,6 +1,10 @@
 package xds
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // journalLength is how many changes are kept for those that are behind; whoever
 // is further behind compares everything.
@@ -8,15 +12,16 @@ const journalLength = 8192
 
 // change says what to look at again. What it is now is in the snapshot.
 type change struct {
-	kind subject
-	name string
-	at   time.Time
+	kind    subject
+	object  types.NamespacedName
+	cluster string
+	at      time.Time
 }
 
 type subject uint8
 
 const (
-	aDomain subject = iota
+	anObject subject = iota
 	aCluster
 	allAssignments
 )

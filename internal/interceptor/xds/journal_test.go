@@ -11,7 +11,7 @@ func TestJournal(t *testing.T) {
 	add := func(many int) {
 		changes := make([]change, many)
 		for i := range changes {
-			changes[i].name = fmt.Sprint(n)
+			changes[i].cluster = fmt.Sprint(n)
 			n++
 		}
 		j.add(changes...)
@@ -30,8 +30,8 @@ func TestJournal(t *testing.T) {
 			t.Errorf("%d changes since %d; expected %d", len(got), place, want)
 		}
 		for i, c := range got {
-			if c.name != fmt.Sprint(int(place)+i) {
-				t.Fatalf("change %d is %s", int(place)+i, c.name)
+			if c.cluster != fmt.Sprint(int(place)+i) {
+				t.Fatalf("change %d is %s", int(place)+i, c.cluster)
 			}
 		}
 		if many > 0 && many <= journalLength && !complete {

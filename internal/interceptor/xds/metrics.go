@@ -68,7 +68,6 @@ func (s *Server) Collect(collected chan<- prometheus.Metric) {
 	}
 	s.mu.Lock()
 	table := s.now.table
-	refused := s.refusedObjects()
 	s.mu.Unlock()
 	clusters, hosts := 0, 0
 	if table != nil {
@@ -80,5 +79,5 @@ func (s *Server) Collect(collected chan<- prometheus.Metric) {
 	for name, n := range map[string]int{"cluster": clusters, "virtual_host": hosts} {
 		collected <- prometheus.MustNewConstMetric(resourcesDesc, prometheus.GaugeValue, float64(n), name)
 	}
-	collected <- prometheus.MustNewConstMetric(refusedDesc, prometheus.GaugeValue, float64(refused))
+	collected <- prometheus.MustNewConstMetric(refusedDesc, prometheus.GaugeValue, float64(s.refusals.objects()))
 }

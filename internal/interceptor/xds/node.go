@@ -13,6 +13,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
+// maxPodName bounds how much of the name of a pod is told, in bytes.
+const maxPodName = 150
+
 // namespacesOf returns the namespaces that an Envoy wants, sorted; none for all.
 // It refuses a node that is not meant to be here.
 func namespacesOf(node *corev3.Node) ([]string, error) {
@@ -33,6 +36,15 @@ func namespacesOf(node *corev3.Node) ([]string, error) {
 	}
 	slices.Sort(namespaces)
 	return slices.Compact(namespaces), nil
+}
+
+// nameOf returns how an Envoy is called in what is told of it: by the pod that it
+// says it is, if it does, and by its address, which may be that of a gateway.
+func nameOf(node *corev3.Node, address string) string {
+	if pod := node.GetMetadata().GetFields()[envoy.PodKey].GetStringValue(); pod != "" {
+		return fmt.Sprintf("kedify-proxy %s, at %s,", printable(clip(pod, maxPodName)), address)
+	}
+	return "the kedify-proxy at " + address
 }
 
 func listOf(value *structpb.Value) ([]string, error) {

@@ -3,6 +3,7 @@ package xds
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -196,6 +197,12 @@ func TestRefusedObjectsAreFound(t *testing.T) {
 				if got := locked(e, func() int { return e.received[rds] }); got > 3+len(tt.bad)*2*6 {
 					t.Errorf("%d configurations were sent to find %d of %d", got, len(tt.bad), n)
 				}
+
+				eventually(t, "a version that names them", func() bool {
+					return locked(e, func() bool {
+						return !slices.ContainsFunc(tt.bad, func(i int) bool { return !strings.Contains(fmt.Sprint(e.versions[rds]), name(i)) })
+					})
+				})
 
 				// Nothing is sent again, and what changes is tried again.
 				sent := locked(e, func() int { return e.received[rds] })

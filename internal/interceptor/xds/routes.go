@@ -3,71 +3,114 @@ package xds
 import (
 	"encoding/binary"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
 // anyDomain is the domain of a host for any name. It sorts before all others.
 const anyDomain = "*"
 
-// routeSync is what an Envoy knows of virtual hosts, and what of it may be out of
-// date. There is at most one route configuration on its way to it.
+// routeSync is what one Envoy has of the routes, and what of the table it does
+// not have yet. There is at most one route configuration on its way to it. None
+// of it is known to other streams.
 type routeSync struct {
-	// accepted are the virtual hosts that the Envoy has, and order their
-	// domains, sorted. They mean nothing before synced.
-	accepted map[string]*host
-	order    []string
-	synced   bool
+	// table is the one that the Envoy has, as far as its namespaces go: each
+	// object in the form that it has acknowledged. hosts are its virtual hosts,
+	// and order their domains, sorted. Before synced they mean nothing, but that
+	// table has the forms that the Envoy says it has (see restore).
+	table  *routes.Table
+	hosts  map[string]*host
+	order  []string
+	synced bool
 	// begun tells that the first configuration was sent.
 	begun bool
-	// stale are the domains to look at, since the oldest of their changes.
-	stale map[string]struct{}
-	since time.Time
-	trial *trial // on its way
-	// suspects are groups of domains, one of which at least is refused.
-	suspects  [][]string
-	suspected map[string]bool
-	// probed tells that the last trial was of suspects: they take turns with
-	// what is new.
+	// pending are the objects whose form in table may not be the current one,
+	// since the oldest of their changes.
+	pending map[types.NamespacedName]*pendingObject
+	since   time.Time
+	push    *routePush // on its way
+	// suspects are groups of pending objects; an Envoy refused each group as a
+	// part of a larger one.
+	suspects [][]types.NamespacedName
+	// probed tells that the last push was of suspects: they take turns with the
+	// other pending objects.
 	probed bool
-	// refused are the contents that this Envoy does not take.
-	refused map[version]bool
+	// version and had are the version that the Envoy has, and its text. rejected
+	// is a text that it refused though the routes were those that it has.
+	version       version
+	had, rejected string
+	// restored tells that what the Envoy says it has was looked at.
+	restored bool
 }
 
-// trial is a change of accepted that waits for an Envoy's word.
-type trial struct {
-	hosts    map[string]*host // nil for one that goes
-	all      []*host          // as sent, in order
-	version  version
-	since    time.Time
-	suspects bool
+// pendingObject is an object that an Envoy does not have in its current form.
+type pendingObject struct {
+	suspect bool // it is in a group of suspects
+	// restored tells that the Envoy said it has another form of the object. It
+	// keeps that until it has acknowledged a first configuration.
+	restored bool
+	// quarantined tells that the Envoy refused the current form, which is
+	// refused; nil for a deletion.
+	quarantined bool
+	refused     *routes.Route
+	// kept tells that the Envoy also refused to let go of the form that it has.
+	kept bool
+}
+
+// routePush is a route configuration that waits for an Envoy's answer.
+type routePush struct {
+	objects []types.NamespacedName // that have another form in it
+	table   *routes.Table
+	hosts   map[string]*host // that are other than before, nil for one that goes
+	all     []*host          // as sent, in order
+	version version
+	text    string
+	since   time.Time
+	probe   bool // of suspects
 }
 
 func newRouteSync() routeSync {
-	return routeSync{
-		accepted: make(map[string]*host), stale: make(map[string]struct{}),
-		suspected: make(map[string]bool), refused: make(map[version]bool),
-	}
+	return routeSync{table: &routes.Table{}, hosts: make(map[string]*host), pending: make(map[types.NamespacedName]*pendingObject)}
 }
 
-// touch notes that a domain may be other than before.
-func (s *routeSync) touch(domain string, at time.Time) {
-	s.stale[domain] = struct{}{}
+// touch notes that an object may have another form than the Envoy has.
+func (st *stream) touch(object types.NamespacedName, at time.Time) {
+	if !st.cut.has(object) {
+		return
+	}
+	s, current := &st.routes, st.table.Route(object)
+	if current == nil {
+		st.takes(object, rds, "")
+	}
+	p := s.pending[object]
+	if p == nil {
+		if sameRouting(current, s.table.Route(object)) && !s.pushing(object) {
+			return
+		}
+		p = &pendingObject{}
+		s.pending[object] = p
+	}
+	p.quarantined = p.quarantined && sameRouting(p.refused, current)
+	p.restored = p.restored && current != nil
 	if s.since.IsZero() {
 		s.since = at
 	}
 }
 
-func (st *stream) lookAtAllHosts() {
-	for _, domain := range st.cut.domains() {
-		st.routes.touch(domain, time.Time{})
-	}
-	for domain := range st.routes.accepted {
-		st.routes.touch(domain, time.Time{})
+func (s *routeSync) pushing(object types.NamespacedName) bool {
+	return s.push != nil && slices.Contains(s.push.objects, object)
+}
+
+func (st *stream) touchAllObjects() {
+	for _, table := range []*routes.Table{st.table, st.routes.table} {
+		for route := range table.Routes() {
+			st.touch(route.Name, time.Time{})
+		}
 	}
 }
 
@@ -99,119 +142,194 @@ func (st *stream) settled(now time.Time) bool {
 // accepted, and none on its way.
 func (st *stream) sendRoutes(now time.Time) error {
 	ch, s := &st.channels[rds], &st.routes
-	if !ch.asked || !ch.wanted[envoy.RouteConfigurationName] || s.trial != nil || !st.free(rds) || !st.settled(now) {
+	if !ch.asked || !ch.wanted[envoy.RouteConfigurationName] || s.push != nil || !st.free(rds) || !st.settled(now) {
 		return nil
 	}
-	t := st.nextTrial()
-	if t == nil && s.begun {
+	if !s.restored {
+		s.restored = true
+		st.restore(ch.hadText)
+	}
+	push := st.nextPush()
+	for s.begun && push != nil && len(push.hosts) == 0 && push.text == s.had {
+		st.routesAccepted(push) // what changed is nothing to an Envoy
+		push = st.nextPush()
+	}
+	if push == nil && s.begun {
 		return nil
 	}
-	if t == nil {
-		t = &trial{}
+	if push == nil {
+		push = st.newPush(nil)
 	}
 	s.begun = true
-	t.all = st.compose(t.hosts)
-	t.version = configurationVersion(st.server, t.all)
-	s.trial = t
-	for _, h := range t.hosts {
-		st.name(h, 1)
+	s.push = push
+	for _, h := range push.hosts {
+		st.hold(h, 1)
 	}
-	if !s.synced && ch.had == t.version {
-		st.routesAnswered(t, "", "") // the Envoy has it, from another stream
+	if !s.synced && ch.had == push.version {
+		st.routesAnswered(push, "") // the Envoy has it, from another stream
+		s.had = ch.hadText
 		ch.answered = true
-		return nil
+		return st.sendRoutes(now)
 	}
-	content := st.cut.configuration(t.version, t.all)
+	content := st.cut.configuration(push.version, push.all)
 	return st.send(&response{
-		kind: rds, version: t.version,
-		resources: []resource{{envoy.RouteConfigurationName, t.version, content}},
-	}, &flight{trial: t})
+		kind: rds, version: push.version, text: push.text,
+		resources: []resource{{name: envoy.RouteConfigurationName, version: push.version, content: content}},
+	}, &flight{push: push})
 }
 
-// nextTrial returns the next change to send; nil when there is none that may be
-// sent now.
-func (st *stream) nextTrial() *trial {
+// nextPush returns the next configuration to send; nil when there is none that
+// may be sent now.
+func (st *stream) nextPush() *routePush {
 	s := &st.routes
 	if len(s.suspects) == 0 || s.probed {
-		if t := st.news(); t != nil {
-			return t
+		if push := st.news(); push != nil {
+			return push
 		}
 	}
 	for len(s.suspects) > 0 {
 		group := s.suspects[0]
 		s.suspects = s.suspects[1:]
-		hosts := make(map[string]*host)
-		for _, domain := range group {
-			delete(s.suspected, domain)
-			if h, send := st.due(domain); send {
-				hosts[domain] = h
-				delete(s.stale, domain)
+		var objects []types.NamespacedName
+		for _, name := range group {
+			if p := s.pending[name]; p != nil {
+				p.suspect = false
+				if st.due(name, p) {
+					objects = append(objects, name)
+				}
 			}
 		}
-		if len(hosts) > 0 {
+		if len(objects) > 0 {
 			s.probed = true
-			return &trial{hosts: hosts, suspects: true}
+			push := st.newPush(objects)
+			push.probe = true
+			return push
 		}
 	}
-	return st.news()
-}
-
-// news returns a change of what is stale and may be sent; nil when there is none.
-func (st *stream) news() *trial {
-	s := &st.routes
-	hosts := st.fresh()
-	if len(hosts) == 0 {
+	if push := st.news(); push != nil {
+		return push
+	}
+	// The version is to say what the Envoy has in place of what it refuses: the
+	// next interceptor it turns to begins with that.
+	if !s.synced {
 		return nil
 	}
-	t := &trial{hosts: hosts, since: s.since}
-	s.since, s.probed = time.Time{}, false
-	return t
+	if text := st.versionText(s.version, s.table); text != s.had && text != s.rejected {
+		return st.newPush(nil)
+	}
+	return nil
 }
 
-// fresh takes what is stale and may be sent.
-func (st *stream) fresh() map[string]*host {
+// news returns a push of all that is pending and may be sent, and is not suspect;
+// nil when there is nothing.
+func (st *stream) news() *routePush {
 	s := &st.routes
-	hosts := make(map[string]*host)
-	for domain := range s.stale {
-		if s.suspected[domain] {
+	var objects []types.NamespacedName
+	for name, p := range s.pending {
+		switch {
+		case p.suspect:
+		case st.due(name, p):
+			objects = append(objects, name)
+		case s.synced && sameRouting(st.target(name, p), s.table.Route(name)) && !p.quarantined:
+			st.arrived(name)
+		}
+	}
+	if len(objects) == 0 {
+		return nil
+	}
+	slices.SortFunc(objects, compareNames)
+	push := st.newPush(objects)
+	push.since = s.since
+	s.since, s.probed = time.Time{}, false
+	return push
+}
+
+// target returns the form of a pending object that the Envoy is to have; nil for
+// none.
+func (st *stream) target(name types.NamespacedName, p *pendingObject) *routes.Route {
+	current := st.table.Route(name)
+	if !p.quarantined {
+		return current
+	}
+	// An object made anew under the name of a deleted one has nothing of that.
+	if has := st.routes.table.Route(name); has != nil && (p.kept || current == nil || has.UID == current.UID) {
+		return has
+	}
+	return nil
+}
+
+// due tells whether a pending object may be sent now: all clusters that it names
+// are warm in the Envoy.
+func (st *stream) due(name types.NamespacedName, p *pendingObject) bool {
+	s := &st.routes
+	target := st.target(name, p)
+	if p.restored && !s.synced || sameRouting(target, s.table.Route(name)) {
+		return false
+	}
+	return target == nil || !slices.ContainsFunc(target.Backends, func(b routes.Backend) bool { return !st.clusters.known[b.Cluster].warm() })
+}
+
+// newPush makes the configuration in which these objects have their targets, and
+// all others are as the Envoy has them.
+func (st *stream) newPush(objects []types.NamespacedName) *routePush {
+	s := &st.routes
+	push := &routePush{objects: objects, table: st.tableWith(objects), hosts: make(map[string]*host)}
+	var changes routes.Changes
+	add := func(name types.NamespacedName, before *routes.Route) {
+		if after := push.table.Route(name); before != after {
+			changes.Routes = append(changes.Routes, routes.RouteChange{Name: name, Before: before, After: after})
+		}
+	}
+	for _, name := range objects {
+		add(name, s.table.Route(name))
+	}
+	if !s.synced {
+		for route := range s.table.Routes() { // which the Envoy has, but not from this stream
+			add(route.Name, nil)
+		}
+	}
+	for _, domain := range changes.VirtualHosts(push.table) {
+		h, has := st.cut.host(push.table, domain), s.hosts[domain]
+		if h == nil && has == nil || h != nil && has != nil && h.version == has.version {
 			continue
 		}
-		h, send := st.due(domain)
-		if send {
-			hosts[domain] = h
-		}
-		if send || h == nil {
-			delete(s.stale, domain)
-		}
+		push.hosts[domain] = h
 	}
-	if len(s.stale) == 0 && len(hosts) == 0 {
-		s.since = time.Time{}
-	}
-	return hosts
+	push.all = s.compose(push.hosts, st.server.noMatch)
+	push.version = configurationVersion(st.server, push.all)
+	push.text = st.versionText(push.version, push.table)
+	return push
 }
 
-// due returns what a domain has to be, and whether to send it. It returns a host
-// that is not to be sent when that waits for its clusters.
-func (st *stream) due(domain string) (*host, bool) {
+// tableWith returns the table that the Envoy has once it has the targets of these
+// objects. It begins with whichever table has less to be replaced; where nothing
+// stays behind, that is the current table, which all streams share.
+func (st *stream) tableWith(objects []types.NamespacedName) *routes.Table {
 	s := &st.routes
-	h, has := st.host(domain), s.accepted[domain]
-	switch {
-	case h == nil:
-		return nil, has != nil
-	case has != nil && has.version == h.version, s.refused[h.version]:
-		return nil, false
+	sent := make(map[types.NamespacedName]bool, len(objects))
+	for _, name := range objects {
+		sent[name] = true
 	}
-	for _, name := range h.clusters {
-		if st.cold(name) {
-			return h, false
+	if behind := len(s.pending) - len(objects); behind > len(objects) {
+		table := s.table
+		for _, name := range objects {
+			table = table.With(name, st.target(name, s.pending[name]))
 		}
+		return table
 	}
-	return h, true
+	table := st.table
+	for name, p := range s.pending {
+		form := s.table.Route(name)
+		if sent[name] {
+			form = st.target(name, p)
+		}
+		table = table.With(name, form)
+	}
+	return table
 }
 
-// compose returns the accepted virtual hosts with some changed, in order.
-func (st *stream) compose(changed map[string]*host) []*host {
-	s := &st.routes
+// compose returns the virtual hosts that the Envoy has with some changed, in order.
+func (s *routeSync) compose(changed map[string]*host, noMatch *host) []*host {
 	all := make([]*host, 0, len(s.order)+len(changed)+1)
 	add := func(h *host) {
 		if h != nil {
@@ -229,13 +347,13 @@ func (st *stream) compose(changed map[string]*host) []*host {
 			rest = rest[1:]
 			continue
 		}
-		add(s.accepted[domain])
+		add(s.hosts[domain])
 	}
 	for _, domain := range rest {
 		add(changed[domain])
 	}
 	if len(all) == 0 || all[0].vh.Domain != anyDomain {
-		all = slices.Insert(all, 0, st.server.noMatch)
+		all = slices.Insert(all, 0, noMatch)
 	}
 	return all
 }
@@ -249,8 +367,8 @@ func configurationVersion(s *Server, all []*host) version {
 	return versionOf(content)
 }
 
-// name counts the clusters that a virtual host names, which have to stay.
-func (st *stream) name(h *host, times int) {
+// hold counts the clusters that a virtual host names, which have to stay.
+func (st *stream) hold(h *host, times int) {
 	if h == nil {
 		return
 	}
@@ -260,113 +378,87 @@ func (st *stream) name(h *host, times int) {
 	}
 }
 
-// routesAnswered notes whether a route configuration was taken. It is taken or
-// refused as a whole.
-func (st *stream) routesAnswered(t *trial, refusal, reason string) {
+// routesAnswered notes whether a route configuration was taken, which refusal
+// says when it is not empty. It is taken or refused as a whole.
+func (st *stream) routesAnswered(push *routePush, refusal string) {
 	s := &st.routes
-	s.trial = nil
+	s.push = nil
 	if refusal == "" {
-		st.routesAccepted(t)
+		st.routesAccepted(push)
 		return
 	}
-	var changed []string
-	for domain, h := range t.hosts {
-		st.name(h, -1)
-		s.stale[domain] = struct{}{}
-		if h != nil {
-			changed = append(changed, domain)
-		}
+	for _, h := range push.hosts {
+		st.hold(h, -1)
 	}
-	slices.Sort(changed)
-	if h := t.named(refusal); h != nil {
-		st.convict(h, reason)
-		return
-	}
-	switch len(changed) {
+	switch n := len(push.objects); n {
 	case 0:
-		// What goes cannot be wrong: wait for something else to change.
-		st.log.Error("Envoy refuses routes of which none is new; this is an error of the interceptor", "reason", reason)
-		for domain := range t.hosts {
-			delete(s.stale, domain)
-		}
+		s.rejected = push.text
 	case 1:
-		st.convict(t.hosts[changed[0]], reason)
+		st.quarantine(push.objects[0], push.table.Route(push.objects[0]), refusal)
 	default:
-		half := len(changed) / 2
-		s.suspects = append(s.suspects, changed[:half], changed[half:])
-		for _, domain := range changed {
-			s.suspected[domain] = true
+		s.suspects = append(s.suspects, push.objects[:n/2], push.objects[n/2:])
+		for _, name := range push.objects {
+			s.pending[name].suspect = true
 		}
-		s.probed = t.suspects
+		s.probed = push.probe
 	}
 }
 
-func (st *stream) routesAccepted(t *trial) {
+func (st *stream) routesAccepted(push *routePush) {
 	s := &st.routes
-	for domain, h := range t.hosts {
-		st.name(s.accepted[domain], -1)
+	for domain, h := range push.hosts {
+		st.hold(s.hosts[domain], -1)
 		if h == nil {
-			delete(s.accepted, domain)
+			delete(s.hosts, domain)
 		} else {
-			s.accepted[domain] = h
+			s.hosts[domain] = h
 		}
 	}
-	s.synced = true
 	s.order = s.order[:0]
-	for _, h := range t.all {
+	for _, h := range push.all {
 		if h != st.server.noMatch {
 			s.order = append(s.order, h.vh.Domain)
 		}
 	}
-	if !t.since.IsZero() {
-		st.server.metrics.latency.Observe(time.Since(t.since).Seconds())
+	s.table, s.synced, s.version, s.had = push.table, true, push.version, push.text
+	if !push.since.IsZero() {
+		st.server.metrics.latency.Observe(time.Since(push.since).Seconds())
 	}
-	for _, refused := range st.server.triedAgain() {
-		if st.took(refused) {
-			st.server.resolve(refused)
+	for _, name := range push.objects {
+		if sameRouting(s.table.Route(name), st.table.Route(name)) {
+			st.arrived(name)
 		}
 	}
 }
 
-// took tells whether an Envoy has an object as it is now, in all of its domains.
-func (st *stream) took(refused *refusal) bool {
-	route := st.table.Route(refused.route.Name)
-	if st.place < refused.since || route == nil || !st.cut.has(route.Name.Namespace) || st.lacksOneOf(route) {
-		return false
-	}
-	for _, domain := range route.Hosts() {
-		h, has := st.host(domain), st.routes.accepted[domain]
-		if h == nil || has == nil || h.version != has.version {
-			return false
+// arrived notes that the Envoy has the current form of an object.
+func (st *stream) arrived(object types.NamespacedName) {
+	delete(st.routes.pending, object)
+	st.takes(object, rds, "")
+}
+
+// quarantine has a form of an object sent to this Envoy no more.
+func (st *stream) quarantine(object types.NamespacedName, refused *routes.Route, reason string) {
+	s, current := &st.routes, st.table.Route(object)
+	p := s.pending[object]
+	if refused == nil {
+		// It was deleted, or made anew in a form that is in quarantine.
+		st.warn("an Envoy refuses routes in which an HTTPScaledObject is missing", "httpscaledobject", object.String(), "reason", oneLine(reason))
+		if p.quarantined {
+			p.kept = true
+			return
 		}
 	}
-	return true
+	p.refused, p.quarantined, p.kept = refused, sameRouting(refused, current), false
+	if refused != nil {
+		st.refuses(refused, rds, "", "spec", "the routes", reason, st.consequence(refused))
+	}
 }
 
-// convict has a virtual host that is refused sent no more.
-func (st *stream) convict(h *host, reason string) {
-	s := &st.routes
-	s.refused[h.version] = true
-	st.log.Warn("Envoy refuses a virtual host", "domain", h.vh.Domain, "reason", reason)
-	st.server.refuse(st.server.render.culprits(h, s.accepted, reason), h.vh.Domain)
-}
-
-// place is how Envoy names a virtual host whose fields are not as they should be.
-var place = regexp.MustCompile(`RouteConfigurationValidationError\.VirtualHosts\[(\d+)\]`)
-
-// named returns the virtual host that Envoy says is wrong, if it says so of one
-// that is new.
-func (t *trial) named(refusal string) *host {
-	found := place.FindStringSubmatch(refusal)
-	if found == nil {
-		return nil
+// consequence tells what an Envoy serves for an object that it refuses.
+func (st *stream) consequence(refused *routes.Route) string {
+	if has := st.routes.table.Route(refused.Name); has != nil && has.UID == refused.UID {
+		return "there, its routes stay as they were until it changes"
 	}
-	i, err := strconv.Atoi(found[1])
-	if err != nil || i >= len(t.all) {
-		return nil
-	}
-	if h := t.all[i]; t.hosts[h.vh.Domain] == h {
-		return h
-	}
-	return nil
+	return "there, it has no routes until it changes"
 }

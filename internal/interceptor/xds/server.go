@@ -14,8 +14,10 @@ import (
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
@@ -23,7 +25,7 @@ import (
 
 // maxRequestBytes bounds one request. An Envoy that comes back names all that it
 // has, about 200 bytes for each cluster.
-const maxRequestBytes = 64 << 20
+const maxRequestBytes = 16 << 20
 
 // handshakeTime is how long an Envoy may take to begin, TLS included.
 const handshakeTime = 10 * time.Second
@@ -40,6 +42,8 @@ type Server struct {
 	log      *slog.Logger
 	metrics  *metrics
 	settle   time.Duration
+	// validate fails for routes that Envoy would refuse.
+	validate func(*routes.Route) error
 
 	envelope []byte // the RouteConfiguration without virtual hosts
 	noMatch  *host
@@ -47,16 +51,14 @@ type Server struct {
 	closing   chan struct{}
 	closeOnce sync.Once
 
-	mu       sync.Mutex
-	now      view // its changes are in the journal
-	journal  journal
-	cuts     map[string]*cut
-	streams  map[*stream]struct{}
-	clusters map[string]*clusterRefusal
-	servers  []*grpc.Server
+	refusals *refusals
 
-	telling    sync.Mutex
-	onProblems func(opened, resolved []routes.Problem)
+	mu      sync.Mutex
+	now     view // its changes are in the journal
+	journal journal
+	cuts    map[string]*cut
+	streams map[*stream]struct{}
+	servers []*grpc.Server
 }
 
 // view is what there is to tell, at one moment.
@@ -64,7 +66,6 @@ type view struct {
 	table    *routes.Table // nil until the first
 	fallback []netip.AddrPort
 	secret   []byte // nil without a certificate
-	refusals refusals
 
 	place    uint64 // in the journal
 	changes  []change
@@ -84,8 +85,9 @@ func New(settings Settings, translator *envoy.Translator, log *slog.Logger) *Ser
 		closing:  make(chan struct{}),
 		cuts:     make(map[string]*cut),
 		streams:  make(map[*stream]struct{}),
-		clusters: make(map[string]*clusterRefusal),
+		refusals: newRefusals(),
 	}
+	s.validate = s.render.Check
 	s.noMatch = s.render.host(routes.VirtualHost{Domain: "*"})
 	return s
 }
@@ -93,24 +95,24 @@ func New(settings Settings, translator *envoy.Translator, log *slog.Logger) *Ser
 // Update has the Envoys told what changed. It notes it and returns: its cost
 // follows the changes. Both are as a Builder's Commit returned them.
 func (s *Server) Update(table *routes.Table, changes routes.Changes) {
-	domains, at := changes.VirtualHosts(table), time.Now()
-	noted := make([]change, 0, len(domains)+len(changes.Clusters))
-	for _, domain := range domains {
-		noted = append(noted, change{aDomain, domain, at})
-	}
-	for i := range changes.Clusters {
-		noted = append(noted, change{aCluster, changes.Clusters[i].Name, at})
-	}
+	at := time.Now()
 	s.mu.Lock()
 	first := s.now.table == nil
 	s.now.table = table
+	noted := make([]change, 0, len(changes.Routes)+len(changes.Clusters))
+	for i := range changes.Routes {
+		if c := &changes.Routes[i]; c.Rerouted() {
+			noted = append(noted, change{kind: anObject, object: c.Name, at: at})
+		}
+	}
+	for i := range changes.Clusters {
+		noted = append(noted, change{kind: aCluster, cluster: changes.Clusters[i].Name, at: at})
+	}
 	s.journal.add(noted...)
-	resolved := s.liftRefusals(changes)
 	if first || len(noted) > 0 {
 		s.wakeAll()
 	}
 	s.mu.Unlock()
-	s.tell(nil, resolved)
 }
 
 // SetFallback sets the addresses of the interceptors' fallback listeners, which
@@ -140,12 +142,12 @@ func (s *Server) SetCertificate(certPEM, keyPEM []byte) {
 }
 
 // OnProblems sets who is told of HTTPScaledObjects that an Envoy refuses, and of
-// those that it takes after all or that are gone. Calls come one at a time and
-// have to return soon. Set it before Serve.
+// those of which that is over. Calls come one at a time
+// and have to return soon. Set it before Update and Serve.
 func (s *Server) OnProblems(tell func(opened, resolved []routes.Problem)) {
-	s.telling.Lock()
-	defer s.telling.Unlock()
-	s.onProblems = tell
+	s.refusals.mu.Lock()
+	defer s.refusals.mu.Unlock()
+	s.refusals.tell = tell
 }
 
 // Serve serves Envoys on a listener, with TLS when a configuration for it is
@@ -222,14 +224,24 @@ func (s *Server) wakeAll() {
 	}
 }
 
-// join makes a stream one of a cut, and leave ends it.
-func (s *Server) join(st *stream, namespaces []string) {
+// join makes a stream one of a cut, and leave ends it. Of one address there are
+// not more streams than one connection may have.
+func (s *Server) join(st *stream, namespaces []string) error {
 	key := strings.Join(namespaces, "/")
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	same := uint32(1)
+	for other := range s.streams {
+		if other.address == st.address {
+			same++
+		}
+	}
+	if same > s.settings.MaxConcurrentStreams {
+		return status.Errorf(codes.ResourceExhausted, "%s has %d streams already; --xds-max-concurrent-streams allows more", st.address, same-1)
+	}
 	c := s.cuts[key]
 	if c == nil {
-		c = &cut{server: s, key: key}
+		c = &cut{server: s, key: key, hosts: make(map[string]*host)}
 		if namespaces != nil {
 			c.namespaces = make(map[string]bool, len(namespaces))
 			for _, name := range namespaces {
@@ -241,9 +253,13 @@ func (s *Server) join(st *stream, namespaces []string) {
 	c.streams++
 	st.cut = c
 	s.streams[st] = struct{}{}
+	return nil
 }
 
 func (s *Server) leave(st *stream) {
+	for what := range st.claims {
+		s.refusals.remove(st, what)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.streams, st)

@@ -17,8 +17,8 @@ type Settings struct {
 	// KeepaliveMinTime is how often a client may ask the same; one that asks
 	// more often is cut off. 0 or more.
 	KeepaliveMinTime time.Duration
-	// MaxConcurrentStreams bounds the streams of one connection; above 0. Each
-	// Envoy has one of each.
+	// MaxConcurrentStreams bounds the streams of one connection, and those of all
+	// connections from one address; above 0. Each Envoy has one of each.
 	MaxConcurrentStreams uint32
 	// Linger is how long a cluster that is gone stays in an Envoy after the
 	// last virtual host that named it was replaced there; 0 or more. It is for

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"time"
 
@@ -40,7 +41,12 @@ type stream struct {
 	table    *routes.Table
 	fallback []netip.AddrPort
 	secret   []byte
-	refusals refusals
+
+	address  string                      // of the Envoy, without its port
+	name     string                      // of the Envoy, for people
+	claims   map[subjectOfClaim]struct{} // that are in Server.refusals
+	warnings int                         // logged
+	untold   bool                        // some claims have no Event, which was logged
 
 	nonces   uint64
 	channels [kinds]channel
@@ -57,8 +63,9 @@ type channel struct {
 	since    time.Time // when it first said so
 	answered bool      // something was sent, or nothing needs to be
 	// had is the version of all, in the state of the world, that an Envoy has
-	// from another stream; 0 for none.
+	// from another stream; 0 for none. hadText is that of the routes.
 	had     version
+	hadText string
 	wanted  map[string]bool // by name; not for endpoints
 	flights map[string]*flight
 	last    string // nonce
@@ -67,7 +74,7 @@ type channel struct {
 // flight is a response that waits for an answer.
 type flight struct {
 	names []string
-	trial *trial
+	push  *routePush
 }
 
 // serve serves an Envoy until it goes.
@@ -77,8 +84,13 @@ func (s *Server) serve(w wire, delta bool) error {
 		return ending(err)
 	}
 	log := s.log
+	address := "an unknown address"
 	if p, ok := peer.FromContext(w.Context()); ok {
-		log = log.With("envoy", p.Addr.String())
+		address = p.Addr.String()
+		log = log.With("envoy", address)
+		if host, _, err := net.SplitHostPort(address); err == nil {
+			address = host
+		}
 	}
 	namespaces, err := namespacesOf(first.node)
 	if err != nil {
@@ -86,7 +98,8 @@ func (s *Server) serve(w wire, delta bool) error {
 		return err
 	}
 	st := &stream{
-		server: s, wire: w, delta: delta, log: log,
+		server: s, wire: w, delta: delta, log: log, address: address, name: nameOf(first.node, address),
+		claims:   make(map[subjectOfClaim]struct{}),
 		wake:     make(chan struct{}, 1),
 		ignored:  make(map[string]bool),
 		clusters: newClusterSync(),
@@ -104,7 +117,10 @@ func (s *Server) serve(w wire, delta bool) error {
 	connected := s.metrics.streams.WithLabelValues(kindName)
 	connected.Inc()
 	defer connected.Dec()
-	s.join(st, namespaces)
+	if err := s.join(st, namespaces); err != nil {
+		log.Warn("an Envoy was turned away", "reason", status.Convert(err).Message())
+		return err
+	}
 	defer s.leave(st)
 	log.Info("an Envoy is connected", "kind", kindName, "namespaces", namespaces)
 	defer log.Info("an Envoy has gone")
@@ -174,22 +190,21 @@ func (st *stream) look() {
 	if now.table == nil {
 		return
 	}
-	st.cut.refresh()
 	everything := !st.begun || !now.complete
 	st.begun, st.place = true, now.place
-	st.table, st.fallback, st.secret, st.refusals = now.table, now.fallback, now.secret, now.refusals
+	st.table, st.fallback, st.secret = now.table, now.fallback, now.secret
 	if everything {
 		st.lookAtAllClusters()
-		st.lookAtAllHosts()
+		st.touchAllObjects()
 		return
 	}
 	for _, changed := range now.changes {
 		switch changed.kind {
-		case aDomain:
-			st.routes.touch(changed.name, changed.at)
+		case anObject:
+			st.touch(changed.object, changed.at)
 		case aCluster:
-			if st.cut.hasCluster(changed.name) {
-				st.lookAtCluster(changed.name, backendOf(st.table, changed.name))
+			if st.cut.hasCluster(changed.cluster) {
+				st.lookAtCluster(changed.cluster, backendOf(st.table, changed.cluster))
 			}
 		case allAssignments:
 			st.clusters.touchAssignments()
@@ -203,7 +218,7 @@ func (st *stream) take(r *request) {
 	if !known {
 		if !st.ignored[r.typeURL] && len(st.ignored) < 100 {
 			st.ignored[r.typeURL] = true
-			st.log.Warn("an Envoy asks for a type of resource of which there is nothing here", "type", r.typeURL)
+			st.log.Warn("an Envoy asks for a type of resource of which there is nothing here", "type", oneLine(r.typeURL))
 		}
 		return
 	}
@@ -221,7 +236,10 @@ func (st *stream) take(r *request) {
 	if first {
 		ch.asked, ch.since = true, time.Now()
 		if r.version != "" {
-			ch.had = parseVersion(r.version)
+			ch.had, ch.hadText = parseVersion(r.version), r.version
+		}
+		if text := r.initial[envoy.RouteConfigurationName]; text != "" && k == rds {
+			ch.hadText = text
 		}
 	}
 	subscribe, unsubscribe := r.subscribe, r.unsubscribe
@@ -261,13 +279,30 @@ func (st *stream) take(r *request) {
 	}
 }
 
+// maxUnknown is how many names an Envoy may speak of that are not in the table, and
+// as many again as are there.
+const maxUnknown = 10000
+
+// bounded fails when an Envoy speaks of more than it can have: what is kept for it
+// grows with that.
+func (st *stream) bounded() error {
+	kept := len(st.clusters.known)
+	for k := range st.channels {
+		kept += len(st.channels[k].wanted)
+	}
+	if there := st.clusters.there; kept > 2*there+maxUnknown {
+		return status.Errorf(codes.ResourceExhausted, "this Envoy speaks of %d resources, of which %d are there", kept, there)
+	}
+	return nil
+}
+
 // onlyNames are of types that have one resource.
 var onlyNames = [kinds]string{rds: envoy.RouteConfigurationName, sds: envoy.SecretName}
 
 // want notes that an Envoy wants a resource, and the version that it has.
 func (st *stream) want(k kind, name string, has version) {
 	if only := onlyNames[k]; only != "" && name != only {
-		st.log.Warn("an Envoy asks for a resource that is not there", "type", kindNames[k], "name", name, "expected", only)
+		st.warn("an Envoy asks for a resource that is not there", "type", kindNames[k], "name", oneLine(name), "expected", only)
 		return
 	}
 	if k == rds {
@@ -302,18 +337,20 @@ func (st *stream) difference(k kind, names []string) (added, dropped []string) {
 
 // answered notes whether a response was taken.
 func (st *stream) answered(k kind, f *flight, r *request) {
-	reason := ""
+	refusal := ""
 	if r.refusal != nil {
-		reason = oneLine(r.refusal.GetMessage())
+		if refusal = r.refusal.GetMessage(); refusal == "" {
+			refusal = "it does not say why"
+		}
 		st.server.metrics.nacks.WithLabelValues(kindNames[k]).Inc()
-		st.log.Warn("Envoy refuses what it was sent, and keeps what it had", "type", kindNames[k], "reason", reason)
+		st.warn("Envoy refuses what it was sent, and keeps what it had", "type", kindNames[k], "reason", oneLine(refusal))
 	}
 	switch k {
 	case cds, eds:
-		st.clustersAnswered(k, f.names, r.refusal.GetMessage())
+		st.clustersAnswered(k, f.names, refusal)
 	case rds:
-		if f.trial != nil {
-			st.routesAnswered(f.trial, r.refusal.GetMessage(), reason)
+		if f.push != nil {
+			st.routesAnswered(f.push, refusal)
 		}
 	}
 }
@@ -323,6 +360,10 @@ func (st *stream) answered(k kind, f *flight, r *request) {
 func (st *stream) advance() (time.Duration, error) {
 	if st.table == nil {
 		return time.Hour, nil
+	}
+	if err := st.bounded(); err != nil {
+		st.log.Warn("an Envoy is cut off", "reason", status.Convert(err).Message())
+		return 0, err
 	}
 	now := time.Now()
 	for _, send := range []func(time.Time) error{st.sendClusters, st.sendEndpoints, st.sendRoutes, st.sendListeners, st.sendSecret} {

@@ -212,3 +212,26 @@ func TestReadEnvironment(t *testing.T) {
 		t.Error("settings of nothing pass")
 	}
 }
+
+// An Envoy is called by its pod, if it says that, in words of bounded length.
+func TestNameOfAnEnvoy(t *testing.T) {
+	node := func(pod any) *corev3.Node {
+		metadata, err := structpb.NewStruct(map[string]any{"pod": pod})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &corev3.Node{Metadata: metadata}
+	}
+	for want, of := range map[string]*corev3.Node{
+		"the kedify-proxy at 10.0.0.1":                                          node(7),
+		"kedify-proxy demo/proxy x, at 10.0.0.1,":                               node("demo/proxy\n\x00x"),
+		"kedify-proxy " + strings.Repeat("p", maxPodName) + "..., at 10.0.0.1,": node(strings.Repeat("p", 1000)),
+	} {
+		if got := nameOf(of, "10.0.0.1"); got != want {
+			t.Errorf("%q; expected %q", got, want)
+		}
+	}
+	if got := nameOf(nil, "10.0.0.1"); got != "the kedify-proxy at 10.0.0.1" {
+		t.Errorf("without a node: %q", got)
+	}
+}

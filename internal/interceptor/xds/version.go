@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -29,8 +30,9 @@ func versionOf(content []byte) version {
 func (v version) String() string { return fmt.Sprintf("%016x", uint64(v)) }
 
 // parseVersion returns a version that an Envoy says it has; absent for one that
-// is none of ours.
+// is none of ours. Text after a space is not part of it (see versionText).
 func parseVersion(text string) version {
+	text, _, _ = strings.Cut(text, " ")
 	n, err := strconv.ParseUint(text, 16, 64)
 	if err != nil {
 		return absent

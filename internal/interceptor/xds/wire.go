@@ -73,8 +73,16 @@ type response struct {
 	kind      kind
 	nonce     string
 	version   version // of all resources of the kind; for the state of the world
+	text      string  // of the version, and of that of the only resource; its own when empty
 	resources []resource
 	removed   []string
+}
+
+func (r *response) textOf(v version) string {
+	if r.text != "" {
+		return r.text
+	}
+	return v.String()
 }
 
 // wire is one of both protocols.
@@ -117,7 +125,7 @@ func (w sotwWire) receive() (*request, error) {
 
 func (w sotwWire) send(r *response) error {
 	message := &discoveryv3.DiscoveryResponse{
-		TypeUrl: typeURLs[r.kind], Nonce: r.nonce, VersionInfo: r.version.String(),
+		TypeUrl: typeURLs[r.kind], Nonce: r.nonce, VersionInfo: r.textOf(r.version),
 		Resources: make([]*anypb.Any, len(r.resources)),
 	}
 	for i, is := range r.resources {
@@ -144,12 +152,12 @@ func (w deltaWire) receive() (*request, error) {
 
 func (w deltaWire) send(r *response) error {
 	message := &discoveryv3.DeltaDiscoveryResponse{
-		TypeUrl: typeURLs[r.kind], Nonce: r.nonce, SystemVersionInfo: r.version.String(),
+		TypeUrl: typeURLs[r.kind], Nonce: r.nonce, SystemVersionInfo: r.textOf(r.version),
 		Resources: make([]*discoveryv3.Resource, len(r.resources)), RemovedResources: r.removed,
 	}
 	for i, is := range r.resources {
 		message.Resources[i] = &discoveryv3.Resource{
-			Name: is.name, Version: is.version.String(),
+			Name: is.name, Version: r.textOf(is.version),
 			Resource: &anypb.Any{TypeUrl: typeURLs[r.kind], Value: is.content},
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +36,7 @@ type world struct {
 	builder *routes.Builder
 	server  *Server
 	told    *told
+	change  []func(*Server) // of every server
 }
 
 // told is what a server told of problems.
@@ -55,6 +57,12 @@ func (t *told) tell(opened, resolved []routes.Problem) {
 		}
 	}
 	t.open = append(t.open, opened...)
+}
+
+func (t *told) problems() []routes.Problem {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.open)
 }
 
 // objects are those of which there is a problem now.
@@ -93,11 +101,8 @@ func connections() envoy.Connections {
 
 func newWorld(t testing.TB, options envoy.Options, change ...func(*Server)) *world {
 	t.Helper()
-	w := &world{t: t, builder: routes.NewBuilder(), told: &told{}}
+	w := &world{t: t, builder: routes.NewBuilder(), told: &told{}, change: change}
 	w.server = w.newServer(newTranslator(t, options))
-	for _, c := range change {
-		c(w.server)
-	}
 	return w
 }
 
@@ -106,6 +111,9 @@ func (w *world) newServer(translator *envoy.Translator) *Server {
 	settings.Linger = 50 * time.Millisecond
 	s := New(settings, translator, slog.New(slog.DiscardHandler))
 	s.OnProblems(w.told.tell)
+	for _, c := range w.change {
+		c(s)
+	}
 	return s
 }
 
@@ -186,6 +194,10 @@ func (w *world) objectIn(namespace, name string, change func(*httpv1alpha1.HTTPS
 		change(o)
 	}
 	w.builder.SetHTTPScaledObject(o)
+}
+
+func objectNamed(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "demo", Name: name}
 }
 
 // commit hands the table on.

@@ -1,0 +1,241 @@
+package xds
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoytest"
+)
+
+// bootstrap is that of the fleet's Envoy.
+func (f *fleet) bootstrap(sotw bool) *bootstrapv3.Bootstrap {
+	f.t.Helper()
+	text, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freePort(f.t)), SotW: sotw})
+	if err == nil {
+		text, err = yaml.YAMLToJSON(text)
+	}
+	b := &bootstrapv3.Bootstrap{}
+	if err == nil {
+		err = protojson.Unmarshal(text, b)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return b
+}
+
+// startAnother starts an Envoy beside that of the fleet, and returns the port where
+// it takes requests: its listener is its own, and all else is from the server.
+func (f *fleet) startAnother(sotw bool, arguments ...string) (*envoytest.Envoy, uint16) {
+	f.t.Helper()
+	port, b := freePort(f.t), f.bootstrap(sotw)
+	b.DynamicResources.LdsConfig = nil
+	b.StaticResources.Listeners = newTranslator(f.t, envoy.Options{Address: netip.MustParseAddr("127.0.0.1"), HTTPPort: port}).Listeners()
+	config, err := protojson.Marshal(b)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	e := envoytest.Start(f.t, config, arguments...)
+	e.WaitReady()
+	return e, port
+}
+
+// An Envoy that was built without what every virtual host needs refuses all routes
+// from the first. Those beside it get everything.
+func TestRealEnvoyOfAnotherBuild(t *testing.T) {
+	both(t, func(t *testing.T, sotw bool) {
+		f := newFleet(t)
+		f.service("canary", backend(t, "canary"))
+		for _, name := range []string{"a", "b"} {
+			f.service(name, backend(t, name))
+			f.object(name, name+"=100", "canary=0")
+		}
+		f.commit()
+		stripped, _ := f.startAnother(sotw, "--disable-extensions", "envoy.retry_priorities/envoy.retry_priorities.previous_priorities")
+		eventually(t, "its refusal of both objects", func() bool { return sorted(f.told.objects()) == "a b" })
+		if stripped.Stat("http.kedify-proxy.rds.kedify-proxy.update_rejected") == 0 {
+			t.Error("the Envoy says that it refuses nothing")
+		}
+
+		f.start(sotw)
+		f.waitFor("a.example.com", "a")
+		f.waitFor("b.example.com", "b")
+		f.object("a", "a=0", "canary=100")
+		f.object("b", "b=0", "canary=100")
+		f.commit()
+		f.waitFor("a.example.com", "canary")
+		f.waitFor("b.example.com", "canary")
+		f.object("a") // an abort
+		f.commit()
+		f.waitFor("a.example.com", "a")
+
+		late, port := f.startAnother(sotw)
+		for host, want := range map[string]string{"a.example.com": "a", "b.example.com": "canary"} {
+			eventually(t, host+" of the one that came last", func() bool { return f.getAt(port, host) == want })
+		}
+		for _, e := range []*envoytest.Envoy{f.envoy, late} {
+			if n := e.Stat("http.kedify-proxy.rds.kedify-proxy.update_rejected"); n != 0 {
+				t.Errorf("%d route configurations were refused by an Envoy that can take them", n)
+			}
+		}
+		stripped.Stop()
+		eventually(t, "nothing to tell of", func() bool { return f.told.objects() == "" })
+	})
+}
+
+// relay passes connections on to an address, until they are cut.
+type relay struct {
+	net.Listener
+	to string
+
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+func newRelay(t *testing.T, to string) *relay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{Listener: l, to: to}
+	t.Cleanup(func() { _ = l.Close(); r.cut() })
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			r.mu.Lock()
+			r.open = append(r.open, in, out)
+			r.mu.Unlock()
+			for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
+				go func() {
+					_, _ = io.Copy(pair[0], pair[1])
+					_, _ = pair[0].Close(), pair[1].Close()
+				}()
+			}
+		}
+	}()
+	return r
+}
+
+func (r *relay) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.open {
+		_ = c.Close()
+	}
+	r.open = nil
+}
+
+// Around an object that an Envoy refuses it gets all changes, and neither a lost
+// connection nor another interceptor costs a request, of that object or of others.
+func TestRealEnvoyComesBackWithWhatItRefuses(t *testing.T) {
+	for _, another := range []bool{false, true} {
+		t.Run(map[bool]string{false: "connection lost", true: "another interceptor"}[another], func(t *testing.T) {
+			both(t, func(t *testing.T, sotw bool) {
+				f := newFleet(t, unchecked)
+				between := newRelay(t, f.xds)
+				for _, name := range []string{"bad", "other", "canary"} {
+					f.service(name, backend(t, name))
+				}
+				// Both are in one virtual host.
+				beside := func(o *httpv1alpha1.HTTPScaledObject) {
+					o.Spec.Hosts, o.Spec.Headers = []string{"bad.example.com"}, []httpv1alpha1.Header{{Name: "user-agent"}}
+					o.Spec.PathPrefixes = []string{"/other"}
+				}
+				f.object("bad")
+				f.objectIn("demo", "beside", func(o *httpv1alpha1.HTTPScaledObject) { beside(o); o.Spec.ScaleTargetRef.Service = "other" })
+				f.object("other", "other=0", "canary=100")
+				f.commit()
+				if !another {
+					f.xds = between.Addr().String()
+				}
+				f.start(sotw)
+				// One that takes the object gets all of it.
+				taking := newFake(t, f.dialer(), sotw)
+				taking.run()
+				taking.has(f.world)
+				f.waitFor("bad.example.com", "bad")
+				f.waitFor("other.example.com", "canary")
+				stop := f.load("bad.example.com")
+
+				f.objectIn("demo", "bad", absurd, "bad=0", "canary=100")
+				f.commit()
+				eventually(t, "told of it", func() bool { return f.told.objects() == "bad" })
+				taking.has(f.world)
+				change := func(round int, away func()) {
+					t.Helper()
+					if away != nil {
+						connects := f.envoy.Stat("cluster.xds_cluster.upstream_cx_total")
+						away()
+						eventually(t, "another connection", func() bool {
+							return f.envoy.Stat("cluster.xds_cluster.upstream_cx_total") > connects && f.envoy.Stat("control_plane.connected_state") == 1
+						})
+					}
+					f.object("other") // an abort
+					f.commit()
+					f.waitFor("other.example.com", "other")
+					f.object("other", "other=0", "canary=100")
+					f.commit()
+					f.waitFor("other.example.com", "canary")
+					if got := f.get("bad.example.com"); got != "bad" {
+						t.Errorf("round %d: what was accepted before is answered by %s", round, got)
+					}
+				}
+				change(0, nil)
+				eventually(t, "a version that names it", func() bool {
+					config, err := f.envoy.Get("/config_dump?resource=dynamic_route_configs")
+					return err == nil && strings.Contains(config, `demo/bad`) && strings.Contains(config, `\"paths\"`)
+				})
+				for round := range 3 {
+					if another {
+						change(round+1, func() {
+							f.stop()
+							// What it refuses changes while nobody is there.
+							f.objectIn("demo", "bad", absurd, "bad=0", fmt.Sprint("canary=", 50+round))
+							f.builder.Commit()
+							f.restart()
+						})
+					} else {
+						change(round+1, between.cut)
+					}
+					eventually(t, "told of it again", func() bool { return strings.Contains(f.told.objects(), "bad") })
+				}
+				for answer, n := range stop() {
+					if answer != "bad" {
+						t.Errorf("%d requests were answered %q", n, answer)
+					}
+				}
+				f.object("bad", "bad=0", "canary=100")
+				f.commit()
+				f.waitFor("bad.example.com", "canary")
+				if !another {
+					taking.has(f.world)
+					taking.check()
+				}
+				f.builder.DeleteHTTPScaledObject(types.NamespacedName{Namespace: "demo", Name: "bad"})
+				f.commit()
+				eventually(t, "nothing to tell of", func() bool { return f.told.objects() == "" })
+			})
+		})
+	}
+}

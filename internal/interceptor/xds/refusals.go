@@ -1,0 +1,235 @@
+package xds
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// RefusedByEnvoy is the reason of Problems of HTTPScaledObjects that an Envoy does
+// not take. What it took of them before stays there.
+const RefusedByEnvoy routes.Reason = "RefusedByEnvoy"
+
+// Envoys are believed about an object, but not about any number of them: whoever
+// reaches the port can refuse everything, in ever other words.
+const (
+	// maxTold is how many different Problems the Envoys of one address may cause
+	// within toldTime.
+	maxTold  = 20
+	toldTime = time.Hour
+	// maxTellers bounds the addresses that caused Problems within toldTime.
+	maxTellers = 500
+)
+
+// refusals is what is said of the HTTPScaledObjects that Envoys refuse now. It is
+// for people alone: nothing that an Envoy is sent depends on it. Of each object
+// there is one Problem at most, whichever Envoys refuse it.
+type refusals struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	tell    func(opened, resolved []routes.Problem)
+	claims  map[types.NamespacedName][]claim
+	told    map[types.NamespacedName]routes.Problem
+	tellers map[string]map[routes.Problem]time.Time // by address
+}
+
+// claim is one stream's word on one object.
+type claim struct {
+	by      *stream
+	what    subjectOfClaim
+	problem routes.Problem
+}
+
+// subjectOfClaim is what of an object is refused: its routes, or the cluster or the
+// endpoints of a name.
+type subjectOfClaim struct {
+	object  types.NamespacedName
+	kind    kind
+	cluster string
+}
+
+func newRefusals() *refusals {
+	return &refusals{
+		now: time.Now, claims: make(map[types.NamespacedName][]claim),
+		told: make(map[types.NamespacedName]routes.Problem), tellers: make(map[string]map[routes.Problem]time.Time),
+	}
+}
+
+// set notes a claim in place of the stream's earlier one of the same subject. It
+// tells whether there is a Problem of the object.
+func (r *refusals) set(c claim) (told bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	object := c.what.object
+	r.drop(c.by, c.what)
+	r.claims[object] = append(r.claims[object], c)
+	r.settle(object)
+	_, told = r.told[object]
+	return told
+}
+
+func (r *refusals) remove(by *stream, what subjectOfClaim) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drop(by, what)
+	r.settle(what.object)
+}
+
+func (r *refusals) drop(by *stream, what subjectOfClaim) {
+	var kept []claim // the list may be large, and is then rarely another
+	for _, c := range r.claims[what.object] {
+		if c.by != by || c.what != what {
+			kept = append(kept, c)
+		}
+	}
+	if len(kept) == 0 {
+		delete(r.claims, what.object)
+	} else {
+		r.claims[what.object] = kept
+	}
+}
+
+// settle tells of an object's first claim that may be told of, unless the Problem
+// that was told still stands.
+func (r *refusals) settle(object types.NamespacedName) {
+	told, is := r.told[object]
+	claims := r.claims[object]
+	var opened, resolved []routes.Problem
+	if is {
+		for _, c := range claims {
+			if c.problem == told {
+				return
+			}
+		}
+		resolved = append(resolved, told)
+		delete(r.told, object)
+	}
+	for _, c := range claims {
+		if r.mayTell(c.by.address, c.problem) {
+			r.told[object] = c.problem
+			opened = append(opened, c.problem)
+			break
+		}
+	}
+	r.say(opened, resolved)
+}
+
+// mayTell tells whether the Envoys of an address may cause a Problem, and counts it.
+func (r *refusals) mayTell(address string, p routes.Problem) bool {
+	now := r.now()
+	if r.tellers[address] == nil && len(r.tellers) >= maxTellers {
+		for other := range r.tellers {
+			r.forget(other, now)
+		}
+	}
+	r.forget(address, now)
+	all := r.tellers[address]
+	if _, known := all[p]; known {
+		return true
+	}
+	if len(all) >= maxTold || all == nil && len(r.tellers) >= maxTellers {
+		return false
+	}
+	if all == nil {
+		all = make(map[routes.Problem]time.Time)
+		r.tellers[address] = all
+	}
+	all[p] = now
+	return true
+}
+
+// forget drops what an address caused long ago.
+func (r *refusals) forget(address string, now time.Time) {
+	all := r.tellers[address]
+	for p, at := range all {
+		if now.Sub(at) >= toldTime {
+			delete(all, p)
+		}
+	}
+	if len(all) == 0 {
+		delete(r.tellers, address)
+	}
+}
+
+// say tells of Problems, in the order in which they open and resolve.
+func (r *refusals) say(opened, resolved []routes.Problem) {
+	if r.tell != nil && len(opened)+len(resolved) > 0 {
+		r.tell(opened, resolved)
+	}
+}
+
+// objects returns how many objects are refused by an Envoy now.
+func (r *refusals) objects() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.claims)
+}
+
+// maxWarnings bounds the lines of the log about what one stream refuses.
+const maxWarnings = 100
+
+// warn logs what is wrong with an Envoy, until it has been too much.
+func (st *stream) warn(message string, attributes ...any) {
+	switch st.warnings++; {
+	case st.warnings <= maxWarnings:
+		st.log.Warn(message, attributes...)
+	case st.warnings == maxWarnings+1:
+		st.log.Warn("this Envoy refuses much: the metric interceptor_xds_nacks_total alone tells of the rest")
+	}
+}
+
+// refuses tells that the Envoy refuses something of an object.
+func (st *stream) refuses(route *routes.Route, k kind, cluster, field, what, reason, consequence string) {
+	subject := subjectOfClaim{route.Name, k, cluster}
+	st.claims[subject] = struct{}{}
+	problem := routes.Problem{
+		Object: route.Name, UID: route.UID, Reason: RefusedByEnvoy, Field: field,
+		Message: fmt.Sprintf("%s refuses %s of this object: %s; %s", st.name, what, oneLine(reason), consequence),
+	}
+	st.warn("an Envoy refuses an HTTPScaledObject", "httpscaledobject", route.Name.String(), "message", problem.Message)
+	if told := st.server.refusals.set(claim{st, subject, problem}); !told && !st.untold {
+		st.untold = true
+		st.log.Warn("the Envoys of this address refuse so many HTTPScaledObjects that the others have no Event: the fault is rather theirs", "events", maxTold, "per", toldTime.String())
+	}
+}
+
+// takes tells that the Envoy does not refuse something of an object, any more.
+func (st *stream) takes(object types.NamespacedName, k kind, cluster string) {
+	subject := subjectOfClaim{object, k, cluster}
+	if _, claimed := st.claims[subject]; claimed {
+		delete(st.claims, subject)
+		st.server.refusals.remove(st, subject)
+	}
+}
+
+// maxReason bounds how much of Envoy's words is told, in bytes.
+const maxReason = 400
+
+// oneLine makes Envoy's words fit for a line of a log and an Event.
+func oneLine(text string) string { return printable(clip(text, maxReason)) }
+
+// clip returns the beginning of a text, of whole characters.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}
+
+// printable returns a text as one line of what can be printed.
+func printable(text string) string {
+	blank := func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}
+	return strings.Join(strings.Fields(strings.Map(blank, text)), " ")
+}

@@ -1,0 +1,130 @@
+package xds
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// maxVersionText bounds the text of the version of a route configuration, in
+// bytes.
+const maxVersionText = 32 << 10
+
+// versionText returns the version of a route configuration of a table as the Envoy
+// is told it: a hash of the content and, where this Envoy refuses objects, a space
+// and each of them with the form that is served in its place, null for none.
+//
+// An Envoy that comes back says the version that it has, to whichever interceptor.
+// So that one knows what to begin with, although nobody has told it and nothing is
+// kept for an Envoy that is away. Beyond maxVersionText forms are left out, those
+// of objects that the Envoy does not serve first.
+func (st *stream) versionText(v version, table *routes.Table) string {
+	type entry struct {
+		name   types.NamespacedName
+		served *routes.Route
+	}
+	var all []entry
+	for name, p := range st.routes.pending {
+		served := table.Route(name)
+		if st.refusesCurrent(name, p) && !sameRouting(served, st.table.Route(name)) {
+			all = append(all, entry{name, served})
+		}
+	}
+	if len(all) == 0 {
+		return v.String()
+	}
+	slices.SortFunc(all, func(a, b entry) int {
+		if (a.served == nil) != (b.served == nil) {
+			if a.served == nil {
+				return 1
+			}
+			return -1
+		}
+		return compareNames(a.name, b.name)
+	})
+	var text bytes.Buffer
+	text.WriteString(v.String())
+	separator := " {"
+	for _, e := range all {
+		form := []byte("null")
+		if e.served != nil {
+			form = jsonOf(e.served.Save())
+		}
+		if text.Len()+len(form)+len(e.name.String())+len(`,"":}`) > maxVersionText {
+			continue
+		}
+		text.WriteString(separator)
+		text.Write(jsonOf(e.name.String()))
+		text.WriteByte(':')
+		text.Write(form)
+		separator = ","
+	}
+	if separator == "," {
+		text.WriteByte('}')
+	}
+	return text.String()
+}
+
+// refusesCurrent tells whether a pending object is not as it should be because the
+// Envoy refuses it, and not because it has yet to be sent.
+func (st *stream) refusesCurrent(name types.NamespacedName, p *pendingObject) bool {
+	if p.quarantined || p.restored && !st.routes.synced {
+		return true
+	}
+	current := st.table.Route(name)
+	return current != nil && slices.ContainsFunc(current.Backends, func(b routes.Backend) bool { return st.lacks(b.Cluster) })
+}
+
+// restore begins with what an Envoy says it has in place of what it refused, by
+// the text of a version. The first configuration leaves that as it is, so that the
+// Envoy takes it; then the objects are tried again. A text that is not ours says
+// nothing. What a stranger makes up harms the stranger alone.
+func (st *stream) restore(text string) {
+	_, list, _ := strings.Cut(text, " ")
+	var all map[string]*routes.SavedRoute
+	if len(text) > maxVersionText || json.Unmarshal([]byte(list), &all) != nil {
+		return
+	}
+	s := &st.routes
+	for key, saved := range all {
+		namespace, object, _ := strings.Cut(key, "/")
+		name := types.NamespacedName{Namespace: namespace, Name: object}
+		p, current := s.pending[name], st.table.Route(name)
+		if p == nil || current == nil {
+			continue // it is not for this Envoy, or not any more
+		}
+		p.restored = true
+		if saved == nil || saved.UID != current.UID {
+			continue
+		}
+		served, err := saved.Restore(name)
+		if err == nil {
+			err = st.server.validate(served)
+		}
+		if err != nil {
+			st.warn("an Envoy says it has routes that cannot be", "httpscaledobject", key, "reason", oneLine(err.Error()))
+			continue
+		}
+		if !slices.ContainsFunc(served.Backends, func(b routes.Backend) bool { return !st.clusters.known[b.Cluster].warm() }) {
+			s.table = s.table.With(name, served)
+		}
+	}
+}
+
+func jsonOf(value any) []byte {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // texts and numbers can always be written
+	}
+	return text
+}
+
+func compareNames(a, b types.NamespacedName) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
