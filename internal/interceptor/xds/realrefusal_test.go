@@ -239,3 +239,50 @@ func TestRealEnvoyComesBackWithWhatItRefuses(t *testing.T) {
 		})
 	}
 }
+
+// An object that Envoy would refuse is not sent. It stays in its last valid form,
+// with the endpoints of now, and everything beside it goes on.
+func TestRealEnvoyIsNotSentWhatIsInvalid(t *testing.T) {
+	both(t, func(t *testing.T, sotw bool) {
+		f := newFleet(t)
+		for _, name := range []string{"was-valid", "never", "beside", "canary"} {
+			f.service(name, backend(t, name))
+		}
+		f.object("was-valid", "was-valid=100", "canary=0")
+		f.objectIn("demo", "beside", onHost("never.example.com", "/"))
+		never := func(o *httpv1alpha1.HTTPScaledObject) { onHost("never.example.com", "/never")(o); absurd(o) }
+		f.objectIn("demo", "never", never)
+		f.commit()
+		f.start(sotw)
+		f.waitFor("was-valid.example.com", "was-valid")
+		f.waitFor("never.example.com", "beside")
+
+		f.objectIn("demo", "was-valid", absurd, "was-valid=0", "canary=100")
+		f.objectIn("demo", "beside", onHost("never.example.com", "/"), "beside=0", "canary=100")
+		f.commit()
+		f.waitFor("never.example.com", "canary")
+		f.service("was-valid", backend(t, "another pod"))
+		f.commit()
+		f.waitFor("was-valid.example.com", "another pod")
+		if got := sorted(f.told.objects()); got != "never was-valid" {
+			t.Errorf("told of %q", got)
+		}
+		for _, p := range f.told.problems() {
+			want := "spec.timeouts.responseHeader: 2562047h47m16s is longer than Envoy can count; expected 2562047h47m15s at most; kedify-proxies "
+			if p.Reason != InvalidForEnvoy || p.Field != "spec.timeouts.responseHeader" || !strings.HasPrefix(p.Message, want) {
+				t.Errorf("told %+v; expected %s", p, want)
+			}
+		}
+
+		f.object("was-valid", "was-valid=0", "canary=100")
+		f.builder.DeleteHTTPScaledObject(types.NamespacedName{Namespace: "demo", Name: "never"})
+		f.commit()
+		f.waitFor("was-valid.example.com", "canary")
+		if got := f.told.objects(); got != "" {
+			t.Errorf("told of %q though nothing is invalid", got)
+		}
+		if n := f.nacks(); n != 0 {
+			t.Errorf("%d responses were refused", n)
+		}
+	})
+}

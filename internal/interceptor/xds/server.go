@@ -54,7 +54,8 @@ type Server struct {
 	refusals *refusals
 
 	mu      sync.Mutex
-	now     view // its changes are in the journal
+	now     view           // its changes are in the journal
+	invalid invalidObjects // that are not in now.table, or in their last valid form
 	journal journal
 	cuts    map[string]*cut
 	streams map[*stream]struct{}
@@ -63,7 +64,7 @@ type Server struct {
 
 // view is what there is to tell, at one moment.
 type view struct {
-	table    *routes.Table // nil until the first
+	table    *routes.Table // of valid objects; nil until the first
 	fallback []netip.AddrPort
 	secret   []byte // nil without a certificate
 
@@ -85,6 +86,7 @@ func New(settings Settings, translator *envoy.Translator, log *slog.Logger) *Ser
 		closing:  make(chan struct{}),
 		cuts:     make(map[string]*cut),
 		streams:  make(map[*stream]struct{}),
+		invalid:  make(invalidObjects),
 		refusals: newRefusals(),
 	}
 	s.validate = s.render.Check
@@ -98,7 +100,8 @@ func (s *Server) Update(table *routes.Table, changes routes.Changes) {
 	at := time.Now()
 	s.mu.Lock()
 	first := s.now.table == nil
-	s.now.table = table
+	admitted, changes, opened, resolved := s.admit(table, changes)
+	s.now.table = admitted
 	noted := make([]change, 0, len(changes.Routes)+len(changes.Clusters))
 	for i := range changes.Routes {
 		if c := &changes.Routes[i]; c.Rerouted() {
@@ -113,6 +116,7 @@ func (s *Server) Update(table *routes.Table, changes routes.Changes) {
 		s.wakeAll()
 	}
 	s.mu.Unlock()
+	s.refusals.pass(opened, resolved)
 }
 
 // SetFallback sets the addresses of the interceptors' fallback listeners, which
@@ -141,8 +145,8 @@ func (s *Server) SetCertificate(certPEM, keyPEM []byte) {
 	s.wakeAll()
 }
 
-// OnProblems sets who is told of HTTPScaledObjects that an Envoy refuses, and of
-// those of which that is over. Calls come one at a time
+// OnProblems sets who is told of HTTPScaledObjects that Envoy would refuse or that
+// an Envoy refuses, and of those of which that is over. Calls come one at a time
 // and have to return soon. Set it before Update and Serve.
 func (s *Server) OnProblems(tell func(opened, resolved []routes.Problem)) {
 	s.refusals.mu.Lock()

@@ -1,0 +1,116 @@
+package xds
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// InvalidForEnvoy is the reason of Problems of HTTPScaledObjects that every Envoy
+// would refuse. No Envoy is sent them.
+const InvalidForEnvoy routes.Reason = "InvalidForEnvoy"
+
+// invalidObjects are the Problems of the objects that no Envoy is sent, by object.
+type invalidObjects map[types.NamespacedName]routes.Problem
+
+// admit returns a table of which Envoy takes every object, and how it differs from
+// the one before: an object that is invalid has its last valid form in it, or is
+// left out when there is none. It looks only at what changed. It is called with mu
+// held.
+func (s *Server) admit(table *routes.Table, changes routes.Changes) (_ *routes.Table, _ routes.Changes, opened, resolved []routes.Problem) {
+	before := s.now.table
+	if before == nil {
+		before, changes = &routes.Table{}, routes.Changes{}
+		for route := range table.Routes() {
+			changes.Routes = append(changes.Routes, routes.RouteChange{Name: route.Name, After: route})
+		}
+	}
+	// Without an invalid object it is the table that the embedded proxy has.
+	admitted, onlyInvalid := table, len(s.invalid) == 0
+	if !onlyInvalid {
+		admitted = before
+	}
+	adjusted := routes.Changes{Clusters: changes.Clusters}
+	for _, c := range changes.Routes {
+		was, known := s.invalid[c.Name]
+		problem, valid := s.check(c.After, before.Route(c.Name))
+		if known && (valid || was != problem) {
+			resolved = append(resolved, was)
+			delete(s.invalid, c.Name)
+		}
+		if !valid && was != problem {
+			opened = append(opened, problem)
+			s.invalid[c.Name] = problem
+		}
+		c.Before = before.Route(c.Name)
+		if !valid {
+			c.After = lastValid(c.Before, c.After)
+		}
+		if !valid || known {
+			adjusted.Clusters = append(adjusted.Clusters, clustersOf(c.Before)...)
+			adjusted.Clusters = append(adjusted.Clusters, clustersOf(c.After)...)
+		}
+		if !valid || !onlyInvalid {
+			admitted = admitted.With(c.Name, c.After)
+		}
+		adjusted.Routes = append(adjusted.Routes, c)
+	}
+	if len(s.invalid) == 0 {
+		admitted = table
+	}
+	return admitted, adjusted, opened, resolved
+}
+
+// check tells whether a route is valid, and what is wrong with one that is not.
+func (s *Server) check(route, before *routes.Route) (problem routes.Problem, valid bool) {
+	if route == nil || before != nil && sameRouting(before, route) {
+		return problem, true
+	}
+	err := s.validate(route)
+	if err == nil {
+		return problem, true
+	}
+	field := "spec"
+	if invalid := (*envoy.InvalidError)(nil); errors.As(err, &invalid) {
+		field = invalid.Field
+	}
+	consequence := "kedify-proxies have no routes of this object"
+	if lastValid(before, route) != nil {
+		consequence = "kedify-proxies go on with the routes of its last valid form"
+	}
+	return routes.Problem{
+		Object: route.Name, UID: route.UID, Reason: InvalidForEnvoy, Field: field,
+		Message: fmt.Sprintf("%s; %s until it changes, and the interceptor's own proxy serves it as it is", oneLine(err.Error()), consequence),
+	}, false
+}
+
+// lastValid returns what stands in for an invalid route: the form before it, of the
+// same object, with the endpoints of now.
+func lastValid(before, invalid *routes.Route) *routes.Route {
+	if before == nil || before.UID != invalid.UID {
+		return nil
+	}
+	return before.WithEndpointsOf(invalid)
+}
+
+func clustersOf(route *routes.Route) []routes.ClusterChange {
+	if route == nil {
+		return nil
+	}
+	all := make([]routes.ClusterChange, len(route.Backends))
+	for i := range route.Backends {
+		all[i].Name = route.Backends[i].Cluster
+	}
+	return all
+}
+
+// pass tells of Problems that are nobody's claims.
+func (r *refusals) pass(opened, resolved []routes.Problem) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.say(opened, resolved)
+}
