@@ -43,3 +43,83 @@ func TestTrafficEnvoyKilled(t *testing.T) {
 	load.RequireShare("yellow", 70)
 	load.Finish(nil, "blue", "yellow")
 }
+
+// otherBuild is an Envoy of a namespace that lacks what every virtual host needs,
+// as one of another build or version may. No Service is in front of it.
+const otherBuild = `---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: other-build
+spec:
+  containers:
+    - name: envoy
+      image: envoyproxy/envoy:v1.40.0
+      command: ["envoy"]
+      args:
+        - --config-path
+        - /etc/envoy/envoy.yaml
+        - --config-yaml
+        - 'node: {metadata: {namespaces: ["$(POD_NAMESPACE)"], pod: "$(POD_NAMESPACE)/other-build"}}'
+        - --disable-hot-restart
+        - --disable-extensions
+        - envoy.retry_priorities/envoy.retry_priorities.previous_priorities
+      env:
+        - name: POD_NAMESPACE
+          valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+      volumeMounts:
+        - {name: bootstrap, mountPath: /etc/envoy, readOnly: true}
+  volumes:
+    - name: bootstrap
+      configMap: {name: kedify-proxy}
+`
+
+// TestTrafficEnvoyOfAnotherBuild has an Envoy refuse every route from its first
+// configuration on, and an HTTPScaledObject that every Envoy would refuse. The
+// kedify-proxies beside them get each change of a split, and a new one gets all;
+// Events say which Envoy refuses what, and which object is kept out and why.
+func TestTrafficEnvoyOfAnotherBuild(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	p := traffictest.Envoy(t, n)
+	host := n.Name + ".test"
+	n.Apply(traffictest.Deployment("stable", "blue", 1) + traffictest.Deployment("canary", "yellow", 1) +
+		traffictest.Object{Name: "app", Hosts: []string{host}, Service: "stable"}.Manifest() + otherBuild)
+	traffictest.AwaitEndpoints(t, n, "stable", 1)
+	traffictest.AwaitEndpoints(t, n, "canary", 1)
+	n.AwaitEvent("HTTPScaledObject", "app", "RefusedByEnvoy", "kedify-proxy "+n.Name+"/other-build, at ", "previous_priorities", "it has no routes")
+
+	n.Apply(`---
+apiVersion: http.keda.sh/v1alpha1
+kind: HTTPScaledObject
+metadata:
+  name: invalid
+  annotations: {httpscaledobject.keda.sh/skip-scaledobject-creation: "true"}
+spec:
+  hosts: [` + host + `]
+  pathPrefixes: [/invalid]
+  scaleTargetRef: {service: stable, port: 80}
+  timeouts: {responseHeader: 2562047h47m16s}
+`)
+	n.AwaitEvent("HTTPScaledObject", "invalid", "InvalidForEnvoy", "spec.timeouts.responseHeader: 2562047h47m16s", "expected 2562047h47m15s at most")
+
+	split := func(stable, canary int) {
+		t.Helper()
+		traffictest.Split(t, n, "app", e2etest.Weight{Service: "stable", Weight: stable}, e2etest.Weight{Service: "canary", Weight: canary})
+		p.AwaitShares(t, "app", map[string]int{"stable": stable, "canary": canary})
+	}
+	split(80, 20)
+	load := traffictest.StartParallelLoad(t, p, host)
+	load.RequireShare("yellow", 20)
+	split(30, 70)
+	load.RequireShare("yellow", 70)
+	traffictest.Split(t, n, "app") // an abort
+	p.AwaitShares(t, "app", map[string]int{"stable": 100})
+	load.RequireOnly("blue")
+	load.Finish(nil, "blue", "yellow")
+
+	traffictest.Kill(t, p.Pods(t)...)
+	p.Await(t, host, "/color")
+	n.Kubectl("delete", "pod", "other-build", "--wait=false")
+	p.AwaitNoProblem(t, "app")
+}

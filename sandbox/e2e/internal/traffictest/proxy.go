@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -168,18 +169,36 @@ func (p Proxy) AwaitConfigured(t testing.TB, object string) {
 // HTTPScaledObject of the namespace.
 func (p Proxy) AwaitProblem(t testing.TB, object, reason string) {
 	t.Helper()
+	p.awaitProblems(t, "knows of "+reason+" of "+object, func(reasons map[string][]string) bool { return slices.Contains(reasons[object], reason) })
+}
+
+// AwaitNoProblem waits until no interceptor knows of a problem of an
+// HTTPScaledObject of the namespace.
+func (p Proxy) AwaitNoProblem(t testing.TB, object string) {
+	t.Helper()
+	p.awaitProblems(t, "knows of no problem of "+object, func(reasons map[string][]string) bool { return len(reasons[object]) == 0 })
+}
+
+// awaitProblems waits until every interceptor's problems of the namespace, which
+// are reasons by object, are as they should be.
+func (p Proxy) awaitProblems(t testing.TB, what string, are func(reasons map[string][]string) bool) {
+	t.Helper()
 	for _, pod := range e2etest.Interceptor(t) {
-		e2etest.Eventually(t, e2etest.Patience, fmt.Sprintf("%s knows of %s of %s", pod.Name, reason, object), func(ctx context.Context) error {
+		e2etest.Eventually(t, e2etest.Patience, pod.Name+" "+what, func(ctx context.Context) error {
 			table, err := routesOf(ctx, pod)
 			if err != nil {
 				return err
 			}
+			reasons := make(map[string][]string)
 			for _, problem := range table.Problems {
-				if problem.Namespace == p.namespace.Name && problem.Name == object && problem.Reason == reason {
-					return nil
+				if problem.Namespace == p.namespace.Name {
+					reasons[problem.Name] = append(reasons[problem.Name], problem.Reason)
 				}
 			}
-			return fmt.Errorf("its problems are %+v", table.Problems)
+			if !are(reasons) {
+				return fmt.Errorf("its problems are %+v", table.Problems)
+			}
+			return nil
 		})
 	}
 }
