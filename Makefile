@@ -33,6 +33,13 @@ GO_SANDBOX    := $(GO) -C sandbox
 GOLANGCI_LINT := $(CURDIR)/bin/golangci-lint
 GORELEASER    := $(GO) tool -modfile=$(CURDIR)/tools/goreleaser/go.mod goreleaser
 
+# Where a release's files are downloaded from, what its manifests are made of, and
+# where they go; DIGESTS, GoReleaser's digests.txt, pins the image by digest.
+RELEASE_URL ?= https://github.com/kedify/argo-rollouts-plugin/releases/download/$(VERSION)
+CHECKSUMS   ?= dist/checksums.txt
+DIGESTS     ?=
+MANIFESTS   ?= dist
+
 # Regular expression of the end-to-end tests to run.
 RUN         ?= .
 E2E_TIMEOUT ?= 60m
@@ -63,6 +70,10 @@ release-binaries: ## Cross-compile what a release holds into dist/, with checksu
 	  GOOS=linux GOARCH=$$arch $(GO) build $(BUILDFLAGS) -o "$$out" ./cmd/$(INTERCEPTOR); \
 	done
 	cd dist && sha256sum $(PLUGIN)-* $(INTERCEPTOR)-* >checksums.txt && cat checksums.txt
+
+.PHONY: release-manifests
+release-manifests: ## Fill in the manifests of VERSION from CHECKSUMS (RELEASE_URL, DIGESTS, MANIFESTS=directory)
+	@hack/release-manifests.sh '$(VERSION)' '$(CHECKSUMS)' '$(RELEASE_URL)' '$(DIGESTS)' '$(MANIFESTS)'
 
 .PHONY: docker-build
 docker-build: ## Build the images IMG and INTERCEPTOR_IMG (needs Docker)

@@ -2,19 +2,16 @@ package deploy_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
-
-	"github.com/argoproj/argo-rollouts/utils/plugin/types"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 )
 
 // The Helm values set only keys that the argo-rollouts chart documents, each of
 // the kind it documents.
 func TestHelmValuesAreTheCharts(t *testing.T) {
 	var values map[string]any
-	read(t, "helm/argo-rollouts-values.yaml", &values)
+	read(t, filepath.Join(madeRelease(t), "argo-rollouts-values-linux-amd64.yaml"), &values)
 	var chart struct {
 		Values   map[string]any    `json:"values"`
 		Rendered map[string]string `json:"rendered"`
@@ -40,26 +37,6 @@ func TestHelmValuesAreTheCharts(t *testing.T) {
 		"the chart has no key providerRBAC.rules",
 	}
 	equal(t, "problems of broken values", want, undocumented("", broken, chart.Values))
-}
-
-// Both ways to install are one: the values say what deploy/rbac and
-// deploy/plugin say.
-func TestHelmValuesSayWhatTheManifestsSay(t *testing.T) {
-	var values struct {
-		ProviderRBAC struct {
-			AdditionalRules []rbacv1.PolicyRule `json:"additionalRules"`
-		} `json:"providerRBAC"`
-		Controller struct {
-			TrafficRouterPlugins []types.PluginItem `json:"trafficRouterPlugins"`
-		} `json:"controller"`
-	}
-	read(t, "helm/argo-rollouts-values.yaml", &values)
-	var role rbacv1.ClusterRole
-	read(t, "rbac/clusterrole.yaml", &role)
-	var configMap corev1.ConfigMap
-	read(t, "plugin/argo-rollouts-config.yaml", &configMap)
-	equal(t, "rules", role.Rules, values.ProviderRBAC.AdditionalRules)
-	equal(t, "plugins", []types.PluginItem{registered(t, configMap)}, values.Controller.TrafficRouterPlugins)
 }
 
 // undocumented lists the keys of values that documented does not have, or has

@@ -123,28 +123,6 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// Wherever a released asset and a SHA-256 stand together, they are the same
-// pair as in deploy/.
-func TestOneReleaseIsPinned(t *testing.T) {
-	pinned := regexp.MustCompile(`location: +"(https://github\.com/kedify/[^"]+)"\s+sha256: +"([^"]+)"`)
-	want := pinned.FindStringSubmatch(readText(t, "../deploy/plugin/argo-rollouts-config.yaml"))
-	if want == nil {
-		t.Fatal("deploy/plugin pins nothing")
-	}
-	found := 0
-	for _, page := range pages(t) {
-		for _, got := range pinned.FindAllStringSubmatch(readText(t, page), -1) {
-			found++
-			if diff := cmp.Diff(want[1:], got[1:]); diff != "" {
-				t.Errorf("%s (-deploy +page):\n%s", page, diff)
-			}
-		}
-	}
-	if found == 0 {
-		t.Error("no page pins a release")
-	}
-}
-
 // The reference lists the checks that there are, and no other.
 func TestReferenceListsEveryCheck(t *testing.T) {
 	sources, err := filepath.Glob("../internal/preflight/*.go")

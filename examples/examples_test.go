@@ -90,6 +90,41 @@ func TestCanaryObjectsFitTogether(t *testing.T) {
 	}
 }
 
+// The sample is in one namespace, so that whoever may deploy there can apply and
+// delete it, and no other canary loses the controller's permission with it.
+func TestCanaryHoldsNothingOfTheCluster(t *testing.T) {
+	var kustomization struct {
+		Resources []string `json:"resources"`
+	}
+	text, err := os.ReadFile("canary/kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &kustomization); err != nil {
+		t.Fatal(err)
+	}
+	for _, resource := range kustomization.Resources {
+		text, err := os.ReadFile("canary/" + resource)
+		if err != nil {
+			t.Errorf("resource %s is no file beside kustomization.yaml: %v", resource, err)
+			continue
+		}
+		for _, document := range bytes.Split(text, []byte("\n---\n")) {
+			var object struct {
+				Kind string `json:"kind"`
+			}
+			if err := yaml.Unmarshal(document, &object); err != nil {
+				t.Fatal(err)
+			}
+			switch object.Kind {
+			case "Service", "Ingress", "Rollout", "ScaledObject", "HTTPScaledObject":
+			default:
+				t.Errorf("%s: a %s is none of the objects of an application", resource, object.Kind)
+			}
+		}
+	}
+}
+
 // read decodes a YAML file into a Go type, with no key that the type does not
 // have.
 func read(t *testing.T, path string, into any) {

@@ -106,7 +106,7 @@ func register(c controllerSnapshot) registration {
 			message += fmt.Sprintf("; data.%s mentions it, but Argo Rollouts does not read that key", key)
 		}
 		r.problems = append(r.problems, problem{message,
-			fmt.Sprintf("add the entry (name, location, sha256) as in deploy/plugin: %s, then %s", edit, restart)})
+			fmt.Sprintf("add the entry (name, location, sha256), the last three lines of a release's install-<os>-<arch>.yaml: %s, then %s", edit, restart)})
 	case at[kedify.PluginName] > 1:
 		r.problems = append(r.problems, problem{
 			fmt.Sprintf("%s is listed %d times under data.%s: the controller runs the last one's binary with the first one's args", kedify.PluginName, at[kedify.PluginName], trafficRouterPlugins),
@@ -187,7 +187,7 @@ func checkRegistered(c controllerSnapshot, r registration) []Result {
 	switch {
 	case c.config.Err.notFound():
 		return []Result{failure(check, at, "the ConfigMap does not exist: the controller knows no plugin",
-			fmt.Sprintf("apply the ConfigMap of deploy/plugin to namespace %s, then %s", c.configNamespace, c.restartCommand()))}
+			fmt.Sprintf("apply install-<os>-<arch>.yaml of a release, with namespace %s in it, then %s", c.configNamespace, c.restartCommand()))}
 	case c.config.Err != nil:
 		return []Result{couldNotLook(check, at, c.config.Err)}
 	}

@@ -92,7 +92,7 @@ func TestCheckConfig(t *testing.T) {
 		defer shell(t, "kubectl -n argo-rollouts create configmap argo-rollouts-config")
 		checktest.Fault{
 			Name: "missing", Make: func() {},
-			Want: []checktest.Finding{{Check: "plugin-registered", Status: checktest.Failure, Object: configMap, Message: "does not exist", Remedy: "apply the ConfigMap"}},
+			Want: []checktest.Finding{{Check: "plugin-registered", Status: checktest.Failure, Object: configMap, Message: "does not exist", Remedy: "install-<os>-<arch>.yaml"}},
 		}.FindOnly(t, args...)
 	})
 

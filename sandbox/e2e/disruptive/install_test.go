@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	rolloutsconfig "github.com/argoproj/argo-rollouts/utils/config"
-	plugintypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -205,48 +203,4 @@ func keepTemplate(t *testing.T) corev1.PodTemplateSpec {
 		}
 	})
 	return before
-}
-
-// deploy/plugin as the guide has it applied: Argo Rollouts' own reader of the
-// ConfigMap finds the release's asset in it. The controller is not restarted,
-// for there is no way from here to the release; the check says that it has to
-// be.
-func TestPluginRegistered(t *testing.T) {
-	t.Chdir(repository(t, ""))
-	n := e2etest.NewNamespace(t)
-	checktest.DeploySample(t, n)
-	running := awaitController(t)
-	keepConfig(t)
-	t.Cleanup(func() {
-		if _, err := tryShell(context.Background(), "kubectl -n argo-rollouts annotate configmap argo-rollouts-config "+corev1.LastAppliedConfigAnnotation+"-"); err != nil {
-			t.Errorf("removing what kubectl apply notes: %v", err)
-		}
-	})
-
-	shell(t, "kubectl apply -k deploy/plugin")
-
-	t.Setenv("POD_NAMESPACE", e2etest.ControllerNamespace)
-	t.Cleanup(rolloutsconfig.UnInitializeConfig)
-	read, err := rolloutsconfig.InitializeConfig(e2etest.Connect(t).Kube, e2etest.ControllerConfigMap)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []plugintypes.PluginItem{{
-		Name:     "kedify/http",
-		Location: "https://github.com/kedify/argo-rollouts-plugin/releases/download/v0.0.1/rollouts-plugin-kedify-linux-amd64",
-		Sha256:   "6cd7597788f9ceeee3406695b64022c63ddb77e9b946dd0295bf10969b985814",
-		Type:     plugintypes.PluginTypeTrafficRouter,
-	}}
-	if diff := cmp.Diff(want, read.GetAllPlugins()); diff != "" {
-		t.Errorf("what the controller would read (-want +got):\n%s", diff)
-	}
-	checktest.Fault{
-		Name: "not restarted", Make: func() {},
-		Want: []checktest.Finding{{Check: "controller-restarted", Status: checktest.Failure, Message: "reads it only at its start", Remedy: restart}},
-		// The asset of linux/amd64 is the right one on such a node alone.
-		Also: []string{"plugin-platform"},
-	}.FindOnly(t, checktest.Sample, "-n", n.Name)
-	if now := awaitController(t); now.UID != running.UID || restarts(now) != restarts(running) {
-		t.Errorf("the controller was restarted by applying the ConfigMap: pod %s, %d times", now.Name, restarts(now))
-	}
 }

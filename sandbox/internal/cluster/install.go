@@ -15,8 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
@@ -25,7 +23,6 @@ const (
 	rolloutsNamespace = "argo-rollouts"
 	rolloutsName      = "argo-rollouts"
 	rolloutsConfigMap = "argo-rollouts-config"
-	pluginName        = "kedify/http"
 
 	// rolloutsHealthPort is the container port "healthz" of install.yaml.
 	rolloutsHealthPort = "8080"
@@ -50,7 +47,7 @@ func (d *daemon) install(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("plugin: %w", err)
 	}
-	config, err := pluginConfig("http://"+ReleasesHost+"/"+PluginAsset, sum)
+	config, err := registration(d.settings.Deploy, "http://"+ReleasesHost+"/"+PluginAsset, sum)
 	if err != nil {
 		return err
 	}
@@ -58,7 +55,7 @@ func (d *daemon) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := apply.apply(ctx, rolloutsNamespace, append(objects, namespace(rolloutsNamespace, nil), config)); err != nil {
+	if err := apply.apply(ctx, rolloutsNamespace, slices.Concat(objects, []*unstructured.Unstructured{namespace(rolloutsNamespace, nil)}, config)); err != nil {
 		return err
 	}
 	d.said("Argo Rollouts, the HTTPScaledObject CRD and the plugin's RBAC are applied")
@@ -130,27 +127,21 @@ func (d *daemon) manifests(ctx context.Context) ([]*unstructured.Unstructured, e
 	return objects, nil
 }
 
-// pluginConfig is the ConfigMap that installs the plugin, as in the guide.
-func pluginConfig(location, sha256 string) (*unstructured.Unstructured, error) {
-	plugins, err := yaml.Marshal([]map[string]string{{"name": pluginName, "location": location, "sha256": sha256}})
+// registration is the template in deploy/plugin with a plugin's location and
+// SHA-256 filled in, as hack/release-manifests.sh does it.
+func registration(deploy, location, sha256 string) ([]*unstructured.Unstructured, error) {
+	path := filepath.Join(deploy, "plugin", rolloutsConfigMap+".yaml")
+	content, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the plugin's registration: %w: pass the repository's deploy directory with --deploy", err)
 	}
-	return toUnstructured(&corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Name: rolloutsConfigMap, Namespace: rolloutsNamespace},
-		Data:       map[string]string{"trafficRouterPlugins": string(plugins)},
-	})
-}
-
-func toUnstructured(object any) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return nil, err
+	// What comes first keeps the template from being applied as it is.
+	_, text, found := strings.Cut(string(content), "\ntemplate: ")
+	_, text, ended := strings.Cut(text, "\n")
+	if !found || !ended || !strings.Contains(text, "@LOCATION@") || !strings.Contains(text, "@SHA256@") {
+		return nil, fmt.Errorf("%s: expected a template: a line \"template: …\", and after it @LOCATION@ and @SHA256@", path)
 	}
-	// Applying a null would claim the field.
-	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	return &unstructured.Unstructured{Object: content}, nil
+	return decodeManifests(path, []byte(strings.NewReplacer("@LOCATION@", location, "@SHA256@", sha256).Replace(text)))
 }
 
 // awaitRollouts waits until the controller works. Its Deployment is available

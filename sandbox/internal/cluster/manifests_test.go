@@ -125,15 +125,19 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-func TestPluginConfig(t *testing.T) {
-	config, err := pluginConfig("http://releases.sandbox/plugin", strings.Repeat("ab", 32))
+// The sandbox registers its plugin by the template that releases are made from.
+func TestRegistration(t *testing.T) {
+	objects, err := registration("../../../deploy", "http://releases.sandbox/plugin", strings.Repeat("ab", 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := config.GetNamespace() + "/" + config.GetName(); got != "argo-rollouts/argo-rollouts-config" {
-		t.Errorf("the ConfigMap is %s", got)
+	if diff := cmp.Diff([]string{"ConfigMap/argo-rollouts-config"}, names(objects)); diff != "" {
+		t.Fatalf("objects (-want +got):\n%s", diff)
 	}
-	text, _, err := unstructured.NestedString(config.Object, "data", "trafficRouterPlugins")
+	if got := objects[0].GetNamespace(); got != rolloutsNamespace {
+		t.Errorf("the ConfigMap is in namespace %s", got)
+	}
+	text, _, err := unstructured.NestedString(objects[0].Object, "data", "trafficRouterPlugins")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +149,27 @@ func TestPluginConfig(t *testing.T) {
 	if diff := cmp.Diff(want, plugins); diff != "" {
 		t.Errorf("plugins (-want +got):\n%s", diff)
 	}
-	if _, found, _ := unstructured.NestedFieldNoCopy(config.Object, "metadata", "creationTimestamp"); found {
-		t.Error("it would claim metadata.creationTimestamp")
+}
+
+func TestRegistrationWithoutTemplate(t *testing.T) {
+	deploy := t.TempDir()
+	if _, err := registration(deploy, "http://x", ""); err == nil || !strings.Contains(err.Error(), "--deploy") {
+		t.Errorf("no file: %v", err)
+	}
+	path := filepath.Join(deploy, "plugin", "argo-rollouts-config.yaml")
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"applied as it is": "kind: ConfigMap\ndata: {a: '@LOCATION@ @SHA256@'}\n",
+		"pins a location":  "# \ntemplate: *x\nkind: ConfigMap\ndata: {a: 'http://elsewhere @SHA256@'}\n",
+		"pins a sum":       "# \ntemplate: *x\nkind: ConfigMap\ndata: {a: '@LOCATION@'}\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := registration(deploy, "http://x", "ab"); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "expected a template") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -1,0 +1,227 @@
+package deploy_test
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// templates are the files that `make release-manifests` fills in.
+var templates = []string{"plugin/argo-rollouts-config.yaml", "helm/argo-rollouts-values.yaml"}
+
+// platforms are those that a release has the plugin for.
+var platforms = []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"}
+
+const (
+	releaseURL       = "https://example.com/v1.2.3"
+	interceptorImage = "ghcr.io/kedify/argo-rollouts-interceptor"
+)
+
+// A template as it is in the tree is no YAML to kubectl, kustomize or Helm, all of
+// which stop at once, with what to do in their error.
+func TestTemplatesDoNotReadUnfilled(t *testing.T) {
+	for _, template := range templates {
+		var content map[string]any
+		err := yaml.Unmarshal([]byte(readText(t, template)), &content)
+		if err == nil || !strings.Contains(err.Error(), "unfilled-template") || !strings.Contains(err.Error(), "OS-ARCH-yaml-of-a-release--or-run-make-release-manifests--see-docs-guide-md") {
+			t.Errorf("%s: %v; want an error that says what it is, and what to do", template, err)
+		}
+	}
+}
+
+// For each platform a release has one file with the permission of deploy/rbac and
+// the registration of that platform's plugin, and the same as values for Helm.
+func TestReleaseManifestsInstallThePlugin(t *testing.T) {
+	dir := madeRelease(t)
+	var role rbacv1.ClusterRole
+	var binding rbacv1.ClusterRoleBinding
+	read(t, "rbac/clusterrole.yaml", &role)
+	read(t, "rbac/clusterrolebinding.yaml", &binding)
+	for i, platform := range platforms {
+		t.Run(platform, func(t *testing.T) {
+			found := documents(t, filepath.Join(dir, "install-"+platform+".yaml"))
+			if len(found) != 3 {
+				t.Fatalf("%d objects, want 3", len(found))
+			}
+			var gotRole rbacv1.ClusterRole
+			var gotBinding rbacv1.ClusterRoleBinding
+			var configMap corev1.ConfigMap
+			for i, into := range []any{&gotRole, &gotBinding, &configMap} {
+				if err := yaml.UnmarshalStrict(found[i], into); err != nil {
+					t.Fatalf("object %d: %v", i+1, err)
+				}
+			}
+			equal(t, "ClusterRole", role, gotRole)
+			equal(t, "ClusterRoleBinding", binding, gotBinding)
+			equal(t, "ConfigMap", "argo-rollouts/argo-rollouts-config", configMap.Namespace+"/"+configMap.Name)
+			// By this label the guide applies and deletes the permission alone.
+			const label = "app.kubernetes.io/name"
+			equal(t, "labels", []string{"rollouts-plugin-kedify", "rollouts-plugin-kedify", ""},
+				[]string{gotRole.Labels[label], gotBinding.Labels[label], configMap.Labels[label]})
+			want := types.PluginItem{
+				Name: "kedify/http", Location: releaseURL + "/rollouts-plugin-kedify-" + platform, Sha256: sumOf(i),
+			}
+			equal(t, "registration", want, registered(t, configMap))
+
+			var values struct {
+				ProviderRBAC struct {
+					AdditionalRules []rbacv1.PolicyRule `json:"additionalRules"`
+				} `json:"providerRBAC"`
+				Controller struct {
+					TrafficRouterPlugins []types.PluginItem `json:"trafficRouterPlugins"`
+				} `json:"controller"`
+			}
+			read(t, filepath.Join(dir, "argo-rollouts-values-"+platform+".yaml"), &values)
+			equal(t, "rules of the Helm values", role.Rules, values.ProviderRBAC.AdditionalRules)
+			equal(t, "plugins of the Helm values", []types.PluginItem{want}, values.Controller.TrafficRouterPlugins)
+		})
+	}
+}
+
+// The interceptor of a release runs the release's image, and by its digest where
+// that is known. The definition of HTTPScaledObjects is apart: deleting the
+// interceptor must not delete every HTTPScaledObject.
+func TestReleaseManifestsPinTheInterceptor(t *testing.T) {
+	const digest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	digests := filepath.Join(t.TempDir(), "digests.txt")
+	if err := os.WriteFile(digests, []byte(sumOf(0)+"  ghcr.io/kedify/argo-rollouts-plugin:v1.2.3\n"+digest+"  "+interceptorImage+":v1.2.3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	byDigest := filepath.Join(t.TempDir(), "new")
+	if output, err := makeManifests(t, "DIGESTS="+digests, "MANIFESTS="+byDigest); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	for dir, want := range map[string]string{madeRelease(t): interceptorImage + ":v1.2.3", byDigest: interceptorImage + ":v1.2.3@sha256:" + digest} {
+		for _, file := range []string{"interceptor.yaml", "kedify-proxy.yaml"} {
+			path := filepath.Join(dir, file)
+			var images []string
+			for _, document := range documents(t, path) {
+				var object struct {
+					Kind string `json:"kind"`
+					Spec struct {
+						Template corev1.PodTemplateSpec `json:"template"`
+					} `json:"spec"`
+				}
+				if err := yaml.Unmarshal(document, &object); err != nil {
+					t.Fatalf("%s: %v", path, err)
+				}
+				if object.Kind == "CustomResourceDefinition" {
+					t.Errorf("%s holds a CustomResourceDefinition", path)
+				}
+				for _, container := range slices.Concat(object.Spec.Template.Spec.InitContainers, object.Spec.Template.Spec.Containers) {
+					if strings.HasPrefix(container.Image, interceptorImage) {
+						images = append(images, container.Image)
+					}
+				}
+			}
+			equal(t, "interceptor's images in "+path, []string{want}, images)
+		}
+		equal(t, "CustomResourceDefinition", string(bytes.TrimSpace(documents(t, "crds/http.keda.sh_httpscaledobjects.yaml")[0])),
+			string(bytes.TrimSpace(documents(t, filepath.Join(dir, "crds.yaml"))[0])))
+	}
+}
+
+// interceptor.yaml is complete without a kustomization that puts it somewhere: each
+// of its objects says that it is in the namespace keda.
+func TestReleasedInterceptorSaysItsNamespace(t *testing.T) {
+	for _, document := range documents(t, filepath.Join(madeRelease(t), "interceptor.yaml")) {
+		var object appsv1.Deployment // any kind has this metadata
+		if err := yaml.Unmarshal(document, &object); err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]string{false: "keda"}[strings.HasPrefix(object.Kind, "ClusterRole")]; object.Namespace != want {
+			t.Errorf("%s %s is in namespace %q, want %q", object.Kind, object.Name, object.Namespace, want)
+		}
+	}
+}
+
+// What does not make a release is refused with what was expected, and nothing is
+// written, not even the manifests of the platforms before the one that is missing.
+func TestReleaseManifestsRefuse(t *testing.T) {
+	broken := func(change func(lines []string) []string) string {
+		path := filepath.Join(t.TempDir(), "checksums.txt")
+		lines := change(strings.SplitAfter(strings.TrimSpace(checksums()), "\n"))
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	missing := broken(func(lines []string) []string { return lines[:len(lines)-1] })
+	short := broken(func(lines []string) []string { return append([]string{lines[0][1:]}, lines[1:]...) })
+	for name, c := range map[string]struct {
+		variable string
+		says     []string
+	}{
+		"no version":               {"VERSION=2ffb523-dirty", []string{"VERSION is '2ffb523-dirty'", "expected the tag of a release", "make release-manifests VERSION=v1.2.3"}},
+		"no checksums":             {"CHECKSUMS=/absent/checksums.txt", []string{"there is no /absent/checksums.txt", "make release-binaries"}},
+		"a platform missing":       {"CHECKSUMS=" + missing, []string{missing + " has no SHA-256 of rollouts-plugin-kedify-darwin-arm64", "64 hexadecimal digits"}},
+		"a sum too short":          {"CHECKSUMS=" + short, []string{short + " has no SHA-256 of rollouts-plugin-kedify-linux-amd64"}},
+		"no URL":                   {"RELEASE_URL=releases/v1.2.3", []string{"RELEASE_URL is 'releases/v1.2.3'", "expected the http:// or https:// URL"}},
+		"credentials":              {"RELEASE_URL=https://robot:s3cret@example.com", []string{"RELEASE_URL has credentials in it", "headersFrom"}},
+		"digests without an image": {"DIGESTS=" + missing, []string{missing + " has no SHA-256 of " + interceptorImage + ":v1.2.3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "manifests")
+			output, err := makeManifests(t, "MANIFESTS="+dir, c.variable)
+			if err == nil {
+				t.Errorf("no error:\n%s", output)
+			}
+			for _, part := range c.says {
+				if !strings.Contains(output, part) {
+					t.Errorf("no %q in:\n%s", part, output)
+				}
+			}
+			if strings.Contains(output, "s3cret") || strings.Contains(output, "robot") {
+				t.Errorf("credentials in:\n%s", output)
+			}
+			if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+				t.Errorf("written: %v", entries)
+			}
+		})
+	}
+}
+
+// sumOf is the SHA-256 of a platform's plugin in checksums.
+func sumOf(platform int) string { return strings.Repeat(string(rune('a'+platform)), 64) }
+
+// checksums is the text of a release's checksums.txt.
+func checksums() string {
+	var text strings.Builder
+	for i, platform := range platforms {
+		_, _ = io.WriteString(&text, sumOf(i)+"  rollouts-plugin-kedify-"+platform+"\n")
+	}
+	return text.String()
+}
+
+// madeRelease returns a directory with the manifests of the release v1.2.3.
+func madeRelease(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if output, err := makeManifests(t, "MANIFESTS="+dir); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	return dir
+}
+
+// makeManifests runs make release-manifests for v1.2.3; variables change that.
+func makeManifests(t *testing.T, variables ...string) (string, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "checksums.txt")
+	if err := os.WriteFile(path, []byte(checksums()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"-C", "..", "release-manifests", "VERSION=v1.2.3", "CHECKSUMS=" + path, "RELEASE_URL=" + releaseURL}, variables...)
+	output, err := exec.CommandContext(t.Context(), "make", args...).CombinedOutput()
+	return string(output), err
+}

@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Writes the manifests of a release into a directory:
+#   install-<os>-<arch>.yaml               the permission and the registration
+#   argo-rollouts-values-<os>-<arch>.yaml  the same as values of the argo-rollouts chart
+#   crds.yaml, interceptor.yaml, kedify-proxy.yaml
+# They are what deploy/ says, with what the release pins filled in: the URL and the
+# SHA-256 of the platform's plugin, and the interceptor's image.
+#
+# hack/release-manifests.sh VERSION CHECKSUMS URL DIGESTS DIRECTORY
+#   VERSION    the release's tag, such as v1.2.3
+#   CHECKSUMS  the release's checksums.txt
+#   URL        where the release's files are downloaded from
+#   DIGESTS    GoReleaser's digests.txt, which pins the image by digest; '' pins the tag
+#   DIRECTORY  where the manifests are written
+# It writes all of them or none.
+set -euo pipefail
+
+platforms=(linux-amd64 linux-arm64 darwin-amd64 darwin-arm64)
+plugin=rollouts-plugin-kedify
+image=ghcr.io/kedify/argo-rollouts-interceptor
+
+fail() {
+  echo "release-manifests: $*" >&2
+  exit 1
+}
+
+if (($# != 5)); then fail "expected VERSION CHECKSUMS URL DIGESTS DIRECTORY, got $# arguments"; fi
+version=$1 checksums=$2 url=${3%/} digests=$4 directory=$5
+
+# An @ in the host's part is a user's name or a password, which would be published,
+# and is not printed here.
+if [[ $url =~ ^[a-z]+://[^/]*@ ]]; then
+  fail "RELEASE_URL has credentials in it: serve the files without, or name a Secret under headersFrom of the entry (docs/guide.md)"
+fi
+if [[ ! $url =~ ^https?://[^[:space:]\"@]+$ ]]; then
+  fail "RELEASE_URL is '$url': expected the http:// or https:// URL of the directory that the plugin is downloaded from"
+fi
+if [[ ! $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]]; then
+  fail "VERSION is '$version': expected the tag of a release: make release-manifests VERSION=v1.2.3"
+fi
+for file in "$checksums" ${digests:+"$digests"}; do
+  if [[ ! -r $file ]]; then
+    fail "there is no $file: expected what 'make release-binaries' or GoReleaser writes, a line '<SHA-256>  <name>' for each file"
+  fi
+done
+
+# Prints the SHA-256 that a list of them has for a name: LIST NAME.
+sum_of() {
+  local sum name found=
+  while read -r sum name; do
+    if [[ $name == "$2" ]]; then found=$sum; fi
+  done <"$1"
+  if [[ ! $found =~ ^[0-9a-f]{64}$ ]]; then
+    fail "$1 has no SHA-256 of $2: expected a line '<64 hexadecimal digits>  $2'"
+  fi
+  echo "$found"
+}
+
+# Prints a template with its placeholders filled in: TEMPLATE LOCATION SHA256. What
+# keeps a template from being applied as it is, down to "template:", goes.
+fill() {
+  local text
+  text=$(sed '1,/^template: /d' "$1")
+  text=${text//@LOCATION@/"$2"}
+  text=${text//@SHA256@/"$3"}
+  if [[ $text =~ @[A-Z0-9]+@ ]]; then fail "$1: there is nothing to fill in for ${BASH_REMATCH[0]}"; fi
+  printf '%s\n' "$text"
+}
+
+# Prints the files that a kustomization of deploy/ lists. What else it does, but for
+# its namespace, is not done here.
+files_of() {
+  local kustomization=$1/kustomization.yaml
+  if grep -Evq '^(#|apiVersion: |kind: Kustomization$|namespace: |resources:$|  - [a-z._-]+$)' "$kustomization"; then
+    fail "$kustomization does more than to list files and set the namespace: teach hack/release-manifests.sh to do the same"
+  fi
+  sed -n "s|^  - |$1/|p" "$kustomization"
+}
+
+# Prints manifests as one: FILE...
+join() {
+  local file
+  for file in "$@"; do
+    echo ---
+    cat "$file"
+  done
+}
+
+# Prints manifests with a namespace in the metadata of all that have one: NAMESPACE.
+# '' leaves them as they are.
+in_namespace() {
+  awk -v namespace="$1" '
+    /^kind: / { cluster = /^kind: ClusterRole/ }
+    /^[a-z]/ { metadata = /^metadata:/ }
+    { print }
+    namespace != "" && metadata && !cluster && /^  name: / { print "  namespace: " namespace; metadata = 0 }'
+}
+
+# Prints the manifests of a directory of deploy/ with the interceptor's image pinned.
+with_image() {
+  local text files namespace
+  mapfile -t files < <(files_of "$1")
+  namespace=$(sed -n 's/^namespace: //p' "$1/kustomization.yaml")
+  text=$(join "${files[@]}" | in_namespace "$namespace")
+  if [[ $text != *"$image:dev"* ]]; then fail "$1 does not name the image $image:dev"; fi
+  printf '%s\n' "${text//"$image:dev"/"$pinned"}"
+}
+
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+checksums=$(realpath "$checksums")
+pinned=$image:$version
+if [[ -n $digests ]]; then pinned+=@sha256:$(sum_of "$digests" "$image:$version"); fi
+mkdir -p "$directory"
+directory=$(realpath "$directory")
+cd "$(dirname "$0")/.."
+
+header="# $plugin $version: https://github.com/kedify/argo-rollouts-plugin"
+for platform in "${platforms[@]}"; do
+  asset=$plugin-$platform
+  sum=$(sum_of "$checksums" "$asset")
+  fill deploy/plugin/argo-rollouts-config.yaml "$url/$asset" "$sum" >"$made/registration"
+  mapfile -t rbac < <(files_of deploy/rbac)
+  {
+    echo "$header"
+    echo "# For an Argo Rollouts controller on ${platform/-/\/}, with no other plugin registered:"
+    echo "#   kubectl apply --server-side --field-manager=rollouts-plugin-kedify -f install-$platform.yaml"
+    echo "#   kubectl -n argo-rollouts rollout restart deploy/argo-rollouts"
+    join "${rbac[@]}" "$made/registration"
+  } >"$made/install-$platform.yaml"
+  {
+    echo "$header"
+    fill deploy/helm/argo-rollouts-values.yaml "$url/$asset" "$sum"
+  } >"$made/argo-rollouts-values-$platform.yaml"
+done
+rm "$made/registration"
+
+mapfile -t crds < <(files_of deploy/crds)
+{
+  echo "$header"
+  echo '# Where Kedify is installed, this is there already.'
+  join "${crds[@]}"
+} >"$made/crds.yaml"
+{
+  echo "$header"
+  echo '# In the namespace keda, which has to be there; not beside the interceptor of Kedify.'
+  with_image deploy/interceptor
+} >"$made/interceptor.yaml"
+{
+  echo "$header"
+  echo '# Into each namespace with HTTPScaledObjects: kubectl apply -n <namespace> -f kedify-proxy.yaml'
+  with_image deploy/kedify-proxy
+} >"$made/kedify-proxy.yaml"
+
+mv "$made"/*.yaml "$directory"
+echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml, argo-rollouts-values-<os>-<arch>.yaml, crds.yaml, interceptor.yaml, kedify-proxy.yaml"

@@ -1,0 +1,290 @@
+package disruptive
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	rolloutsconfig "github.com/argoproj/argo-rollouts/utils/config"
+	plugintypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// installFile is the file of a release that installs the plugin under test.
+var installFile = "install-linux-" + runtime.GOARCH + ".yaml"
+
+// The guide's commands for that file: on linux/amd64 they are as they stand there.
+var (
+	applyInstall    = "kubectl apply --server-side --field-manager=rollouts-plugin-kedify -f " + installFile
+	applyPermission = applyInstall + " -l app.kubernetes.io/name=rollouts-plugin-kedify"
+	// At the end, and without the ConfigMap.
+	deletePermission = "kubectl delete -f " + installFile + " -l app.kubernetes.io/name=rollouts-plugin-kedify"
+)
+
+// makeRelease makes the manifests of the release v1.2.3, serves them beside the
+// sandbox's plugin, as a release does, and returns the URL of their directory.
+func makeRelease(t *testing.T) string {
+	t.Helper()
+	layout, err := cluster.InsideLayout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := os.ReadFile(filepath.Join(layout.Releases(), "checksums.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The sandbox has the plugin for its own platform alone.
+	text := string(sums)
+	for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"} {
+		if !strings.Contains(text, "  rollouts-plugin-kedify-"+platform+"\n") {
+			text += otherSum + "  rollouts-plugin-kedify-" + platform + "\n"
+		}
+	}
+	dist := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dist, "checksums.txt"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(layout.Releases(), cluster.PluginAsset), filepath.Join(dist, cluster.PluginAsset)); err != nil {
+		t.Fatal(err)
+	}
+	url := e2etest.Serve(t, http.StripPrefix("/v1.2.3/", http.FileServer(http.Dir(dist)))) + "/v1.2.3"
+	shell(t, "make -C "+repository(t, "")+" release-manifests VERSION=v1.2.3 CHECKSUMS="+dist+"/checksums.txt RELEASE_URL="+url+" MANIFESTS="+dist)
+	return url
+}
+
+// getFiles runs the first commands of a section of a document, by which one gets the
+// files of a release, for the release at a URL and the platform of this machine, in a
+// directory of its own, which becomes the working directory.
+func getFiles(t *testing.T, url, document, section, next string) {
+	t.Helper()
+	commands := stepsBetween(t, repository(t, document), "\n## "+section+"\n", "\n## "+next+"\n")[0].commands
+	for variable, value := range map[string]string{"VERSION": "v1.2.3", "PLATFORM": "linux-" + runtime.GOARCH, "URL": url} {
+		commands = regexp.MustCompile(`(?m)^`+variable+`=.*$`).ReplaceAllString(commands, variable+"="+value)
+	}
+	if !strings.Contains(commands, "\nURL="+url+"\n") || !strings.Contains(commands, "curl") {
+		t.Fatalf("%s does not download from $URL:\n%s", document, commands)
+	}
+	t.Chdir(t.TempDir())
+	shell(t, commands)
+}
+
+// getInstallFile gets the file that installs the plugin, as the guide says.
+func getInstallFile(t *testing.T, url string) {
+	t.Helper()
+	getFiles(t, url, "docs/guide.md", "1. Get the files", "2. Install")
+}
+
+// requireInGuide fails the test where the guide does not have these commands, for
+// linux/amd64, each on a line of its own.
+func requireInGuide(t *testing.T, commands ...string) {
+	t.Helper()
+	guide, err := os.ReadFile(repository(t, "docs/guide.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range commands {
+		line = strings.ReplaceAll(line, installFile, "install-linux-amd64.yaml")
+		if !strings.Contains(string(guide), "\n"+line+"\n") {
+			t.Errorf("docs/guide.md has not the line %s", line)
+		}
+	}
+}
+
+// A release installs the plugin where nothing of it is: its file brings the
+// permission and the registration, the controller downloads the plugin from the URL
+// in it, with the SHA-256 in it, and a canary runs.
+func TestReleaseInstalls(t *testing.T) {
+	keepConfig(t)
+	keepAccess(t)
+	url := makeRelease(t)
+	setConfig(t, `{"trafficRouterPlugins":null}`)
+	shell(t, "kubectl delete clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
+	requireInGuide(t, applyInstall, deletePermission, restart)
+
+	getInstallFile(t, url)
+	shell(t, applyInstall)
+	shell(t, restart)
+	shell(t, restarted)
+	awaitLog(t, awaitController(t), "Downloading plugin kedify/http from: "+url+"/"+cluster.PluginAsset)
+	c := startCanary(t)
+	checktest.AwaitHealthy(t, name, "-n", c.Name, "--download")
+	c.finish()
+
+	shell(t, deletePermission)
+	shell(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config")
+}
+
+// README gets the plugin's file in the same way, and the interceptor's page those of
+// the interceptor, which the API server takes.
+func TestReleaseFilesOfOtherPages(t *testing.T) {
+	url := makeRelease(t)
+	getFiles(t, url, "README.md", "Install", "Documentation")
+	shell(t, "kubectl apply --dry-run=server --server-side --force-conflicts -f "+installFile)
+	getFiles(t, url, "docs/interceptor.md", "Install", "Which HTTPScaledObject a request belongs to")
+	shell(t, "kubectl apply --dry-run=server -f crds.yaml -f interceptor.yaml")
+	shell(t, "kubectl -n default apply --dry-run=server -f kedify-proxy.yaml")
+}
+
+// Where another plugin is registered, a release's file does not replace it: kubectl
+// refuses, and the guide's merge registers both.
+func TestReleaseBesideAnotherPlugin(t *testing.T) {
+	good := keepConfig(t)
+	keepAccess(t)
+	url := makeRelease(t)
+	location := url + "/" + cluster.PluginAsset
+	getInstallFile(t, url)
+	requireInGuide(t, applyPermission, "tail -n 3 "+installFile, "kubectl -n argo-rollouts edit configmap argo-rollouts-config")
+	other := strings.ReplaceAll(good, "kedify/http", "example/other")
+	shell(t, "kubectl delete clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
+
+	for by, register := range map[string]func(){
+		"patched": func() { setPlugins(t, other) },
+		// kubectl would hand over to itself what it has applied before.
+		"applied": func() {
+			setConfig(t, `{"trafficRouterPlugins":null}`)
+			manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argo-rollouts-config, namespace: argo-rollouts}\ndata: {trafficRouterPlugins: " + jsonText(t, other) + "}\n"
+			if err := os.WriteFile("before.yaml", []byte(manifest), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			shell(t, "kubectl apply -f before.yaml")
+			t.Cleanup(func() {
+				if _, err := tryShell(context.Background(), "kubectl -n argo-rollouts annotate configmap argo-rollouts-config "+corev1.LastAppliedConfigAnnotation+"-"); err != nil {
+					t.Errorf("removing what kubectl apply notes: %v", err)
+				}
+			})
+		},
+	} {
+		register()
+		output, err := tryShell(t.Context(), applyInstall)
+		if err == nil || !strings.Contains(output, "conflict") || !strings.Contains(output, ".data.trafficRouterPlugins") {
+			t.Errorf("%s: kubectl takes it: %v\n%s", by, err, output)
+		}
+		if diff := cmp.Diff(other, config(t)); diff != "" {
+			t.Fatalf("%s: what was registered before (-want +got):\n%s", by, diff)
+		}
+	}
+
+	shell(t, applyPermission)
+	awaitAccess(t, "patch", "-A", true)
+	// What the guide has a person do in the editor.
+	editor := filepath.Join(t.TempDir(), "editor")
+	script := "#!/bin/sh\ntail -n 3 " + installFile + " >entry\nexec sed -i -e '/^  trafficRouterPlugins: |/r entry' \"$1\"\n"
+	if err := os.WriteFile(editor, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	shell(t, "KUBE_EDITOR="+editor+" kubectl -n argo-rollouts edit configmap argo-rollouts-config")
+
+	t.Setenv("POD_NAMESPACE", e2etest.ControllerNamespace)
+	t.Cleanup(rolloutsconfig.UnInitializeConfig)
+	read, err := rolloutsconfig.InitializeConfig(e2etest.Connect(t).Kube, e2etest.ControllerConfigMap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := pinned.FindString(good)
+	want := []plugintypes.PluginItem{
+		{Name: "kedify/http", Location: location, Sha256: sum, Type: plugintypes.PluginTypeTrafficRouter},
+		{Name: "example/other", Location: asset, Sha256: sum, Type: plugintypes.PluginTypeTrafficRouter},
+	}
+	if diff := cmp.Diff(want, read.GetAllPlugins()); diff != "" {
+		t.Errorf("what the controller reads (-want +got):\n%s", diff)
+	}
+	shell(t, restart)
+	shell(t, restarted)
+	controller := awaitController(t)
+	awaitLog(t, controller, "Downloading plugin kedify/http from: "+location)
+	awaitLog(t, controller, "Downloading plugin example/other from: "+asset)
+	startCanary(t).finish()
+}
+
+// The guide's commands for moving to this plugin from v0.0.1, and for finding and
+// removing what each leaves.
+var (
+	applyForced  = strings.Replace(applyInstall, " -f ", " --force-conflicts -f ", 1)
+	listSplits   = `kubectl get httpso -A -o custom-columns='NAMESPACE:.metadata.namespace,NAME:.metadata.name,ROLLOUT:.metadata.annotations.http\.kedify\.io/weighted-backends-rollout,SPLIT:.metadata.annotations.http\.kedify\.io/weighted-backends'`
+	removeOwners = "kubectl -n mynamespace annotate httpso --all " + e2etest.OwnerAnnotation + "-"
+)
+
+// Moving from v0.0.1 in the middle of a canary, and back. v0.0.1 cannot be run here:
+// what it leaves is made by hand, a split that names no Rollout, and, when it has
+// ended a canary of this plugin's, the Rollout's name without a split.
+func TestMoveFromV001AndBack(t *testing.T) {
+	good := keepConfig(t)
+	requireInGuide(t, applyForced, listSplits, removeOwners)
+	getInstallFile(t, makeRelease(t))
+	c := startCanary(t)
+	at20 := c.app.Split(20)
+
+	// v0.0.1's entry, which somebody has applied, and its split, under way.
+	setPlugins(t, strings.Replace(good, "plugin", "plugin-v0.0.1", 1))
+	scaleController(t, 0)
+	c.Annotate(name, map[string]*string{e2etest.OwnerAnnotation: nil})
+	ownerless := e2etest.Split{Text: at20.Text, Owner: e2etest.Absent}
+	c.RequireSplit(name, ownerless)
+	if listed := shell(t, listSplits); !regexp.MustCompile(`(?m)^` + c.Name + ` +` + name + ` +<none> +- service:`).MatchString(listed) {
+		t.Errorf("the guide's list does not show the split without a Rollout:\n%s", listed)
+	}
+
+	shell(t, applyForced)
+	scaleController(t, 1)
+	c.AwaitSplit(name, at20)
+	c.begun = append(c.begun, ownerless, at20)
+
+	// Back: the canary goes on, and v0.0.1 ends it by removing its one annotation.
+	scaleController(t, 0)
+	c.Annotate(name, map[string]*string{e2etest.SplitAnnotation: nil})
+	left := e2etest.Split{Text: e2etest.Absent, Owner: name}
+	c.RequireSplit(name, left)
+	shell(t, strings.Replace(removeOwners, "mynamespace", c.Name, 1))
+	c.RequireSplit(name, e2etest.NoSplit)
+
+	// And to this plugin again, which finds the canary as the Rollout has it.
+	scaleController(t, 1)
+	c.AwaitSplit(name, at20)
+	c.begun = append(c.begun, left, e2etest.NoSplit, at20)
+	c.finish()
+}
+
+// What v0.0.1 leaves of a canary that this plugin began and it has ended: the name of
+// the Rollout. This plugin removes it when it is back, with no canary under way.
+func TestRolloutLeftByV001IsRemoved(t *testing.T) {
+	c := startCanary(t)
+	c.finish()
+	owner := name
+	c.Annotate(name, map[string]*string{e2etest.OwnerAnnotation: &owner})
+	c.Reconcile(name)
+	c.AwaitSplit(name, e2etest.NoSplit)
+}
+
+// scaleController sets the controller's replicas and waits until it is so.
+func scaleController(t *testing.T, replicas int) {
+	t.Helper()
+	t.Cleanup(func() {
+		if _, err := tryShell(context.Background(), "kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=1 && "+restarted); err != nil {
+			t.Errorf("scaling the controller up: %v", err)
+		}
+	})
+	shell(t, fmt.Sprintf("kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=%d", replicas))
+	if replicas > 0 {
+		awaitController(t)
+		return
+	}
+	cluster := e2etest.Connect(t)
+	e2etest.Eventually(t, e2etest.Patience, "no controller", func(ctx context.Context) error {
+		pods, err := controllerPods(ctx, cluster)
+		if err == nil && len(pods) > 0 {
+			err = fmt.Errorf("there are %d pods", len(pods))
+		}
+		return err
+	})
+}
