@@ -98,7 +98,7 @@ func TestRegistrationFaults(t *testing.T) {
 	testFaults(t, faults{
 		"no ConfigMap": {func(s *snapshot) {
 			s.controller.config = read[*corev1.ConfigMap]{Err: &readError{Verb: "get", Resource: "configmaps", Err: apierrors.NewNotFound(schema.GroupResource{}, "argo-rollouts-config")}}
-		}, one("does not exist", "deploy/")},
+		}, one("does not exist", "install-<os>-<arch>.yaml")},
 		"ConfigMap not to be read": {func(s *snapshot) {
 			s.controller.config = read[*corev1.ConfigMap]{Err: forbidden("get", "configmaps", "argo-rollouts", configMapName)}
 		}, []finding{{"plugin-registered", Warning, configMap, []string{"could not look: need get on configmaps argo-rollouts-config in namespace argo-rollouts"}}}},

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -34,7 +35,12 @@ func checkLocation(c controllerSnapshot, r registration) []Result {
 	}
 	u, err := url.ParseRequestURI(location)
 	if err != nil {
-		return []Result{failure(check, at, fmt.Sprintf("location %q is no URL: %v", location, err), "set the URL of the release asset for the controller's platform: "+edit)}
+		message := fmt.Sprintf("location %q is no URL", location)
+		// The reason quotes a part of it, which may be the password.
+		if reason := (*url.Error)(nil); errors.As(err, &reason) && !hidesUser(location) {
+			message += ": " + reason.Err.Error()
+		}
+		return []Result{failure(check, at, message, "set the URL of the release asset for the controller's platform: "+edit)}
 	}
 	var results []Result
 	switch u.Scheme {
@@ -43,6 +49,10 @@ func checkLocation(c controllerSnapshot, r registration) []Result {
 	case "file":
 		results = checkFile(check, at, c, u, sum, edit)
 	default:
+		if !strings.Contains(location, "://") { // what stands for the scheme may be a user's name
+			results = []Result{failure(check, at, fmt.Sprintf("location %q has no scheme: Argo Rollouts takes http, https and file", location), "begin it with https://: "+edit)}
+			break
+		}
 		results = []Result{failure(check, at, fmt.Sprintf("location %q has the scheme %q: Argo Rollouts takes http, https and file", location, u.Scheme), "correct it: "+edit)}
 	}
 	if sum != "" && !sha256Text.MatchString(sum) {
@@ -67,6 +77,10 @@ func checkRemote(check, at string, u *url.URL, sum, edit string) []Result {
 		results = append(results, failure(check, at, fmt.Sprintf("location %q is a web page about the file, not the file", u), "copy the link of the asset itself (…/releases/download/…): "+edit))
 	case strings.HasSuffix(u.Path, "checksums.txt"), strings.HasSuffix(u.Path, "/"):
 		results = append(results, failure(check, at, fmt.Sprintf("location %q is not the plugin's binary", u), "copy the link of the asset itself: "+edit))
+	}
+	if u.User != nil {
+		results = append(results, warning(check, at, fmt.Sprintf("location %q carries credentials: whoever reads the ConfigMap has them, and the controller writes them to its log", u),
+			"put a header with them into a Secret, name that under headersFrom, and take them out of location: "+edit))
 	}
 	if sum == "" {
 		results = append(results, warning(check, at, "sha256 is not set: the controller runs whatever the location serves", "pin it with the asset's line of checksums.txt (`check --download` prints it): "+edit))

@@ -91,5 +91,11 @@ func check(s snapshot) []Result {
 	results = append(results, checkRestarted(s.controller)...)
 	results = append(results, checkControllerAccess(s.controller)...)
 	results = append(results, checkKEDAAccess(s)...)
-	return append(results, checkRollouts(s)...)
+	results = append(results, checkRollouts(s)...)
+	if s.controller.config.Value != nil {
+		hideCredentials(s.controller.config.Value.Data, results)
+	} else {
+		hideCredentials(nil, results)
+	}
+	return results
 }

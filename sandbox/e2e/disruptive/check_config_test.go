@@ -1,11 +1,13 @@
 package disruptive
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -77,6 +79,17 @@ func TestCheckConfig(t *testing.T) {
 			}.FindOnly(t, args...)
 		})
 	}
+
+	t.Run("credentials in the location", func(t *testing.T) {
+		setPlugins(t, replace("http://", "http://robot:s3cret@"))
+		report := checktest.Fault{
+			Name: "credentials", Make: func() {}, Args: []string{"--download"}, Also: []string{"controller-restarted"},
+			Want: []checktest.Finding{{Check: "plugin-location", Status: checktest.Warning, Message: "carries credentials", Remedy: "headersFrom"}},
+		}.FindOnly(t, args...)
+		if printed := fmt.Sprint(report); !strings.Contains(printed, "http://***@"+cluster.ReleasesHost) || strings.Contains(printed, "robot") || strings.Contains(printed, "s3cret") {
+			t.Errorf("the report prints credentials, or hides the location:\n%s", printed)
+		}
+	})
 
 	t.Run("registered in the wrong list", func(t *testing.T) {
 		setConfig(t, `{"trafficRouterPlugins":null,"stepPlugins":`+jsonText(t, good)+`}`)
