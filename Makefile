@@ -54,9 +54,10 @@ SANDBOX     := $(CURDIR)/bin/sandbox
 ##@ Build
 
 .PHONY: build
-build: ## Build ./rollouts-plugin-kedify and bin/interceptor for linux/amd64, static
+build: ## Build ./rollouts-plugin-kedify and bin/interceptor for linux/amd64, bin/rollouts-plugin-kedify for this machine
 	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(PLUGIN) ./cmd/$(PLUGIN)
 	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o bin/$(INTERCEPTOR) ./cmd/$(INTERCEPTOR)
+	GOOS=$$($(GO) env GOHOSTOS) GOARCH=$$($(GO) env GOHOSTARCH) $(GO) build $(PLUGINFLAGS) -o bin/$(PLUGIN) ./cmd/$(PLUGIN)
 
 .PHONY: release-binaries
 release-binaries: ## Cross-compile what a release holds into dist/, with checksums.txt
