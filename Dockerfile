@@ -1,7 +1,5 @@
-# syntax=docker/dockerfile:1
-
 # Builds on the machine's own platform and compiles for the target's.
-FROM --platform=$BUILDPLATFORM golang:1.26.8-alpine AS build
+FROM --platform=$BUILDPLATFORM golang:1.26.8-alpine@sha256:8ac98ca534ac3f51e1f420a1dd2c15e74c75cfa0f23f3ad27eb5d7236c349a0c AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
@@ -18,13 +16,13 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
 
 # docker build --target interceptor. Nothing in it but the program: it copies
 # itself where kedify-proxy needs it.
-FROM gcr.io/distroless/static-debian12:nonroot AS interceptor
+FROM gcr.io/distroless/static-debian12:nonroot@sha256:d093aa3e30dbadd3efe1310db061a14da60299baff8450a17fe0ccc514a16639 AS interceptor
 COPY --from=build /interceptor /interceptor
 USER 65532:65532
 ENTRYPOINT ["/interceptor"]
 
 # The image is there to be copied from by an init container, which needs cp.
-FROM busybox:1.37.0-musl AS plugin
+FROM busybox:1.37.0-musl@sha256:5cec3fc171c87218698e85a52af7087de727372aae264a787b8112901a5b0092 AS plugin
 COPY --from=build /rollouts-plugin-kedify /rollouts-plugin-kedify
 # The user of the Argo Rollouts controller's own image.
 USER 999:999

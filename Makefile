@@ -207,12 +207,14 @@ release-check: ## Check .goreleaser.yaml
 	$(GORELEASER) check
 
 .PHONY: release
-release: ## Publish the release of the tag that is checked out (the release workflow does)
+release: ## Make the release of the tag that is checked out, as a draft (the release workflow publishes it)
 	$(GORELEASER) release --clean
 
 .PHONY: release-snapshot
 release-snapshot: ## Build all of a release into dist/, publish nothing (no Docker, no SBOM tool needed)
 	$(GORELEASER) release --snapshot --clean --skip=publish,docker,sbom
+	version=$$(sed -n 's/^.*"version":"\([^"]*\)".*$$/\1/p' dist/metadata.json); \
+	  $(MAKE) release-manifests VERSION="v$$version" MANIFESTS=dist/manifests
 
 ##@ Other
 
