@@ -192,6 +192,38 @@ func TestReleaseManifestsRefuse(t *testing.T) {
 	}
 }
 
+// A kustomization that does more than the script can do stops it, rather than to be
+// left out of what is released; so does a template with a placeholder that is new.
+func TestReleaseManifestsRefuseWhatTheyCannotMake(t *testing.T) {
+	for name, c := range map[string]struct{ file, text, says string }{
+		"a patch":       {"deploy/rbac/kustomization.yaml", "patches:\n  - path: more.yaml\n", "deploy/rbac/kustomization.yaml does more than to list files"},
+		"another patch": {"deploy/interceptor/kustomization.yaml", "namePrefix: x-\n", "deploy/interceptor/kustomization.yaml does more than to list files"},
+		"a placeholder": {"deploy/plugin/argo-rollouts-config.yaml", "      args: [\"@ARGS@\"]\n", "deploy/plugin/argo-rollouts-config.yaml: there is nothing to fill in for @ARGS@"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := t.TempDir()
+			for _, dir := range []string{"deploy", "hack"} {
+				if err := os.CopyFS(filepath.Join(tree, dir), os.DirFS("../"+dir)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			changed, sums, made := filepath.Join(tree, c.file), filepath.Join(tree, "checksums.txt"), filepath.Join(tree, "made")
+			for path, text := range map[string]string{changed: readText(t, changed) + c.text, sums: checksums()} {
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			output, err := exec.CommandContext(t.Context(), filepath.Join(tree, "hack", "release-manifests.sh"), "v1.2.3", sums, releaseURL, "", made).CombinedOutput()
+			if err == nil || !strings.Contains(string(output), c.says) {
+				t.Errorf("%v; want %q in:\n%s", err, c.says, output)
+			}
+			if entries, err := os.ReadDir(made); err == nil && len(entries) > 0 {
+				t.Errorf("written: %v", entries)
+			}
+		})
+	}
+}
+
 // sumOf is the SHA-256 of a platform's plugin in checksums.
 func sumOf(platform int) string { return strings.Repeat(string(rune('a'+platform)), 64) }
 

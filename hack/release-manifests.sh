@@ -77,10 +77,10 @@ files_of() {
   sed -n "s|^  - |$1/|p" "$kustomization"
 }
 
-# Prints manifests as one: FILE...
+# Prints manifests as one, of files whose names are read one a line.
 join() {
   local file
-  for file in "$@"; do
+  while read -r file; do
     echo ---
     cat "$file"
   done
@@ -99,9 +99,9 @@ in_namespace() {
 # Prints the manifests of a directory of deploy/ with the interceptor's image pinned.
 with_image() {
   local text files namespace
-  mapfile -t files < <(files_of "$1")
+  files=$(files_of "$1")
   namespace=$(sed -n 's/^namespace: //p' "$1/kustomization.yaml")
-  text=$(join "${files[@]}" | in_namespace "$namespace")
+  text=$(join <<<"$files" | in_namespace "$namespace")
   if [[ $text != *"$image:dev"* ]]; then fail "$1 does not name the image $image:dev"; fi
   printf '%s\n' "${text//"$image:dev"/"$pinned"}"
 }
@@ -120,13 +120,13 @@ for platform in "${platforms[@]}"; do
   asset=$plugin-$platform
   sum=$(sum_of "$checksums" "$asset")
   fill deploy/plugin/argo-rollouts-config.yaml "$url/$asset" "$sum" >"$made/registration"
-  mapfile -t rbac < <(files_of deploy/rbac)
+  rbac=$(files_of deploy/rbac)
   {
     echo "$header"
     echo "# For an Argo Rollouts controller on ${platform/-/\/}, with no other plugin registered:"
     echo "#   kubectl apply --server-side --field-manager=rollouts-plugin-kedify -f install-$platform.yaml"
     echo "#   kubectl -n argo-rollouts rollout restart deploy/argo-rollouts"
-    join "${rbac[@]}" "$made/registration"
+    join <<<"$rbac"$'\n'"$made/registration"
   } >"$made/install-$platform.yaml"
   {
     echo "$header"
@@ -135,11 +135,11 @@ for platform in "${platforms[@]}"; do
 done
 rm "$made/registration"
 
-mapfile -t crds < <(files_of deploy/crds)
+crds=$(files_of deploy/crds)
 {
   echo "$header"
   echo '# Where Kedify is installed, this is there already.'
-  join "${crds[@]}"
+  join <<<"$crds"
 } >"$made/crds.yaml"
 {
   echo "$header"
