@@ -35,8 +35,8 @@ func checkAnnotations(s snapshot, ro *v1alpha1.Rollout, config kedify.Config) []
 }
 
 // checkOrphans finds splits whose Rollout is gone, or does not use kedify/http
-// any more, on HTTPScaledObjects that no Rollout names: nobody else would
-// report, or remove, them.
+// any more, and splits without owner, on HTTPScaledObjects that no Rollout names:
+// no other check would find them.
 func checkOrphans(s snapshot) []Result {
 	var results []Result
 	remedy := "take it off: "
@@ -44,16 +44,26 @@ func checkOrphans(s snapshot) []Result {
 		remedy = "the plugin takes it off within a minute where it runs and may list and watch (see controller-access); by hand: "
 	}
 	for _, o := range s.objects.httpScaledObjects.Value {
-		owner := o.Annotations[weightedbackends.OwnerAnnotation]
+		owner, owned := o.Annotations[weightedbackends.OwnerAnnotation]
+		split, present := o.Annotations[weightedbackends.Annotation]
+		at := object("HTTPScaledObject", o.Namespace, o.Name)
+		if !present && owner == "" || namedBySomebody(s, o.Name) {
+			continue
+		}
+		if !owned {
+			results = append(results, warning(splitCheck, at, fmt.Sprintf("carries a split that names no owner, and no Rollout names the HTTPScaledObject: %s", strings.Join(strings.Fields(split), " ")),
+				"if nothing else splits its traffic, make sure that its scaleTargetRef.service has endpoints, and take it off: "+removeCommand(o)))
+			continue
+		}
 		ro := s.objects.rollout(owner)
-		if owner == "" || (ro != nil && (kedify.Uses(ro) || nearPlugin(ro) != "")) || namedBySomebody(s, o.Name) {
+		if ro != nil && (kedify.Uses(ro) || nearPlugin(ro) != "") {
 			continue
 		}
 		why := "does not exist"
 		if ro != nil {
 			why = "does not use " + kedify.PluginName + " any more"
 		}
-		results = append(results, failure(splitCheck, object("HTTPScaledObject", o.Namespace, o.Name),
+		results = append(results, failure(splitCheck, at,
 			fmt.Sprintf("carries a split of Rollout %s, which %s, and no Rollout names it", owner, why), remedy+removeCommand(o)))
 	}
 	return results

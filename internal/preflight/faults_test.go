@@ -542,6 +542,11 @@ func TestAnnotationFaults(t *testing.T) {
 			web.Name = "web"
 			s.objects.httpScaledObjects.Value = append(s.objects.httpScaledObjects.Value, web)
 		}, one(Failure, "carries a split of Rollout demo, which does not name it", remove)},
+		"split of nobody on an object of nobody": {func(s *snapshot) {
+			web := *s.httpso()
+			web.Name, web.Annotations = "web", map[string]string{weightedbackends.Annotation: "- service: a\n  weight: 1\n"}
+			s.objects.httpScaledObjects.Value = append(s.objects.httpScaledObjects.Value, web)
+		}, []finding{{"annotation", Warning, "HTTPScaledObject shop/web", []string{"names no owner, and no Rollout names the HTTPScaledObject: - service: a weight: 1", "annotate httpscaledobject web"}}}},
 		"orphan": {func(s *snapshot) {
 			s.settle()
 			web := *s.httpso()
