@@ -24,6 +24,17 @@ func start(n *e2etest.Namespace, app e2etest.App) *e2etest.Recorder {
 	return n.Record("app")
 }
 
+// pausedAt20 takes an App with twoPauses to the first of them.
+func pausedAt20(t *testing.T, app e2etest.App) (*e2etest.Namespace, *e2etest.Recorder) {
+	t.Helper()
+	n := e2etest.NewNamespace(t)
+	record := start(n, app)
+	n.SetImage("app", e2etest.Image("yellow"))
+	n.AwaitPaused("app", 1)
+	n.RequireSplit("app", app.Split(20))
+	return n, record
+}
+
 func TestAbortAndRetry(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

@@ -29,11 +29,8 @@ func TestAbortOfAFaultyRollout(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := e2etest.NewNamespace(t)
 			app := e2etest.App{Steps: twoPauses}
-			record := start(n, app)
-			n.SetImage("app", e2etest.Image("yellow"))
-			n.AwaitPaused("app", 1)
+			n, record := pausedAt20(t, app)
 			n.PatchRollout("app", fault.patch)
 			n.AwaitEvent("Rollout", "app", "TrafficRoutingError", fault.event, "the split stays as it is")
 			n.RequireSplit("app", app.Split(20))
@@ -48,11 +45,8 @@ func TestAbortOfAFaultyRollout(t *testing.T) {
 // TestAFaultyRolloutIsCorrected: the canary goes on where it was.
 func TestAFaultyRolloutIsCorrected(t *testing.T) {
 	t.Parallel()
-	n := e2etest.NewNamespace(t)
 	app := e2etest.App{Steps: twoPauses}
-	record := start(n, app)
-	n.SetImage("app", e2etest.Image("yellow"))
-	n.AwaitPaused("app", 1)
+	n, record := pausedAt20(t, app)
 	n.PatchRollout("app", faults["mistyped key"].patch)
 	n.AwaitEvent("Rollout", "app", "TrafficRoutingError", faults["mistyped key"].event)
 	// The next weight waits for the correction.

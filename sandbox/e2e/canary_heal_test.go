@@ -24,12 +24,8 @@ var wipe = map[string]*string{e2etest.SplitAnnotation: nil, e2etest.OwnerAnnotat
 // of a pause is put back without the controller, and an Event says who it was.
 func TestAChangedSplitIsPutBack(t *testing.T) {
 	t.Parallel()
-	n := e2etest.NewNamespace(t)
 	app := e2etest.App{Steps: twoPauses}
-	record := start(n, app)
-	n.SetImage("app", e2etest.Image("yellow"))
-	n.AwaitPaused("app", 1)
-	n.RequireSplit("app", app.Split(20))
+	n, record := pausedAt20(t, app)
 
 	n.Annotate("app", wipe)
 	n.AwaitSplitWithin(soon, "app", app.Split(20))
@@ -53,11 +49,8 @@ func TestAChangedSplitIsPutBack(t *testing.T) {
 // the abort of the controller are not held up.
 func TestAnInsistentWriter(t *testing.T) {
 	t.Parallel()
-	n := e2etest.NewNamespace(t)
 	app := e2etest.App{Steps: twoPauses}
-	record := start(n, app)
-	n.SetImage("app", e2etest.Image("yellow"))
-	n.AwaitPaused("app", 1)
+	n, record := pausedAt20(t, app)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -119,12 +112,8 @@ func TestAnInsistentWriter(t *testing.T) {
 // anew gets its split again.
 func TestAnObjectMadeAnewMidCanary(t *testing.T) {
 	t.Parallel()
-	n := e2etest.NewNamespace(t)
 	app := e2etest.App{Steps: twoPauses}
-	n.Apply(app.Manifest())
-	n.AwaitHealthy("app", e2etest.Image("blue"))
-	n.SetImage("app", e2etest.Image("yellow"))
-	n.AwaitPaused("app", 1)
+	n, _ := pausedAt20(t, app)
 	n.Delete(e2etest.HTTPScaledObject("app", "app"))
 	n.Apply(e2etest.HTTPScaledObject("app", "app"))
 	n.AwaitSplitWithin(soon, "app", app.Split(20))
@@ -135,10 +124,26 @@ func TestAnObjectMadeAnewMidCanary(t *testing.T) {
 func TestPingPongObjectComesLater(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
-	app := e2etest.App{NoServices: true, Canary: "pingPong: {pingService: app-ping, pongService: app-pong}"}
-	n.Apply(e2etest.Service("app-ping", "app") + e2etest.Service("app-pong", "app") + app.Rollout())
-	n.AwaitHealthy("app", e2etest.Image("blue"))
+	applyPingPong(n, "")
 	n.Apply(e2etest.HTTPScaledObject("app", "app"))
+	n.AwaitSplit("app", e2etest.Split{
+		Text:  e2etest.SplitText(e2etest.Weight{Service: "app-ping", Weight: 100}, e2etest.Weight{Service: "app-pong", Weight: 0}),
+		Owner: "app",
+	})
+}
+
+// TestPingPongAbortWithAFaultyConfiguration: the objects that the Rollout owns
+// give the stable Service all requests, though it cannot be read which it names.
+func TestPingPongAbortWithAFaultyConfiguration(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	applyPingPong(n, "- setWeight: 30\n- pause: {}\n", e2etest.HTTPScaledObject("app", "app"))
+	n.SetImage("app", e2etest.Image("yellow"))
+	n.AwaitPaused("app", 1)
+	n.PatchRollout("app", faults["mistyped key"].patch)
+	n.AwaitEvent("Rollout", "app", "TrafficRoutingError", faults["mistyped key"].event, "the split stays as it is")
+	n.Abort("app")
+	n.AwaitAborted("app")
 	n.AwaitSplit("app", e2etest.Split{
 		Text:  e2etest.SplitText(e2etest.Weight{Service: "app-ping", Weight: 100}, e2etest.Weight{Service: "app-pong", Weight: 0}),
 		Owner: "app",
@@ -157,12 +162,8 @@ func TestASplitWhoseRolloutIsGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := e2etest.NewNamespace(t)
 			app := e2etest.App{Steps: twoPauses}
-			record := start(n, app)
-			n.SetImage("app", e2etest.Image("yellow"))
-			n.AwaitPaused("app", 1)
-			n.RequireSplit("app", app.Split(20))
+			n, record := pausedAt20(t, app)
 			leave(n)
 			n.AwaitSplitWithin(time.Minute, "app", e2etest.NoSplit)
 			n.AwaitEvent("HTTPScaledObject", "app", "SplitRemoved", "Rollout "+n.Name+"/app")
@@ -176,9 +177,7 @@ func TestASplitWhoseRolloutIsGone(t *testing.T) {
 func TestPingPongRolloutDeleted(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
-	app := e2etest.App{NoServices: true, Canary: "pingPong: {pingService: app-ping, pongService: app-pong}", Steps: "- setWeight: 30\n- pause: {}\n"}
-	n.Apply(e2etest.Service("app-ping", "app") + e2etest.Service("app-pong", "app") + e2etest.HTTPScaledObject("app", "app") + app.Rollout())
-	n.AwaitHealthy("app", e2etest.Image("blue"))
+	applyPingPong(n, "- setWeight: 30\n- pause: {}\n", e2etest.HTTPScaledObject("app", "app"))
 	n.SetImage("app", e2etest.Image("yellow"))
 	n.AwaitPaused("app", 1)
 	n.Kubectl("delete", "rollout", "app", "--wait=true", "--cascade=orphan")

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
@@ -11,13 +12,6 @@ import (
 func TestPingPong(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
-	app := e2etest.App{
-		NoServices: true,
-		Canary:     "pingPong: {pingService: app-ping, pongService: app-pong}",
-		Steps: `
-- setWeight: 30
-- pause: {}
-`}
 	split := func(stable string, stableWeight int, canary string, canaryWeight int) e2etest.Split {
 		return e2etest.Split{
 			Text:  e2etest.SplitText(e2etest.Weight{Service: stable, Weight: stableWeight}, e2etest.Weight{Service: canary, Weight: canaryWeight}),
@@ -25,8 +19,7 @@ func TestPingPong(t *testing.T) {
 		}
 	}
 	const ping, pong = "app-ping", "app-pong"
-	n.Apply(e2etest.Service(ping, "app") + e2etest.Service(pong, "app") + e2etest.HTTPScaledObject("app", "app") + app.Rollout())
-	n.AwaitHealthy("app", e2etest.Image("blue"))
+	applyPingPong(n, "- setWeight: 30\n- pause: {}\n", e2etest.HTTPScaledObject("app", "app"))
 	n.AwaitSplit("app", split(ping, 100, pong, 0))
 	record := n.Record("app")
 
@@ -56,4 +49,12 @@ func TestPingPong(t *testing.T) {
 		split(pong, 70, ping, 30), split(pong, 100, ping, 0),
 		split(pong, 70, ping, 30), split(pong, 0, ping, 100), split(ping, 100, pong, 0),
 	)
+}
+
+// applyPingPong applies an App with pingPong, between app-ping and app-pong, and
+// waits until it is healthy; ping is stable then.
+func applyPingPong(n *e2etest.Namespace, steps string, more ...string) {
+	app := e2etest.App{NoServices: true, Canary: "pingPong: {pingService: app-ping, pongService: app-pong}", Steps: steps}
+	n.Apply(strings.Join(append(more, e2etest.Service("app-ping", "app"), e2etest.Service("app-pong", "app"), app.Rollout()), ""))
+	n.AwaitHealthy("app", e2etest.Image("blue"))
 }

@@ -76,12 +76,8 @@ func TestRefusedStepHoldsUpNeitherAbortNorFullPromotion(t *testing.T) {
 // controller can take the traffic back when the canary's pods are gone.
 func TestHeaderRouteAddedMidCanary(t *testing.T) {
 	t.Parallel()
-	n := e2etest.NewNamespace(t)
 	app := e2etest.App{TrafficRouting: "managedRoutes: [{name: testers}]", Steps: twoPauses}
-	record := start(n, app)
-	n.SetImage("app", e2etest.Image("yellow"))
-	n.AwaitPaused("app", 1)
-	n.RequireSplit("app", app.Split(20))
+	n, record := pausedAt20(t, app)
 
 	n.PatchRollout("app", `{"spec":{"strategy":{"canary":{"steps":[{"setWeight":20},{"setHeaderRoute":{"name":"testers","match":[{"headerName":"X-Tester","headerValue":{"exact":"yes"}}]}},{"pause":{}}]}}}}`)
 	n.AwaitEvent("Rollout", "app", "TrafficRoutingError", "not supported by kedify/http")

@@ -25,8 +25,8 @@ type plan struct {
 	atRest bool
 	// problem is what is wrong with the Rollout's spec, configError included.
 	problem error
-	// without is true when experiments get nothing because of the problem.
-	without bool
+	// dropsExperiments is true when experiments get nothing because of the problem.
+	dropsExperiments bool
 }
 
 // planFor is the pure part of a call. With nothing for the canary a problem
@@ -43,8 +43,8 @@ func planFor(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDes
 	if p.problem == nil {
 		p.problem = err
 	}
-	p.without = weight == 0 && len(additional) > 0 && p.problem != nil
-	p.atRest = isIdle(weight, additional) || p.without
+	p.dropsExperiments = weight == 0 && len(additional) > 0 && p.problem != nil
+	p.atRest = isIdle(weight, additional) || p.dropsExperiments
 	if p.atRest {
 		p.split = restSplit(ro)
 	}

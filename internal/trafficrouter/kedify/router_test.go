@@ -116,6 +116,15 @@ func silence(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
+// silentWatch has a watch deliver nothing after its list.
+func silentWatch(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
+	if request.Verb != "watch" {
+		return false
+	}
+	silence(w, r)
+	return true
+}
+
 func TestSplitComesAndGoesAndNothingElseChanges(t *testing.T) {
 	server := apiservertest.New(t)
 	server.Put(httpso, "demo", "app", map[string]string{"other": "tool"})
@@ -282,13 +291,7 @@ func TestReadAfterWriteWhileTheFirstListIsOnItsWay(t *testing.T) {
 	done := make(chan types.RpcError)
 	go func() { done <- router.SetWeight(ro, 20, nil) }()
 	eventually(t, "the write", func() bool { return server.Annotations(httpso, "demo", "app") != nil })
-	server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
-		if request.Verb != "watch" {
-			return false
-		}
-		silence(w, r)
-		return true
-	})
+	server.SetFault(silentWatch)
 	close(deliver)
 	succeed(t, <-done)
 	watching(t, router)
@@ -355,13 +358,7 @@ func TestLeavesWhatIsNoLongerNamed(t *testing.T) {
 	server.Put(httpso, "elsewhere", "a", map[string]string{weightedbackends.OwnerAnnotation: "app"})
 	// A watch that delivers nothing after its list: the splits to take off are
 	// our own writes then.
-	server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
-		if request.Verb != "watch" {
-			return false
-		}
-		silence(w, r)
-		return true
-	})
+	server.SetFault(silentWatch)
 	router, _ := newRouter(t, server)
 	watching(t, router)
 	succeed(t, router.SetWeight(app("app", `{"httpScaledObjects":[{"name":"a"},{"name":"b"}]}`), 20, nil))
@@ -405,13 +402,7 @@ func TestMissingHTTPScaledObject(t *testing.T) {
 
 func TestAnObjectTheWatchHasNotSeenIsThere(t *testing.T) {
 	server := apiservertest.New(t)
-	server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
-		if request.Verb != "watch" {
-			return false
-		}
-		silence(w, r)
-		return true
-	})
+	server.SetFault(silentWatch)
 	router, _ := newRouter(t, server)
 	watching(t, router)
 	server.Put(httpso, "demo", "app", nil)

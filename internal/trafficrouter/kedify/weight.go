@@ -108,7 +108,7 @@ func (r *Router) warn(p plan, message string) {
 
 // verify returns why the cluster is not as the plan asks.
 func (r *Router) verify(ctx context.Context, p plan) error {
-	if p.problem != nil && (!p.atRest || p.without) {
+	if p.problem != nil && (!p.atRest || p.dropsExperiments) {
 		return p.problem
 	}
 	for _, name := range p.names {

@@ -205,13 +205,7 @@ func TestPingPongComesBackForAMissingObject(t *testing.T) {
 
 func TestVerifyWeightSeesAnObjectTheWatchHasNotShown(t *testing.T) {
 	server := apiservertest.New(t)
-	server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
-		if request.Verb != "watch" {
-			return false
-		}
-		silence(w, r)
-		return true
-	})
+	server.SetFault(silentWatch)
 	router, _ := newRouter(t, server)
 	watching(t, router)
 	server.Put(httpso, "demo", "app", nil)
