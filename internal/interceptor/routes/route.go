@@ -73,6 +73,15 @@ func (r *Route) WithEndpointsOf(later *Route) *Route {
 	return &fresh
 }
 
+// WithSplitOf returns the route with the backends of a later form of the same
+// HTTPScaledObject: the hosts, paths, headers and response timeout are those of r,
+// all else is as in that form.
+func (r *Route) WithSplitOf(later *Route) *Route {
+	fresh := *later
+	fresh.form, fresh.ResponseHeader = r.form, r.ResponseHeader
+	return &fresh
+}
+
 // Protocol is what a backend is spoken to in, without TLS.
 type Protocol uint8
 

@@ -32,8 +32,8 @@
 //
 // # What an Envoy refuses
 //
-// An object of which Envoy would refuse what is made of it is not sent: its last
-// valid form stands in for it, for all Envoys (admit).
+// An object of which Envoy would refuse what is made of it is not sent. All Envoys
+// get its last valid form instead, with the current split (admit).
 //
 // What one Envoy refuses beyond that changes nothing for another. Each stream keeps
 // the table that its Envoy has acknowledged. A push is that table with some objects
@@ -41,7 +41,8 @@
 // objects of the push are suspects, which are sent in halves, in turns with what
 // else is pending, until one is left. That form of it is in quarantine, on this
 // stream: the acknowledged table keeps the form before, if there is one, until the
-// object changes. Of clusters and endpoints Envoy takes what is good; an object
+// object changes. That form is sent with the current split, so that an abort of the
+// object arrives. Of clusters and endpoints Envoy takes what is good; an object
 // that names a cluster which the Envoy refuses, and has none of that name from
 // before, waits.
 //

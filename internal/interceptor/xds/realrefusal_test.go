@@ -178,7 +178,7 @@ func TestRealEnvoyComesBackWithWhatItRefuses(t *testing.T) {
 				f.waitFor("other.example.com", "canary")
 				stop := f.load("bad.example.com")
 
-				f.objectIn("demo", "bad", absurd, "bad=0", "canary=100")
+				f.objectIn("demo", "bad", absurd, "bad=100", "canary=0")
 				f.commit()
 				eventually(t, "told of it", func() bool { return f.told.objects() == "bad" })
 				taking.has(f.world)
@@ -211,7 +211,7 @@ func TestRealEnvoyComesBackWithWhatItRefuses(t *testing.T) {
 						change(round+1, func() {
 							f.stop()
 							// What it refuses changes while nobody is there.
-							f.objectIn("demo", "bad", absurd, "bad=0", fmt.Sprint("canary=", 50+round))
+							f.objectIn("demo", "bad", absurd, fmt.Sprint("bad=", 50+round), "canary=0")
 							f.builder.Commit()
 							f.restart()
 						})
@@ -225,6 +225,13 @@ func TestRealEnvoyComesBackWithWhatItRefuses(t *testing.T) {
 						t.Errorf("%d requests were answered %q", n, answer)
 					}
 				}
+				// Its split is followed though the rest of it is refused.
+				f.objectIn("demo", "bad", absurd, "bad=0", "canary=100")
+				f.commit()
+				f.waitFor("bad.example.com", "canary")
+				f.objectIn("demo", "bad", absurd) // an abort
+				f.commit()
+				f.waitFor("bad.example.com", "bad")
 				f.object("bad", "bad=0", "canary=100")
 				f.commit()
 				f.waitFor("bad.example.com", "canary")
@@ -241,7 +248,7 @@ func TestRealEnvoyComesBackWithWhatItRefuses(t *testing.T) {
 }
 
 // An object that Envoy would refuse is not sent. It stays in its last valid form,
-// with the endpoints of now, and everything beside it goes on.
+// with the current split and endpoints, and everything beside it goes on.
 func TestRealEnvoyIsNotSentWhatIsInvalid(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		f := newFleet(t)
@@ -261,7 +268,9 @@ func TestRealEnvoyIsNotSentWhatIsInvalid(t *testing.T) {
 		f.objectIn("demo", "beside", onHost("never.example.com", "/"), "beside=0", "canary=100")
 		f.commit()
 		f.waitFor("never.example.com", "canary")
+		f.waitFor("was-valid.example.com", "canary")
 		f.service("was-valid", backend(t, "another pod"))
+		f.objectIn("demo", "was-valid", absurd) // an abort
 		f.commit()
 		f.waitFor("was-valid.example.com", "another pod")
 		if got := sorted(f.told.objects()); got != "never was-valid" {

@@ -52,12 +52,16 @@ type routeSync struct {
 type pendingObject struct {
 	suspect bool // it is in a group of suspects
 	// restored tells that the Envoy said it has another form of the object. It
-	// keeps that until it has acknowledged a first configuration.
+	// keeps that until it has acknowledged a first configuration or the object
+	// changes.
 	restored bool
 	// quarantined tells that the Envoy refused the current form, which is
 	// refused; nil for a deletion.
 	quarantined bool
 	refused     *routes.Route
+	// refusedSplit is the form that it has with the current split, where the Envoy
+	// refused that as well.
+	refusedSplit *routes.Route
 	// kept tells that the Envoy also refused to let go of the form that it has.
 	kept bool
 }
@@ -96,7 +100,9 @@ func (st *stream) touch(object types.NamespacedName, at time.Time) {
 		s.pending[object] = p
 	}
 	p.quarantined = p.quarantined && sameRouting(p.refused, current)
-	p.restored = p.restored && current != nil
+	// One that changes later does not wait for the answer to a first configuration,
+	// which may never be accepted.
+	p.restored = p.restored && current != nil && !s.begun
 	if s.since.IsZero() {
 		s.since = at
 	}
@@ -245,17 +251,24 @@ func (st *stream) news() *routePush {
 }
 
 // target returns the form of a pending object that the Envoy is to have; nil for
-// none.
+// none. In place of a form in quarantine that is the form which the Envoy has, with
+// the current split: an abort reaches an Envoy that refuses something else of the
+// object.
 func (st *stream) target(name types.NamespacedName, p *pendingObject) *routes.Route {
-	current := st.table.Route(name)
-	if !p.quarantined {
+	current, has := st.table.Route(name), st.routes.table.Route(name)
+	switch {
+	case !p.quarantined:
 		return current
+	case has == nil || p.kept || current == nil:
+		return has
+	case has.UID != current.UID:
+		return nil // an object made anew under an old name has nothing of the old one
 	}
-	// An object made anew under the name of a deleted one has nothing of that.
-	if has := st.routes.table.Route(name); has != nil && (p.kept || current == nil || has.UID == current.UID) {
+	next := has.WithSplitOf(current)
+	if sameRouting(next, p.refused) || p.refusedSplit != nil && sameRouting(next, p.refusedSplit) {
 		return has
 	}
-	return nil
+	return next
 }
 
 // due tells whether a pending object may be sent now: all clusters that it names
@@ -449,6 +462,10 @@ func (st *stream) quarantine(object types.NamespacedName, refused *routes.Route,
 			return
 		}
 	}
+	if p.quarantined && refused != nil && !sameRouting(refused, p.refused) {
+		p.refusedSplit = refused // the form in quarantine is still the current one
+		return
+	}
 	p.refused, p.quarantined, p.kept = refused, sameRouting(refused, current), false
 	if refused != nil {
 		st.refuses(refused, rds, "", "spec", "the routes", reason, st.consequence(refused))
@@ -458,7 +475,7 @@ func (st *stream) quarantine(object types.NamespacedName, refused *routes.Route,
 // consequence tells what an Envoy serves for an object that it refuses.
 func (st *stream) consequence(refused *routes.Route) string {
 	if has := st.routes.table.Route(refused.Name); has != nil && has.UID == refused.UID {
-		return "there, its routes stay as they were until it changes"
+		return "there, its last accepted form goes on until it changes, and follows its split where that is accepted"
 	}
 	return "there, it has no routes until it changes"
 }

@@ -48,7 +48,7 @@ func (s *Server) admit(table *routes.Table, changes routes.Changes) (_ *routes.T
 		}
 		c.Before = before.Route(c.Name)
 		if !valid {
-			c.After = lastValid(c.Before, c.After)
+			c.After = s.lastValid(c.Before, c.After)
 		}
 		if !valid || known {
 			adjusted.Clusters = append(adjusted.Clusters, clustersOf(c.Before)...)
@@ -79,8 +79,8 @@ func (s *Server) check(route, before *routes.Route) (problem routes.Problem, val
 		field = invalid.Field
 	}
 	consequence := "kedify-proxies have no routes of this object"
-	if lastValid(before, route) != nil {
-		consequence = "kedify-proxies go on with the routes of its last valid form"
+	if s.lastValid(before, route) != nil {
+		consequence = "kedify-proxies go on with its last valid form, and follow its split"
 	}
 	return routes.Problem{
 		Object: route.Name, UID: route.UID, Reason: InvalidForEnvoy, Field: field,
@@ -88,11 +88,15 @@ func (s *Server) check(route, before *routes.Route) (problem routes.Problem, val
 	}, false
 }
 
-// lastValid returns what stands in for an invalid route: the form before it, of the
-// same object, with the endpoints of now.
-func lastValid(before, invalid *routes.Route) *routes.Route {
+// lastValid returns what Envoys are sent in place of an invalid route: the form
+// before it of the same object, with the current split, so that an abort arrives;
+// where the split itself is invalid, with the split before and current endpoints.
+func (s *Server) lastValid(before, invalid *routes.Route) *routes.Route {
 	if before == nil || before.UID != invalid.UID {
 		return nil
+	}
+	if valid := before.WithSplitOf(invalid); s.validate(valid) == nil {
+		return valid
 	}
 	return before.WithEndpointsOf(invalid)
 }
