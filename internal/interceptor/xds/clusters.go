@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -461,17 +462,27 @@ func (st *stream) adoptEndpoints() {
 // what is good of them, and says what is not; that is not sent again until it is
 // another.
 func (st *stream) clustersAnswered(k kind, names []string, refusal string) {
-	var taken []string
+	// Both may be of thousands of clusters: the refusal is read once.
+	sent, refused := make(map[string]bool, len(names)), make(map[string]bool)
 	for _, name := range names {
-		if refusal != "" && mentions(refusal, name) {
-			st.clusterRefused(k, name, refusal)
-		} else {
-			taken = append(taken, name)
+		sent[name] = true
+	}
+	explained := refusal == ""
+	for word := range wordsOf(refusal) {
+		if sent[word] && !refused[word] {
+			refused[word] = true
+			st.clusterRefused(k, word, refusal)
+		}
+		// In the state of the world each response has all clusters, also those
+		// that were refused before.
+		if c := st.clusters.known[word]; k == cds && c != nil && c.refused {
+			explained = true
 		}
 	}
-	if refusal != "" && (k != cds || !st.blames(refusal)) {
+	if !explained {
 		return // it is not known for what
 	}
+	taken := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return refused[name] })
 	for _, name := range taken {
 		if c := st.clusters.known[name]; c != nil && k == cds {
 			c.refused = false
@@ -530,37 +541,17 @@ func backendOf(table *routes.Table, cluster string) *routes.Backend {
 	return nil
 }
 
-// blames tells whether a refusal is of a cluster that is known to be refused: in
-// the state of the world each response has all of them.
-func (st *stream) blames(refusal string) bool {
-	for name, c := range st.clusters.known {
-		if c.refused && mentions(refusal, name) {
-			return true
+// wordsOf yields the words of a text that may be names of clusters.
+func wordsOf(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !isOfName(r) }) {
+			if !yield(strings.Trim(word, "./")) {
+				return
+			}
 		}
-	}
-	return false
-}
-
-// mentions tells whether a text has a name that is not a part of another.
-func mentions(text, name string) bool {
-	inName := false // what comes right before is of a name
-	for {
-		before, after, found := strings.Cut(text, name)
-		if !found {
-			return false
-		}
-		if before != "" {
-			inName = isNameByte(before[len(before)-1])
-		}
-		rest := strings.TrimLeft(after, ".")
-		ends := rest == "" || !isNameByte(after[0]) && (after[0] != '.' || !isNameByte(rest[0]))
-		if ends && !inName {
-			return true
-		}
-		text, inName = after, true
 	}
 }
 
-func isNameByte(b byte) bool {
-	return b == '-' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z'
+func isOfName(r rune) bool {
+	return r == '-' || r == '.' || r == '/' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z'
 }
