@@ -148,9 +148,45 @@ func TestVersionTextIsBounded(t *testing.T) {
 		`5 {"other/app":null,"x":null}`, text + strings.Repeat(" ", maxVersionText)} {
 		back.routes = newRouteSync()
 		back.touchAllObjects()
-		back.restore(text)
+		back.routes.noteHad(text)
+		back.restore(back.routes.had)
 		if n := back.routes.table.Len(); n != 0 {
 			t.Errorf("%.60q makes %d routes", text, n)
 		}
+	}
+}
+
+// What is kept for an Envoy does not grow with how long its words are.
+func TestEnvoyThatSaysLongWords(t *testing.T) {
+	w := newWorld(t, envoy.Options{})
+	const most = 100 << 10
+	long := func(i int) string { return "demo/app/" + strings.Repeat("a", most) + fmt.Sprint(i) }
+	st := newStream(w.server, nil, true)
+	for i := range 20 {
+		st.take(&request{typeURL: long(i)})
+		for k := range kinds {
+			st.take(&request{
+				typeURL: typeURLs[k], version: long(i), subscribe: []string{long(i)}, names: []string{long(i)},
+				initial: map[string]string{long(i): "1", envoy.RouteConfigurationName: long(i)},
+			})
+		}
+	}
+	kept := len(st.routes.had)
+	for name := range st.ignored {
+		kept += len(name)
+	}
+	for name := range st.clusters.known {
+		kept += len(name)
+	}
+	for k := range st.channels {
+		for name := range st.channels[k].wanted {
+			kept += len(name)
+		}
+		for name := range st.small[k] {
+			kept += len(name)
+		}
+	}
+	if kept > most {
+		t.Errorf("%d bytes of what an Envoy says are kept; expected less than one long name", kept)
 	}
 }

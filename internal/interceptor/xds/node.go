@@ -13,8 +13,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
-// maxPodName bounds how much of the name of a pod is told, in bytes.
-const maxPodName = 150
+// maxToldName bounds how much of a name that an Envoy gives itself is told, in bytes.
+const maxToldName = 150
+
+const (
+	// maxNamespaces bounds the namespaces that one Envoy lists, for all of them are
+	// kept while it is connected. One that wants more wants all.
+	maxNamespaces = 1000
+	// maxNamespaceBytes is the length of the longest name of a namespace.
+	maxNamespaceBytes = 63
+)
 
 // namespacesOf returns the namespaces that an Envoy wants, sorted; none for all.
 // It refuses a node that is not meant to be here.
@@ -22,7 +30,7 @@ func namespacesOf(node *corev3.Node) ([]string, error) {
 	if node.GetId() != envoy.NodeID {
 		return nil, status.Errorf(codes.InvalidArgument,
 			"node id is %q; expected %q: set node.id in Envoy's bootstrap (`interceptor bootstrap` prints one), or --service-node",
-			node.GetId(), envoy.NodeID)
+			clip(node.GetId(), maxToldName), envoy.NodeID)
 	}
 	value, there := node.GetMetadata().GetFields()[envoy.NamespacesKey]
 	if !there {
@@ -42,7 +50,7 @@ func namespacesOf(node *corev3.Node) ([]string, error) {
 // says it is, if it does, and by its address, which may be that of a gateway.
 func nameOf(node *corev3.Node, address string) string {
 	if pod := node.GetMetadata().GetFields()[envoy.PodKey].GetStringValue(); pod != "" {
-		return fmt.Sprintf("kedify-proxy %s, at %s,", printable(clip(pod, maxPodName)), address)
+		return fmt.Sprintf("kedify-proxy %s, at %s,", printable(clip(pod, maxToldName)), address)
 	}
 	return "the kedify-proxy at " + address
 }
@@ -52,13 +60,16 @@ func listOf(value *structpb.Value) ([]string, error) {
 	if !is {
 		return nil, fmt.Errorf("is %s", brief(value))
 	}
-	if len(list.ListValue.GetValues()) == 0 {
+	switch n := len(list.ListValue.GetValues()); {
+	case n == 0:
 		return nil, fmt.Errorf("is an empty list")
+	case n > maxNamespaces:
+		return nil, fmt.Errorf("has %d entries, above %d", n, maxNamespaces)
 	}
 	var all []string
 	for i, v := range list.ListValue.GetValues() {
 		name := v.GetStringValue()
-		if name == "" || strings.Contains(name, "/") {
+		if name == "" || len(name) > maxNamespaceBytes || strings.Contains(name, "/") {
 			return nil, fmt.Errorf("has %s at %d", brief(v), i)
 		}
 		all = append(all, name)

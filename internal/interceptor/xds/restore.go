@@ -88,7 +88,7 @@ func (st *stream) refusesCurrent(name types.NamespacedName, p *pendingObject) bo
 func (st *stream) restore(text string) {
 	_, list, _ := strings.Cut(text, " ")
 	var all map[string]*routes.SavedRoute
-	if len(text) > maxVersionText || json.Unmarshal([]byte(list), &all) != nil {
+	if json.Unmarshal([]byte(list), &all) != nil {
 		return
 	}
 	s := &st.routes

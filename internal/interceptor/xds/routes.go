@@ -40,8 +40,9 @@ type routeSync struct {
 	// probed tells that the last push was of suspects: they take turns with the
 	// other pending objects.
 	probed bool
-	// version and had are the version that the Envoy has, and its text. rejected
-	// is a text that it refused though the routes were those that it has.
+	// version and had are the version that the Envoy has, and its text, which
+	// before synced is that of another stream. rejected is a text that it refused
+	// though the routes were those that it has.
 	version       version
 	had, rejected string
 	// restored tells that what the Envoy says it has was looked at.
@@ -76,6 +77,14 @@ type routePush struct {
 	text    string
 	since   time.Time
 	probe   bool // of suspects
+}
+
+// noteHad notes the text of the version that an Envoy has from another stream. One
+// that is too long is none of ours.
+func (s *routeSync) noteHad(text string) {
+	if len(text) <= maxVersionText {
+		s.had = text
+	}
 }
 
 func newRouteSync() routeSync {
@@ -153,7 +162,7 @@ func (st *stream) sendRoutes(now time.Time) error {
 	}
 	if !s.restored {
 		s.restored = true
-		st.restore(ch.hadText)
+		st.restore(s.had)
 	}
 	push := st.nextPush()
 	for s.begun && push != nil && len(push.hosts) == 0 && push.text == s.had {
@@ -172,8 +181,9 @@ func (st *stream) sendRoutes(now time.Time) error {
 		st.hold(h, 1)
 	}
 	if !s.synced && ch.had == push.version {
+		had := s.had
 		st.routesAnswered(push, "") // the Envoy has it, from another stream
-		s.had = ch.hadText
+		s.had = had
 		ch.answered = true
 		return st.sendRoutes(now)
 	}

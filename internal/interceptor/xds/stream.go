@@ -1,12 +1,15 @@
 package xds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -63,9 +66,8 @@ type channel struct {
 	since    time.Time // when it first said so
 	answered bool      // something was sent, or nothing needs to be
 	// had is the version of all, in the state of the world, that an Envoy has
-	// from another stream; 0 for none. hadText is that of the routes.
+	// from another stream; 0 for none.
 	had     version
-	hadText string
 	wanted  map[string]bool // by name; not for endpoints
 	flights map[string]*flight
 	last    string // nonce
@@ -75,6 +77,23 @@ type channel struct {
 type flight struct {
 	names []string
 	push  *routePush
+}
+
+func newStream(s *Server, w wire, delta bool) *stream {
+	st := &stream{
+		server: s, wire: w, delta: delta, log: s.log,
+		claims:   make(map[subjectOfClaim]struct{}),
+		wake:     make(chan struct{}, 1),
+		ignored:  make(map[string]bool),
+		clusters: newClusterSync(),
+		routes:   newRouteSync(),
+	}
+	for k := range st.channels {
+		st.channels[k].flights = make(map[string]*flight)
+		st.channels[k].wanted = make(map[string]bool)
+		st.small[k] = make(map[string]version)
+	}
+	return st
 }
 
 // serve serves an Envoy until it goes.
@@ -97,19 +116,8 @@ func (s *Server) serve(w wire, delta bool) error {
 		log.Warn("an Envoy was turned away", "reason", status.Convert(err).Message())
 		return err
 	}
-	st := &stream{
-		server: s, wire: w, delta: delta, log: log, address: address, name: nameOf(first.node, address),
-		claims:   make(map[subjectOfClaim]struct{}),
-		wake:     make(chan struct{}, 1),
-		ignored:  make(map[string]bool),
-		clusters: newClusterSync(),
-		routes:   newRouteSync(),
-	}
-	for k := range st.channels {
-		st.channels[k].flights = make(map[string]*flight)
-		st.channels[k].wanted = make(map[string]bool)
-		st.small[k] = make(map[string]version)
-	}
+	st := newStream(s, w, delta)
+	st.log, st.address, st.name = log, address, nameOf(first.node, address)
 	kindName := "sotw"
 	if delta {
 		kindName = "delta"
@@ -216,9 +224,9 @@ func (st *stream) look() {
 func (st *stream) take(r *request) {
 	k, known := kindOf(r.typeURL)
 	if !known {
-		if !st.ignored[r.typeURL] && len(st.ignored) < 100 {
-			st.ignored[r.typeURL] = true
-			st.log.Warn("an Envoy asks for a type of resource of which there is nothing here", "type", oneLine(r.typeURL))
+		if name := oneLine(r.typeURL); !st.ignored[name] && len(st.ignored) < 100 {
+			st.ignored[name] = true
+			st.log.Warn("an Envoy asks for a type of resource of which there is nothing here", "type", name)
 		}
 		return
 	}
@@ -236,12 +244,13 @@ func (st *stream) take(r *request) {
 	if first {
 		ch.asked, ch.since = true, time.Now()
 		if r.version != "" {
-			ch.had, ch.hadText = parseVersion(r.version), r.version
+			ch.had = parseVersion(r.version)
 		}
-		if text := r.initial[envoy.RouteConfigurationName]; text != "" && k == rds {
-			ch.hadText = text
+		if k == rds {
+			st.routes.noteHad(cmp.Or(r.initial[envoy.RouteConfigurationName], r.version))
 		}
 	}
+	st.dropLongNames(r)
 	subscribe, unsubscribe := r.subscribe, r.unsubscribe
 	if !st.delta {
 		subscribe, unsubscribe = st.difference(k, r.names)
@@ -277,6 +286,24 @@ func (st *stream) take(r *request) {
 			}
 		}
 	}
+}
+
+// maxNameBytes bounds the names of resources: those of clusters, which are the
+// longest, are made of three names of Kubernetes, of 253 bytes at most.
+const maxNameBytes = 1024
+
+// dropLongNames takes out of a request what cannot be the name of a resource. What
+// is kept for an Envoy is bounded by the number of names (see bounded).
+func (st *stream) dropLongNames(r *request) {
+	tooLong := func(name string) bool {
+		if len(name) <= maxNameBytes {
+			return false
+		}
+		st.warn("an Envoy speaks of a resource that cannot be", "type", oneLine(r.typeURL), "name", oneLine(name), "bytes", len(name), "expected", maxNameBytes)
+		return true
+	}
+	r.names, r.subscribe = slices.DeleteFunc(r.names, tooLong), slices.DeleteFunc(r.subscribe, tooLong)
+	maps.DeleteFunc(r.initial, func(name, _ string) bool { return tooLong(name) })
 }
 
 // maxUnknown is how many names an Envoy may speak of that are not in the table, and

@@ -27,9 +27,12 @@ func TestNodesTurnedAway(t *testing.T) {
 		want       string
 	}{
 		{"", nil, `node id is ""; expected "kedify-proxy": set node.id`},
+		{strings.Repeat("a", 1<<20), nil, `node id is "` + strings.Repeat("a", maxToldName) + `..."; expected "kedify-proxy"`},
 		{"my-envoy", nil, `node id is "my-envoy"; expected "kedify-proxy": set node.id`},
 		{"kedify-proxy", "demo", `node.metadata.namespaces is "demo"; expected a list`},
 		{"kedify-proxy", []any{}, `node.metadata.namespaces is an empty list; expected`},
+		{"kedify-proxy", slices.Repeat([]any{"demo"}, maxNamespaces+1), `node.metadata.namespaces has 1001 entries, above 1000; expected`},
+		{"kedify-proxy", []any{strings.Repeat("a", 64)}, `node.metadata.namespaces has "` + strings.Repeat("a", 64) + `" at 0; expected`},
 		{"kedify-proxy", []any{"demo", 1}, `node.metadata.namespaces has 1 at 1; expected`},
 		{"kedify-proxy", []any{""}, `node.metadata.namespaces has "" at 0; expected`},
 	} {
@@ -223,9 +226,9 @@ func TestNameOfAnEnvoy(t *testing.T) {
 		return &corev3.Node{Metadata: metadata}
 	}
 	for want, of := range map[string]*corev3.Node{
-		"the kedify-proxy at 10.0.0.1":                                          node(7),
-		"kedify-proxy demo/proxy x, at 10.0.0.1,":                               node("demo/proxy\n\x00x"),
-		"kedify-proxy " + strings.Repeat("p", maxPodName) + "..., at 10.0.0.1,": node(strings.Repeat("p", 1000)),
+		"the kedify-proxy at 10.0.0.1":                                           node(7),
+		"kedify-proxy demo/proxy x, at 10.0.0.1,":                                node("demo/proxy\n\x00x"),
+		"kedify-proxy " + strings.Repeat("p", maxToldName) + "..., at 10.0.0.1,": node(strings.Repeat("p", 1000)),
 	} {
 		if got := nameOf(of, "10.0.0.1"); got != want {
 			t.Errorf("%q; expected %q", got, want)
