@@ -21,6 +21,9 @@ type clusterSync struct {
 	stale, staleAssignments map[string]struct{}
 	// leaving are gone from the table and still in the Envoy.
 	leaving map[string]*cluster
+	// changed tells that a cluster came or went, was refused or taken, or became
+	// warm, since sendRoutes looked last: an object may be sent then that could not.
+	changed bool
 	// set stands for all assignments that were sent and are subscribed.
 	set version
 }
@@ -81,6 +84,7 @@ func (s *clusterSync) touchAssignments() {
 }
 
 func (s *clusterSync) setAssigned(name string, c *cluster, v version) {
+	s.changed = s.changed || (c.assigned > absent) != (v > absent)
 	if c.assigned != 0 {
 		s.set = combined(s.set, name, c.assigned)
 	}
@@ -169,7 +173,7 @@ func (st *stream) noteCluster(name string, v version) {
 func (st *stream) subscribe(name string, has version) {
 	s := &st.clusters
 	c := s.of(name)
-	s.wanted[name] = true
+	s.wanted[name], s.changed = true, true
 	s.setAssigned(name, c, has)
 	s.staleAssignments[name] = struct{}{}
 }
@@ -177,6 +181,7 @@ func (st *stream) subscribe(name string, has version) {
 func (st *stream) unsubscribe(name string) {
 	s := &st.clusters
 	delete(s.wanted, name)
+	s.changed = true
 	if c := s.known[name]; c != nil {
 		s.setAssigned(name, c, 0)
 		s.forget(name)
@@ -215,7 +220,7 @@ func (st *stream) sendClusters(now time.Time) error {
 				c.again = true
 				s.staleAssignments[name] = struct{}{}
 			}
-			c.sent, c.refused = v, false
+			c.sent, c.refused, s.changed = v, false, true
 			r.resources = append(r.resources, st.cluster(name, c))
 		}
 		r.removed = st.removals(now)
@@ -484,8 +489,8 @@ func (st *stream) clustersAnswered(k kind, names []string, refusal string) {
 	}
 	taken := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return refused[name] })
 	for _, name := range taken {
-		if c := st.clusters.known[name]; c != nil && k == cds {
-			c.refused = false
+		if c := st.clusters.known[name]; c != nil && k == cds && c.refused {
+			c.refused, st.clusters.changed = false, true
 		}
 		if object, _, ok := routes.ParseClusterName(name); ok {
 			st.takes(object, k, name)
@@ -495,7 +500,7 @@ func (st *stream) clustersAnswered(k kind, names []string, refusal string) {
 
 func (st *stream) clusterRefused(k kind, name, refusal string) {
 	if c := st.clusters.known[name]; c != nil && k == cds {
-		c.refused = true
+		c.refused, st.clusters.changed = true, true
 	}
 	route := routeOf(st.table, name)
 	if route == nil {

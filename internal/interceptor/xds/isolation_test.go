@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -238,5 +239,38 @@ func TestEnvoyThatRefusesComesBack(t *testing.T) {
 				e.check()
 			})
 		})
+	}
+}
+
+// Objects in quarantine cost nothing while none of them changes: a change of an
+// endpoint does not have all of them looked at.
+func TestQuarantineIsNotLookedAtForNothing(t *testing.T) {
+	w := newWorld(t, envoy.Options{})
+	w.service("app", "10.0.0.1:80")
+	const n = 1000
+	for i := range n {
+		w.objectIn("demo", fmt.Sprint("app", i), nil, "app=1")
+	}
+	table := w.commit()
+	st := newStream(w.server, nil, true)
+	if err := w.server.join(st, nil); err != nil {
+		t.Fatal(err)
+	}
+	st.look()
+	for route := range table.Routes() {
+		st.subscribe(route.Backends[0].Cluster, absent+1)
+		p := st.routes.pending[route.Name]
+		p.quarantined, p.refused = true, route
+	}
+	st.routes.begun, st.routes.synced, st.routes.restored, st.channels[rds].answered = true, true, true, true
+	st.channels[rds].asked, st.channels[rds].wanted[envoy.RouteConfigurationName] = true, true
+	st.routes.rejected = st.versionText(st.routes.version, st.routes.table)
+	allocations := testing.AllocsPerRun(10, func() {
+		if err := st.sendRoutes(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocations > n/10 {
+		t.Errorf("%v allocations to find that none of %d objects in quarantine is to be sent", allocations, n)
 	}
 }

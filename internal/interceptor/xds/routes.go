@@ -29,6 +29,9 @@ type routeSync struct {
 	synced bool
 	// begun tells that the first configuration was sent.
 	begun bool
+	// nothingDue tells that nothing could be sent when that was last looked at, and
+	// nothing that decides it has happened since.
+	nothingDue bool
 	// pending are the objects whose form in table may not be the current one,
 	// since the oldest of their changes.
 	pending map[types.NamespacedName]*pendingObject
@@ -112,6 +115,7 @@ func (st *stream) touch(object types.NamespacedName, at time.Time) {
 	// One that changes later does not wait for the answer to a first configuration,
 	// which may never be accepted.
 	p.restored = p.restored && current != nil && !s.begun
+	s.nothingDue = false
 	if s.since.IsZero() {
 		s.since = at
 	}
@@ -164,12 +168,19 @@ func (st *stream) sendRoutes(now time.Time) error {
 		s.restored = true
 		st.restore(s.had)
 	}
+	if st.clusters.changed {
+		s.nothingDue, st.clusters.changed = false, false
+	}
+	if s.nothingDue && s.begun {
+		return nil
+	}
 	push := st.nextPush()
 	for s.begun && push != nil && len(push.hosts) == 0 && push.text == s.had {
 		st.routesAccepted(push) // what changed is nothing to an Envoy
 		push = st.nextPush()
 	}
 	if push == nil && s.begun {
+		s.nothingDue = true
 		return nil
 	}
 	if push == nil {
@@ -405,7 +416,7 @@ func (st *stream) hold(h *host, times int) {
 // says when it is not empty. It is taken or refused as a whole.
 func (st *stream) routesAnswered(push *routePush, refusal string) {
 	s := &st.routes
-	s.push = nil
+	s.push, s.nothingDue = nil, false
 	if refusal == "" {
 		st.routesAccepted(push)
 		return
