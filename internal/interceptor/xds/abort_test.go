@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -144,6 +145,56 @@ func TestAbortAfterARefusedFirstConfiguration(t *testing.T) {
 		w.builder.DeleteHTTPScaledObject(types.NamespacedName{Namespace: "demo", Name: "worse"})
 		w.commit()
 		e.has(w)
+		e.check()
+	})
+}
+
+// While the objects that an Envoy refuses are looked for, an abort of one that may
+// be among them does not wait for the end of it.
+func TestAbortWhileRefusedObjectsAreLookedFor(t *testing.T) {
+	both(t, func(t *testing.T, sotw bool) {
+		w := newWorld(t, envoy.Options{})
+		for _, name := range []string{"app", "canary"} {
+			w.service(name, "10.0.0.1:80")
+		}
+		const n = 64
+		all := func(canary int) {
+			for i := range n {
+				w.object(fmt.Sprintf("bad%02d", i), fmt.Sprint("app=", 100-canary), fmt.Sprint("canary=", canary))
+			}
+			w.object("fine", fmt.Sprint("app=", 90-canary), fmt.Sprint("canary=", canary+10))
+			w.commit()
+		}
+		all(20)
+		e := newFake(t, w.dialer(), sotw)
+		refusals, aborted := 0, 0
+		e.refuse = func(is proto.Message) string {
+			why := badSplit(is)
+			if why == "" {
+				rc, _ := is.(*routev3.RouteConfiguration)
+				for _, vh := range rc.GetVirtualHosts() {
+					if aborted == 0 && splitOf(vh) == "demo/fine/app=100 demo/fine/canary=0" {
+						aborted = refusals
+					}
+				}
+				return ""
+			}
+			if refusals++; refusals == 3 {
+				w.object("fine", "app=100", "canary=0")
+				w.commit()
+			}
+			return why
+		}
+		e.run()
+		e.has(w)
+		all(13)
+		eventually(t, "the abort", func() bool {
+			return e.split("fine.example.com") == "demo/fine/app=100 demo/fine/canary=0"
+		})
+		eventually(t, "all told of", func() bool { return w.server.refusals.objects() == n })
+		if aborted := locked(e, func() int { return aborted }); aborted > 10 {
+			t.Errorf("the abort came after %d refusals; expected it among the first", aborted)
+		}
 		e.check()
 	})
 }

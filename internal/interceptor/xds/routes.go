@@ -94,7 +94,8 @@ func newRouteSync() routeSync {
 	return routeSync{table: &routes.Table{}, hosts: make(map[string]*host), pending: make(map[types.NamespacedName]*pendingObject)}
 }
 
-// touch notes that an object may have another form than the Envoy has.
+// touch notes that an object may have another form than the Envoy has, since a
+// moment at which it changed; zero for one that may not have changed.
 func (st *stream) touch(object types.NamespacedName, at time.Time) {
 	if !st.cut.has(object) {
 		return
@@ -112,6 +113,9 @@ func (st *stream) touch(object types.NamespacedName, at time.Time) {
 		s.pending[object] = p
 	}
 	p.quarantined = p.quarantined && sameRouting(p.refused, current)
+	// What was refused in a larger push was another form of it: this one does not
+	// wait for the end of the search.
+	p.suspect = p.suspect && at.IsZero()
 	// One that changes later does not wait for the answer to a first configuration,
 	// which may never be accepted.
 	p.restored = p.restored && current != nil && !s.begun
@@ -432,7 +436,8 @@ func (st *stream) routesAnswered(push *routePush, refusal string) {
 	default:
 		s.suspects = append(s.suspects, push.objects[:n/2], push.objects[n/2:])
 		for _, name := range push.objects {
-			s.pending[name].suspect = true
+			p := s.pending[name]
+			p.suspect = sameRouting(push.table.Route(name), st.target(name, p)) // else it has changed since
 		}
 		s.probed = push.probe
 	}
