@@ -63,7 +63,7 @@ func BenchmarkPush(b *testing.B) {
 			push := func() {
 				st.look()
 				p := st.nextPush()
-				st.cut.configuration(p.version, p.all)
+				st.scope.configuration(p.version, p.all)
 				st.routesAccepted(p)
 			}
 			push()

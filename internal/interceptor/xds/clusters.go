@@ -108,7 +108,7 @@ func (s *clusterSync) nextRemoval(linger time.Duration) time.Time {
 func (st *stream) lookAtAllClusters() {
 	there := make(map[string]bool)
 	for route := range st.table.Routes() {
-		if !st.cut.has(route.Name) {
+		if !st.scope.has(route.Name) {
 			continue
 		}
 		for i := range route.Backends {
@@ -301,7 +301,7 @@ func (st *stream) adoptGone() {
 	s := &st.clusters
 	for name := range s.wanted {
 		c := s.known[name]
-		if c.sent != 0 || c.backend != nil && !c.gone || !st.cut.hasCluster(name) {
+		if c.sent != 0 || c.backend != nil && !c.gone || !st.scope.hasCluster(name) {
 			continue
 		}
 		c.backend, c.gone = &routes.Backend{Cluster: name}, true

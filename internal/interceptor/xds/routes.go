@@ -97,7 +97,7 @@ func newRouteSync() routeSync {
 // touch notes that an object may have another form than the Envoy has, since a
 // moment at which it changed; zero for one that may not have changed.
 func (st *stream) touch(object types.NamespacedName, at time.Time) {
-	if !st.cut.has(object) {
+	if !st.scope.has(object) {
 		return
 	}
 	s, current := &st.routes, st.table.Route(object)
@@ -202,7 +202,7 @@ func (st *stream) sendRoutes(now time.Time) error {
 		ch.answered = true
 		return st.sendRoutes(now)
 	}
-	content := st.cut.configuration(push.version, push.all)
+	content := st.scope.configuration(push.version, push.all)
 	return st.send(&response{
 		kind: rds, version: push.version, text: push.text,
 		resources: []resource{{name: envoy.RouteConfigurationName, version: push.version, content: content}},
@@ -327,7 +327,7 @@ func (st *stream) newPush(objects []types.NamespacedName) *routePush {
 		}
 	}
 	for _, domain := range changes.VirtualHosts(push.table) {
-		h, has := st.cut.host(push.table, domain), s.hosts[domain]
+		h, has := st.scope.host(push.table, domain), s.hosts[domain]
 		if h == nil && has == nil || h != nil && has != nil && h.version == has.version {
 			continue
 		}

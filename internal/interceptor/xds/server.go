@@ -57,7 +57,7 @@ type Server struct {
 	now     view           // its changes are in the journal
 	invalid invalidObjects // that are not in now.table, or in their last valid form
 	journal journal
-	cuts    map[string]*cut
+	scopes  map[string]*scope
 	streams map[*stream]struct{}
 	servers []*grpc.Server
 }
@@ -84,7 +84,7 @@ func New(settings Settings, translator *envoy.Translator, log *slog.Logger) *Ser
 		settle:   settleTime,
 		envelope: marshal(translator.RouteConfiguration(nil)),
 		closing:  make(chan struct{}),
-		cuts:     make(map[string]*cut),
+		scopes:   make(map[string]*scope),
 		streams:  make(map[*stream]struct{}),
 		invalid:  make(invalidObjects),
 		refusals: newRefusals(),
@@ -228,7 +228,7 @@ func (s *Server) wakeAll() {
 	}
 }
 
-// join makes a stream one of a cut, and leave ends it. Of one address there are
+// join makes a stream one of a scope, and leave ends it. Of one address there are
 // not more streams than one connection may have.
 func (s *Server) join(st *stream, namespaces []string) error {
 	key := strings.Join(namespaces, "/")
@@ -243,19 +243,19 @@ func (s *Server) join(st *stream, namespaces []string) error {
 	if same > s.settings.MaxConcurrentStreams {
 		return status.Errorf(codes.ResourceExhausted, "%s has %d streams already; --xds-max-concurrent-streams allows more", st.address, same-1)
 	}
-	c := s.cuts[key]
+	c := s.scopes[key]
 	if c == nil {
-		c = &cut{server: s, key: key, hosts: make(map[string]*host)}
+		c = &scope{server: s, key: key, hosts: make(map[string]*host)}
 		if namespaces != nil {
 			c.namespaces = make(map[string]bool, len(namespaces))
 			for _, name := range namespaces {
 				c.namespaces[name] = true
 			}
 		}
-		s.cuts[key] = c
+		s.scopes[key] = c
 	}
 	c.streams++
-	st.cut = c
+	st.scope = c
 	s.streams[st] = struct{}{}
 	return nil
 }
@@ -267,7 +267,7 @@ func (s *Server) leave(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.streams, st)
-	if st.cut.streams--; st.cut.streams == 0 {
-		delete(s.cuts, st.cut.key)
+	if st.scope.streams--; st.scope.streams == 0 {
+		delete(s.scopes, st.scope.key)
 	}
 }

@@ -32,7 +32,7 @@ const (
 // there is now each time it may send: nothing is queued for an Envoy that is slow.
 type stream struct {
 	server *Server
-	cut    *cut
+	scope  *scope
 	wire   wire
 	delta  bool
 	log    *slog.Logger
@@ -211,7 +211,7 @@ func (st *stream) look() {
 		case anObject:
 			st.touch(changed.object, changed.at)
 		case aCluster:
-			if st.cut.hasCluster(changed.cluster) {
+			if st.scope.hasCluster(changed.cluster) {
 				st.lookAtCluster(changed.cluster, backendOf(st.table, changed.cluster))
 			}
 		case allAssignments:

@@ -176,8 +176,8 @@ func TestSlowEnvoy(t *testing.T) {
 	}
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
-	if len(w.server.streams) != 0 || len(w.server.cuts) != 0 {
-		t.Errorf("%d streams and %d cuts are left", len(w.server.streams), len(w.server.cuts))
+	if len(w.server.streams) != 0 || len(w.server.scopes) != 0 {
+		t.Errorf("%d streams and %d scopes are left", len(w.server.streams), len(w.server.scopes))
 	}
 }
 

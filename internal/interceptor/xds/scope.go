@@ -1,0 +1,78 @@
+package xds
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// scope is what Envoys with the same namespaces have in common: which objects they
+// get, and the work of making resources, which the first of them does for the
+// others. It says nothing of what any of them has.
+type scope struct {
+	server     *Server
+	key        string
+	namespaces map[string]bool // nil for all
+	streams    int             // guarded by Server.mu
+
+	mu sync.Mutex
+	// hosts are the virtual hosts that were made last, by domain.
+	hosts map[string]*host
+	// built is the route configuration that was made last.
+	built struct {
+		version version
+		content []byte
+	}
+}
+
+func (s *scope) has(object types.NamespacedName) bool {
+	return s.namespaces == nil || s.namespaces[object.Namespace]
+}
+
+func (s *scope) hasCluster(name string) bool {
+	object, _, ok := routes.ParseClusterName(name)
+	return ok && s.has(object)
+}
+
+// host returns the virtual host of a domain in a table; nil when there is none.
+func (s *scope) host(table *routes.Table, domain string) *host {
+	vh, found := table.VirtualHost(domain, s.has)
+	s.mu.Lock()
+	made := s.hosts[domain]
+	if !found {
+		delete(s.hosts, domain)
+	}
+	s.mu.Unlock()
+	if !found {
+		return nil
+	}
+	if made != nil && made.isOf(vh) {
+		return made
+	}
+	h := s.server.render.host(vh)
+	s.mu.Lock()
+	s.hosts[domain] = h
+	s.mu.Unlock()
+	return h
+}
+
+// configuration returns the route configuration of these virtual hosts.
+func (s *scope) configuration(v version, hosts []*host) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.built.version == v {
+		return s.built.content
+	}
+	size := len(s.server.envelope)
+	for _, h := range hosts {
+		size += len(h.field)
+	}
+	content := append(make([]byte, 0, size), s.server.envelope...)
+	for _, h := range hosts {
+		content = append(content, h.field...)
+	}
+	s.built.version, s.built.content = v, content
+	return content
+}

@@ -1,0 +1,50 @@
+package xds
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// virtualHostsField is the number of RouteConfiguration.virtual_hosts.
+const virtualHostsField = 2
+
+// host is a virtual host, ready to be sent. It is immutable.
+type host struct {
+	vh      routes.VirtualHost
+	version version
+	// field is the virtual host as it stands in a RouteConfiguration.
+	field []byte
+	// clusters are those that it names, each once.
+	clusters []string
+}
+
+func (r *renderer) host(vh routes.VirtualHost) *host {
+	content := marshal(r.VirtualHost(vh))
+	field := protowire.AppendTag(make([]byte, 0, len(content)+5), virtualHostsField, protowire.BytesType)
+	h := &host{vh: vh, version: versionOf(content), field: protowire.AppendBytes(field, content)}
+	for _, m := range vh.Matches {
+		for i := range m.Route.Backends {
+			if name := m.Route.Backends[i].Cluster; !slices.Contains(h.clusters, name) {
+				h.clusters = append(h.clusters, name)
+			}
+		}
+	}
+	return h
+}
+
+// isOf tells whether the virtual host is made of the same as another would be.
+func (h *host) isOf(vh routes.VirtualHost) bool {
+	return slices.EqualFunc(h.vh.Matches, vh.Matches, func(a, b routes.Match) bool {
+		return a.PathPrefix == b.PathPrefix && slices.Equal(a.Headers, b.Headers) && sameRouting(a.Route, b.Route)
+	})
+}
+
+// sameRouting tells whether two forms of an object, nil for none, are the same to
+// an Envoy's virtual hosts.
+func sameRouting(a, b *routes.Route) bool {
+	change := routes.RouteChange{Before: a, After: b}
+	return a == b || !change.Rerouted()
+}
