@@ -190,3 +190,34 @@ func TestEnvoyThatSaysLongWords(t *testing.T) {
 		t.Errorf("%d bytes of what an Envoy says are kept; expected less than one long name", kept)
 	}
 }
+
+// What one Envoy says it has of an object is not kept once its stream has ended.
+func TestFormsOfOneEnvoyGoWithItsStream(t *testing.T) {
+	w := newWorld(t, envoy.Options{})
+	w.service("app", "10.0.0.1:80")
+	w.object("app")
+	route := w.commit().Route(objectNamed("app"))
+	stays := newStream(w.server, nil, true)
+	for i := range 10 {
+		st := stays
+		if i > 0 {
+			st = newStream(w.server, nil, true)
+		}
+		if err := w.server.join(st, nil); err != nil {
+			t.Fatal(err)
+		}
+		st.look()
+		st.subscribe(route.Backends[0].Cluster, absent+1)
+		domain := fmt.Sprint("made-up-", i, ".example.com")
+		st.restore(fmt.Sprintf(`5 {"demo/app":{"uid":%q,"hosts":[%q],"paths":["/"],"split":[{"service":"app","weight":1}]}}`, route.UID, domain))
+		if push := st.newPush(nil); push.hosts[domain] == nil {
+			t.Fatalf("the form that the Envoy has is not in its first configuration, which has %v", push.hosts)
+		}
+		if i > 0 {
+			w.server.leave(st)
+		}
+	}
+	if n := len(stays.scope.hosts); n != 0 {
+		t.Errorf("%d virtual hosts are kept of Envoys that have gone", n)
+	}
+}

@@ -327,7 +327,7 @@ func (st *stream) newPush(objects []types.NamespacedName) *routePush {
 		}
 	}
 	for _, domain := range changes.VirtualHosts(push.table) {
-		h, has := st.scope.host(push.table, domain), s.hosts[domain]
+		h, has := st.scope.host(push.table, st.table, domain), s.hosts[domain]
 		if h == nil && has == nil || h != nil && has != nil && h.version == has.version {
 			continue
 		}

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -36,8 +37,10 @@ func (s *scope) hasCluster(name string) bool {
 	return ok && s.has(object)
 }
 
-// host returns the virtual host of a domain in a table; nil when there is none.
-func (s *scope) host(table *routes.Table, domain string) *host {
+// host returns the virtual host of a domain in a stream's table; nil when there is
+// none. It is kept for others if it is that of the current table too: what one Envoy
+// alone has goes with its stream.
+func (s *scope) host(table, current *routes.Table, domain string) *host {
 	vh, found := table.VirtualHost(domain, s.has)
 	s.mu.Lock()
 	made := s.hosts[domain]
@@ -52,6 +55,9 @@ func (s *scope) host(table *routes.Table, domain string) *host {
 		return made
 	}
 	h := s.server.render.host(vh)
+	if slices.ContainsFunc(vh.Matches, func(m routes.Match) bool { return m.Route != current.Route(m.Route.Name) }) {
+		return h
+	}
 	s.mu.Lock()
 	s.hosts[domain] = h
 	s.mu.Unlock()
