@@ -48,7 +48,7 @@ func TestGitOps(t *testing.T) {
 			if first == nil {
 				first = serverSide
 			}
-			kubectlApply(t, t.Context(), n, first, git.services)
+			kubectlApply(t.Context(), t, n, first, git.services)
 			stop := git.applyAllAlong(t, n, tool.services, tool.rest)
 			n.AwaitHealthy("app", e2etest.Image("blue"))
 			record := n.Record("app")
@@ -120,9 +120,9 @@ func (r *repositoryState) applyAllAlong(t *testing.T, n *e2etest.Namespace, serv
 		defer ticker.Stop()
 		for {
 			if services != nil {
-				kubectlApply(t, ctx, n, services, r.services)
+				kubectlApply(ctx, t, n, services, r.services)
 			}
-			kubectlApply(t, ctx, n, rest, r.get())
+			kubectlApply(ctx, t, n, rest, r.get())
 			r.applied.Add(1)
 			select {
 			case <-ctx.Done():
@@ -138,7 +138,7 @@ func (r *repositoryState) applyAllAlong(t *testing.T, n *e2etest.Namespace, serv
 }
 
 // kubectlApply reports what fails for another reason than the end of ctx.
-func kubectlApply(t *testing.T, ctx context.Context, n *e2etest.Namespace, flags []string, manifest string) {
+func kubectlApply(ctx context.Context, t *testing.T, n *e2etest.Namespace, flags []string, manifest string) {
 	cmd := exec.CommandContext(ctx, "kubectl", append(flags[:len(flags):len(flags)], "--namespace", n.Name, "-f", "-")...)
 	cmd.Stdin = strings.NewReader(manifest)
 	if output, err := cmd.CombinedOutput(); err != nil && ctx.Err() == nil {

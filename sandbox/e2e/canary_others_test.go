@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -103,16 +102,4 @@ func annotateAllAlong(n *e2etest.Namespace, t *testing.T) (stop func() map[strin
 		}
 		return o.written
 	}
-}
-
-// logHas returns nil if a line of the controller's log has all of the parts.
-func logHas(ctx context.Context, c *e2etest.Cluster, parts ...string) error {
-	log, err := c.ControllerLog(ctx)
-	if err != nil {
-		return err
-	}
-	if !e2etest.LineWith(log, parts...) {
-		return errors.New("no line with all of: " + strconv.Quote(parts[0]) + " …")
-	}
-	return nil
 }
