@@ -51,7 +51,15 @@
 // that the Envoy takes it; then the objects are tried again (versionText, restore).
 //
 // Where an Envoy that has routes from another stream refuses the first
-// configuration nevertheless, what it has is not known: domains are missing there
-// while what it refuses is looked for. It takes an object that changed while the
-// Envoy was away, to a form that this Envoy has not refused before.
+// configuration nevertheless, an object changed while the Envoy was away, to a form
+// that this Envoy has not refused before. What it has is not known, so that halves,
+// once accepted, would end the routes of the other half. Instead everything but one
+// group of objects is sent, one group after the other, 64 at most: a refusal costs
+// nothing. With up to 64 objects a group is one object, and the configuration that
+// is accepted lacks the object at fault alone. With more, the others of its group,
+// n/64, are missing until the search by halves among them has found them good. All
+// other objects are in each of these configurations in their current form. Objects
+// at fault in several groups make all of these be refused; then it comes to halves,
+// and domains of other objects are missing meanwhile (searchFirst). The object at
+// fault has no routes there until it changes.
 package xds

@@ -295,3 +295,43 @@ func TestRealEnvoyIsNotSentWhatIsInvalid(t *testing.T) {
 		}
 	})
 }
+
+// An object changes while an Envoy is away, to a form that this Envoy refuses for
+// the first time. It costs no request of another object.
+func TestRealEnvoyRefusesOneObjectAfterAReconnect(t *testing.T) {
+	both(t, func(t *testing.T, sotw bool) {
+		f := newFleet(t, unchecked)
+		const n = 12
+		app := func(i int) string { return fmt.Sprintf("app%02d", i) }
+		f.service("canary", backend(t, "canary"))
+		for i := range n {
+			f.service(app(i), backend(t, app(i)))
+			f.object(app(i), app(i)+"=100", "canary=0")
+		}
+		f.commit()
+		f.start(sotw)
+		for i := range n {
+			f.waitFor(app(i)+".example.com", app(i))
+		}
+		const bad = 7
+		stops := make(map[int]func() map[string]int)
+		for _, i := range []int{0, 1, bad - 1, bad + 1, n - 1} {
+			stops[i] = f.load(app(i) + ".example.com")
+		}
+		f.stop()
+		f.objectIn("demo", app(bad), absurd, app(bad)+"=100", "canary=0")
+		f.builder.Commit()
+		f.restart()
+		eventually(t, "told of it", func() bool { return f.told.objects() == app(bad) })
+		f.object(app(bad), app(bad)+"=0", "canary=100") // in a form that it takes
+		f.commit()
+		f.waitFor(app(bad)+".example.com", "canary")
+		for i, stop := range stops {
+			for answer, n := range stop() {
+				if answer != app(i) {
+					t.Errorf("%d requests for %s were answered %q", n, app(i), answer)
+				}
+			}
+		}
+	})
+}

@@ -43,6 +43,11 @@ type routeSync struct {
 	// probed tells that the last push was of suspects: they take turns with the
 	// other pending objects.
 	probed bool
+	// searched tells that the first configuration was refused by an Envoy that
+	// serves routes from another stream. leftOut are the groups of objects that are
+	// still to be left out of it, one at a time.
+	searched bool
+	leftOut  [][]types.NamespacedName
 	// version and had are the version that the Envoy has, and its text, which
 	// before synced is that of another stream. rejected is a text that it refused
 	// though the routes were those that it has.
@@ -79,7 +84,7 @@ type routePush struct {
 	version version
 	text    string
 	since   time.Time
-	probe   bool // of suspects
+	probe   bool // of suspects, or without a group of objects
 }
 
 // noteHad notes the text of the version that an Envoy has from another stream. One
@@ -213,6 +218,12 @@ func (st *stream) sendRoutes(now time.Time) error {
 // may be sent now.
 func (st *stream) nextPush() *routePush {
 	s := &st.routes
+	// What changes meanwhile may be what was at fault: then all are tried again.
+	if len(s.leftOut) > 0 && !(s.probed && !s.since.IsZero()) {
+		if push := st.withoutNextGroup(); push != nil {
+			return push
+		}
+	}
 	if len(s.suspects) == 0 || s.probed {
 		if push := st.news(); push != nil {
 			return push
@@ -433,7 +444,11 @@ func (st *stream) routesAnswered(push *routePush, refusal string) {
 		s.rejected = push.text
 	case 1:
 		st.quarantine(push.objects[0], push.table.Route(push.objects[0]), refusal)
+		s.leftOut = nil // all others are tried
 	default:
+		if st.searchFirst(push) {
+			return
+		}
 		s.suspects = append(s.suspects, push.objects[:n/2], push.objects[n/2:])
 		for _, name := range push.objects {
 			p := s.pending[name]
@@ -460,6 +475,7 @@ func (st *stream) routesAccepted(push *routePush) {
 		}
 	}
 	s.table, s.synced, s.version, s.had = push.table, true, push.version, push.text
+	s.leftOut = nil
 	if !push.since.IsZero() {
 		st.server.metrics.latency.Observe(time.Since(push.since).Seconds())
 	}
