@@ -114,7 +114,7 @@ func TestVersionTextIsBounded(t *testing.T) {
 		w.objectIn("demo", name(i), nil, "app=1")
 	}
 	table := w.commit()
-	st := &stream{server: w.server, scope: &scope{server: w.server}, table: table, routes: newRouteSync(), clusters: newClusterSync()}
+	st := &stream{server: w.server, scope: &scope{server: w.server}, table: table, shared: table, routes: newRouteSync(), clusters: newClusterSync()}
 	served := table.Route(objectNamed(name(n - 1)))
 	other := *served
 	other.Backends = slices.Clone(served.Backends)
@@ -132,7 +132,7 @@ func TestVersionTextIsBounded(t *testing.T) {
 	}
 
 	// Another stream reads it back.
-	back := &stream{server: w.server, scope: st.scope, table: table, routes: newRouteSync(), clusters: newClusterSync(), log: w.server.log}
+	back := &stream{server: w.server, scope: st.scope, table: table, shared: table, routes: newRouteSync(), clusters: newClusterSync(), log: w.server.log}
 	back.clusters.of(served.Backends[0].Cluster).assigned = absent + 1
 	back.touchAllObjects()
 	back.restore(text)

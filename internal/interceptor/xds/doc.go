@@ -33,7 +33,8 @@
 // # What an Envoy refuses
 //
 // An object of which Envoy would refuse what is made of it is not sent. All Envoys
-// get its last valid form instead, with the current split (admit).
+// get its last valid form instead, with the current split (admit). An interceptor
+// that has started since knows no such form; an Envoy that comes back to it may.
 //
 // What one Envoy refuses beyond that changes nothing for another. Each stream keeps
 // the table that its Envoy has acknowledged. A push is that table with some objects
@@ -46,9 +47,16 @@
 // that names a cluster which the Envoy refuses, and has none of that name from
 // before, waits.
 //
-// The version of a route configuration lists what stands in for refused objects.
-// An Envoy that comes back says it, and the first configuration has just that, so
-// that the Envoy takes it; then the objects are tried again (versionText, restore).
+// The version of a route configuration lists what stands in for refused and for
+// invalid objects, in 32 KiB at most. An Envoy that comes back says it, and the first
+// configuration has just that, so that the Envoy takes it; then the objects that it
+// refused are tried again (versionText, restore). What it has of an object that is
+// invalid and of which the server has no valid form is in the table of its stream, as
+// the last valid form is in that of all: with the current split and endpoints, until
+// the object is valid, gone or made anew (adoptStandIns). An object that is not there
+// any more is not invalid, and goes. An Envoy that starts has nothing of either. An
+// object that became invalid while no interceptor was there is in no version: its
+// routes go.
 //
 // Where an Envoy that has routes from another stream refuses the first
 // configuration nevertheless, an object changed while the Envoy was away, to a form

@@ -335,3 +335,72 @@ func TestRealEnvoyRefusesOneObjectAfterAReconnect(t *testing.T) {
 		}
 	})
 }
+
+// An interceptor starts while an object is invalid. It costs no request: the Envoy
+// goes on with the form that it has, and follows endpoints and split.
+func TestRealEnvoyComesBackWhileAnObjectIsInvalid(t *testing.T) {
+	both(t, func(t *testing.T, sotw bool) {
+		f := newFleet(t)
+		for _, name := range []string{"app", "deleted", "canary"} {
+			f.service(name, backend(t, name))
+		}
+		f.object("app", "app=100", "canary=0")
+		f.object("deleted")
+		f.commit()
+		f.start(sotw)
+		f.waitFor("app.example.com", "app")
+		f.waitFor("deleted.example.com", "deleted")
+		f.objectIn("demo", "app", absurd, "app=100", "canary=0")
+		f.objectIn("demo", "deleted", absurd)
+		f.object("canary") // else the routes are as before, and Envoy does not show their version
+		f.commit()
+		eventually(t, "a version that lists both", func() bool {
+			config, err := f.envoy.Get("/config_dump?resource=dynamic_route_configs")
+			return err == nil && strings.Contains(config, `demo/app\"`) && strings.Contains(config, `demo/deleted\"`)
+		})
+		stop := f.load("app.example.com")
+		for round := range 3 {
+			connects := f.envoy.Stat("cluster.xds_cluster.upstream_cx_total")
+			f.stop()
+			if round == 1 {
+				f.builder.DeleteHTTPScaledObject(objectNamed("deleted"))
+				f.builder.Commit()
+			}
+			f.restart()
+			eventually(t, "another connection", func() bool {
+				return f.envoy.Stat("cluster.xds_cluster.upstream_cx_total") > connects && f.envoy.Stat("control_plane.connected_state") == 1
+			})
+			f.object("canary") // what is valid goes on
+			f.commit()
+			f.waitFor("canary.example.com", "canary")
+			f.builder.DeleteHTTPScaledObject(objectNamed("canary"))
+			f.commit()
+			f.waitFor("canary.example.com", "404")
+			want := "deleted"
+			if round > 0 {
+				want = "404"
+			}
+			if got := f.get("deleted.example.com"); got != want {
+				t.Errorf("round %d: what was deleted is answered %s; expected %s", round, got, want)
+			}
+		}
+		for answer, n := range stop() {
+			if answer != "app" {
+				t.Errorf("%d requests were answered %q", n, answer)
+			}
+		}
+		f.objectIn("demo", "app", absurd, "app=0", "canary=100")
+		f.commit()
+		f.waitFor("app.example.com", "canary")
+		f.service("app", backend(t, "another pod"))
+		f.objectIn("demo", "app", absurd) // an abort
+		f.commit()
+		f.waitFor("app.example.com", "another pod")
+		f.object("app", "app=0", "canary=100")
+		f.commit()
+		f.waitFor("app.example.com", "canary")
+		if n := f.nacks(); n != 0 {
+			t.Errorf("%d responses were refused", n)
+		}
+	})
+}

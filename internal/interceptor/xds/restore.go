@@ -17,8 +17,9 @@ import (
 const maxVersionText = 32 << 10
 
 // versionText returns the version of a route configuration of a table as the Envoy
-// is told it: a hash of the content and, where this Envoy refuses objects, a space
-// and each of them with the form that is served in its place, null for none.
+// is told it: a hash of the content and, where this Envoy refuses objects or objects
+// are invalid, a space and each of them with the form that is served in its place.
+// That is null for one that is refused and not served.
 //
 // An Envoy that comes back says the version that it has, to whichever interceptor.
 // So that one knows what to begin with, although nobody has told it and nothing is
@@ -32,7 +33,12 @@ func (st *stream) versionText(v version, table *routes.Table) string {
 	var all []entry
 	for name, p := range st.routes.pending {
 		served := table.Route(name)
-		if st.refusesCurrent(name, p) && !sameRouting(served, st.table.Route(name)) {
+		if st.refusesCurrent(name, p) && !sameRouting(served, st.table.Route(name)) && !st.standsIn(served) {
+			all = append(all, entry{name, served})
+		}
+	}
+	for name := range st.invalid {
+		if served := table.Route(name); st.standsIn(served) && st.scope.has(name) {
 			all = append(all, entry{name, served})
 		}
 	}
@@ -71,6 +77,16 @@ func (st *stream) versionText(v version, table *routes.Table) string {
 	return text.String()
 }
 
+// standsIn tells whether a route, nil for none, is served in place of an invalid
+// form of its object.
+func (st *stream) standsIn(served *routes.Route) bool {
+	if served == nil {
+		return false
+	}
+	object, invalid := st.invalid[served.Name]
+	return invalid && object.route.UID == served.UID
+}
+
 // refusesCurrent tells whether a pending object is not as it should be because the
 // Envoy refuses it, and not because it has yet to be sent.
 func (st *stream) refusesCurrent(name types.NamespacedName, p *pendingObject) bool {
@@ -86,15 +102,8 @@ func (st *stream) refusesCurrent(name types.NamespacedName, p *pendingObject) bo
 // Envoy takes it; then the objects are tried again. A text that is not ours says
 // nothing. What a stranger makes up harms the stranger alone.
 func (st *stream) restore(text string) {
-	_, list, _ := strings.Cut(text, " ")
-	var all map[string]*routes.SavedRoute
-	if json.Unmarshal([]byte(list), &all) != nil {
-		return
-	}
 	s := &st.routes
-	for key, saved := range all {
-		namespace, object, _ := strings.Cut(key, "/")
-		name := types.NamespacedName{Namespace: namespace, Name: object}
+	for name, saved := range savedIn(text) {
 		p, current := s.pending[name], st.table.Route(name)
 		if p == nil || current == nil {
 			continue // it is not for this Envoy, or not any more
@@ -103,18 +112,42 @@ func (st *stream) restore(text string) {
 		if saved == nil || saved.UID != current.UID {
 			continue
 		}
-		served, err := saved.Restore(name)
-		if err == nil {
-			err = st.server.validate(served)
-		}
+		served, err := st.restored(name, saved)
 		if err != nil {
-			st.warn("an Envoy says it has routes that cannot be", "httpscaledobject", key, "reason", oneLine(err.Error()))
 			continue
 		}
 		if !slices.ContainsFunc(served.Backends, func(b routes.Backend) bool { return !st.clusters.known[b.Cluster].warm() }) {
 			s.table = s.table.With(name, served)
 		}
 	}
+}
+
+// savedIn returns what the text of a version says is served in place of objects, nil
+// for nothing.
+func savedIn(text string) map[types.NamespacedName]*routes.SavedRoute {
+	_, list, _ := strings.Cut(text, " ")
+	var all map[string]*routes.SavedRoute
+	if json.Unmarshal([]byte(list), &all) != nil {
+		return nil
+	}
+	named := make(map[types.NamespacedName]*routes.SavedRoute, len(all))
+	for key, saved := range all {
+		namespace, object, _ := strings.Cut(key, "/")
+		named[types.NamespacedName{Namespace: namespace, Name: object}] = saved
+	}
+	return named
+}
+
+// restored returns the form of an object that an Envoy says it has.
+func (st *stream) restored(name types.NamespacedName, saved *routes.SavedRoute) (*routes.Route, error) {
+	served, err := saved.Restore(name)
+	if err == nil {
+		err = st.server.validate(served)
+	}
+	if err != nil {
+		st.warn("an Envoy says it has routes that cannot be", "httpscaledobject", oneLine(name.String()), "reason", oneLine(err.Error()))
+	}
+	return served, err
 }
 
 func jsonOf(value any) []byte {

@@ -53,8 +53,9 @@ type routeSync struct {
 	// though the routes were those that it has.
 	version       version
 	had, rejected string
-	// restored tells that what the Envoy says it has was looked at.
-	restored bool
+	// adopted and restored tell that what the Envoy says it has in place of invalid
+	// and of refused objects was looked at.
+	adopted, restored bool
 }
 
 // pendingObject is an object that an Envoy does not have in its current form.
@@ -106,6 +107,7 @@ func (st *stream) touch(object types.NamespacedName, at time.Time) {
 		return
 	}
 	s, current := &st.routes, st.table.Route(object)
+	s.nothingDue = false // that an object is invalid now, or valid, is part of the version
 	if current == nil {
 		st.takes(object, rds, "")
 	}
@@ -124,7 +126,6 @@ func (st *stream) touch(object types.NamespacedName, at time.Time) {
 	// One that changes later does not wait for the answer to a first configuration,
 	// which may never be accepted.
 	p.restored = p.restored && current != nil && !s.begun
-	s.nothingDue = false
 	if s.since.IsZero() {
 		s.since = at
 	}
@@ -219,7 +220,7 @@ func (st *stream) sendRoutes(now time.Time) error {
 func (st *stream) nextPush() *routePush {
 	s := &st.routes
 	// What changes meanwhile may be what was at fault: then all are tried again.
-	if len(s.leftOut) > 0 && !(s.probed && !s.since.IsZero()) {
+	if len(s.leftOut) > 0 && (!s.probed || s.since.IsZero()) {
 		if push := st.withoutNextGroup(); push != nil {
 			return push
 		}
@@ -338,7 +339,7 @@ func (st *stream) newPush(objects []types.NamespacedName) *routePush {
 		}
 	}
 	for _, domain := range changes.VirtualHosts(push.table) {
-		h, has := st.scope.host(push.table, st.table, domain), s.hosts[domain]
+		h, has := st.scope.host(push.table, st.shared, domain), s.hosts[domain]
 		if h == nil && has == nil || h != nil && has != nil && h.version == has.version {
 			continue
 		}

@@ -54,8 +54,7 @@ type Server struct {
 	refusals *refusals
 
 	mu      sync.Mutex
-	now     view           // its changes are in the journal
-	invalid invalidObjects // that are not in now.table, or in their last valid form
+	now     view // its changes are in the journal
 	journal journal
 	scopes  map[string]*scope
 	streams map[*stream]struct{}
@@ -64,7 +63,8 @@ type Server struct {
 
 // view is what there is to tell, at one moment.
 type view struct {
-	table    *routes.Table // of valid objects; nil until the first
+	table    *routes.Table  // of valid objects; nil until the first
+	invalid  invalidObjects // that are not in table, or in their last valid form
 	fallback []netip.AddrPort
 	secret   []byte // nil without a certificate
 
@@ -86,7 +86,6 @@ func New(settings Settings, translator *envoy.Translator, log *slog.Logger) *Ser
 		closing:  make(chan struct{}),
 		scopes:   make(map[string]*scope),
 		streams:  make(map[*stream]struct{}),
-		invalid:  make(invalidObjects),
 		refusals: newRefusals(),
 	}
 	s.validate = s.render.Check
@@ -99,12 +98,15 @@ func New(settings Settings, translator *envoy.Translator, log *slog.Logger) *Ser
 func (s *Server) Update(table *routes.Table, changes routes.Changes) {
 	at := time.Now()
 	s.mu.Lock()
-	first := s.now.table == nil
+	first, wereInvalid := s.now.table == nil, s.now.invalid
 	admitted, changes, opened, resolved := s.admit(table, changes)
 	s.now.table = admitted
 	noted := make([]change, 0, len(changes.Routes)+len(changes.Clusters))
 	for i := range changes.Routes {
-		if c := &changes.Routes[i]; c.Rerouted() {
+		c := &changes.Routes[i]
+		_, was := wereInvalid[c.Name]
+		_, is := s.now.invalid[c.Name]
+		if was || is || c.Rerouted() {
 			noted = append(noted, change{kind: anObject, object: c.Name, at: at})
 		}
 	}

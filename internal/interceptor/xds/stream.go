@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
@@ -39,11 +40,15 @@ type stream struct {
 	wake   chan struct{}
 
 	// What there was when it last looked.
-	begun    bool
-	place    uint64
-	table    *routes.Table
-	fallback []netip.AddrPort
-	secret   []byte
+	begun bool
+	place uint64
+	// shared is the table of all Envoys, and table is the one for this Envoy: it has
+	// standIns, too.
+	shared, table *routes.Table
+	invalid       invalidObjects
+	standIns      map[types.NamespacedName]standIn
+	fallback      []netip.AddrPort
+	secret        []byte
 
 	address  string                      // of the Envoy, without its port
 	name     string                      // of the Envoy, for people
@@ -85,6 +90,7 @@ func newStream(s *Server, w wire, delta bool) *stream {
 		claims:   make(map[subjectOfClaim]struct{}),
 		wake:     make(chan struct{}, 1),
 		ignored:  make(map[string]bool),
+		standIns: make(map[types.NamespacedName]standIn),
 		clusters: newClusterSync(),
 		routes:   newRouteSync(),
 	}
@@ -200,7 +206,7 @@ func (st *stream) look() {
 	}
 	everything := !st.begun || !now.complete
 	st.begun, st.place = true, now.place
-	st.table, st.fallback, st.secret = now.table, now.fallback, now.secret
+	st.see(now)
 	if everything {
 		st.lookAtAllClusters()
 		st.touchAllObjects()
@@ -392,6 +398,7 @@ func (st *stream) advance() (time.Duration, error) {
 		st.log.Warn("an Envoy is cut off", "reason", status.Convert(err).Message())
 		return 0, err
 	}
+	st.adoptStandIns()
 	now := time.Now()
 	for _, send := range []func(time.Time) error{st.sendClusters, st.sendEndpoints, st.sendRoutes, st.sendListeners, st.sendSecret} {
 		if err := send(now); err != nil {

@@ -3,6 +3,7 @@ package xds
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -14,8 +15,15 @@ import (
 // would refuse. No Envoy is sent them.
 const InvalidForEnvoy routes.Reason = "InvalidForEnvoy"
 
-// invalidObjects are the Problems of the objects that no Envoy is sent, by object.
-type invalidObjects map[types.NamespacedName]routes.Problem
+// invalidObjects are the objects that no Envoy is sent as they are, by name. It is
+// not changed once others than the Server may have it.
+type invalidObjects map[types.NamespacedName]invalidObject
+
+// invalidObject is one of them: what is wrong with it, and how it is.
+type invalidObject struct {
+	problem routes.Problem
+	route   *routes.Route
+}
 
 // admit returns a table of which Envoy takes every object, and how it differs from
 // the one before: an object that is invalid has its last valid form in it, or is
@@ -30,21 +38,33 @@ func (s *Server) admit(table *routes.Table, changes routes.Changes) (_ *routes.T
 		}
 	}
 	// Without an invalid object it is the table that the embedded proxy has.
-	admitted, onlyInvalid := table, len(s.invalid) == 0
+	admitted, onlyInvalid := table, len(s.now.invalid) == 0
 	if !onlyInvalid {
 		admitted = before
 	}
 	adjusted := routes.Changes{Clusters: changes.Clusters}
-	for _, c := range changes.Routes {
-		was, known := s.invalid[c.Name]
-		problem, valid := s.check(c.After, before.Route(c.Name))
-		if known && (valid || was != problem) {
-			resolved = append(resolved, was)
-			delete(s.invalid, c.Name)
+	invalid, own := s.now.invalid, false
+	change := func() invalidObjects {
+		if !own {
+			own = true
+			if invalid = maps.Clone(invalid); invalid == nil {
+				invalid = make(invalidObjects)
+			}
 		}
-		if !valid && was != problem {
+		return invalid
+	}
+	for _, c := range changes.Routes {
+		was, known := invalid[c.Name]
+		problem, valid := s.check(c.After, before.Route(c.Name))
+		if known && (valid || was.problem != problem) {
+			resolved = append(resolved, was.problem)
+			delete(change(), c.Name)
+		}
+		if !valid && was.problem != problem {
 			opened = append(opened, problem)
-			s.invalid[c.Name] = problem
+		}
+		if !valid {
+			change()[c.Name] = invalidObject{problem, c.After}
 		}
 		c.Before = before.Route(c.Name)
 		if !valid {
@@ -59,7 +79,7 @@ func (s *Server) admit(table *routes.Table, changes routes.Changes) (_ *routes.T
 		}
 		adjusted.Routes = append(adjusted.Routes, c)
 	}
-	if len(s.invalid) == 0 {
+	if s.now.invalid = invalid; len(invalid) == 0 {
 		admitted = table
 	}
 	return admitted, adjusted, opened, resolved
@@ -78,7 +98,7 @@ func (s *Server) check(route, before *routes.Route) (problem routes.Problem, val
 	if invalid := (*envoy.InvalidError)(nil); errors.As(err, &invalid) {
 		field = invalid.Field
 	}
-	consequence := "kedify-proxies have no routes of this object"
+	consequence := "kedify-proxies have no routes of this object, except one that has its last valid form from another interceptor"
 	if s.lastValid(before, route) != nil {
 		consequence = "kedify-proxies go on with its last valid form, and follow its split"
 	}

@@ -1,0 +1,183 @@
+package xds
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+)
+
+// listed tells whether the version that the fake has lists the form of an object.
+func (f *fake) listed(name string) bool {
+	return locked(f, func() bool { return strings.Contains(fmt.Sprint(f.versions[rds]), `"demo/`+name+`":{`) })
+}
+
+// An interceptor that starts while an object is invalid has no valid form of it. An
+// Envoy that comes back to it goes on with the form that it has, with the current
+// split and endpoints. One that was deleted goes.
+func TestEnvoyComesBackWhileAnObjectIsInvalid(t *testing.T) {
+	both(t, func(t *testing.T, sotw bool) {
+		w := newWorld(t, envoy.Options{})
+		e := newFake(t, w.dialer(), sotw)
+		for _, name := range []string{"app", "split", "gone", "anew", "other", "canary"} {
+			w.service(name, "10.0.0.1:80")
+		}
+		w.object("app")
+		w.object("split", "split=80", "canary=20")
+		w.object("gone")
+		w.object("anew")
+		w.object("other")
+		w.commit()
+		e.run()
+		e.has(w)
+		invalid := func() {
+			w.objectIn("demo", "app", absurd)
+			w.objectIn("demo", "split", absurd, "split=50", "canary=50")
+			w.objectIn("demo", "gone", absurd)
+			w.objectIn("demo", "anew", absurd)
+			w.commit()
+		}
+		invalid()
+		serves := func(name, want string) {
+			t.Helper()
+			eventually(t, name+" served by "+want, func() bool { return e.split(name+".example.com") == want })
+		}
+		serves("split", "demo/split/split=50 demo/split/canary=50")
+		for _, name := range []string{"app", "split", "gone", "anew"} {
+			eventually(t, "a version that lists "+name, func() bool { return e.listed(name) })
+		}
+		for round := range 3 {
+			e.end()
+			// While nobody is there one is deleted, one is made anew, and one is
+			// aborted.
+			w.builder.DeleteHTTPScaledObject(objectNamed("gone"))
+			w.objectIn("demo", "anew", func(o *httpv1alpha1.HTTPScaledObject) { absurd(o); o.UID = "another" })
+			if round == 1 {
+				w.objectIn("demo", "split", absurd)
+			}
+			w.service("app", fmt.Sprint("10.0.1.", round, ":80"))
+			w.builder.Commit()
+			w.server = newWorldLike(w)
+			e = e.again(w.dialer())
+			e.keeps = slices.DeleteFunc(e.keeps, func(domain string) bool {
+				return strings.HasPrefix(domain, "gone.") || strings.HasPrefix(domain, "anew.")
+			})
+			e.run()
+			serves("gone", "")
+			serves("anew", "")
+			serves("app", "demo/app/app")
+			if round == 0 {
+				serves("split", "demo/split/split=50 demo/split/canary=50")
+			} else {
+				serves("split", "demo/split/split")
+				eventually(t, "the canary's cluster gone", func() bool {
+					return locked(e, func() bool { return e.clusters["demo/split/canary"] == nil })
+				})
+			}
+			eventually(t, "the endpoints of now", func() bool {
+				return locked(e, func() bool {
+					return strings.Contains(e.assignments["demo/app/app"].String(), fmt.Sprint("10.0.1.", round))
+				})
+			})
+			w.service("app", fmt.Sprint("10.0.2.", round, ":80"))
+			w.commit()
+			eventually(t, "endpoints that follow", func() bool {
+				return locked(e, func() bool {
+					return strings.Contains(e.assignments["demo/app/app"].String(), fmt.Sprint("10.0.2.", round))
+				})
+			})
+			eventually(t, "a version that lists what is served of these", func() bool {
+				return e.listed("app") && e.listed("split") && !e.listed("gone") && !e.listed("anew")
+			})
+			// Another Envoy has nothing of it.
+			late := newFake(t, w.dialer(), sotw)
+			late.run()
+			eventually(t, "what is valid", func() bool { return late.split("other.example.com") != "" })
+			if got := late.split("app.example.com"); got != "" {
+				t.Errorf("an Envoy that had nothing has %s", got)
+			}
+			late.check()
+			late.end()
+			e.check()
+		}
+		// The split is followed, and what is valid is served at last.
+		w.objectIn("demo", "split", absurd, "split=30", "canary=70")
+		w.commit()
+		serves("split", "demo/split/split=30 demo/split/canary=70")
+		w.objectIn("demo", "split", absurd)
+		w.commit()
+		serves("split", "demo/split/split")
+		w.builder.DeleteHTTPScaledObject(objectNamed("app"))
+		w.object("split", "split=60", "canary=40")
+		w.object("anew")
+		w.commit()
+		e.keeps = nil
+		e.has(w)
+		eventually(t, "a version that lists nothing", func() bool { return !e.listed("app") && !e.listed("split") })
+		e.check()
+	})
+}
+
+// What an Envoy says it has of an invalid object is not kept for other Envoys, and
+// what is no form of it is not served.
+func TestStandInOfAStranger(t *testing.T) {
+	w := newWorld(t, envoy.Options{})
+	w.service("app", "10.0.0.1:80")
+	w.service("other", "10.0.0.1:80")
+	w.objectIn("demo", "app", absurd)
+	w.objectIn("demo", "other", absurd)
+	w.commit()
+	st := newStream(w.server, nil, true)
+	if err := w.server.join(st, nil); err != nil {
+		t.Fatal(err)
+	}
+	st.look()
+	st.channels[rds].asked = true
+	st.routes.had = `5 {"demo/app":{"uid":"uid-app","hosts":["made.example.com"],"paths":["/"],"split":[{"service":"app","weight":1}]},` +
+		`"demo/other":{"uid":"uid-other","hosts":["UPPER"],"paths":["/"],"split":[{"service":"other","weight":1}]},` +
+		`"demo/none":{"uid":"","hosts":["none.example.com"],"paths":["/"],"split":[{"service":"app","weight":1}]}}`
+	st.adoptStandIns()
+	if st.table.Len() != 1 || st.table.Route(objectNamed("app")) == nil {
+		t.Errorf("%d routes; expected that of app alone", st.table.Len())
+	}
+	if w.server.now.table.Len() != 0 {
+		t.Error("what one Envoy says is in the table of all")
+	}
+	st.clusters.known["demo/app/app"].assigned = absent + 1
+	st.newPush([]types.NamespacedName{objectNamed("app")})
+	if len(st.scope.hosts) != 0 {
+		t.Error("a virtual host that one Envoy has is kept for others")
+	}
+}
+
+// However many objects are invalid, the version is not long.
+func TestVersionOfManyInvalidObjects(t *testing.T) {
+	w := newWorld(t, envoy.Options{})
+	w.service("app", "10.0.0.1:80")
+	all := func(change func(*httpv1alpha1.HTTPScaledObject)) {
+		for i := range 1000 {
+			w.objectIn("demo", fmt.Sprint("app", i), change, "app=1")
+		}
+		w.commit()
+	}
+	all(nil)
+	all(absurd)
+	st := newStream(w.server, nil, true)
+	if err := w.server.join(st, nil); err != nil {
+		t.Fatal(err)
+	}
+	st.look()
+	text := st.versionText(5, st.table)
+	if len(text) > maxVersionText || len(text) < maxVersionText-500 {
+		t.Errorf("the version has %d bytes; expected %d at most, and not much less", len(text), maxVersionText)
+	}
+	st.scope.namespaces = map[string]bool{"another": true}
+	if text := st.versionText(5, st.table); text != version(5).String() {
+		t.Errorf("the version tells an Envoy of another namespace %.100s", text)
+	}
+}
