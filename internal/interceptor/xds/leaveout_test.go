@@ -21,6 +21,18 @@ func domainsOf(rc *routev3.RouteConfiguration) map[string]bool {
 	return all
 }
 
+// gone ends the stream of the only Envoy, and waits until the server knows: what
+// changes then does not reach it.
+func (w *world) gone(e *fake) {
+	w.t.Helper()
+	e.end()
+	eventually(w.t, "the end of its stream", func() bool {
+		w.server.mu.Lock()
+		defer w.server.mu.Unlock()
+		return len(w.server.streams) == 0
+	})
+}
+
 // comesBackTo is an Envoy with n objects that comes back, to the same interceptor
 // or to another, after those of which bad is true changed to a form that it refuses
 // for the first time. It returns, once it has everything that it takes, in each
@@ -41,7 +53,7 @@ func comesBackTo(t *testing.T, sotw, another bool, n int, bad ...int) (missing [
 	e := newFake(t, client, sotw)
 	e.run()
 	e.has(w)
-	e.end()
+	w.gone(e)
 	for _, i := range bad {
 		w.object(object(i), "app=87", "canary=13")
 	}
@@ -155,7 +167,7 @@ func TestFirstRefusalIsOverInTheSearch(t *testing.T) {
 		e := newFake(t, client, sotw)
 		e.run()
 		e.has(w)
-		e.end()
+		w.gone(e)
 		w.object("app9", "app=87", "canary=13") // the last in order
 		w.commit()
 		e = e.again(client)
