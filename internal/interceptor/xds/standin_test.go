@@ -125,7 +125,7 @@ func TestEnvoyComesBackWhileAnObjectIsInvalid(t *testing.T) {
 
 // What an Envoy says it has of an invalid object is not kept for other Envoys, and
 // what is no form of it is not served.
-func TestStandInOfAStranger(t *testing.T) {
+func TestForgedStandIn(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	w.service("app", "10.0.0.1:80")
 	w.service("other", "10.0.0.1:80")
