@@ -35,7 +35,7 @@ func (r *Route) Save() SavedRoute {
 
 // Restore returns the Route of an HTTPScaledObject that was saved. It is for
 // virtual hosts: its backends have no endpoints, and it has no Failover. It fails
-// on what no Route can be, for a saved route may come from a stranger.
+// on what no Route can be, for a saved route may be forged.
 func (s SavedRoute) Restore(name types.NamespacedName) (*Route, error) {
 	if len(s.Hosts) == 0 || len(s.PathPrefixes) == 0 || len(s.Split) == 0 {
 		return nil, errors.New("expected hosts, paths and a split")

@@ -100,7 +100,7 @@ func (st *stream) refusesCurrent(name types.NamespacedName, p *pendingObject) bo
 // restore begins with what an Envoy says it has in place of what it refused, by
 // the text of a version. The first configuration leaves that as it is, so that the
 // Envoy takes it; then the objects are tried again. A text that is not ours says
-// nothing. What a stranger makes up harms the stranger alone.
+// nothing. What a forged version names changes the routes of its own stream alone.
 func (st *stream) restore(text string) {
 	s := &st.routes
 	for name, saved := range savedIn(text) {
