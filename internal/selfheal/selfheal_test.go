@@ -32,46 +32,44 @@ func run(t *testing.T, repair Repair[int], f func(k *Keeper[int])) {
 	})
 }
 
-func seconds(at []time.Duration) []int {
-	rounded := make([]int, len(at))
-	for i, d := range at {
-		rounded[i] = int(d.Round(time.Second) / time.Second)
-	}
-	return rounded
-}
-
 // An object that is changed all the time is repaired at once, then ever less
 // often, up to once a minute.
 func TestRepairsBackOff(t *testing.T) {
-	var began time.Time
-	var at []time.Duration
+	repairs := make(chan time.Time, 100)
 	run(t, func(context.Context, types.NamespacedName, types.NamespacedName, int) Outcome {
-		at = append(at, time.Since(began))
+		repairs <- time.Now()
 		return Repaired
 	}, func(k *Keeper[int]) {
-		began = time.Now()
+		repairedSince := func(began time.Time) (at []int) {
+			synctest.Wait()
+			for len(repairs) > 0 {
+				at = append(at, int((<-repairs).Sub(began).Round(time.Second)/time.Second))
+			}
+			return at
+		}
+		began := time.Now()
 		k.Keep(app, 1, object)
 		for time.Since(began) < 245*time.Second {
 			k.Changed(object)
 			time.Sleep(100 * time.Millisecond)
 		}
-		if want := []int{0, 1, 3, 7, 15, 31, 63, 123, 183, 243}; !slices.Equal(seconds(at), want) {
-			t.Errorf("repairs at seconds %v, want %v", seconds(at), want)
+		if got, want := repairedSince(began), []int{0, 1, 3, 7, 15, 31, 63, 123, 183, 243}; !slices.Equal(got, want) {
+			t.Errorf("repairs at seconds %v, want %v", got, want)
 		}
 		time.Sleep(calm + mostBackoff)
-		at, began = nil, time.Now()
+		repairedSince(began) // the last change, at the end of its backoff
+		began = time.Now()
 		k.Changed(object)
-		synctest.Wait()
-		if want := []int{0}; !slices.Equal(seconds(at), want) {
-			t.Errorf("after a calm, repairs at seconds %v, want %v", seconds(at), want)
+		if got := repairedSince(began); !slices.Equal(got, []int{0}) {
+			t.Errorf("after a calm, repairs at seconds %v, want one at once", got)
 		}
 	})
 }
 
 func TestAFailedRepairIsTriedAgainByItself(t *testing.T) {
-	attempts := 0
+	var attempts atomic.Int32
 	run(t, func(context.Context, types.NamespacedName, types.NamespacedName, int) Outcome {
-		if attempts++; attempts < 4 {
+		if attempts.Add(1) < 4 {
 			return Failed
 		}
 		return Repaired
@@ -79,16 +77,17 @@ func TestAFailedRepairIsTriedAgainByItself(t *testing.T) {
 		k.Keep(app, 1, object)
 		k.Changed(object)
 		time.Sleep(time.Hour)
-		if attempts != 4 {
-			t.Errorf("%d attempts, want 4", attempts)
+		synctest.Wait()
+		if got := attempts.Load(); got != 4 {
+			t.Errorf("%d attempts, want 4", got)
 		}
 	})
 }
 
 func TestAPanicIsAFailedRepair(t *testing.T) {
-	attempts := 0
+	var attempts atomic.Int32
 	run(t, func(context.Context, types.NamespacedName, types.NamespacedName, int) Outcome {
-		if attempts++; attempts == 1 {
+		if attempts.Add(1) == 1 {
 			panic("bug")
 		}
 		return Repaired
@@ -96,16 +95,24 @@ func TestAPanicIsAFailedRepair(t *testing.T) {
 		k.Keep(app, 1, object)
 		k.Changed(object)
 		time.Sleep(time.Minute)
-		if attempts != 2 {
-			t.Errorf("%d attempts, want 2", attempts)
+		synctest.Wait()
+		if got := attempts.Load(); got != 2 {
+			t.Errorf("%d attempts, want 2", got)
 		}
 	})
 }
 
+func received(decisions <-chan int) (all []int) {
+	for decision := range decisions {
+		all = append(all, decision)
+	}
+	return all
+}
+
 func TestTheLastDecisionCounts(t *testing.T) {
-	var got []int
+	decisions := make(chan int, 100)
 	run(t, func(_ context.Context, _, _ types.NamespacedName, decision int) Outcome {
-		got = append(got, decision)
+		decisions <- decision
 		return Unneeded
 	}, func(k *Keeper[int]) {
 		changed := func() { k.Changed(object); synctest.Wait() }
@@ -122,9 +129,12 @@ func TestTheLastDecisionCounts(t *testing.T) {
 		changed()
 		k.Forget(types.NamespacedName{Namespace: "demo", Name: "second"})
 		changed()
-		if want := []int{1, 2, 5}; !slices.Equal(got, want) {
+		close(decisions)
+		if got, want := received(decisions), []int{1, 2, 5}; !slices.Equal(got, want) {
 			t.Errorf("decisions %v, want %v", got, want)
 		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
 		if len(k.decisions)+len(k.covering) > 0 {
 			t.Errorf("kept: %v %v", k.decisions, k.covering)
 		}
@@ -159,6 +169,9 @@ func TestCallsAndRepairsOfOneRolloutTakeTurns(t *testing.T) {
 			time.Sleep(time.Millisecond / 2)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
+		k.locks.mu.Lock()
+		defer k.locks.mu.Unlock()
 		if len(k.locks.held) > 0 {
 			t.Error("a lock that nobody has is kept")
 		}

@@ -136,10 +136,11 @@ func TestFaultyRolloutAboveZero(t *testing.T) {
 				}
 				succeed(t, router.SetWeight(app("app", named), 20, nil))
 				// As the controller has recorded it.
-				tc.rollout.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 20}}
+				ro := tc.rollout.DeepCopy()
+				ro.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 20}}
 				for range 3 {
-					succeed(t, router.SetWeight(tc.rollout, 50, nil))
-					verified(t, router, tc.rollout, 50, types.NotVerified)
+					succeed(t, router.SetWeight(ro, 50, nil))
+					verified(t, router, ro, 50, types.NotVerified)
 				}
 				if got := server.Annotations(httpso, "demo", "app")[weightedbackends.Annotation]; got != split(80, 20) {
 					t.Errorf("the split became %q", got)
