@@ -303,6 +303,12 @@ func TestPingPongWithAFaultyConfigurationIsPutBack(t *testing.T) {
 		server.Annotate("scaler", httpso, "demo", "app", wiped)
 		eventually(t, "the split is put back", func() bool { return current(server, "app") == pingSplit("app-ping", 100, "app-pong", 0) })
 	}
+	for range 3 {
+		succeed(t, router.SetWeight(overRPC(faulty), 0, nil))
+	}
+	if _, objects, _ := router.healer.Kept(nameOf(faulty)); len(objects) != 1 {
+		t.Errorf("%d objects kept for one HTTPScaledObject: %v", len(objects), objects)
+	}
 	// A plugin that has never seen them does not know that they are as they should be.
 	server.Annotate("scaler", httpso, "demo", "app", wiped)
 	fresh, _ := newRouter(t, server)

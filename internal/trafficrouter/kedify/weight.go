@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -45,6 +46,8 @@ func (r *Router) setWeight(ctx context.Context, p plan) error {
 	if p.configError != nil {
 		// Objects without annotations are not found by their owner.
 		carrying = append(carrying, r.keptFor(p.ro)...)
+		slices.Sort(carrying)
+		carrying = slices.Compact(carrying)
 	}
 	r.keep(p, carrying)
 	return errors.Join(failures...)
