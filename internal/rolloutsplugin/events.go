@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -134,12 +133,7 @@ func (e *Events) run() {
 }
 
 func (e *Events) writeOrLog(event *corev1.Event) {
-	// A panic here is in no call that could report it, and would end the plugin.
-	defer func() {
-		if cause := recover(); cause != nil {
-			e.logger.Error("panic while writing an Event", "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-		}
-	}()
+	defer LogPanic(e.logger, "writing an Event")
 	if err := e.write(event); err != nil {
 		e.logger.Warn("an Event could not be written", "event", event.Message, "error", err)
 	}

@@ -10,13 +10,14 @@ package selfheal
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 )
 
 // Outcome is what became of an attempt to repair an object.
@@ -242,12 +243,7 @@ func (k *Keeper[D]) attempt(ctx context.Context, object types.NamespacedName) (o
 	case now != rollout:
 		return Failed
 	}
-	// A panic here is in no call that could report it, and would end the plugin.
-	defer func() {
-		if cause := recover(); cause != nil {
-			k.logger.Error("panic in a repair", "rollout", rollout.String(), "object", object.String(), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			outcome = Failed
-		}
-	}()
+	outcome = Failed // if it panics
+	defer rolloutsplugin.LogPanic(k.logger, fmt.Sprintf("repairing %s for Rollout %s", object, rollout))
 	return k.repair(ctx, rollout, object, decision)
 }

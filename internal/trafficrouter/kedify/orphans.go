@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	k8stypes "k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 )
 
 const (
@@ -52,8 +52,7 @@ func (r *Router) takeOffOrphans(ctx context.Context) {
 }
 
 func (r *Router) takeOffOrphansOnce(ctx context.Context) {
-	// A panic here is in no call that could report it, and would end the plugin.
-	defer r.recovered("looking for splits whose Rollout is gone")
+	defer rolloutsplugin.LogPanic(r.logger, "looking for splits whose Rollout is gone")
 	if err := r.rollouts.Connect(); err != nil {
 		return
 	}
@@ -85,18 +84,12 @@ func (r *Router) takeOffOrphansOnce(ctx context.Context) {
 		}
 		free <- struct{}{}
 		wg.Go(func() {
-			defer r.recovered("taking off the split of " + key.String())
+			defer rolloutsplugin.LogPanic(r.logger, "taking off the split of "+key.String())
 			defer func() { <-free }()
 			r.takeOffUnlessOwned(ctx, key, current)
 		})
 	}
 	r.forgetOwned(split)
-}
-
-func (r *Router) recovered(while string) {
-	if cause := recover(); cause != nil {
-		r.logger.Error("panic while "+while, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-	}
 }
 
 // takeOffUnlessOwned takes a split off an HTTPScaledObject unless its Rollout
