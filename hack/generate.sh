@@ -2,7 +2,7 @@
 # Makes every generated file of the repository anew:
 #   api/**/zz_generated.deepcopy.go     from the Go types
 #   deploy/crds/*.yaml                  from the markers on the Go types
-#   sandbox/manifests/crds/*.yaml       copied from KEDA's Go module
+#   sandbox/addons/scaledobject/*.yaml  copied from KEDA's Go module
 #   deploy/kedify-proxy/configmap.yaml, and the patch of it for mutual TLS,
 #                                       from what `interceptor bootstrap` prints
 # With --check it fails when one of them was not as it is made (and leaves the
@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 generated=(api/http/v1alpha1/zz_generated.deepcopy.go deploy/crds/http.keda.sh_httpscaledobjects.yaml
-  sandbox/manifests/crds/keda.sh_scaledobjects.yaml deploy/kedify-proxy/configmap.yaml
+  sandbox/addons/scaledobject/keda.sh_scaledobjects.yaml deploy/kedify-proxy/configmap.yaml
   deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml)
 
 # KEDA's definition of ScaledObjects, and the checksum its module must have.
@@ -39,7 +39,7 @@ copy_keda_crd() {
     echo "# Copied by hack/generate.sh from $keda, $keda_crd."
     echo "# Copyright the KEDA authors, Apache License 2.0."
     cat "$dir/$keda_crd"
-  } >"sandbox/manifests/crds/${keda_crd##*/}"
+  } >"sandbox/addons/scaledobject/${keda_crd##*/}"
 }
 
 # The data of a ConfigMap, which are the end of its manifest, become these files of
@@ -64,7 +64,6 @@ for file in "${generated[@]}"; do
   if [[ -e $file ]]; then cp --parents "$file" "$before"; fi
 done
 
-mkdir -p sandbox/manifests/crds
 controller_gen
 copy_keda_crd
 put_bootstrap deploy/kedify-proxy/configmap.yaml envoy.yaml

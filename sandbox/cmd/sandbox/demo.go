@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/demo"
 )
 
@@ -32,9 +31,7 @@ through kedify-proxy: a real Envoy, which is downloaded once.`,
 			if err != nil {
 				return err
 			}
-			// Only what is to run an Envoy fetches one; inside, it is there.
-			f.options.Interceptor = chosen == demo.Envoy && !cluster.Inside()
-			opts, err := f.resolve(cmd.Context(), w)
+			opts, err := f.resolve(w)
 			if err != nil {
 				return err
 			}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -24,9 +23,6 @@ type exitError int
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 func main() {
-	if filepath.Base(os.Args[0]) == copyName {
-		os.Exit(copyMain(os.Args[1:], os.Stderr))
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	err := root().ExecuteContext(ctx)
 	stop()
@@ -72,7 +68,7 @@ Docker, only Go to build it and user namespaces to run in.`,
 	cmd.AddCommand(
 		upCommand(&w), downCommand(&w), statusCommand(&w),
 		shellCommand(&w), execCommand(&w), logsCommand(&w), componentCommand(&w),
-		demoCommand(&w), buildCommand(), envoyCommand(),
+		demoCommand(&w), buildCommand(), pathCommand(),
 	)
 	cmd.AddCommand(internalCommands(&w)...)
 	return cmd

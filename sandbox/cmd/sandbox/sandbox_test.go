@@ -34,7 +34,7 @@ func TestResolveUpFlags(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := upFlags{releases: tc.releases}
-			got, err := f.resolve(t.Context(), &tc.which)
+			got, err := f.resolve(&tc.which)
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) {
 					t.Errorf("error %v, want %q", err, tc.err)
@@ -59,6 +59,7 @@ func TestPrintStatus(t *testing.T) {
 	for name, s := range map[string]*cluster.Status{
 		"up": {
 			Name: "x", Dir: "/s", Phase: cluster.PhaseUp, Since: now.Add(-75 * time.Second), Node: "Ready",
+			Kubernetes: "v1.34.10", Addons: []cluster.AddonStatus{{Name: "argo-rollouts", Version: "v1.10.1"}, {Name: "plugin"}},
 			Components: []cluster.ComponentStatus{
 				{Name: "etcd", State: cluster.StateRunning, PID: 7, Since: now.Add(-75 * time.Second)},
 				{Name: "kube-apiserver", State: cluster.StateStopped},
@@ -70,7 +71,7 @@ func TestPrintStatus(t *testing.T) {
 			},
 		},
 		"failed": {
-			Name: "x", Dir: "/s", Phase: cluster.PhaseFailed, Error: "etcd has no space", Since: now, Node: "unknown",
+			Name: "x", Dir: "/s", Phase: cluster.PhaseFailed, Error: "etcd has no space", Kubernetes: "v1.34.10", Since: now, Node: "unknown",
 			PodsError: "connection refused",
 		},
 	} {

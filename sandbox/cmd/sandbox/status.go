@@ -59,6 +59,7 @@ func printStatus(out io.Writer, s *cluster.Status, now time.Time) error {
 	if s.Error != "" {
 		_, _ = fmt.Fprintf(&text, "%s\n", s.Error)
 	}
+	_, _ = fmt.Fprintf(&text, "Kubernetes %s, with %s\n", s.Kubernetes, withAddons(s.Addons))
 	table := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
 	row := func(cells ...string) {
 		_, _ = fmt.Fprintln(table, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
@@ -108,6 +109,18 @@ addresses, inside:
 		cluster.ServiceCIDR, cluster.ClusterDNS, cluster.ReleasesHost, cluster.Layout{Dir: s.Dir}.Releases())
 	_, err := io.WriteString(out, text.String())
 	return err
+}
+
+// withAddons lists add-ons in a sentence.
+func withAddons(addons []cluster.AddonStatus) string {
+	if len(addons) == 0 {
+		return "no add-ons"
+	}
+	list := make([]string, len(addons))
+	for i, a := range addons {
+		list[i] = strings.TrimSpace(a.Name + " " + a.Version)
+	}
+	return strings.Join(list, ", ")
 }
 
 // stateWidth keeps one pod's error from widening the table for all; `kubectl

@@ -1,17 +1,18 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/envoy"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
 
@@ -21,50 +22,105 @@ const cacheUsage = "directory of the build cache (default: rollouts-sandbox in $
 // in, the output that a program may read.
 func newProgress() *progress.Printer { return progress.New(os.Stderr) }
 
-// upFlags are the flags of the commands that bring a sandbox up.
+// upFlags are the flags of the commands that bring a sandbox up, or build what
+// that needs.
 type upFlags struct {
-	options  cluster.Options
-	releases []string
+	options            cluster.Options
+	programs, releases []string
+	versions           map[string]*string
 }
 
-func (f *upFlags) register(cmd *cobra.Command) {
+// registerContent registers the flags that say what is in a sandbox.
+func (f *upFlags) registerContent(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.options.Plugin, "plugin", "", "the plugin's binary (default: built from the repository)")
-	flags.StringVar(&f.options.InterceptorProgram, "interceptor-binary", "", "the interceptor's binary (default: built from the repository)")
-	flags.StringVar(&f.options.Envoy, "envoy", "", "the Envoy behind the image envoyproxy/envoy (default: what \"sandbox envoy\" has downloaded, or $ENVOY)")
-	flags.StringVar(&f.options.Deploy, "deploy", "", "directory with the manifests to apply (default: deploy/ of the repository)")
+	all := addons.All()
+	flags.StringSliceVar(&f.options.With, "with", nil, "add-ons to have, with what they need:\n"+addonList(all))
+	flags.BoolVar(&f.options.Bare, "bare", false, "without the add-ons that are there by default")
+	flags.StringVar(&f.options.Kubernetes, "kubernetes", "", "another minor release of Kubernetes, such as v1.35")
 	flags.StringVar(&f.options.Cache, "cache", "", cacheUsage)
+	flags.StringArrayVar(&f.programs, "program", nil, "a program to take instead of building it, as NAME=PATH; may be repeated; NAME is "+strings.Join(programNames(all), ", "))
+	f.versions = make(map[string]*string)
+	for _, a := range all {
+		if a.Version != "" {
+			f.versions[a.Name] = flags.String(a.Name, "", "another release of the add-on than "+a.Version+"; v1.2 is the latest of these")
+		}
+	}
+}
+
+// register registers the flags of a command that brings a sandbox up.
+func (f *upFlags) register(cmd *cobra.Command) {
+	f.registerContent(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.options.Deploy, "deploy", "", "directory with the manifests to apply (default: deploy/ of the repository)")
 	flags.StringArrayVar(&f.releases, "release", nil, "a further file to serve at http://"+cluster.ReleasesHost+"/, as NAME=PATH; may be repeated")
 }
 
-// resolve completes the options from the flags.
-func (f *upFlags) resolve(ctx context.Context, w *which) (cluster.Options, error) {
+// addonList describes the add-ons, a line each.
+func addonList(all []addon.Addon) string {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
+	for _, a := range all {
+		note := a.Summary
+		if a.Default {
+			note += " (by default)"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\n", a.Name, note)
+	}
+	_ = table.Flush()
+	return strings.TrimRight(text.String(), "\n")
+}
+
+func programNames(all []addon.Addon) []string {
+	var names []string
+	for _, a := range all {
+		names = append(names, a.Programs...)
+	}
+	return names
+}
+
+// content completes the options that say what is in a sandbox.
+func (f *upFlags) content() (cluster.Options, error) {
 	opts := f.options
+	opts.Progress = newProgress()
+	opts.Versions = make(map[string]string)
+	for name, version := range f.versions {
+		if *version != "" {
+			opts.Versions[name] = *version
+		}
+	}
+	programs, err := pairs("program", f.programs)
+	opts.Programs = programs
+	return opts, err
+}
+
+// pairs reads the values of a flag that takes NAME=PATH.
+func pairs(flag string, values []string) (map[string]string, error) {
+	all := make(map[string]string)
+	for _, value := range values {
+		name, path, ok := strings.Cut(value, "=")
+		if !ok || name == "" || path == "" {
+			return nil, fmt.Errorf("--%s %q: must be NAME=PATH", flag, value)
+		}
+		all[name] = path
+	}
+	return all, nil
+}
+
+// resolve completes the options from the flags.
+func (f *upFlags) resolve(w *which) (cluster.Options, error) {
+	opts, err := f.content()
+	if err != nil {
+		return opts, err
+	}
 	opts.Name, opts.State = w.name, w.state
 	if w.state != "" && w.name == cluster.DefaultName {
 		opts.Name = "" // the directory gives the name
 	}
-	opts.Releases = make(map[string]string)
-	for _, release := range f.releases {
-		name, path, ok := strings.Cut(release, "=")
-		if !ok || name == "" || path == "" {
-			return opts, fmt.Errorf("--release %q: must be NAME=PATH", release)
-		}
-		opts.Releases[name] = path
-	}
-	program, err := os.Executable()
-	if err != nil {
+	if opts.Releases, err = pairs("release", f.releases); err != nil {
 		return opts, err
 	}
-	opts.Program = program
-	opts.Progress = newProgress()
-	if opts.Interceptor && opts.Envoy == "" {
-		// kedify-proxy, which comes next, runs it.
-		if opts.Envoy, err = envoy.Ensure(ctx, envoy.Options{Cache: opts.Cache, Progress: opts.Progress}); err != nil {
-			return opts, err
-		}
-	}
-	return opts, nil
+	opts.Program, err = os.Executable()
+	return opts, err
 }
 
 func upCommand(w *which) *cobra.Command {
@@ -76,7 +132,7 @@ func upCommand(w *which) *cobra.Command {
 which takes long the first time only. Ctrl-C takes down what is up so far.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts, err := f.resolve(cmd.Context(), w)
+			opts, err := f.resolve(w)
 			if err != nil {
 				return err
 			}
@@ -94,8 +150,6 @@ which takes long the first time only. Ctrl-C takes down what is up so far.`,
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().BoolVar(&f.options.Bare, "bare", false, "only the cluster, without Argo Rollouts, the plugin and the interceptor")
-	cmd.Flags().BoolVar(&f.options.Interceptor, "interceptor", false, "install the interceptor, from deploy/interceptor")
 	cmd.Flags().BoolVar(&f.options.KeepFailed, "keep", false, "keep a sandbox that does not come up, to look at its logs")
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
@@ -18,7 +19,7 @@ import (
 var pinned = regexp.MustCompile(`[0-9a-f]{64}`)
 
 // asset is where the sandbox's ConfigMap has the plugin downloaded from.
-var asset = "http://" + cluster.ReleasesHost + "/" + cluster.PluginAsset
+var asset = "http://" + cluster.ReleasesHost + "/" + plugin.Asset
 
 // otherSum is a sha256, but not the plugin's.
 const otherSum = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

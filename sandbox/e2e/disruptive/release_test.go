@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
@@ -55,7 +56,7 @@ func makeRelease(t *testing.T) string {
 	if err := os.WriteFile(filepath.Join(dist, "checksums.txt"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(filepath.Join(layout.Releases(), cluster.PluginAsset), filepath.Join(dist, cluster.PluginAsset)); err != nil {
+	if err := os.Symlink(filepath.Join(layout.Releases(), plugin.Asset), filepath.Join(dist, plugin.Asset)); err != nil {
 		t.Fatal(err)
 	}
 	url := e2etest.Serve(t, http.StripPrefix("/v1.2.3/", http.FileServer(http.Dir(dist)))) + "/v1.2.3"
@@ -116,7 +117,7 @@ func TestReleaseInstalls(t *testing.T) {
 	shell(t, applyInstall)
 	shell(t, restart)
 	shell(t, restarted)
-	awaitLog(t, awaitController(t), "Downloading plugin kedify/http from: "+url+"/"+cluster.PluginAsset)
+	awaitLog(t, awaitController(t), "Downloading plugin kedify/http from: "+url+"/"+plugin.Asset)
 	c := startCanary(t)
 	checktest.AwaitHealthy(t, name, "-n", c.Name, "--download")
 	c.finish()
@@ -142,7 +143,7 @@ func TestReleaseBesideAnotherPlugin(t *testing.T) {
 	good := keepConfig(t)
 	keepAccess(t)
 	url := makeRelease(t)
-	location := url + "/" + cluster.PluginAsset
+	location := url + "/" + plugin.Asset
 	getInstallFile(t, url)
 	requireInGuide(t, applyPermission, "tail -n 3 "+installFile, "kubectl -n argo-rollouts edit configmap argo-rollouts-config")
 	other := strings.ReplaceAll(good, "kedify/http", "example/other")

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
 
 // nobody is the id of a user, and of a group, without any rights.
@@ -59,7 +60,7 @@ func newNobody(t *testing.T) user {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := build.Ensure(t.Context(), build.Options{Repository: root})
+	built, err := cluster.Build(t.Context(), cluster.Options{Repository: root, Bare: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func newNobody(t *testing.T) user {
 	repository := filepath.Join(home, "repository")
 	for from, to := range map[string]string{
 		filepath.Join(root, "sandbox"): filepath.Join(repository, "sandbox"),
-		cluster.Dir:                    filepath.Join(home, ".cache", "rollouts-sandbox", filepath.Base(cluster.Dir)),
+		built.Kubernetes:               filepath.Join(home, ".cache", "rollouts-sandbox", filepath.Base(built.Kubernetes)),
 	} {
 		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -27,40 +28,56 @@ func write(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-func TestCacheKey(t *testing.T) {
-	base := map[string]string{"go.mod": "module m\n", "go.sum": "sums\n", "cmd/cluster/main.go": "package main\n"}
-	key := func(toolchain string, changes map[string]string) string {
+func TestKey(t *testing.T) {
+	base := map[string]string{"go.mod": "module m\n", "go.sum": "sums\n", "go-v2.mod": "module m\n", "go-v2.sum": "sums\n", "main.go": "package main\n"}
+	key := func(toolchain string, changes map[string]string, change func(*Source)) string {
 		t.Helper()
-		dir := t.TempDir()
-		write(t, dir, base)
-		write(t, dir, changes)
-		key, err := cacheKey(dir, toolchain)
+		source := Source{Name: "name", Dir: t.TempDir(), Packages: []string{"."}}
+		write(t, source.Dir, base)
+		write(t, source.Dir, changes)
+		if change != nil {
+			change(&source)
+		}
+		key, err := source.key(toolchain)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !isKey(key) {
+		if !isKey(key) || !strings.HasPrefix(key, "name-") {
 			t.Errorf("key %q is not of the form that prune looks for", key)
 		}
 		return key
 	}
-	first := key("go1.26", nil)
-	if again := key("go1.26", map[string]string{"cmd/sandbox/main.go": "package main\n"}); again != first {
-		t.Errorf("the key depends on the directory, or on sources of other programs: %s, then %s", first, again)
+	first := key("go1.26", nil, nil)
+	for name, same := range map[string]string{
+		"directory":         key("go1.26", nil, nil),
+		"other directories": key("go1.26", map[string]string{"sub/main.go": "package main\n"}, nil),
+		"other go.mod":      key("go1.26", map[string]string{"go-v2.mod": "module m2\n"}, nil),
+	} {
+		if same != first {
+			t.Errorf("the key depends on the %s", name)
+		}
 	}
 	for name, other := range map[string]string{
-		"toolchain":   key("go1.27", nil),
-		"go.mod":      key("go1.26", map[string]string{"go.mod": "module m2\n"}),
-		"go.sum":      key("go1.26", map[string]string{"go.sum": "other sums\n"}),
-		"source":      key("go1.26", map[string]string{"cmd/cluster/main.go": "package main // changed\n"}),
-		"new source":  key("go1.26", map[string]string{"cmd/cluster/more.go": "package main\n"}),
-		"moved bytes": key("go1.26", map[string]string{"go.mod": "module m\ns", "go.sum": "ums\n"}),
+		"toolchain":    key("go1.27", nil, nil),
+		"go.mod":       key("go1.26", map[string]string{"go.mod": "module m2\n"}, nil),
+		"go.sum":       key("go1.26", map[string]string{"go.sum": "other sums\n"}, nil),
+		"source":       key("go1.26", map[string]string{"main.go": "package main // changed\n"}, nil),
+		"new source":   key("go1.26", map[string]string{"more.go": "package main\n"}, nil),
+		"moved bytes":  key("go1.26", map[string]string{"go.mod": "module m\ns", "go.sum": "ums\n"}, nil),
+		"modfile":      key("go1.26", nil, func(s *Source) { s.ModFile = "go-v2.mod" }),
+		"modfile's":    key("go1.26", map[string]string{"go-v2.sum": "x\n"}, func(s *Source) { s.ModFile = "go-v2.mod" }),
+		"release":      key("go1.26", nil, func(s *Source) { s.Version = "v1.0.0" }),
+		"next release": key("go1.26", nil, func(s *Source) { s.Version = "v1.0.1" }),
+		"packages":     key("go1.26", nil, func(s *Source) { s.Packages = append(s.Packages, "x") }),
+		"stamp":        key("go1.26", nil, func(s *Source) { s.Stamp = "-X a.b=c" }),
+		"files":        key("go1.26", nil, func(s *Source) { s.Files = []string{"install.yaml"} }),
 	} {
 		if other == first {
 			t.Errorf("a change of %s does not change the key", name)
 		}
 	}
-	if _, err := cacheKey(t.TempDir(), "go1.26"); err == nil {
-		t.Error("a directory without sources has a key")
+	if _, err := (Source{Dir: t.TempDir()}).key("go1.26"); err == nil {
+		t.Error("a directory without a module has a key")
 	}
 }
 
@@ -88,7 +105,7 @@ func TestFindRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(got, "sandbox", "cmd", "cluster", "main.go")); err != nil {
+	if _, err := os.Stat(filepath.Join(got, "sandbox", "kubernetes", "main.go")); err != nil {
 		t.Error(err)
 	}
 }
@@ -126,7 +143,7 @@ func TestPrune(t *testing.T) {
 	cache := t.TempDir()
 	now := time.Now()
 	old := now.Add(-keepUnused - time.Hour)
-	const unused, used, building, crashed = "00000000000000aa", "00000000000000bb", "00000000000000cc", "00000000000000dd"
+	const unused, used, building, crashed = "a-00000000000000aa", "a-b-00000000000000bb", "c-00000000000000cc", "d-00000000000000dd"
 	for _, name := range []string{unused, used, building + ".partial", crashed + ".partial", "somebody-elses"} {
 		dir := filepath.Join(cache, name)
 		write(t, dir, map[string]string{"cluster": ""})
@@ -200,48 +217,102 @@ func TestGoToolReportsErrors(t *testing.T) {
 	}
 }
 
+// upstream is a module that a source is built from, whose program says the
+// version that it is stamped with.
+func upstream(t *testing.T, dir string) Source {
+	t.Helper()
+	write(t, dir, map[string]string{
+		"go.mod":                "module example.com/up\n\ngo 1.26\n",
+		"go.sum":                "",
+		"cmd/say/main.go":       "package main\n\nvar version string\n\nfunc main() { println(version) }\n",
+		"manifests/crds/a.yaml": "a",
+		"manifests/b.yaml":      "b",
+	})
+	return Source{
+		Name: "up", Dir: dir, Upstream: "example.com/up", Packages: []string{"./cmd/say"},
+		Stamp: "-X main.version={version}/{number}", Files: []string{"manifests/*.yaml", "manifests/crds/*"},
+	}
+}
+
+// What is built is there once, with its files, and is not built again.
+func TestBuildRelease(t *testing.T) {
+	module, dir := t.TempDir(), t.TempDir()
+	source := upstream(t, module)
+	r := &release{Source: source, tool: goTool{dir: module}, version: "v1.2.3", root: module}
+	if err := r.build(t.Context(), dir, func(string) {}, nil); err != nil {
+		t.Fatal(err)
+	}
+	entry, ok := present(dir)
+	if !ok || entry.Version != "v1.2.3" {
+		t.Fatalf("entry %+v, %v", entry, ok)
+	}
+	output, err := exec.Command(entry.Program("say")).CombinedOutput()
+	if err != nil || string(output) != "v1.2.3/1.2.3\n" {
+		t.Errorf("the program says %q (%v)", output, err)
+	}
+	for name, want := range map[string]string{"manifests/b.yaml": "b", "manifests/crds/a.yaml": "a"} {
+		path := entry.File(name)
+		if content, err := os.ReadFile(path); err != nil || string(content) != want {
+			t.Errorf("%s holds %q (%v)", path, content, err)
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode()&0o200 == 0 {
+			t.Errorf("%s cannot be written, nor removed", path)
+		}
+	}
+	r.Files = []string{"manifests/none.yaml"}
+	if err := r.build(t.Context(), t.TempDir(), func(string) {}, nil); err == nil || !strings.Contains(err.Error(), "no file manifests/none.yaml") {
+		t.Errorf("without its files: %v", err)
+	}
+}
+
 // A cache entry that is there is used without building anything.
 func TestEnsureUsesWhatIsThere(t *testing.T) {
-	repository, cache := t.TempDir(), t.TempDir()
-	module := filepath.Join(repository, "sandbox")
-	write(t, module, map[string]string{"go.mod": "module " + modulePath + "\n", "go.sum": "", "cmd/cluster/main.go": "package main\n"})
-	toolchain, err := goTool{dir: module}.output(t.Context(), "env", "GOVERSION", "GOHOSTOS", "GOHOSTARCH")
+	cache := t.TempDir()
+	source := upstream(t, t.TempDir())
+	source.Packages = []string{"./does-not-compile"}
+	toolchain, err := goTool{dir: source.Dir}.output(t.Context(), "env", "GOVERSION", "GOHOSTOS", "GOHOSTARCH")
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := cacheKey(module, toolchain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(cache, key), map[string]string{"cluster": "program"})
-
-	got, err := Ensure(t.Context(), Options{Repository: repository, Cache: cache})
+	key, err := source.key(toolchain)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(cache, key)
-	want := &Cluster{Dir: dir, Program: filepath.Join(dir, "cluster"), Manifests: filepath.Join(dir, "manifests")}
-	if diff := cmp.Diff(want, got); diff != "" {
+	write(t, dir, map[string]string{versionFile: "v1.2.3\n"})
+	got, err := Ensure(t.Context(), source, cache, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&Entry{Dir: dir, Version: "v1.2.3"}, got); diff != "" {
 		t.Errorf("entry (-want +got):\n%s", diff)
 	}
 }
 
-// A build that fails leaves nothing that a later run could take for an entry.
-func TestEnsureLeavesNothingOnFailure(t *testing.T) {
-	repository, cache := t.TempDir(), t.TempDir()
-	write(t, filepath.Join(repository, "sandbox"), map[string]string{
-		"go.mod": "module " + modulePath + "\n", "go.sum": "", "cmd/cluster/main.go": "package main\n",
-	})
-	if _, err := Ensure(t.Context(), Options{Repository: repository, Cache: cache}); err == nil {
-		t.Fatal("a build without sources of Argo Rollouts succeeds")
-	}
-	entries, err := os.ReadDir(cache)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		if filepath.Ext(entry.Name()) != ".lock" {
-			t.Errorf("left in the cache: %s", entry.Name())
+// A build that fails leaves nothing that a later run could take for an entry, and
+// says what is wrong.
+func TestEnsureFails(t *testing.T) {
+	for want, change := range map[string]func(*Source){
+		"example.com/none":           func(s *Source) { s.Upstream = "example.com/none" },
+		`version "1.9"`:              func(s *Source) { s.Version = "1.9" },
+		`version "v1.9 --x"`:         func(s *Source) { s.Version = "v1.9 --x" },
+		"downloading example.com/up": func(s *Source) { s.Version = "v9.9.9" },
+	} {
+		cache := t.TempDir()
+		source := upstream(t, t.TempDir())
+		change(&source)
+		t.Setenv("GOPROXY", "off")
+		if _, err := Ensure(t.Context(), source, cache, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an error with %q", err, want)
+		}
+		entries, err := os.ReadDir(cache)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			if filepath.Ext(entry.Name()) != ".lock" {
+				t.Errorf("left in the cache: %s", entry.Name())
+			}
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -16,9 +17,18 @@ import (
 // this machine's kind, whatever the caller's environment says.
 type goTool struct {
 	dir string
+	// modFile is used in place of dir's go.mod; empty means that.
+	modFile string
 }
 
 func (g goTool) command(ctx context.Context, args ...string) *exec.Cmd {
+	if g.modFile != "" {
+		verb := 1
+		if args[0] == "mod" {
+			verb = 2
+		}
+		args = slices.Insert(slices.Clone(args), verb, "-modfile="+g.modFile)
+	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = g.dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=", "GOARCH=", "GOWORK=off", "PWD="+g.dir)

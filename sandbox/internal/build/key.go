@@ -7,24 +7,28 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
-// cacheKey names the cache entry for the cluster binaries: it changes with
-// whatever goes into them. The versions of all modules are in go.mod and
-// go.sum, so their sources need not be read.
-func cacheKey(module, toolchain string) (string, error) {
-	sources, err := filepath.Glob(filepath.Join(module, "cmd", "cluster", "*.go"))
-	if err != nil {
-		return "", err
-	}
-	if len(sources) == 0 {
-		return "", fmt.Errorf("no Go files in %s", filepath.Join(module, "cmd", "cluster"))
-	}
-	slices.Sort(sources)
-
+// key names the cache entry of a source: it changes with whatever goes into it.
+// go.mod and go.sum pin the sources of all other modules, which need not be read.
+func (s Source) key(toolchain string) (string, error) {
 	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "%s\n%q\n", toolchain, linkerFlags)
-	for _, path := range append([]string{filepath.Join(module, "go.mod"), filepath.Join(module, "go.sum")}, sources...) {
+	_, _ = fmt.Fprintf(h, "%s\n%q\n%q\n%q\n%q\n%q\n", toolchain, s.Upstream, s.Version, s.Packages, s.Stamp, s.Files)
+	var files []string
+	if s.Version == "" {
+		sources, err := filepath.Glob(filepath.Join(s.Dir, "*.go"))
+		if err != nil {
+			return "", err
+		}
+		slices.Sort(sources)
+		mod := "go.mod"
+		if s.ModFile != "" {
+			mod = s.ModFile
+		}
+		files = append(sources, filepath.Join(s.Dir, mod), filepath.Join(s.Dir, strings.TrimSuffix(mod, ".mod")+".sum"))
+	}
+	for _, path := range files {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return "", err
@@ -33,5 +37,22 @@ func cacheKey(module, toolchain string) (string, error) {
 		_, _ = fmt.Fprintf(h, "%s %d\n", filepath.Base(path), len(content))
 		_, _ = h.Write(content)
 	}
-	return hex.EncodeToString(h.Sum(nil))[:16], nil
+	return s.Name + "-" + hex.EncodeToString(h.Sum(nil))[:keyLength], nil
+}
+
+const keyLength = 16
+
+// isKey says whether name is of the form that key makes, so that pruning does
+// not touch what somebody else put into the directory.
+func isKey(name string) bool {
+	_, hash, _ := cutLast(name, "-")
+	return len(hash) == keyLength && strings.Trim(hash, "0123456789abcdef") == ""
+}
+
+// cutLast is strings.Cut at the last separator; without one, all is after it.
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return "", s, false
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +32,7 @@ func lock(ctx context.Context, path string, out *progress.Printer) (release func
 			_ = f.Close()
 			return nil, fmt.Errorf("build lock %s: %w", path, err)
 		}
-		out.Status("another process is building the cluster; waiting for it (%s)", progress.Seconds(time.Since(start)))
+		out.Status("another process is building %s; waiting for it (%s)", strings.TrimSuffix(filepath.Base(path), ".lock"), progress.Seconds(time.Since(start)))
 		select {
 		case <-ctx.Done():
 			_ = f.Close()

@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 )
 
 const (
@@ -49,12 +51,18 @@ func newApplier(config *rest.Config) (*applier, error) {
 	}, nil
 }
 
+// namespaced is an object with the namespace that it goes into if it is of a
+// namespaced kind and names none.
+type namespaced struct {
+	*unstructured.Unstructured
+	namespace string
+}
+
 // apply applies the objects in three rounds, each of them all at once:
 // namespaces and custom resource definitions, what workloads need, workloads.
-// An object of a namespaced kind that names no namespace goes into namespace.
-func (a *applier) apply(ctx context.Context, namespace string, objects []*unstructured.Unstructured) error {
-	for _, round := range rounds(objects) {
-		if err := a.applyRound(ctx, namespace, round); err != nil {
+func (a *applier) apply(ctx context.Context, manifests []addon.Manifests) error {
+	for _, round := range rounds(manifests) {
+		if err := a.applyRound(ctx, round); err != nil {
 			return err
 		}
 		if err := a.awaitEstablished(ctx, round); err != nil {
@@ -65,22 +73,24 @@ func (a *applier) apply(ctx context.Context, namespace string, objects []*unstru
 }
 
 // rounds sorts objects into those that must be there before others.
-func rounds(objects []*unstructured.Unstructured) [3][]*unstructured.Unstructured {
-	var sorted [3][]*unstructured.Unstructured
-	for _, object := range objects {
-		round := 1
-		switch object.GetKind() {
-		case "Namespace", "CustomResourceDefinition":
-			round = 0
-		case "Deployment", "StatefulSet", "DaemonSet", "Job", "Pod":
-			round = 2
+func rounds(manifests []addon.Manifests) [3][]namespaced {
+	var sorted [3][]namespaced
+	for _, m := range manifests {
+		for _, object := range m.Objects {
+			round := 1
+			switch object.GetKind() {
+			case "Namespace", "CustomResourceDefinition":
+				round = 0
+			case "Deployment", "StatefulSet", "DaemonSet", "Job", "Pod":
+				round = 2
+			}
+			sorted[round] = append(sorted[round], namespaced{object, m.Namespace})
 		}
-		sorted[round] = append(sorted[round], object)
 	}
 	return sorted
 }
 
-func (a *applier) applyRound(ctx context.Context, namespace string, objects []*unstructured.Unstructured) error {
+func (a *applier) applyRound(ctx context.Context, objects []namespaced) error {
 	var (
 		wait  sync.WaitGroup
 		slots = make(chan struct{}, applyAtOnce)
@@ -89,7 +99,7 @@ func (a *applier) applyRound(ctx context.Context, namespace string, objects []*u
 	for i, object := range objects {
 		slots <- struct{}{}
 		wait.Go(func() {
-			errs[i] = a.applyOne(ctx, namespace, object)
+			errs[i] = a.applyOne(ctx, object)
 			<-slots
 		})
 	}
@@ -97,14 +107,14 @@ func (a *applier) applyRound(ctx context.Context, namespace string, objects []*u
 	return errors.Join(errs...)
 }
 
-func (a *applier) applyOne(ctx context.Context, namespace string, object *unstructured.Unstructured) error {
+func (a *applier) applyOne(ctx context.Context, object namespaced) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	var permanent error
 	err := poll(ctx, 100*time.Millisecond, func(ctx context.Context) error {
-		client, err := a.resource(namespace, object)
+		client, err := a.resource(object)
 		if err == nil {
-			_, err = client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+			_, err = client.Apply(ctx, object.GetName(), object.Unstructured, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 		}
 		if err != nil && !transient(err) {
 			permanent, err = err, nil
@@ -121,7 +131,7 @@ func (a *applier) applyOne(ctx context.Context, namespace string, object *unstru
 }
 
 // resource returns the client for the object's kind and namespace.
-func (a *applier) resource(namespace string, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+func (a *applier) resource(object namespaced) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	mapping, err := a.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
@@ -135,9 +145,9 @@ func (a *applier) resource(namespace string, object *unstructured.Unstructured) 
 		return client, nil
 	}
 	if own := object.GetNamespace(); own != "" {
-		namespace = own
+		return client.Namespace(own), nil
 	}
-	return client.Namespace(namespace), nil
+	return client.Namespace(object.namespace), nil
 }
 
 // transient says whether an error of the API server is worth another try.
@@ -153,7 +163,7 @@ func transient(err error) bool {
 
 // awaitEstablished waits until the API server serves the custom resource
 // definitions among the objects.
-func (a *applier) awaitEstablished(ctx context.Context, objects []*unstructured.Unstructured) error {
+func (a *applier) awaitEstablished(ctx context.Context, objects []namespaced) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	for _, object := range objects {
@@ -161,7 +171,7 @@ func (a *applier) awaitEstablished(ctx context.Context, objects []*unstructured.
 			continue
 		}
 		err := poll(ctx, 50*time.Millisecond, func(ctx context.Context) error {
-			client, err := a.resource("", object)
+			client, err := a.resource(object)
 			if err != nil {
 				return err
 			}

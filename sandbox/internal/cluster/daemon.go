@@ -112,10 +112,12 @@ func (d *daemon) comeUp(ctx context.Context) error {
 			return err
 		}
 	}
-	if !d.settings.Bare {
-		if err := d.install(ctx); err != nil {
-			return err
-		}
+	installed, err := d.settings.installed()
+	if err != nil {
+		return err
+	}
+	if err := d.install(ctx, installed); err != nil {
+		return err
 	}
 	for _, name := range rest {
 		if err := d.supervisor.await(ctx, name, componentTimeout, d.events.status); err != nil {
@@ -126,17 +128,13 @@ func (d *daemon) comeUp(ctx context.Context) error {
 		return err
 	}
 	d.said("kube-controller-manager, kube-scheduler and the node are ready")
-	if !d.settings.Bare {
-		if err := d.awaitRollouts(ctx); err != nil {
-			return err
+	for _, a := range installed {
+		for _, workload := range a.Ready {
+			if err := d.awaitWorkload(ctx, workload); err != nil {
+				return err
+			}
+			d.said("%s %s/%s is ready", workload.Kind, workload.Namespace, workload.Name)
 		}
-		d.said("the Argo Rollouts controller is available, with the plugin kedify/http")
-	}
-	if d.settings.Interceptor {
-		if err := d.awaitInterceptor(ctx); err != nil {
-			return err
-		}
-		d.said("the interceptor is available in namespace %s", interceptorNamespace)
 	}
 	return nil
 }

@@ -5,15 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 )
 
 // DefaultName is the name of a sandbox that was given none.
 const DefaultName = "default"
-
-// PluginAsset is the name under which the releases server offers the plugin,
-// as its release page does.
-var PluginAsset = "rollouts-plugin-kedify-" + runtime.GOOS + "-" + runtime.GOARCH
 
 // namePattern keeps names usable as a directory and as a Kubernetes label.
 var namePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
@@ -85,17 +80,12 @@ func (l Layout) Bin() string { return filepath.Join(l.Dir, "bin") }
 // the original does not change a running sandbox.
 func (l Layout) Program() string { return filepath.Join(l.Bin(), "sandbox") }
 
-// Demo is the program behind the image argoproj/rollouts-demo.
-func (l Layout) Demo() string { return filepath.Join(l.Dir, "programs", "rollouts-demo") }
-
-// Interceptor is the program behind the interceptor's image.
-func (l Layout) Interceptor() string { return filepath.Join(l.Dir, "programs", "interceptor") }
+// programs is the directory of the programs that add-ons have for this sandbox
+// alone.
+func (l Layout) programs() string { return filepath.Join(l.Dir, "programs") }
 
 // Releases is the directory that http://releases.sandbox/ serves.
 func (l Layout) Releases() string { return filepath.Join(l.Dir, "releases") }
-
-// Plugin is the plugin as it is offered for download.
-func (l Layout) Plugin() string { return filepath.Join(l.Releases(), PluginAsset) }
 
 // PIDFile holds the process id of the sandbox's PID 1 as seen from outside.
 func (l Layout) PIDFile() string { return filepath.Join(l.Dir, "pid") }

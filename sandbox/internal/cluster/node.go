@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -23,14 +24,13 @@ func nodeConfig(ctx context.Context, l Layout, log *slog.Logger) (node.Config, e
 	if err != nil {
 		return node.Config{}, err
 	}
-	images := image.Default(s.Controller, l.Demo())
-	if !s.Bare {
-		if err := addImages(ctx, &images, l, s); err != nil {
-			return node.Config{}, err
-		}
+	images, err := s.images(ctx)
+	if err != nil {
+		return node.Config{}, err
 	}
 	return node.Config{
 		Name:            NodeName,
+		Kubernetes:      s.Kubernetes,
 		RESTConfig:      config,
 		StateDir:        l.Dir,
 		NodeIP:          NodeIP,
@@ -46,23 +46,28 @@ func nodeConfig(ctx context.Context, l Layout, log *slog.Logger) (node.Config, e
 	}, nil
 }
 
-// addImages adds the images of the project's programs, and Envoy's if there is
-// one.
-func addImages(ctx context.Context, images *image.Table, l Layout, s settings) error {
-	if err := images.Add(image.Plugin(l.Plugin(), l.Program())); err != nil {
-		return err
-	}
-	if err := images.Add(image.Interceptor(l.Interceptor())); err != nil {
-		return err
-	}
-	if s.Envoy == "" {
-		return nil
-	}
-	entry, err := image.Envoy(ctx, s.Envoy)
+// images is the table of the images that the add-ons bring.
+func (s settings) images(ctx context.Context) (image.Table, error) {
+	var table image.Table
+	installed, err := s.installed()
 	if err != nil {
-		return err
+		return table, err
 	}
-	return images.Add(entry)
+	for _, a := range installed {
+		if a.Images == nil {
+			continue
+		}
+		entries, err := a.Images(ctx, s.paths(a.Name))
+		if err != nil {
+			return table, fmt.Errorf("images of the add-on %s: %w", a.Name, err)
+		}
+		for _, entry := range entries {
+			if err := table.Add(entry); err != nil {
+				return table, err
+			}
+		}
+	}
+	return table, nil
 }
 
 // NodeMain runs the node, which the daemon starts as a process of its own so

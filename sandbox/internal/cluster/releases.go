@@ -1,10 +1,7 @@
 package cluster
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -12,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 )
 
 // checksumsFile lists the SHA-256 of every other file in releases/, in the
@@ -33,27 +32,13 @@ func publish(l Layout, files map[string]string) error {
 		if err := copyFile(files[name], target, 0o755); err != nil {
 			return fmt.Errorf("publishing %s: %w", name, err)
 		}
-		sum, err := fileSHA256(target)
+		sum, err := addon.SHA256(target)
 		if err != nil {
 			return err
 		}
 		_, _ = fmt.Fprintf(&sums, "%s  %s\n", sum, name)
 	}
 	return os.WriteFile(filepath.Join(l.Releases(), checksumsFile), []byte(sums.String()), 0o644)
-}
-
-// fileSHA256 returns the SHA-256 of a file as 64 hexadecimal digits.
-func fileSHA256(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("checksum of %s: %w", path, err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // releasesHandler serves the files in dir and logs each request, so that a

@@ -1,6 +1,6 @@
 // Package cluster runs a whole Kubernetes cluster on one Linux machine, in
 // namespaces of its own, without root and without Docker: etcd, the control
-// plane, a node that runs pods as processes, and Argo Rollouts with the plugin.
+// plane, a node that runs pods as processes, and the add-ons that are asked for.
 //
 // Up brings one up from outside; what then runs inside it, by way of Command,
 // reaches the cluster with RESTConfig.
@@ -22,14 +22,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/envoy"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
 
-// Options says what sandbox to bring up. The zero value is the default sandbox
-// with Argo Rollouts and the plugin built from this repository.
+// Options says what sandbox to bring up. The zero value is the default sandbox,
+// with the add-ons that are there by default.
 type Options struct {
 	// Name tells sandboxes apart; empty means DefaultName. See CheckName.
 	Name string
@@ -40,22 +39,21 @@ type Options struct {
 	Repository string
 	// Cache is the directory of the build cache; empty means its default.
 	Cache string
-	// Plugin is the plugin's binary; empty means to build it from Repository.
-	Plugin string
-	// InterceptorProgram is the interceptor's binary; empty means to build it
-	// from Repository.
-	InterceptorProgram string
-	// Interceptor installs the interceptor from Deploy. Its image is there
-	// without that, too.
-	Interceptor bool
-	// Envoy is the Envoy behind the image envoyproxy/envoy; empty means what
-	// envoy.Find finds, and no such image where that is none.
-	Envoy string
+	// With names the add-ons to have besides the default ones.
+	With []string
+	// Bare leaves out the default add-ons.
+	Bare bool
+	// Kubernetes is another minor release than the default, such as "v1.35".
+	Kubernetes string
+	// Versions are releases of add-ons to have instead of their own, by the
+	// add-on's name, such as "v1.9.0" or "v1.9".
+	Versions map[string]string
+	// Programs are the paths of programs to take instead of building them from
+	// Repository, by their names; see addon.Addon.
+	Programs addon.Paths
 	// Deploy is the directory of the manifests users apply; empty means
 	// deploy/ in Repository.
 	Deploy string
-	// Bare leaves out Argo Rollouts, the plugin and the interceptor.
-	Bare bool
 	// Releases are further files to serve at http://releases.sandbox/, from
 	// the name there to the path here.
 	Releases map[string]string
@@ -104,7 +102,8 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 	} else if running {
 		return nil, fmt.Errorf("the sandbox in %s %w", l.Dir, ErrRunning)
 	}
-	if err := opts.checkPrograms(ctx); err != nil {
+	selected, err := opts.selected()
+	if err != nil {
 		return nil, err
 	}
 	if opts.Repository == "" {
@@ -112,7 +111,7 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 			return nil, err
 		}
 	}
-	cluster, err := build.Ensure(ctx, build.Options{Repository: opts.Repository, Cache: opts.Cache, Progress: opts.Progress})
+	kubernetes, err := opts.ensureKubernetes(ctx)
 	if err != nil {
 		return nil, orInterrupted(ctx, err)
 	}
@@ -135,7 +134,7 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 		return nil, err
 	}
 	s := &Sandbox{layout: l}
-	err = s.prepare(ctx, opts, cluster)
+	err = s.prepare(ctx, opts, kubernetes, selected)
 	if err == nil {
 		err = s.launch(ctx, opts)
 	}
@@ -146,30 +145,6 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 		return nil, orInterrupted(ctx, errors.Join(err, s.end()))
 	}
 	return s, nil
-}
-
-// checkPrograms refuses programs that could not run in the sandbox, and
-// completes opts.Envoy.
-func (o *Options) checkPrograms(ctx context.Context) error {
-	if o.Bare {
-		return nil
-	}
-	for what, path := range map[string]string{"plugin": o.Plugin, "interceptor": o.InterceptorProgram} {
-		if path == "" { // to be built
-			continue
-		}
-		if err := checkProgram(what, path); err != nil {
-			return err
-		}
-	}
-	if o.Envoy == "" {
-		var err error
-		if o.Envoy, err = envoy.Find(envoy.Options{Cache: o.Cache}); err != nil || o.Envoy == "" {
-			return err
-		}
-	}
-	_, err := image.Envoy(ctx, o.Envoy)
-	return err
 }
 
 // orInterrupted returns ErrInterrupted in place of an error that is the end of
@@ -223,102 +198,6 @@ func clearState(l Layout, out *progress.Printer) error {
 		return fmt.Errorf("clearing the state directory: %w", err)
 	}
 	return nil
-}
-
-// prepare fills the state directory with all that the daemon needs.
-func (s *Sandbox) prepare(ctx context.Context, opts Options, cluster *build.Cluster) error {
-	l := s.layout
-	module := filepath.Join(opts.Repository, "sandbox")
-	for _, dir := range []string{l.Logs(), l.Bin(), filepath.Dir(l.Demo())} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-	}
-	if opts.Program != "" {
-		if err := copyFile(opts.Program, l.Program(), 0o755); err != nil {
-			return err
-		}
-	} else if err := build.Program(ctx, module, "./cmd/sandbox", l.Program(), opts.Progress); err != nil {
-		return err
-	}
-	if err := build.Program(ctx, module, "./cmd/rollouts-demo", l.Demo(), opts.Progress); err != nil {
-		return err
-	}
-	if err := s.publishReleases(ctx, opts); err != nil {
-		return err
-	}
-	if !opts.Bare {
-		if err := s.placeInterceptor(ctx, opts); err != nil {
-			return err
-		}
-	}
-	for _, tool := range []string{"kubectl", "kubectl-argo-rollouts"} {
-		if err := os.Symlink(cluster.Program, filepath.Join(l.Bin(), tool)); err != nil {
-			return err
-		}
-	}
-	if err := writePKI(l, time.Now()); err != nil {
-		return fmt.Errorf("making the cluster's keys: %w", err)
-	}
-	if err := writeKubeconfigs(l); err != nil {
-		return err
-	}
-	if err := writeNameResolution(l); err != nil {
-		return err
-	}
-	deploy := opts.Deploy
-	if deploy == "" {
-		deploy = filepath.Join(opts.Repository, "deploy")
-	}
-	deploy, err := filepath.Abs(deploy)
-	if err != nil {
-		return err
-	}
-	name := opts.Name
-	if name == "" {
-		name = filepath.Base(l.Dir)
-	}
-	return settings{
-		Name: name, Bare: opts.Bare, Program: cluster.Program, Controller: cluster.Dir, Manifests: cluster.Manifests,
-		Deploy: deploy, CRDs: filepath.Join(module, "manifests", "crds"),
-		Envoy: opts.Envoy, Interceptor: opts.Interceptor && !opts.Bare,
-	}.save(l)
-}
-
-func (s *Sandbox) publishReleases(ctx context.Context, opts Options) error {
-	l := s.layout
-	files := make(map[string]string)
-	for name, path := range opts.Releases {
-		files[name] = path
-	}
-	if !opts.Bare {
-		plugin := opts.Plugin
-		if plugin == "" {
-			plugin = filepath.Join(filepath.Dir(l.Demo()), "rollouts-plugin-kedify")
-			if err := build.Program(ctx, opts.Repository, "./cmd/rollouts-plugin-kedify", plugin, opts.Progress); err != nil {
-				return err
-			}
-		}
-		files[PluginAsset] = plugin
-		link := filepath.Join(l.Bin(), "rollouts-plugin-kedify")
-		if err := os.Symlink(l.Plugin(), link); err != nil {
-			return err
-		}
-	}
-	return publish(l, files)
-}
-
-// placeInterceptor puts the interceptor where its image and PATH find it.
-func (s *Sandbox) placeInterceptor(ctx context.Context, opts Options) error {
-	l := s.layout
-	if opts.InterceptorProgram != "" {
-		if err := copyFile(opts.InterceptorProgram, l.Interceptor(), 0o755); err != nil {
-			return err
-		}
-	} else if err := build.Program(ctx, opts.Repository, "./cmd/interceptor", l.Interceptor(), opts.Progress); err != nil {
-		return err
-	}
-	return os.Symlink(l.Interceptor(), filepath.Join(l.Bin(), "interceptor"))
 }
 
 // launch starts PID 1 and follows the sandbox until it is up.

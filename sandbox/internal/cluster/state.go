@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 )
 
 // settings is what a sandbox was brought up with, kept for its daemon.
@@ -17,22 +19,19 @@ type settings struct {
 	Name string `json:"name"`
 	// Program is the multi-call binary of the cluster's components.
 	Program string `json:"program"`
-	// Controller is the directory of the Argo Rollouts controller's program.
-	Controller string `json:"controller"`
-	// Manifests holds Argo Rollouts' install.yaml.
-	Manifests string `json:"manifests"`
+	// Kubernetes is their release.
+	Kubernetes string `json:"kubernetes"`
 	// Deploy is the repository's deploy directory.
 	Deploy string `json:"deploy"`
-	// CRDs holds custom resource definitions to apply besides; it may not exist.
-	CRDs string `json:"crds"`
-	// Envoy is the path of the program behind the image envoyproxy/envoy, or
-	// empty: there is no such image then.
-	Envoy string `json:"envoy,omitempty"`
-	// Interceptor says that deploy/interceptor is to be applied.
-	Interceptor bool `json:"interceptor,omitempty"`
-	// Bare leaves out Argo Rollouts, the plugin, the interceptor and what they
-	// need.
-	Bare bool `json:"bare"`
+	// Addons are in the order in which they come up.
+	Addons []preparedAddon `json:"addons,omitempty"`
+}
+
+// preparedAddon is an add-on with what it has prepared.
+type preparedAddon struct {
+	Name    string      `json:"name"`
+	Version string      `json:"version,omitempty"`
+	Paths   addon.Paths `json:"paths,omitempty"`
 }
 
 func (s settings) save(l Layout) error {

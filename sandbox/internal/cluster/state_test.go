@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 )
 
 func TestStateIsClaimedAndRemoved(t *testing.T) {
@@ -126,7 +128,9 @@ func TestClearStateKeepsTheMarker(t *testing.T) {
 
 func TestSettingsAreReadAsWritten(t *testing.T) {
 	l := Layout{Dir: t.TempDir()}
-	want := settings{Name: "n", Program: "/p", Controller: "/c", Manifests: "/m", Deploy: "/d", CRDs: "/x", Bare: true}
+	want := settings{Name: "n", Program: "/p", Kubernetes: "v1.34.10", Deploy: "/d", Addons: []preparedAddon{
+		{Name: "a", Version: "v1.2.3", Paths: addon.Paths{"program": "/a"}}, {Name: "b"},
+	}}
 	if err := want.save(l); err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,10 @@ import (
 type Status struct {
 	Name string `json:"name"`
 	// Dir is the state directory.
-	Dir  string `json:"dir"`
-	Bare bool   `json:"bare"`
+	Dir string `json:"dir"`
+	// Kubernetes is its release; Addons are what it was brought up with.
+	Kubernetes string        `json:"kubernetes"`
+	Addons     []AddonStatus `json:"addons"`
 	// Phase is Starting, Up or Failed; Error says why it failed.
 	Phase string    `json:"phase"`
 	Error string    `json:"error,omitempty"`
@@ -27,6 +29,13 @@ type Status struct {
 	// PodsError says why pods and node are not known, such as a stopped API
 	// server.
 	PodsError string `json:"podsError,omitempty"`
+}
+
+// AddonStatus names an add-on, and the release that it was built from if it is
+// somebody else's.
+type AddonStatus struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
 }
 
 // Phases of a sandbox.
@@ -67,7 +76,13 @@ type PodStatus struct {
 }
 
 func (d *daemon) status(ctx context.Context) *Status {
-	s := &Status{Name: d.settings.Name, Dir: d.layout.Dir, Bare: d.settings.Bare, Phase: PhaseStarting, Since: d.started}
+	s := &Status{
+		Name: d.settings.Name, Dir: d.layout.Dir, Kubernetes: d.settings.Kubernetes, Addons: []AddonStatus{},
+		Phase: PhaseStarting, Since: d.started,
+	}
+	for _, a := range d.settings.Addons {
+		s.Addons = append(s.Addons, AddonStatus{a.Name, a.Version})
+	}
 	if last, over := d.events.outcome(); over {
 		s.Phase, s.Error = PhaseUp, last.Error
 		if last.Error != "" {

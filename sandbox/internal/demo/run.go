@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
@@ -62,7 +63,7 @@ func Run(ctx context.Context, opts Options) (int, error) {
 
 func runOutside(ctx context.Context, opts Options) (code int, err error) {
 	sandbox := opts.Sandbox
-	sandbox.Interceptor = true
+	sandbox.With = append(sandbox.With, interceptor.Name)
 	if sandbox.Name == "" && sandbox.State == "" {
 		sandbox.Name = Name
 	}

@@ -86,7 +86,7 @@ func (c *Cluster) awaitReplicas(t testing.TB, namespace, name string, replicas i
 	Eventually(t, Patience, fmt.Sprintf("%d ready pods of Deployment %s/%s", replicas, namespace, name), func(ctx context.Context) error {
 		deployment, err := c.Kube.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			return fmt.Errorf("%w; a sandbox of one's own is brought up with --interceptor", err)
+			return fmt.Errorf("%w; a sandbox of one's own is brought up with --with interceptor", err)
 		}
 		list, err := c.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(deployment.Spec.Selector)})
 		if err != nil {

@@ -1,7 +1,6 @@
 package e2etest
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -9,9 +8,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/envoy"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
 
@@ -23,7 +24,7 @@ func RunTests(m *testing.M, name string) int {
 	if !flag.Parsed() {
 		flag.Parse()
 	}
-	opts := cluster.Options{Name: fmt.Sprintf("%s-%d", name, os.Getpid()), Interceptor: true}
+	opts := cluster.Options{Name: fmt.Sprintf("%s-%d", name, os.Getpid()), With: []string{interceptor.Name}}
 	if list := flag.Lookup("test.list"); !cluster.Inside() && os.Getenv("SANDBOX") == "" && (list == nil || list.Value.String() == "") {
 		if err := complete(&opts); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
@@ -37,13 +38,11 @@ func RunTests(m *testing.M, name string) int {
 // less.
 func complete(opts *cluster.Options) (err error) {
 	opts.Progress = progress.New(os.Stderr)
-	if opts.Plugin, err = program("PLUGIN", "rollouts-plugin-kedify"); err != nil {
+	opts.Programs = make(addon.Paths)
+	if opts.Programs[plugin.Name], err = program("PLUGIN", plugin.Name); err != nil {
 		return err
 	}
-	if opts.InterceptorProgram, err = program("INTERCEPTOR", filepath.Join("bin", "interceptor")); err != nil {
-		return err
-	}
-	opts.Envoy, err = envoy.Ensure(context.Background(), envoy.Options{Progress: opts.Progress})
+	opts.Programs[interceptor.Name], err = program("INTERCEPTOR", filepath.Join("bin", interceptor.Name))
 	return err
 }
 

@@ -27,6 +27,8 @@ const APIPort = 10250
 type Config struct {
 	// Name of the Node object.
 	Name string
+	// Kubernetes is the release that the node says it is of, such as "v1.34.10".
+	Kubernetes string
 	// RESTConfig reaches the API server with the rights of an administrator.
 	RESTConfig *rest.Config
 	// StateDir holds pods/ (volumes, removed with the pod) and logs/pods/.

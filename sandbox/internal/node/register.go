@@ -122,7 +122,7 @@ func (n *node) object(since metav1.Time) *corev1.Node {
 				{Type: corev1.NodeHostName, Address: name},
 			},
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: APIPort}},
-			NodeInfo:        systemInfo(),
+			NodeInfo:        systemInfo(n.cfg.Kubernetes),
 			Conditions: []corev1.NodeCondition{
 				condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", "the sandbox does not limit memory"),
 				condition(corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure", "the sandbox does not limit disk space"),
@@ -144,10 +144,10 @@ func capacity() corev1.ResourceList {
 	}
 }
 
-func systemInfo() corev1.NodeSystemInfo {
+func systemInfo(kubernetes string) corev1.NodeSystemInfo {
 	info := corev1.NodeSystemInfo{
 		OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH, OSImage: "rollouts-sandbox",
-		ContainerRuntimeVersion: "sandbox://1", KubeletVersion: "v1.34.4",
+		ContainerRuntimeVersion: "sandbox://1", KubeletVersion: kubernetes,
 	}
 	var name unix.Utsname
 	if err := unix.Uname(&name); err == nil {

@@ -1,4 +1,5 @@
-package cluster
+// Package manifest reads Kubernetes objects from files.
+package manifest
 
 import (
 	"bytes"
@@ -12,17 +13,12 @@ import (
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// HTTPScaledObjectGVR is the resource whose definition a sandbox applies, and
-// which the plugin annotates.
-var HTTPScaledObjectGVR = schema.GroupVersionResource{Group: "http.keda.sh", Version: "v1alpha1", Resource: "httpscaledobjects"}
-
-// decodeManifests reads the objects of a YAML or JSON stream; a List counts as
+// Decode reads the objects of a YAML or JSON stream; a List counts as
 // its items. The source names the stream in errors.
-func decodeManifests(source string, content []byte) ([]*unstructured.Unstructured, error) {
+func Decode(source string, content []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
 	for i := 1; ; i++ {
@@ -54,18 +50,19 @@ func decodeManifests(source string, content []byte) ([]*unstructured.Unstructure
 	}
 }
 
-// readManifestFile reads the objects of one file.
-func readManifestFile(path string) ([]*unstructured.Unstructured, error) {
+// ReadFile reads the objects of one file.
+func ReadFile(path string) ([]*unstructured.Unstructured, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return decodeManifests(path, content)
+	return Decode(path, content)
 }
 
-// readManifestDir reads the objects of all YAML files in dir, or what its
-// kustomization makes of them; kubectl is the multi-call program.
-func readManifestDir(ctx context.Context, kubectl, dir string) ([]*unstructured.Unstructured, error) {
+// ReadDir reads the objects of all YAML files in dir, or what its
+// kustomization makes of them; kubectl is a program that is kubectl
+// when its first argument is "kubectl".
+func ReadDir(ctx context.Context, kubectl, dir string) ([]*unstructured.Unstructured, error) {
 	_, err := os.Stat(filepath.Join(dir, "kustomization.yaml"))
 	switch {
 	case err == nil:
@@ -76,7 +73,7 @@ func readManifestDir(ctx context.Context, kubectl, dir string) ([]*unstructured.
 		if err != nil {
 			return nil, fmt.Errorf("kubectl kustomize %s: %w\n%s", dir, err, stderr.String())
 		}
-		return decodeManifests(dir, content)
+		return Decode(dir, content)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
@@ -86,7 +83,7 @@ func readManifestDir(ctx context.Context, kubectl, dir string) ([]*unstructured.
 	}
 	var objects []*unstructured.Unstructured
 	for _, path := range paths {
-		more, err := readManifestFile(path)
+		more, err := ReadFile(path)
 		if err != nil {
 			return nil, err
 		}

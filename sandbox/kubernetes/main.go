@@ -11,12 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	argorollouts "github.com/argoproj/argo-rollouts/pkg/kubectl-argo-rollouts/cmd"
-	"github.com/argoproj/argo-rollouts/pkg/kubectl-argo-rollouts/options"
-	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/component-base/cli"
+	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -35,18 +32,7 @@ var components = map[string]func() int{
 	"kube-apiserver":          func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
 	"kube-controller-manager": func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
 	"kube-scheduler":          func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
-	"kubectl":                 runKubectl,
-	"kubectl-argo-rollouts": func() int {
-		streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-		return run(argorollouts.NewCmdArgoRollouts(options.NewArgoRolloutsOptions(streams)))
-	},
-}
-
-func run(cmd *cobra.Command) int {
-	if err := cmd.Execute(); err != nil {
-		return 1
-	}
-	return 0
+	"kubectl":                 func() int { return cli.Run(kubectl.NewDefaultKubectlCommand()) },
 }
 
 func main() {

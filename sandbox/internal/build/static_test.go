@@ -1,4 +1,4 @@
-package cluster
+package build
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ func program(t *testing.T, machine elf.Machine, segment elf.ProgType) string {
 	return path
 }
 
-func TestCheckProgram(t *testing.T) {
+func TestCheckStatic(t *testing.T) {
 	here, ok := machines[runtime.GOARCH]
 	if !ok {
 		t.Skipf("no ELF machine known for %s", runtime.GOARCH)
@@ -53,7 +53,7 @@ func TestCheckProgram(t *testing.T) {
 		"missing":          {path: "/does/not/exist", err: "/does/not/exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := checkProgram("plugin", tc.path)
+			err := CheckStatic(tc.path)
 			if (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
 				t.Errorf("%v, want %q", err, tc.err)
 			}

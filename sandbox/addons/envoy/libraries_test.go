@@ -1,4 +1,4 @@
-package image
+package envoy
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
 )
 
 // dynamic returns an ELF file that names a loader and holds nothing else.
@@ -52,12 +54,12 @@ printf '\tlibc.so.6 => /usr/lib/libc.so.6 (0x00007f8efe42f000)\n'
 printf '\t/lib64/ld-linux-x86-64.so.2 (0x00007f8f04b5b000)\n'
 `)
 	program := dynamic(t, loader)
-	entry, err := Envoy(t.Context(), program)
+	e, err := entry(t.Context(), program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var table Table
-	if err := table.Add(entry); err != nil {
+	var table image.Table
+	if err := table.Add(e); err != nil {
 		t.Fatal(err)
 	}
 	got, err := table.Resolve("docker.io/envoyproxy/envoy:v1.40.0")
@@ -86,7 +88,7 @@ func TestEnvoyThatDoesNotRunHere(t *testing.T) {
 		"lacks a library": {dynamic(t, script(t, "lacks", "#!/bin/sh\necho 'librt.so.1 => not found'\n")), "librt.so.1 is not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Envoy(t.Context(), tc.program)
+			_, err := entry(t.Context(), tc.program)
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "glibc 2.31 or later") {
 				t.Errorf("%v; want an error with %q that says what is needed", err, tc.want)
 			}
@@ -103,25 +105,11 @@ func TestEnvoyStatic(t *testing.T) {
 	if loader, err := interpreter(self); err != nil || loader != "" {
 		t.Skipf("this test is linked dynamically (%q, %v), as with the race detector", loader, err)
 	}
-	entry, err := Envoy(t.Context(), self)
+	e, err := entry(t.Context(), self)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"/usr/local/bin/envoy": self}, entry.Image.Files); diff != "" || entry.Image.Env != nil {
-		t.Errorf("files (-want +got):\n%s\nvariables: %v", diff, entry.Image.Env)
-	}
-}
-
-func TestInterceptor(t *testing.T) {
-	var table Table
-	if err := table.Add(Interceptor("/programs/interceptor")); err != nil {
-		t.Fatal(err)
-	}
-	got, err := table.Resolve("ghcr.io/kedify/argo-rollouts-interceptor:dev")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(map[string]string{"/interceptor": "/programs/interceptor"}, got.Files); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
+	if diff := cmp.Diff(map[string]string{"/usr/local/bin/envoy": self}, e.Image.Files); diff != "" || e.Image.Env != nil {
+		t.Errorf("files (-want +got):\n%s\nvariables: %v", diff, e.Image.Env)
 	}
 }

@@ -1,4 +1,4 @@
-package cluster
+package manifest
 
 import (
 	"os"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 )
 
 func names(objects []*unstructured.Unstructured) []string {
@@ -19,7 +18,7 @@ func names(objects []*unstructured.Unstructured) []string {
 	return names
 }
 
-func TestDecodeManifests(t *testing.T) {
+func TestDecode(t *testing.T) {
 	const a = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"
 	for name, tc := range map[string]struct {
 		text string
@@ -37,7 +36,7 @@ func TestDecodeManifests(t *testing.T) {
 		"a scalar":              {text: "hello\n", err: "document 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := decodeManifests("file.yaml", []byte(tc.text))
+			got, err := Decode("file.yaml", []byte(tc.text))
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) || !strings.Contains(err.Error(), "file.yaml") {
 					t.Errorf("error %v, want it to name file.yaml and %s", err, tc.err)
@@ -54,11 +53,11 @@ func TestDecodeManifests(t *testing.T) {
 	}
 }
 
-func FuzzDecodeManifests(f *testing.F) {
+func FuzzDecode(f *testing.F) {
 	f.Add([]byte("apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: s}}\n"))
 	f.Add([]byte("---\n{}\n---\nitems: 3\nkind: x\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		objects, err := decodeManifests("fuzz", content)
+		objects, err := Decode("fuzz", content)
 		if err != nil {
 			return
 		}
@@ -70,7 +69,7 @@ func FuzzDecodeManifests(f *testing.F) {
 	})
 }
 
-func TestReadManifestDir(t *testing.T) {
+func TestReadDir(t *testing.T) {
 	dir := t.TempDir()
 	for name, kind := range map[string]string{"b.yaml": "Service", "a.yaml": "Secret", "notes.txt": "Nothing"} {
 		content := "apiVersion: v1\nkind: " + kind + "\nmetadata: {name: x}\n"
@@ -78,7 +77,7 @@ func TestReadManifestDir(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := readManifestDir(t.Context(), "/no/kubectl/needed", dir)
+	got, err := ReadDir(t.Context(), "/no/kubectl/needed", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +93,7 @@ func TestReadManifestDir(t *testing.T) {
 	if err := os.WriteFile(kubectl, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got, err = readManifestDir(t.Context(), kubectl, dir); err != nil {
+	if got, err = ReadDir(t.Context(), kubectl, dir); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"Pod/made"}, names(got)); diff != "" {
@@ -103,73 +102,7 @@ func TestReadManifestDir(t *testing.T) {
 	if err := os.WriteFile(kubectl, []byte("#!/bin/sh\necho bad base >&2\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = readManifestDir(t.Context(), kubectl, dir); err == nil || !strings.Contains(err.Error(), "bad base") {
+	if _, err = ReadDir(t.Context(), kubectl, dir); err == nil || !strings.Contains(err.Error(), "bad base") {
 		t.Errorf("a failing kustomize: %v", err)
-	}
-}
-
-func TestRounds(t *testing.T) {
-	var objects []*unstructured.Unstructured
-	for _, kind := range []string{"Deployment", "ConfigMap", "CustomResourceDefinition", "ClusterRole", "Namespace", "Pod"} {
-		objects = append(objects, &unstructured.Unstructured{Object: map[string]any{"kind": kind}})
-	}
-	var got [3][]string
-	for i, round := range rounds(objects) {
-		for _, o := range round {
-			got[i] = append(got[i], o.GetKind())
-		}
-	}
-	want := [3][]string{{"CustomResourceDefinition", "Namespace"}, {"ConfigMap", "ClusterRole"}, {"Deployment", "Pod"}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// The sandbox registers its plugin by the template that releases are made from.
-func TestRegistration(t *testing.T) {
-	objects, err := registration("../../../deploy", "http://releases.sandbox/plugin", strings.Repeat("ab", 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"ConfigMap/argo-rollouts-config"}, names(objects)); diff != "" {
-		t.Fatalf("objects (-want +got):\n%s", diff)
-	}
-	if got := objects[0].GetNamespace(); got != rolloutsNamespace {
-		t.Errorf("the ConfigMap is in namespace %s", got)
-	}
-	text, _, err := unstructured.NestedString(objects[0].Object, "data", "trafficRouterPlugins")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var plugins []map[string]string
-	if err := yaml.Unmarshal([]byte(text), &plugins); err != nil {
-		t.Fatal(err)
-	}
-	want := []map[string]string{{"name": "kedify/http", "location": "http://releases.sandbox/plugin", "sha256": strings.Repeat("ab", 32)}}
-	if diff := cmp.Diff(want, plugins); diff != "" {
-		t.Errorf("plugins (-want +got):\n%s", diff)
-	}
-}
-
-func TestRegistrationWithoutTemplate(t *testing.T) {
-	deploy := t.TempDir()
-	if _, err := registration(deploy, "http://x", ""); err == nil || !strings.Contains(err.Error(), "--deploy") {
-		t.Errorf("no file: %v", err)
-	}
-	path := filepath.Join(deploy, "plugin", "argo-rollouts-config.yaml")
-	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{
-		"applied as it is": "kind: ConfigMap\ndata: {a: '@LOCATION@ @SHA256@'}\n",
-		"pins a location":  "# \ntemplate: *x\nkind: ConfigMap\ndata: {a: 'http://elsewhere @SHA256@'}\n",
-		"pins a sum":       "# \ntemplate: *x\nkind: ConfigMap\ndata: {a: '@LOCATION@'}\n",
-	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := registration(deploy, "http://x", "ab"); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "expected a template") {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

@@ -1,3 +1,5 @@
+// Command cp is the cp of a container, whose root holds nothing but the static
+// programs of its image.
 package main
 
 import (
@@ -10,9 +12,7 @@ import (
 	"strings"
 )
 
-// copyName is the name by which this program is the cp of a container, whose
-// root holds nothing but the static programs of its image.
-const copyName = "cp"
+func main() { os.Exit(copyMain(os.Args[1:], os.Stderr)) }
 
 // copyMain is `cp SOURCE TARGET` for one regular file, with cp's outcome for
 // those: TARGET may be a directory to copy into, an existing file is overwritten

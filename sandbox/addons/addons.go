@@ -1,0 +1,26 @@
+// Package addons lists the add-ons of the sandbox.
+package addons
+
+import (
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/demoapp"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/envoy"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/httpscaledobject"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/scaledobject"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
+)
+
+// All returns every add-on there is.
+func All() []addon.Addon {
+	return []addon.Addon{
+		argorollouts.Addon(),
+		demoapp.Addon(),
+		envoy.Addon(),
+		httpscaledobject.Addon(),
+		interceptor.Addon(),
+		plugin.Addon(),
+		scaledobject.Addon(),
+	}
+}

@@ -1,0 +1,113 @@
+package addons
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
+)
+
+// What `sandbox up --help` and the flags are made of.
+func TestDescriptions(t *testing.T) {
+	all := All()
+	names := addon.Names(all)
+	if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) {
+		t.Errorf("the names are not sorted, or not all different: %v", names)
+	}
+	if _, err := addon.Select(all, names, false); err != nil {
+		t.Error(err)
+	}
+	for _, a := range all {
+		if !regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`).MatchString(a.Name) {
+			t.Errorf("add-on %q: the name must be of lower-case letters, digits and dashes", a.Name)
+		}
+		if a.Summary == "" || strings.ContainsAny(a.Summary, "\n\t") {
+			t.Errorf("add-on %s: summary %q: must be one line", a.Name, a.Summary)
+		}
+	}
+}
+
+// The table of the images of all add-ons.
+func TestImages(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table image.Table
+	for _, a := range All() {
+		if a.Images == nil {
+			continue
+		}
+		// Any program is a path that can be looked at.
+		paths := make(addon.Paths)
+		for _, name := range []string{"rollouts-demo", "rollouts-controller", "rollouts-plugin-kedify", "cp", "interceptor", "envoy"} {
+			paths[name] = filepath.Join("/programs", name)
+			if name == "envoy" {
+				paths[name] = self
+			}
+		}
+		entries, err := a.Images(t.Context(), paths)
+		if err != nil {
+			t.Fatalf("add-on %s: %v", a.Name, err)
+		}
+		for _, entry := range entries {
+			if err := table.Add(entry); err != nil {
+				t.Errorf("add-on %s: %v", a.Name, err)
+			}
+		}
+	}
+	for ref, want := range map[string]struct {
+		env     []string
+		program string
+	}{
+		"argoproj/rollouts-demo:blue":                     {[]string{"COLOR=blue"}, "/programs/rollouts-demo"},
+		"docker.io/argoproj/rollouts-demo:yellow":         {[]string{"COLOR=yellow"}, "/programs/rollouts-demo"},
+		"argoproj/rollouts-demo:slow-red":                 {[]string{"COLOR=red", "LATENCY=2"}, "/programs/rollouts-demo"},
+		"argoproj/rollouts-demo:bad-red":                  {[]string{"COLOR=red", "ERROR_RATE=15"}, "/programs/rollouts-demo"},
+		"argoproj/rollouts-demo:slow-green@sha256:abcdef": {[]string{"COLOR=green", "LATENCY=2"}, "/programs/rollouts-demo"},
+		"quay.io/argoproj/argo-rollouts:v1.10.1":          {[]string{"HOME=/home/argo-rollouts"}, "/programs/rollouts-controller"},
+		"quay.io/argoproj/argo-rollouts@sha256:012345":    {[]string{"HOME=/home/argo-rollouts"}, "/programs/rollouts-controller"},
+		"ghcr.io/kedify/argo-rollouts-plugin:dev":         {nil, "/programs/rollouts-plugin-kedify"},
+		"ghcr.io/kedify/argo-rollouts-interceptor:dev":    {nil, "/programs/interceptor"},
+		"docker.io/envoyproxy/envoy:v1.40.0":              {nil, self},
+	} {
+		got, err := table.Resolve(ref)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if p := got.Files[got.Entrypoint[0]]; p != want.program {
+			t.Errorf("%s: program %q, want %q", ref, p, want.program)
+		}
+		if diff := cmp.Diff(want.env, slices.Clip(got.Env)); diff != "" && len(want.env)+len(got.Env) > 0 && want.program != self {
+			t.Errorf("%s: variables (-want +got):\n%s", ref, diff)
+		}
+	}
+	plugin, _ := table.Resolve("ghcr.io/kedify/argo-rollouts-plugin:dev")
+	if plugin.Files["/bin/cp"] != "/programs/cp" {
+		t.Errorf("the plugin's image has no cp for an init container: %v", plugin.Files)
+	}
+	for _, ref := range []string{
+		"argoproj/rollouts-demo:bleu", "argoproj/rollouts-demo", "nginx", "quay.io/argoproj/rollouts-demo:blue",
+		"argoproj/rollouts-demo:slow-bad-red", "registry.example/argoproj/rollouts-demo:latest",
+		"quay.io/argoproj/argo-rollouts/kubectl:v1.10.1", "quay.io/argoproj/kubectl-argo-rollouts:v1.10.1",
+	} {
+		_, err := table.Resolve(ref)
+		if !image.IsUnknown(err) {
+			t.Errorf("%s: %v, want an unknown image", ref, err)
+			continue
+		}
+		for _, want := range []string{ref, "argoproj/rollouts-demo:slow-{blue|green", "quay.io/argoproj/argo-rollouts:*"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("error %q does not name %q", err, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,88 @@
+// Package argorollouts is the add-on with Argo Rollouts: its controller, from its
+// own manifests, and its plugin for kubectl.
+package argorollouts
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/manifest"
+)
+
+const (
+	// Name of the add-on.
+	Name = "argo-rollouts"
+	// Namespace and Deployment are where install.yaml has the controller.
+	Namespace  = "argo-rollouts"
+	Deployment = "argo-rollouts"
+	// Version is what programs/go.mod pins; a test compares them.
+	Version = "v1.10.1"
+
+	module     = "github.com/argoproj/argo-rollouts"
+	controller = "rollouts-controller"
+	kubectl    = "kubectl-argo-rollouts"
+	manifests  = "manifests"
+)
+
+// Addon describes Argo Rollouts.
+func Addon() addon.Addon {
+	return addon.Addon{
+		Name:     Name,
+		Summary:  "the Argo Rollouts controller",
+		Default:  true,
+		Version:  Version,
+		Prepare:  prepare,
+		Commands: []string{kubectl},
+		Images:   images,
+		Manifests: func(_ context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
+			objects, err := manifest.ReadFile(filepath.Join(c.Paths[manifests], "install.yaml"))
+			if err != nil {
+				return nil, err
+			}
+			objects = append(objects, addon.Namespace(Namespace, nil))
+			return []addon.Manifests{{Namespace: Namespace, Objects: objects}}, nil
+		},
+		// The Deployment is available as soon as its process runs, having no
+		// readiness probe. The controller's health endpoint (the container port
+		// "healthz") answers only after it has downloaded every plugin.
+		Ready: []addon.Workload{{Kind: "Deployment", Namespace: Namespace, Name: Deployment, Health: ":8080/healthz"}},
+	}
+}
+
+func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
+	entry, err := h.Upstream(ctx, build.Source{
+		Name:     Name,
+		Dir:      filepath.Join(h.Repository, "sandbox", "addons", "argorollouts", "programs"),
+		Upstream: module,
+		Packages: []string{module + "/cmd/" + controller, module + "/cmd/" + kubectl},
+		// As its release builds stamp it.
+		Stamp: "-X " + module + "/utils/version.version={number}",
+		Files: []string{"manifests/install.yaml"},
+	})
+	if err != nil {
+		return addon.Prepared{}, err
+	}
+	return addon.Prepared{Version: entry.Version, Paths: addon.Paths{
+		controller: entry.Program(controller),
+		kubectl:    entry.Program(kubectl),
+		manifests:  entry.File("manifests"),
+	}}, nil
+}
+
+func images(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
+	const program = "/bin/" + controller
+	return []image.Entry{{
+		Repository: "quay.io/argoproj/argo-rollouts",
+		Tag:        "*",
+		Image: image.Image{
+			Files:      map[string]string{program: paths[controller]},
+			Entrypoint: []string{program},
+			Env:        []string{"HOME=/home/argo-rollouts"},
+			WorkDir:    "/home/argo-rollouts",
+			Dirs:       []string{"/tmp"},
+		},
+	}}, nil
+}

@@ -1,0 +1,66 @@
+package envoy
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
+)
+
+// Name of the add-on, and of its program.
+const Name = "envoy"
+
+// Addon describes Envoy: no more than its image.
+func Addon() addon.Addon {
+	return addon.Addon{
+		Name:    Name,
+		Summary: "the image " + repository + ", for kedify-proxy",
+		Prepare: func(ctx context.Context, h addon.Host) (addon.Prepared, error) {
+			program := h.Programs[Name]
+			if program == "" {
+				var err error
+				if program, err = Ensure(ctx, Options{Cache: h.Cache, Progress: h.Progress}); err != nil {
+					return addon.Prepared{}, err
+				}
+			}
+			// It is an error when it cannot run on this machine, before the sandbox is up.
+			_, err := entry(ctx, program)
+			return addon.Prepared{Paths: addon.Paths{Name: program}}, err
+		},
+		Programs: []string{Name},
+		Images: func(ctx context.Context, paths addon.Paths) ([]image.Entry, error) {
+			e, err := entry(ctx, paths[Name])
+			return []image.Entry{e}, err
+		},
+	}
+}
+
+const repository = "envoyproxy/envoy"
+
+// entry is envoyproxy/envoy with any tag: one Envoy of this machine, at the place
+// of the published image, with the libraries it needs, for it is linked
+// dynamically. It is an error when Envoy cannot run on this machine.
+func entry(ctx context.Context, envoy string) (image.Entry, error) {
+	needed, err := libraries(ctx, envoy)
+	if err != nil {
+		return image.Entry{}, fmt.Errorf("Envoy: %w; the pinned one needs glibc 2.31 or later: name another one in %s", err, Variable)
+	}
+	const program = "/usr/local/bin/envoy"
+	files := map[string]string{program: envoy}
+	var dirs []string
+	for _, library := range needed {
+		files[library] = library
+		dirs = append(dirs, path.Dir(library))
+	}
+	slices.Sort(dirs)
+	img := image.Image{Files: files, Entrypoint: []string{program}, Args: []string{"-c", "/etc/envoy/envoy.yaml"}}
+	if len(dirs) > 0 {
+		// The loader's cache, which knows of unusual places, is not there.
+		img.Env = []string{"LD_LIBRARY_PATH=" + strings.Join(slices.Compact(dirs), ":")}
+	}
+	return image.Entry{Repository: repository, Tag: "*", Image: img}, nil
+}

@@ -1,0 +1,57 @@
+// Package interceptor is the add-on with this project's interceptor, from
+// deploy/interceptor.
+package interceptor
+
+import (
+	"context"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/envoy"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/httpscaledobject"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
+)
+
+const (
+	// Name of the add-on, and of its program.
+	Name = "interceptor"
+	// Namespace and Deployment are where deploy/interceptor has it.
+	Namespace  = "keda"
+	Deployment = "keda-add-ons-http-interceptor"
+)
+
+// Addon describes the interceptor.
+func Addon() addon.Addon {
+	return addon.Addon{
+		Name:    Name,
+		Summary: "the interceptor, in namespace " + Namespace,
+		// Envoy, for kedify-proxy, which is for a user to apply.
+		Needs: []string{httpscaledobject.Name, envoy.Name},
+		Prepare: func(ctx context.Context, h addon.Host) (addon.Prepared, error) {
+			path, err := h.Project(ctx, Name, ".", "./cmd/interceptor")
+			return addon.Prepared{Paths: addon.Paths{Name: path}}, err
+		},
+		Commands: []string{Name},
+		Programs: []string{Name},
+		Images: func(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
+			const program = "/interceptor"
+			return []image.Entry{{
+				Repository: "ghcr.io/kedify/argo-rollouts-interceptor",
+				Tag:        "dev",
+				Image:      image.Image{Files: map[string]string{program: paths[Name]}, Entrypoint: []string{program}},
+			}}, nil
+		},
+		Manifests: manifests,
+		Ready:     []addon.Workload{{Kind: "Deployment", Namespace: Namespace, Name: Deployment}},
+	}
+}
+
+func manifests(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
+	objects, err := c.Deployed(ctx, "interceptor")
+	if err != nil {
+		return nil, err
+	}
+	// The manifests make no namespace, which is KEDA's as a rule. Here it takes
+	// only pods that any cluster would.
+	objects = append(objects, addon.Namespace(Namespace, map[string]any{"pod-security.kubernetes.io/enforce": "restricted"}))
+	return []addon.Manifests{{Namespace: Namespace, Objects: objects}}, nil
+}

@@ -1,0 +1,67 @@
+package addon
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/manifest"
+)
+
+// Cluster is the sandbox from inside, while the manifests of its add-ons are
+// put together.
+type Cluster struct {
+	// Paths are what Prepare has returned.
+	Paths Paths
+	// Deploy is the directory of the manifests that users of this project apply.
+	Deploy string
+	// Kubectl is a program that is kubectl when its first argument is "kubectl".
+	Kubectl string
+	// Releases is the URL under which Addon.Releases are served, without a slash
+	// at its end.
+	Releases string
+	// Before are the manifests of the add-ons that came before.
+	Before []Manifests
+}
+
+// Find returns an object of the add-ons that came before, to be changed. It is
+// nil if they have none such.
+func (c *Cluster) Find(kind, namespace, name string) *unstructured.Unstructured {
+	for _, manifests := range c.Before {
+		for _, object := range manifests.Objects {
+			in := object.GetNamespace()
+			if in == "" {
+				in = manifests.Namespace
+			}
+			if object.GetKind() == kind && object.GetName() == name && in == namespace {
+				return object
+			}
+		}
+	}
+	return nil
+}
+
+// Deployed reads the manifests in a directory of Deploy, or what its
+// kustomization makes of them.
+func (c *Cluster) Deployed(ctx context.Context, name string) ([]*unstructured.Unstructured, error) {
+	dir := filepath.Join(c.Deploy, name)
+	objects, err := manifest.ReadDir(ctx, c.Kubectl, dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(objects) == 0 {
+		return nil, fmt.Errorf("no manifests in %s: pass the repository's deploy directory with --deploy", dir)
+	}
+	return objects, nil
+}
+
+// Namespace returns a Namespace with labels, which may be nil.
+func Namespace(name string, labels map[string]any) *unstructured.Unstructured {
+	metadata := map[string]any{"name": name}
+	if labels != nil {
+		metadata["labels"] = labels
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}}
+}

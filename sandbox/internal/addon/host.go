@@ -1,0 +1,80 @@
+package addon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
+)
+
+// Host is this machine, on which an add-on is prepared.
+type Host struct {
+	// Repository is the root of the source tree.
+	Repository string
+	// Cache is the directory of the build cache; empty means its default.
+	Cache string
+	// Dir is a directory of the sandbox for programs of its own.
+	Dir string
+	// Version is the release that was asked for, empty if none was.
+	Version string
+	// Programs are paths of programs to take instead of building them.
+	Programs Paths
+	// UpstreamOnly leaves this project's own programs unbuilt: only what goes into
+	// the cache is asked for.
+	UpstreamOnly bool
+	// Progress is told what is going on; nil discards it.
+	Progress *progress.Printer
+}
+
+// Upstream returns somebody else's programs in the version that was asked for,
+// built into the cache if they are not there.
+func (h Host) Upstream(ctx context.Context, source build.Source) (*build.Entry, error) {
+	source.Version = h.Version
+	return build.Ensure(ctx, source, h.Cache, h.Progress)
+}
+
+// Project returns a copy in the sandbox of one of this project's programs: of the
+// one that was given by its name, or else of pkg, a package of the Go module in
+// the directory module of the repository.
+func (h Host) Project(ctx context.Context, name, module, pkg string) (string, error) {
+	target := filepath.Join(h.Dir, name)
+	if h.UpstreamOnly {
+		return target, nil
+	}
+	if err := os.MkdirAll(h.Dir, 0o755); err != nil {
+		return "", err
+	}
+	given, ok := h.Programs[name]
+	if !ok {
+		return target, build.Program(ctx, filepath.Join(h.Repository, module), pkg, target, h.Progress)
+	}
+	if err := build.CheckStatic(given); err != nil {
+		return "", fmt.Errorf("program %s: %w", name, err)
+	}
+	return target, copyProgram(given, target)
+}
+
+// copyProgram copies a program, so that rebuilding the original does not change
+// a running sandbox.
+func copyProgram(from, to string) (err error) {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err = io.Copy(target, source); err != nil {
+		err = fmt.Errorf("copying %s to %s: %w", from, to, err)
+	}
+	if closeErr := target.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}

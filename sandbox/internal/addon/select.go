@@ -1,0 +1,58 @@
+package addon
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Select returns the named add-ons with all that they need, each after what it
+// needs; unless bare, the ones that every sandbox has are among them.
+func Select(all []Addon, with []string, bare bool) ([]Addon, error) {
+	var (
+		selected []Addon
+		names    []string
+		add      func(name string) error
+	)
+	add = func(name string) error {
+		i := slices.IndexFunc(all, func(a Addon) bool { return a.Name == name })
+		if i < 0 {
+			return fmt.Errorf("no add-on %q; there are: %s", name, strings.Join(Names(all), ", "))
+		}
+		if slices.Contains(names, name) {
+			return nil
+		}
+		names = append(names, name) // before its needs: a circle ends here
+		for _, need := range all[i].Needs {
+			if err := add(need); err != nil {
+				return fmt.Errorf("add-on %s: %w", name, err)
+			}
+		}
+		selected = append(selected, all[i])
+		return nil
+	}
+	if !bare {
+		for _, a := range all {
+			if a.Default {
+				if err := add(a.Name); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	for _, name := range with {
+		if err := add(name); err != nil {
+			return nil, err
+		}
+	}
+	return selected, nil
+}
+
+// Names returns the names of add-ons, in their order.
+func Names(all []Addon) []string {
+	names := make([]string, len(all))
+	for i, a := range all {
+		names[i] = a.Name
+	}
+	return names
+}

@@ -1,0 +1,64 @@
+package build
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// requirement is a line of a go.mod file: a module and its version.
+var requirement = regexp.MustCompile(`(?m)^\t([^\s]+) (v[^\s]+)( // indirect)?$`)
+
+// ownVersions says which modules have libraries of their own, and why.
+var ownVersions = map[string]string{}
+
+// What two modules of the repository have in common is compiled once: they
+// require it in the same version. `go get` what the message says in the module
+// that lags behind.
+func TestModulesShareVersions(t *testing.T) {
+	root, err := FindRepository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type use struct{ version, file string }
+	first := make(map[string]use)
+	var compared int
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(root, path)
+		if entry.IsDir() && (name == "tools" || strings.HasPrefix(entry.Name(), ".") && path != root) {
+			return fs.SkipDir // linters and the like, which are programs of their own
+		}
+		if entry.Name() != "go.mod" || ownVersions[name] != "" {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, match := range requirement.FindAllStringSubmatch(string(content), -1) {
+			module, version := match[1], match[2]
+			other, ok := first[module]
+			if !ok {
+				first[module] = use{version, name}
+				continue
+			}
+			compared++
+			if other.version != version {
+				t.Errorf("%s: %s in %s, %s in %s: compiled twice", module, other.version, other.file, version, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if compared < 100 {
+		t.Errorf("only %d requirements are in two modules: were they read?", compared)
+	}
+}

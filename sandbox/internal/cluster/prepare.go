@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
+)
+
+// selected are the add-ons that the options ask for. The error names what is
+// asked of none of them.
+func (o Options) selected() ([]addon.Addon, error) {
+	list, err := addon.Select(addons.All(), o.With, o.Bare)
+	if err != nil {
+		return nil, err
+	}
+	var versioned, programs []string
+	for _, a := range list {
+		if a.Version != "" {
+			versioned = append(versioned, a.Name)
+		}
+		programs = append(programs, a.Programs...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Versions)) {
+		if !slices.Contains(versioned, name) {
+			return nil, fmt.Errorf("a version of %s is asked for: this sandbox has versions of %s only", name, orNone(versioned))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Programs)) {
+		if !slices.Contains(programs, name) {
+			return nil, fmt.Errorf("a program %s is given: this sandbox takes %s only", name, orNone(programs))
+		}
+		if _, err := os.Stat(o.Programs[name]); err != nil {
+			return nil, fmt.Errorf("program %s: %w", name, err)
+		}
+	}
+	return list, nil
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// prepare fills the state directory with all that the daemon needs.
+func (s *Sandbox) prepare(ctx context.Context, opts Options, kubernetes *build.Entry, selected []addon.Addon) error {
+	l := s.layout
+	for _, dir := range []string{l.Logs(), l.Bin()} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if opts.Program != "" {
+		if err := copyFile(opts.Program, l.Program(), 0o755); err != nil {
+			return err
+		}
+	} else if err := build.Program(ctx, filepath.Join(opts.Repository, "sandbox"), "./cmd/sandbox", l.Program(), opts.Progress); err != nil {
+		return err
+	}
+	program := kubernetes.Program(kubernetesProgram)
+	if err := os.Symlink(program, filepath.Join(l.Bin(), "kubectl")); err != nil {
+		return err
+	}
+	prepared, err := s.prepareAddons(ctx, opts, selected)
+	if err != nil {
+		return err
+	}
+	if err := writePKI(l, time.Now()); err != nil {
+		return fmt.Errorf("making the cluster's keys: %w", err)
+	}
+	if err := writeKubeconfigs(l); err != nil {
+		return err
+	}
+	if err := writeNameResolution(l); err != nil {
+		return err
+	}
+	deploy := opts.Deploy
+	if deploy == "" {
+		deploy = filepath.Join(opts.Repository, "deploy")
+	}
+	if deploy, err = filepath.Abs(deploy); err != nil {
+		return err
+	}
+	name := opts.Name
+	if name == "" {
+		name = filepath.Base(l.Dir)
+	}
+	return settings{Name: name, Program: program, Kubernetes: kubernetes.Version, Deploy: deploy, Addons: prepared}.save(l)
+}
+
+// prepareAddons prepares each add-on, and puts its commands and releases into
+// their places.
+func (s *Sandbox) prepareAddons(ctx context.Context, opts Options, selected []addon.Addon) ([]preparedAddon, error) {
+	l := s.layout
+	releases := maps.Clone(opts.Releases)
+	if releases == nil {
+		releases = make(map[string]string)
+	}
+	var all []preparedAddon
+	for _, a := range selected {
+		prepared := preparedAddon{Name: a.Name}
+		if a.Prepare != nil {
+			result, err := a.Prepare(ctx, opts.host(l, a))
+			if err != nil {
+				return nil, fmt.Errorf("add-on %s: %w", a.Name, err)
+			}
+			prepared.Paths, prepared.Version = result.Paths, result.Version
+		}
+		for _, name := range a.Commands {
+			if err := os.Symlink(prepared.Paths[name], filepath.Join(l.Bin(), name)); err != nil {
+				return nil, err
+			}
+		}
+		for _, name := range a.Releases {
+			releases[name] = prepared.Paths[name]
+		}
+		all = append(all, prepared)
+	}
+	return all, publish(l, releases)
+}
+
+// host is this machine as an add-on sees it.
+func (o Options) host(l Layout, a addon.Addon) addon.Host {
+	return addon.Host{
+		Repository: o.Repository, Cache: o.Cache, Dir: filepath.Join(l.programs(), a.Name),
+		Version: o.Versions[a.Name], Programs: o.Programs, Progress: o.Progress,
+	}
+}
