@@ -21,6 +21,10 @@ type Answer struct {
 	Status int
 	// Backend is which backend has answered, "" unless Status is 200.
 	Backend string
+	// FailedBackend is which backend has sent an answer of another status than
+	// 200; "" without such an answer, and where it does not say whose it is, as one
+	// of a proxy.
+	FailedBackend string
 	// Pod is the answer's X-Pod, which the sandbox's rollouts-demo sets.
 	Pod string
 	// Problem says what went wrong; empty if nothing did.

@@ -26,8 +26,8 @@ type connection struct {
 	reader  *bufio.Reader
 }
 
-// exchange sends a request and returns what came of it: Status, Backend, Pod and
-// Problem.
+// exchange sends a request and returns what came of it: Status, Backend,
+// FailedBackend, Pod and Problem.
 func (c *connection) exchange() Answer {
 	response, body, err := c.try()
 	if err != nil {
@@ -39,6 +39,10 @@ func (c *connection) exchange() Answer {
 	}
 	answer := Answer{Status: response.StatusCode, Pod: response.Header.Get("X-Pod")}
 	if response.StatusCode != http.StatusOK {
+		// What a proxy answers by itself names no backend.
+		if backend, err := c.options.Backend(response.Header, body); err == nil {
+			answer.FailedBackend = backend
+		}
 		answer.Problem = fmt.Sprintf("status %d: %s", response.StatusCode, strings.TrimSpace(string(body[:min(len(body), 200)])))
 		return answer
 	}

@@ -118,25 +118,30 @@ func TestFailures(t *testing.T) {
 		handler http.HandlerFunc
 		want    string
 		status  int
+		by      string // the backend that the failed answer names
 	}{
-		"refused by the application": {func(w http.ResponseWriter, _ *http.Request) {
+		"failed by a backend": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			blue(w, nil)
+		}, `status 500: "blue"`, 500, "blue"},
+		"refused by a proxy": {func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "no backend", http.StatusServiceUnavailable)
-		}, "status 503: no backend", 503},
-		"not a colour":             {func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "<html>") }, "the answer is no colour", 200},
-		"empty":                    {func(http.ResponseWriter, *http.Request) {}, "the answer is no colour", 200},
-		"closed without an answer": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "waiting for the answer: the connection was closed", 0},
+		}, "status 503: no backend", 503, ""},
+		"not a colour":             {func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "<html>") }, "the answer is no colour", 200, ""},
+		"empty":                    {func(http.ResponseWriter, *http.Request) {}, "the answer is no colour", 200, ""},
+		"closed without an answer": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "waiting for the answer: the connection was closed", 0, ""},
 		"closed within the answer": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			blue(w, nil)
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
-		}, "reading the answer, of status 200: the connection was closed", 0},
+		}, "reading the answer, of status 200: the connection was closed", 0, ""},
 		"no answer": {func(_ http.ResponseWriter, r *http.Request) {
 			select {
 			case <-hang:
 			case <-r.Context().Done():
 			}
-		}, "i/o timeout", 0},
+		}, "i/o timeout", 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, tc.handler)
@@ -152,6 +157,9 @@ func TestFailures(t *testing.T) {
 				requireError(t, fmt.Errorf("%s", a.Problem), tc.want)
 				if a.Status != tc.status || a.Backend != "" {
 					t.Errorf("status %d of backend %q, want %d of none", a.Status, a.Backend, tc.status)
+				}
+				if a.FailedBackend != tc.by {
+					t.Errorf("failed by backend %q, want %q", a.FailedBackend, tc.by)
 				}
 			}
 		})
