@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"sync/atomic"
 )
 
 var colours = []string{"red", "orange", "yellow", "green", "blue", "purple"}
@@ -16,13 +17,22 @@ var page = template.Must(template.New("page").Parse(`<!doctype html>
 <body style="background:{{.}}">
 `))
 
+// stats is what one instance has answered on /color since it started.
+type stats struct {
+	// Requests counts all answers, Failed those of them with a status of 500.
+	Requests int64 `json:"requests"`
+	Failed   int64 `json:"failed"`
+}
+
 // handler answers /color with the colour as a JSON string, / with a page in that
-// colour, and /healthz for probes, which neither latency nor errors touch.
+// colour, /stats with how many requests of /color it has answered, and /healthz
+// for probes. Latency and errors are /color's alone.
 func handler(cfg config) http.Handler {
 	hostname, err := os.Hostname()
 	if err != nil {
 		hostname = "unknown"
 	}
+	var requests, failed atomic.Int64
 	mux := http.NewServeMux()
 	mux.HandleFunc("/color", func(w http.ResponseWriter, r *http.Request) {
 		colour := cfg.pick()
@@ -33,9 +43,11 @@ func handler(cfg config) http.Handler {
 		if !wait(r.Context(), cfg.latency) {
 			return
 		}
+		requests.Add(1)
 		status := http.StatusOK
 		if cfg.errorRate > 0 && rand.IntN(100) < cfg.errorRate {
 			status = http.StatusInternalServerError
+			failed.Add(1)
 		}
 		w.WriteHeader(status)
 		// The colour in quotes and nothing after it, as the published image does.
@@ -48,6 +60,15 @@ func handler(cfg config) http.Handler {
 			return
 		}
 		log.Printf("%d %s", status, colour)
+	})
+	mux.HandleFunc("/stats", func(w http.ResponseWriter, r *http.Request) {
+		// Failed is read first, so that it is never more than Requests.
+		now := stats{Failed: failed.Load()}
+		now.Requests = requests.Load()
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(now); err != nil {
+			log.Printf("stats to %s: %v", r.RemoteAddr, err)
+		}
 	})
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusOK)

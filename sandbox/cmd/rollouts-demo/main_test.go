@@ -76,6 +76,30 @@ func TestColor(t *testing.T) {
 	}
 }
 
+// /stats counts what /color has answered, and nothing else.
+func TestStats(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cfg  config
+		want string
+	}{
+		"good": {config{colour: "blue"}, `{"requests":3,"failed":0}`},
+		"bad":  {config{colour: "blue", errorRate: 100}, `{"requests":3,"failed":3}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := handler(tt.cfg)
+			var body string
+			for _, path := range []string{"/color", "/", "/healthz", "/color", "/stats", "/color", "/stats"} {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+				body = strings.TrimSpace(w.Body.String())
+			}
+			if body != tt.want {
+				t.Errorf("/stats = %s, want %s", body, tt.want)
+			}
+		})
+	}
+}
+
 func TestErrorRateIsAShare(t *testing.T) {
 	cfg := config{colour: "red", errorRate: 15}
 	failed := 0
