@@ -77,12 +77,39 @@ func TestGuideShowsTheSample(t *testing.T) {
 		}
 	}
 	want := map[string]any{
-		"Rollout":      decode(t, readText(t, "../examples/canary/rollout.yaml")),
-		"ScaledObject": decode(t, readText(t, "../examples/canary/scaledobject.yaml")),
+		"Rollout":          decode(t, readText(t, "../examples/canary/rollout.yaml")),
+		"ScaledObject":     decode(t, readText(t, "../examples/canary/scaledobject.yaml")),
+		"AnalysisTemplate": decode(t, readText(t, "../examples/analysis/analysistemplate.yaml")),
 	}
 	if diff := cmp.Diff(want, shown); diff != "" {
-		t.Errorf("(-examples/canary +guide):\n%s", diff)
+		t.Errorf("(-examples +guide):\n%s", diff)
 	}
+}
+
+// The analysis that the guide adds to the Rollout is that of the sample.
+func TestGuideShowsTheAnalysis(t *testing.T) {
+	var patch []struct {
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	if err := yaml.Unmarshal([]byte(readText(t, "../examples/analysis/rollout-patch.yaml")), &patch); err != nil {
+		t.Fatal(err)
+	}
+	var want any
+	for _, operation := range patch {
+		if operation.Path == "/spec/strategy/canary/analysis" {
+			want = operation.Value
+		}
+	}
+	for _, match := range fence.FindAllStringSubmatch(readText(t, "guide.md"), -1) {
+		if strings.HasPrefix(match[2], "analysis:\n") {
+			if diff := cmp.Diff(want, decode(t, match[2])["analysis"]); diff != "" {
+				t.Errorf("(-examples/analysis +guide):\n%s", diff)
+			}
+			return
+		}
+	}
+	t.Error("guide.md does not show spec.strategy.canary.analysis")
 }
 
 func decode(t *testing.T, document string) map[string]any {

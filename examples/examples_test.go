@@ -2,7 +2,10 @@ package examples_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	rollouts "github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -87,6 +90,47 @@ func TestCanaryObjectsFitTogether(t *testing.T) {
 	}
 	if !services[canary.StableService] || !services[canary.CanaryService] || canary.StableService == canary.CanaryService {
 		t.Errorf("the Rollout names Services %s and %s; there are %v", canary.StableService, canary.CanaryService, services)
+	}
+}
+
+// The analysis measures what the canary has: its Service, from its first pause on.
+func TestAnalysisFitsTheCanary(t *testing.T) {
+	var rollout rollouts.Rollout
+	read(t, "canary/rollout.yaml", &rollout)
+	var template rollouts.AnalysisTemplate
+	read(t, "analysis/analysistemplate.yaml", &template)
+	var patch []struct {
+		Op    string          `json:"op"`
+		Path  string          `json:"path"`
+		Value json.RawMessage `json:"value"`
+	}
+	read(t, "analysis/rollout-patch.yaml", &patch)
+
+	var analysis rollouts.RolloutAnalysisBackground
+	for _, operation := range patch {
+		if operation.Path == "/spec/strategy/canary/analysis" {
+			if err := yaml.UnmarshalStrict(operation.Value, &analysis); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(analysis.Templates) != 1 || analysis.Templates[0].TemplateName != template.Name {
+		t.Errorf("the Rollout names the templates %v, want %s", analysis.Templates, template.Name)
+	}
+	if len(analysis.Args) != 1 || len(template.Spec.Args) != 1 || analysis.Args[0].Name != template.Spec.Args[0].Name {
+		t.Errorf("the Rollout gives the arguments %v, the template takes %v", analysis.Args, template.Spec.Args)
+	}
+	canary := rollout.Spec.Strategy.Canary
+	firstPause := slices.IndexFunc(canary.Steps, func(s rollouts.CanaryStep) bool { return s.Pause != nil })
+	if analysis.StartingStep == nil || int(*analysis.StartingStep) != firstPause {
+		t.Errorf("the analysis starts at step %v, want the first pause, %d", analysis.StartingStep, firstPause)
+	}
+	web := template.Spec.Metrics[0].Provider.Web
+	if want := "http://" + canary.CanaryService + ".{{args.namespace}}."; !strings.HasPrefix(web.URL, want) {
+		t.Errorf("the analysis asks %s, want the Service of the canary: %s", web.URL, want)
+	}
+	if want := []rollouts.WebMetricHeader{{Key: "Connection", Value: "close"}}; !slices.Equal(web.Headers, want) {
+		t.Errorf("the analysis sends the headers %v, want %v: a kept connection is to a pod of an earlier canary", web.Headers, want)
 	}
 }
 

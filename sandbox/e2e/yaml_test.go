@@ -135,7 +135,7 @@ func TestYAMLOfKustomizations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"deploy/rbac", "deploy/rbac-minimal", "deploy/plugin", "deploy/local", "deploy/crds", "deploy/interceptor", "deploy/kedify-proxy", "examples/canary"} {
+	for _, want := range []string{"deploy/rbac", "deploy/rbac-minimal", "deploy/plugin", "deploy/local", "deploy/crds", "deploy/interceptor", "deploy/kedify-proxy", "examples/canary", "examples/analysis"} {
 		if !seen[want] {
 			t.Errorf("there is no %s", want)
 		}
