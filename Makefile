@@ -92,7 +92,7 @@ generate: ## Make the generated files anew: deepcopy, CRDs, kedify-proxy's boots
 ##@ See it work
 
 .PHONY: demo
-demo: $(SANDBOX) ## Run the guide's canary on a cluster made for it, requests and all (PROXY=embedded or envoy)
+demo: $(SANDBOX) ## Show a canary promoted under requests, and a bad one aborted by its analysis (PROXY=embedded or envoy)
 	$(SANDBOX) demo --proxy $(PROXY)
 
 .PHONY: sandbox-build

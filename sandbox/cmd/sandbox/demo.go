@@ -16,12 +16,14 @@ func demoCommand(w *which) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch the guide's canary on a sandbox made for it",
+		Short: "Watch two canaries on a sandbox made for them",
 		Long: `Bring a sandbox up, apply the guide's sample and take it through a canary that
-is promoted and one that is aborted, showing the Rollout's weight, the split on
-its HTTPScaledObject and the colours that answer its requests all along. The
-exit code is 1 if anything was not as asked: a step, a share, a single request.
-The sandbox is taken down at the end, also by Ctrl-C.
+is promoted, and one that fails 15 in 100 requests and is aborted by a background
+analysis. Shown are the Rollout's weight, the split on its HTTPScaledObject, the
+analysis, and the colours that answer its requests all along. The exit code is 1
+if anything was not as claimed: a step, a share, a single request that failed
+and was not the bad version's own. The sandbox is taken down at the end, also by
+Ctrl-C.
 
 The requests go through the interceptor's embedded proxy, or, with --proxy envoy,
 through kedify-proxy: a real Envoy, which is downloaded once.`,

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -13,10 +14,13 @@ type Act struct {
 	Title string
 	// Image is the image that is set.
 	Image string
-	// AbortAt is the weight at which the canary is aborted, 0 for a canary
-	// that is promoted.
-	AbortAt int32
+	// CaughtAt is the weight at which the background analysis has to abort the
+	// canary, because its version fails; 0 for a canary that is promoted.
+	CaughtAt int32
 }
+
+// heading names the act and its version.
+func (a Act) heading() string { return tagOf(a.Image) + ": " + a.Title }
 
 // Canary is the part of a Rollout's spec that the demo follows.
 type Canary struct {
@@ -42,6 +46,17 @@ func (c Canary) Split(weight int32) string {
 		return ""
 	}
 	return fmt.Sprintf("- service: %s\n  weight: %d\n- service: %s\n  weight: %d\n", c.Stable, 100-weight, c.Canary, weight)
+}
+
+// weightAt returns the weight that is asked for at a step, by itself or by one
+// before it.
+func (c Canary) weightAt(step int32) int32 {
+	for _, s := range slices.Backward(c.Steps[:step+1]) {
+		if s.SetWeight != nil {
+			return *s.SetWeight
+		}
+	}
+	return 0
 }
 
 // Moment is when a weight is asked for.
@@ -90,7 +105,7 @@ func (a Act) Expect(c Canary) []Expectation {
 			Split:  c.Split(weight),
 			Share:  weight,
 		})
-		if a.AbortAt != 0 && weight == a.AbortAt {
+		if a.CaughtAt != 0 && weight == a.CaughtAt {
 			return append(list, Expectation{Title: "aborted", When: AtAbort})
 		}
 	}
@@ -100,31 +115,17 @@ func (a Act) Expect(c Canary) []Expectation {
 	)
 }
 
-// Command is what a person does next in an act.
-type Command int
-
-const (
-	// Nothing is to be done: the Rollout goes on by itself.
-	Nothing Command = iota
-	// Promote goes on from a pause without an end.
-	Promote
-	// Abort ends the canary.
-	Abort
-)
-
-// Next returns what a person does in an act when the Rollout is as seen.
-func (a Act) Next(c Canary, seen Seen) Command {
+// Promotes says whether a person goes on from where the Rollout is as seen: from
+// a pause without an end, unless that is where the analysis has to end the act.
+func (a Act) Promotes(c Canary, seen Seen) bool {
 	if seen.Aborted || seen.Promoted || int(seen.Step) >= len(c.Steps) {
-		return Nothing
+		return false
 	}
-	if a.AbortAt != 0 && seen.Weight == a.AbortAt && seen.Verified {
-		return Abort
+	if a.CaughtAt != 0 && c.weightAt(seen.Step) == a.CaughtAt {
+		return false
 	}
 	pause := c.Steps[seen.Step].Pause
-	if seen.Paused && pause != nil && pause.Duration == nil {
-		return Promote
-	}
-	return Nothing
+	return seen.Paused && pause != nil && pause.Duration == nil
 }
 
 // describeStep shows a step as it is written in the spec.

@@ -47,8 +47,8 @@ func TestExpect(t *testing.T) {
 				{Title: "promoted", When: AtPromotion, Share: 100},
 			},
 		},
-		"aborted at 50": {
-			act: Act{AbortAt: 50}, canary: guide,
+		"caught at 50": {
+			act: Act{CaughtAt: 50}, canary: guide,
 			want: []Expectation{
 				{Title: "1/6 setWeight 20", Step: 0, Weight: 20, Split: text20, Share: 20},
 				{Title: "3/6 setWeight 50", Step: 2, Weight: 50, Split: text50, Share: 50},
@@ -74,28 +74,28 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-func TestNext(t *testing.T) {
-	abort := Act{AbortAt: 50}
+func TestPromotes(t *testing.T) {
+	caught20, caught50 := Act{CaughtAt: 20}, Act{CaughtAt: 50}
 	tests := map[string]struct {
 		act  Act
 		seen Seen
-		want Command
+		want bool
 	}{
-		"the first weight is not there yet": {seen: Seen{Status: Status{Step: 0}}, want: Nothing},
-		"a pause without an end":            {seen: Seen{Status: Status{Step: 1, Paused: true, Weight: 20}}, want: Promote},
-		"reached, but not paused yet":       {seen: Seen{Status: Status{Step: 1, Weight: 20}}, want: Nothing},
-		"a pause with an end":               {seen: Seen{Status: Status{Step: 3, Paused: true, Weight: 50}}, want: Nothing},
-		"all steps done":                    {seen: Seen{Status: Status{Step: 6, Weight: 100}}, want: Nothing},
-		"promoted":                          {seen: Seen{Status: Status{Step: 6, Promoted: true}}, want: Nothing},
-		"not the weight to abort at":        {act: abort, seen: Seen{Status: Status{Step: 1, Paused: true, Weight: 20, Verified: true}, Split: text20}, want: Promote},
-		"the weight to abort at":            {act: abort, seen: Seen{Status: Status{Step: 3, Paused: true, Weight: 50, Verified: true}, Split: text50}, want: Abort},
-		"that weight, not verified":         {act: abort, seen: Seen{Status: Status{Step: 2, Weight: 50}, Split: text50}, want: Nothing},
-		"aborted":                           {act: abort, seen: Seen{Status: Status{Step: 0, Aborted: true}}, want: Nothing},
+		"the first weight is not there yet":  {seen: Seen{Status: Status{Step: 0}}},
+		"a pause without an end":             {seen: Seen{Status: Status{Step: 1, Paused: true, Weight: 20}}, want: true},
+		"reached, but not paused yet":        {seen: Seen{Status: Status{Step: 1, Weight: 20}}},
+		"a pause with an end":                {seen: Seen{Status: Status{Step: 3, Paused: true, Weight: 50}}},
+		"all steps done":                     {seen: Seen{Status: Status{Step: 6, Weight: 100}}},
+		"promoted":                           {seen: Seen{Status: Status{Step: 6, Promoted: true}}},
+		"before it has to be caught":         {act: caught50, seen: Seen{Status: Status{Step: 1, Paused: true, Weight: 20}}, want: true},
+		"where it has to be caught":          {act: caught20, seen: Seen{Status: Status{Step: 1, Paused: true, Weight: 20}}},
+		"there, the weight not reported yet": {act: caught20, seen: Seen{Status: Status{Step: 1, Paused: true}}},
+		"aborted":                            {act: caught20, seen: Seen{Status: Status{Step: 0, Aborted: true}}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := tt.act.Next(guide, tt.seen); got != tt.want {
-				t.Errorf("Next = %v, want %v", got, tt.want)
+			if got := tt.act.Promotes(guide, tt.seen); got != tt.want {
+				t.Errorf("Promotes = %t, want %t", got, tt.want)
 			}
 		})
 	}

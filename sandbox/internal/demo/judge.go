@@ -28,16 +28,6 @@ func (r Result) OK() bool {
 		r.SeenWeight == r.Weight && r.SeenSplit == r.Split
 }
 
-// Delay is how long it took from the weight being asked for until the
-// annotation was there. The start of the pods that the weight needs is part of
-// it.
-func (r Result) Delay() time.Duration {
-	if r.Asked.IsZero() || r.Present.IsZero() {
-		return 0
-	}
-	return max(0, r.Present.Sub(r.Asked))
-}
-
 // Judgement is the outcome of an act.
 type Judgement struct {
 	Results []Result

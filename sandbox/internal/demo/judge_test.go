@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -58,7 +56,7 @@ func replaced(all []Seen, from, to string) []Seen {
 }
 
 func TestJudge(t *testing.T) {
-	toPromotion, toAbort := Act{}.Expect(guide), Act{AbortAt: 50}.Expect(guide)
+	toPromotion, toAbort := Act{}.Expect(guide), Act{CaughtAt: 50}.Expect(guide)
 	wrong := "- service: s\n  weight: 51\n- service: c\n  weight: 49\n"
 	tests := map[string]struct {
 		expected []Expectation
@@ -134,21 +132,6 @@ func TestJudge(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestDelay(t *testing.T) {
-	j := Judge(Act{}.Expect(guide), toTheEnd())
-	got := make(map[string]time.Duration)
-	for _, r := range j.Results {
-		got[r.Title] = r.Delay()
-	}
-	want := map[string]time.Duration{
-		"1/6 setWeight 20": time.Second, "3/6 setWeight 50": time.Second, "5/6 setWeight 80": time.Second,
-		"all steps done": time.Second, "promoted": time.Second,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("delays (-want +got):\n%s", diff)
 	}
 }
 

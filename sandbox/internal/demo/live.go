@@ -13,8 +13,9 @@ const liveWindow = 100
 // Live is what a person sees of the requests while they are sent.
 type Live struct {
 	Versions Versions
-	// Sent and Errors count all so far.
-	Sent, Errors int
+	// Sent and Errors count all so far; Own are those errors that are a faulty
+	// version's own.
+	Sent, Errors, Own int
 	// Last is the latest answers, at most liveWindow.
 	Last traffic.Counts
 }
@@ -26,6 +27,9 @@ func (l *Live) add(all []traffic.Answer, from int) {
 	for _, a := range all[from:] {
 		if a.Failed() {
 			l.Errors++
+		}
+		if l.Versions.own(a) {
+			l.Own++
 		}
 	}
 	l.Last = traffic.Count(all[max(0, len(all)-liveWindow):])
@@ -46,9 +50,9 @@ func (l Live) panel() []Line {
 		l.bar(l.Versions.Old),
 		l.bar(l.Versions.New),
 	}
-	total := fmt.Sprintf("%d, %d of them failed; the bars are of the last %d", l.Sent, l.Errors, l.Last.Requests)
+	total := fmt.Sprintf("%d, %s; the bars are of the last %d", l.Sent, l.failed(), l.Last.Requests)
 	style := Plain
-	if l.Errors > 0 {
+	if l.Errors > l.Own {
 		style = Bad
 	}
 	return append(lines, Line{field("requests", total), style})
@@ -64,11 +68,24 @@ func (l Live) line() string {
 	const width = 20
 	fresh := percentage(l.Last.Backends[l.Versions.New], l.Last.Requests)
 	cells := (fresh*width + 50) / 100
-	text := fmt.Sprintf("requests    %s%s  %d %s, %d %s of the last %d; %d sent, %d failed",
+	text := fmt.Sprintf("requests    %s%s  %d %s, %d %s of the last %d; %d sent, %s",
 		strings.Repeat("█", width-cells), strings.Repeat("▒", cells),
 		l.Last.Backends[l.Versions.Old], l.Versions.Old, l.Last.Backends[l.Versions.New], l.Versions.New,
-		l.Last.Requests, l.Sent, l.Errors)
+		l.Last.Requests, l.Sent, l.failed())
 	return text
+}
+
+// failed says how many requests failed, and by whose fault if it is known.
+func (l Live) failed() string {
+	text := fmt.Sprintf("%d failed", l.Errors)
+	switch l.Own {
+	case 0:
+		return text
+	case l.Errors:
+		return text + " by " + l.Versions.New
+	default:
+		return text + fmt.Sprintf(", %d by %s", l.Own, l.Versions.New)
+	}
 }
 
 func percentage(part, whole int) int {

@@ -34,11 +34,12 @@ type observation struct {
 	rollout  *v1alpha1.Rollout
 	split    *string
 	event    *corev1.Event
+	analysis *Analysis
 	err      error
 }
 
 // observer watches a Rollout, the HTTPScaledObject of the same name, and the
-// events of their namespace.
+// AnalysisRuns and events of their namespace.
 type observer struct {
 	client          dynamic.Interface
 	namespace, name string
@@ -56,6 +57,7 @@ func observe(ctx context.Context, client dynamic.Interface, namespace, name stri
 	}{
 		{v1alpha1.RolloutGVR, byName, readRollout},
 		{cluster.HTTPScaledObjectGVR, byName, readSplit},
+		{v1alpha1.AnalysisRunGVR, "", readAnalysis},
 		{corev1.SchemeGroupVersion.WithResource("events"), "", readEvent},
 	} {
 		go o.follow(ctx, w.resource, w.selector, w.read)
@@ -142,6 +144,15 @@ func readRollout(object *unstructured.Unstructured) (observation, error) {
 func readSplit(object *unstructured.Unstructured) (observation, error) {
 	text := object.GetAnnotations()[splitAnnotation]
 	return observation{split: &text}, nil
+}
+
+func readAnalysis(object *unstructured.Unstructured) (observation, error) {
+	run := &v1alpha1.AnalysisRun{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, run); err != nil {
+		return observation{}, err
+	}
+	analysis := analysisOf(run)
+	return observation{analysis: &analysis}, nil
 }
 
 func readEvent(object *unstructured.Unstructured) (observation, error) {

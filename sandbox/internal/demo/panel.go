@@ -3,13 +3,12 @@ package demo
 import (
 	"fmt"
 	"strings"
-	"time"
 )
 
 const barWidth = 40
 
 // panel is what a terminal shows of the present moment.
-func panel(c Canary, seen Seen, live Live, next string, now time.Time) []Line {
+func panel(c Canary, seen Seen, live Live, next string) []Line {
 	status := seen.Phase
 	if seen.Message != "" {
 		status += ": " + seen.Message
@@ -28,9 +27,6 @@ func panel(c Canary, seen Seen, live Live, next string, now time.Time) []Line {
 	}
 	lines = append(lines, live.panel()...)
 	lines = append(lines, annotation(seen.Split)...)
-	if next == "" {
-		next = untilPauseEnds(c, seen, now)
-	}
 	if next != "" {
 		lines = append(lines, Line{field("next", next), Dim})
 	}
@@ -79,19 +75,6 @@ func steps(c Canary, seen Seen) string {
 		list = append(list, mark+" "+text)
 	}
 	return strings.Join(list, "   ")
-}
-
-// untilPauseEnds says how long a pause with an end still lasts.
-func untilPauseEnds(c Canary, seen Seen, now time.Time) string {
-	if !seen.Paused || seen.Aborted || int(seen.Step) >= len(c.Steps) {
-		return ""
-	}
-	pause := c.Steps[seen.Step].Pause
-	if pause == nil || pause.Duration == nil {
-		return ""
-	}
-	left := time.Duration(pause.DurationSeconds())*time.Second - now.Sub(seen.PausedAt)
-	return fmt.Sprintf("the pause ends in %s", max(0, left).Round(time.Second))
 }
 
 // changes tells what is different between two moments, a line each.

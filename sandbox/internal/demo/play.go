@@ -1,16 +1,13 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"slices"
-	"strings"
 	"time"
 
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
 
@@ -22,13 +19,10 @@ const (
 	namespace = "rollouts-demo"
 	name      = "rollouts-demo"
 
-	// readingTime is how long the demo lets a person look before it types the
-	// next command.
-	readingTime = 3 * time.Second
 	// startTime and actTime bound the waits for the first deployment, and for
-	// one canary with its two pauses of 30 seconds.
+	// one canary.
 	startTime = 2 * time.Minute
-	actTime   = 4 * time.Minute
+	actTime   = 2 * time.Minute
 
 	// settleTime is how long a Rollout that has come to rest may still take to
 	// be as it should.
@@ -40,10 +34,20 @@ const (
 	liveInterval = 3 * time.Second
 )
 
+// sample is what the demo applies.
+const sample = "sandbox/manifests/demo"
+
 // acts are the canaries of the demo.
 var acts = []Act{
-	{Title: "a canary that is promoted", Image: "argoproj/rollouts-demo:yellow"},
-	{Title: "a canary that is aborted", Image: "argoproj/rollouts-demo:green", AbortAt: 50},
+	{Title: "promoted step by step", Image: "argoproj/rollouts-demo:yellow"},
+	{Title: "fails 15 in 100 requests, aborted by the analysis", Image: "argoproj/rollouts-demo:bad-green", CaughtAt: 20},
+}
+
+// claim is what the demo sets out to show.
+var claim = []Line{
+	{fmt.Sprintf("To be proved, under %d requests a second: a new version takes over step by", rate), Bold},
+	{"step and is promoted; one that fails 15 in 100 of its requests is aborted by", Bold},
+	{"its background analysis; and no request fails but that bad version's own.", Bold},
 }
 
 // player plays the demo inside a sandbox.
@@ -55,6 +59,7 @@ type player struct {
 	canary   Canary
 	observed <-chan observation
 	timeline Timeline
+	analysis Analysis // of the latest revision that has one
 	// shown is what the last lines were about, next what is about to be done.
 	shown    Seen
 	next     string
@@ -66,7 +71,9 @@ type player struct {
 	told map[string]bool
 }
 
-func playInside(ctx context.Context, out *os.File, root string, proxy Proxy) (code int, err error) {
+// playInside plays the demo, which began at a time that may be before this
+// process was started.
+func playInside(ctx context.Context, out *os.File, root string, proxy Proxy, began time.Time) (code int, err error) {
 	config, err := cluster.RESTConfig()
 	if err != nil {
 		return 0, err
@@ -75,7 +82,7 @@ func playInside(ctx context.Context, out *os.File, root string, proxy Proxy) (co
 	if err != nil {
 		return 0, err
 	}
-	p := &player{screen: NewScreen(out), proxy: proxy, root: root, started: time.Now(), told: make(map[string]bool)}
+	p := &player{screen: NewScreen(out), proxy: proxy, root: root, started: began, told: make(map[string]bool)}
 	defer func() { err = errors.Join(err, p.screen.Close()) }()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -96,40 +103,7 @@ func playInside(ctx context.Context, out *os.File, root string, proxy Proxy) (co
 		all = append(all, this)
 	}
 	outcomes := judgeActs(all, p.load.Stop(), proxy)
-	if err := p.screen.Say(table(outcomes, proxy)...); err != nil {
-		return 0, err
-	}
-	if slices.ContainsFunc(outcomes, func(o Outcome) bool { return !o.OK() }) {
-		return 1, p.screen.Sayf(Bad, "\nNot everything was as asked.")
-	}
-	return 0, p.screen.Sayf(Good, "\nEverything was as asked, in %s.", time.Since(p.started).Round(time.Second))
-}
-
-// played is what was seen of an act.
-type played struct {
-	act       Act
-	versions  Versions
-	judgement Judgement
-	// requests is where those begin that were sent during the act; the first act
-	// has those before it as well.
-	requests traffic.Mark
-}
-
-// judgeActs gives each act the requests that were sent from its beginning to
-// that of the next.
-func judgeActs(acts []played, answers []traffic.Answer, proxy Proxy) []Outcome {
-	outcomes := make([]Outcome, len(acts))
-	for i, a := range acts {
-		begin, end := int(a.requests), len(answers)
-		if i == 0 {
-			begin = 0
-		}
-		if i+1 < len(acts) {
-			end = int(acts[i+1].requests)
-		}
-		outcomes[i] = Outcome{a.act, a.judgement, JudgeRequests(a.judgement.Results, answers[begin:end], a.versions, proxy)}
-	}
-	return outcomes
+	return exitCode(outcomes), p.screen.Say(table(outcomes, proxy, time.Since(p.started))...)
 }
 
 // deploy applies the sample and waits until it is healthy.
@@ -137,7 +111,7 @@ func (p *player) deploy(ctx context.Context, client dynamic.Interface) error {
 	if err := p.run(ctx, "kubectl", "create", "ns", namespace); err != nil {
 		return err
 	}
-	if err := p.run(ctx, "kubectl", "-n", namespace, "apply", "-k", "examples/canary"); err != nil {
+	if err := p.run(ctx, "kubectl", "-n", namespace, "apply", "-k", sample); err != nil {
 		return err
 	}
 	if p.proxy == Envoy {
@@ -161,22 +135,33 @@ func (p *player) deploy(ctx context.Context, client dynamic.Interface) error {
 // play sets an act's image, does what a person would, and judges what was seen.
 func (p *player) play(ctx context.Context, act Act) (played, error) {
 	p.next = ""
-	this := played{act: act, requests: p.load.Mark(), versions: Versions{Old: p.live.Versions.New, New: colourOf(act.Image)}}
+	this := played{act: act, requests: p.load.Mark()}
+	this.versions.Old = p.live.Versions.New
+	this.versions.New, this.versions.Faulty = versionOf(act.Image)
 	p.live.Versions = this.versions
-	if err := p.screen.Sayf(Bold, "\n%s", strings.ToUpper(act.Title[:1])+act.Title[1:]); err != nil {
+	if err := p.screen.Sayf(Bold, "\n%s", act.heading()); err != nil {
+		return this, err
+	}
+	// What it was like before is judged as well.
+	if err := p.awaitRequests(ctx, this.requests); err != nil {
 		return this, err
 	}
 	p.timeline.Forget()
+	earlier := p.analysis.Revision
 	expected := act.Expect(p.canary)
 	if err := p.rollouts(ctx, "set", "image", name, name+"="+act.Image); err != nil {
 		return this, err
 	}
-	done := make(map[doneAt]bool)
-	var since, rested time.Time // when the next command became due, and when it all ended
+	promoted := make(map[int32]bool)
+	var rested time.Time // when it all ended
 	err := p.until(ctx, actTime, func(seen Seen) (bool, error) {
 		this.judgement = Judge(expected, ofImage(p.timeline.Seen(), act.Image))
 		if seen.Image != act.Image {
 			return false, nil
+		}
+		this.last = seen.Status
+		if p.analysis.Revision > earlier {
+			this.analysis = p.analysis
 		}
 		if !ended(seen) {
 			rested = time.Time{}
@@ -185,28 +170,20 @@ func (p *player) play(ctx context.Context, act Act) (played, error) {
 		}
 		// At rest, what is not as asked will not become so; but what is still
 		// on its way may.
-		asAsked := this.judgement.OK() && p.enoughRequests(seen)
-		if ended(seen) && (asAsked || time.Since(rested) > settleTime) {
+		asClaimed := this.judgement.OK() && len(analysisProblems(act, this.analysis, this.last)) == 0 && p.enoughRequests(seen)
+		if ended(seen) && (asClaimed || time.Since(rested) > settleTime) {
 			return true, nil
 		}
-		due := doneAt{act.Next(p.canary, seen), seen.Step}
-		if due.command == Nothing || done[due] {
-			since, p.next = time.Time{}, ""
+		if !act.Promotes(p.canary, seen) || promoted[seen.Step] {
+			p.next = ""
 			return false, nil
-		}
-		if since.IsZero() {
-			since = time.Now()
 		}
 		if !p.enoughRequests(seen) {
-			p.next = verbs[due.command] + " after some more requests"
+			p.next = "promote after some more requests"
 			return false, nil
 		}
-		if left := readingTime - time.Since(since); left > 0 {
-			p.next = fmt.Sprintf("%s in %s", verbs[due.command], left.Round(time.Second))
-			return false, nil
-		}
-		done[due], p.next = true, ""
-		return false, p.rollouts(ctx, verbs[due.command], name)
+		promoted[seen.Step], p.next = true, ""
+		return false, p.rollouts(ctx, "promote", name)
 	})
 	if errors.Is(err, errTooLong) {
 		// The judgement says what is missing.
@@ -217,14 +194,6 @@ func (p *player) play(ctx context.Context, act Act) (played, error) {
 	}
 	return this, p.sayRequests()
 }
-
-// doneAt is a command at a step: each is given once.
-type doneAt struct {
-	command Command
-	step    int32
-}
-
-var verbs = map[Command]string{Promote: "promote", Abort: "abort"}
 
 // ended says whether a Rollout has come to rest.
 func ended(seen Seen) bool {
@@ -281,7 +250,7 @@ func (p *player) until(ctx context.Context, limit time.Duration, done func(Seen)
 		if err != nil || finished {
 			return err
 		}
-		if err := p.screen.Panel(panel(p.canary, seen, p.live, p.next, time.Now())); err != nil {
+		if err := p.screen.Panel(panel(p.canary, seen, p.live, p.next)); err != nil {
 			return err
 		}
 	}
@@ -294,6 +263,8 @@ func (p *player) take(o observation) error {
 		return p.say(Bad, o.err.Error())
 	case o.event != nil:
 		return p.takeEvent(o.event)
+	case o.analysis != nil:
+		return p.takeAnalysis(*o.analysis)
 	case o.split != nil:
 		p.timeline.AddSplit(o.revision, o.at, *o.split)
 	case o.rollout != nil:
@@ -327,6 +298,23 @@ func (p *player) take(o observation) error {
 	return nil
 }
 
+// takeAnalysis tells of each measurement of the latest analysis.
+func (p *player) takeAnalysis(a Analysis) error {
+	before := p.analysis
+	if a.Revision < before.Revision {
+		return nil
+	}
+	p.analysis = a
+	if a.Measurements() == 0 || a == before {
+		return nil
+	}
+	style := Plain
+	if a.Phase == string(v1alpha1.AnalysisPhaseFailed) {
+		style = Bad
+	}
+	return p.say(style, "analysis    "+a.String())
+}
+
 // takeEvent tells of the Rollout's events, and of warnings about anything.
 func (p *player) takeEvent(event *corev1.Event) error {
 	about := event.InvolvedObject.Kind
@@ -353,33 +341,4 @@ func (p *player) takeEvent(event *corev1.Event) error {
 // say writes a line with the time since the demo began.
 func (p *player) say(style Style, text string) error {
 	return p.screen.Sayf(style, "%7.1fs  %s", time.Since(p.started).Seconds(), text)
-}
-
-// rollouts runs `kubectl argo rollouts` as a person would type it.
-func (p *player) rollouts(ctx context.Context, args ...string) error {
-	return p.run(ctx, "kubectl", append([]string{"argo", "rollouts", "-n", namespace}, args...)...)
-}
-
-// run shows a command, runs it in the repository, and shows what it prints.
-func (p *player) run(ctx context.Context, program string, args ...string) error {
-	line := program + " " + strings.Join(args, " ")
-	if err := p.screen.Sayf(Bold, "$ %s", line); err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = p.root
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return fmt.Errorf("%s: %w\n%s", line, err, strings.TrimSpace(stdout.String()+stderr.String()))
-	}
-	for printed := range strings.Lines(stdout.String()) {
-		if err := p.screen.Sayf(Plain, "%s", strings.TrimRight(printed, "\n")); err != nil {
-			return err
-		}
-	}
-	return nil
 }

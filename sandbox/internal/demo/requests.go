@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,45 +16,71 @@ const (
 	// ahead is how much later than the proxy the demo may learn of an annotation.
 	ahead = 500 * time.Millisecond
 
+	// leastJudged is how many requests a step is judged by at least, whatever its
+	// share is.
+	leastJudged = traffic.Window
+
 	// listed is how many requests of a kind the demo names one by one.
 	listed = 3
 )
 
 // Versions are the colours of the two versions in an act.
-type Versions struct{ Old, New string }
+type Versions struct {
+	Old, New string
+	// Faulty says that the new version fails some of its requests, which are then
+	// its own, and as expected.
+	Faulty bool
+}
 
-// Stage is what became of the requests that were sent from one annotation to the
-// next.
+// own says whether a request was failed by the new version, as it is expected to.
+func (v Versions) own(a traffic.Answer) bool {
+	return v.Faulty && a.Failed() && a.FailedBackend == v.New
+}
+
+// servedBy returns the version that has answered, or has failed the request by
+// itself; "" for none.
+func servedBy(a traffic.Answer) string {
+	if a.Failed() {
+		return a.FailedBackend
+	}
+	return a.Backend
+}
+
+// Stage is what became of the requests that were sent while one share was asked
+// for: from an annotation to the next that asks for another share.
 type Stage struct {
 	Title string
+	// Results are those of the expectations that ask for the share, none for the
+	// time before the first.
+	Results []Result
 	// Share is the percentage of requests asked for the new version.
 	Share    int32
 	Requests int
-	// Failed are those that got no proper answer, Misrouted those that a version
-	// has answered which had no share then.
+	// Own is how many requests a faulty new version has failed.
+	Own int
+	// Failed are those that got no proper answer, but for a faulty version's own;
+	// Misrouted those that a version has served which had no share then.
 	Failed, Misrouted []traffic.Answer
-	// Steady is how many of the requests the share is judged by: those that were
-	// under way at no change; New is how many of them the new version answered.
+	// Steady is how many of the requests the stage is judged by: those that were
+	// under way at no change; New is how many of them the new version served.
 	Steady, New int
-	// First is the time from the annotation to the first answer of the new
-	// version after it; it means nothing unless HasFirst.
-	First    time.Duration
-	HasFirst bool
-	// ShareError says what is wrong with the share; nil if nothing is.
-	ShareError error
+	// Problem says why the share is not as asked, or cannot be told; nil if it is.
+	Problem error
 }
 
-// OK says whether no request failed, and each went where it should.
+// OK says whether what was asked for was seen on the objects, and enough requests
+// to tell went where they should, none of which failed but a faulty version's own.
 func (s Stage) OK() bool {
-	return len(s.Failed) == 0 && len(s.Misrouted) == 0 && s.ShareError == nil
+	return len(s.Failed) == 0 && len(s.Misrouted) == 0 && s.Problem == nil &&
+		!slices.ContainsFunc(s.Results, func(r Result) bool { return !r.OK() })
 }
 
 // span is the time between two annotations; a zero time is without bound.
 type span struct{ begin, end time.Time }
 
 // JudgeRequests says what became of the requests of an act. The first stage is
-// before the first annotation; then there is one for each result, which is empty
-// where its annotation never came.
+// before the first annotation; then there is one for each share that is asked for
+// next, which has no requests where its annotation never came.
 func JudgeRequests(results []Result, answers []traffic.Answer, v Versions, proxy Proxy) []Stage {
 	stages, spans := stagesOf(results)
 	steady := make([][]traffic.Answer, len(stages))
@@ -63,16 +88,18 @@ func JudgeRequests(results []Result, answers []traffic.Answer, v Versions, proxy
 		at := stageAt(spans, a.Sent)
 		s := &stages[at]
 		s.Requests++
+		own := v.own(a)
 		switch {
-		case a.Failed():
+		case a.Failed() && !own:
 			s.Failed = append(s.Failed, a)
 			continue
 		case !permitted(stages, spans, a, v):
 			s.Misrouted = append(s.Misrouted, a)
 			continue
-		}
-		if a.Backend == v.New && !s.HasFirst && !spans[at].begin.IsZero() && !a.Received.Before(spans[at].begin) {
-			s.First, s.HasFirst = a.Received.Sub(spans[at].begin), true
+		case own:
+			s.Own++
+			// For the share it is as good as any other.
+			a.Backend, a.Problem = v.New, ""
 		}
 		if isSteady(spans[at], a) {
 			steady[at] = append(steady[at], a)
@@ -81,24 +108,32 @@ func JudgeRequests(results []Result, answers []traffic.Answer, v Versions, proxy
 	for i := range stages {
 		s := &stages[i]
 		s.Steady, s.New = len(steady[i]), traffic.Count(steady[i]).Backends[v.New]
-		if present(spans[i], i) {
-			s.ShareError = proxy.check(steady[i], v.New, s.Share)
+		if s.Steady < leastJudged {
+			s.Problem = fmt.Errorf("%d requests while nothing changed are too few to tell where they go; it takes %d", s.Steady, leastJudged)
+		} else {
+			s.Problem = proxy.check(steady[i], v.New, s.Share)
 		}
-	}
-	// A stage between two others may be too short for that.
-	if last := &stages[len(stages)-1]; last.Steady == 0 && last.ShareError == nil {
-		last.ShareError = errors.New("no request was sent when it had settled")
 	}
 	return stages
 }
 
 // stagesOf makes the stages of an act, without requests, and says when they
-// were.
+// were. Results that ask for the same share one after the other are one stage:
+// between them nothing changes for a request.
 func stagesOf(results []Result) ([]Stage, []span) {
 	stages := []Stage{{Title: "before"}}
 	spans := []span{{}}
 	for _, r := range results {
-		stages = append(stages, Stage{Title: r.Title, Share: r.Share})
+		last := len(stages) - 1
+		if s := &stages[last]; s.Share == r.Share {
+			s.Title += ", " + r.Title
+			s.Results = append(s.Results, r)
+			if last > 0 && spans[last].begin.IsZero() {
+				spans[last].begin = r.Present
+			}
+			continue
+		}
+		stages = append(stages, Stage{Title: r.Title, Results: []Result{r}, Share: r.Share})
 		spans = append(spans, span{begin: r.Present})
 	}
 	var next time.Time
@@ -111,11 +146,8 @@ func stagesOf(results []Result) ([]Stage, []span) {
 	return stages, spans
 }
 
-// present says whether there was such a stage: its annotation came, and was not
-// asked for again at once.
-func present(s span, index int) bool {
-	return index == 0 || !s.begin.IsZero() && !s.begin.Equal(s.end)
-}
+// present says whether there was such a stage: its annotation came.
+func present(s span, index int) bool { return index == 0 || !s.begin.IsZero() }
 
 // stageAt returns the index of the stage at a time.
 func stageAt(spans []span, at time.Time) int {
@@ -127,8 +159,8 @@ func stageAt(spans []span, at time.Time) int {
 	return 0
 }
 
-// permitted says whether the version that has answered had a share at some time
-// during the request.
+// permitted says whether the version that has served a request had a share at some
+// time during the request.
 func permitted(stages []Stage, spans []span, a traffic.Answer, v Versions) bool {
 	for i, s := range spans {
 		if !present(s, i) ||
@@ -136,7 +168,7 @@ func permitted(stages []Stage, spans []span, a traffic.Answer, v Versions) bool 
 			!s.end.IsZero() && a.Sent.After(s.end.Add(settle)) {
 			continue
 		}
-		if a.Backend == v.Old && stages[i].Share < 100 || a.Backend == v.New && stages[i].Share > 0 {
+		if by := servedBy(a); by == v.Old && stages[i].Share < 100 || by == v.New && stages[i].Share > 0 {
 			return true
 		}
 	}
@@ -156,8 +188,8 @@ func stageProblems(stages []Stage) []string {
 	for _, s := range stages {
 		list = append(list, named(s.Title, "failed", s.Failed)...)
 		list = append(list, named(s.Title, "went to a version without a share", s.Misrouted)...)
-		if s.ShareError != nil {
-			list = append(list, fmt.Sprintf("%s: %v", s.Title, s.ShareError))
+		if s.Problem != nil {
+			list = append(list, fmt.Sprintf("%s: %v", s.Title, s.Problem))
 		}
 	}
 	return list
@@ -175,8 +207,42 @@ func named(title, what string, answers []traffic.Answer) []string {
 	return list
 }
 
-// colourOf returns the colour of an image, which is what its program answers.
-func colourOf(image string) string {
+// exposure is what a faulty version has cost.
+type exposure struct {
+	// Served is how many requests it has got, Failed how many of them it failed.
+	Served, Failed int
+	// Lasted is the time from its first request being sent to its last answer:
+	// after that all traffic was back.
+	Lasted time.Duration
+}
+
+// exposureOf says what the new version has cost in an act.
+func exposureOf(answers []traffic.Answer, v Versions) exposure {
+	var e exposure
+	var first time.Time
+	for _, a := range answers {
+		if servedBy(a) != v.New {
+			continue
+		}
+		if first.IsZero() {
+			first = a.Sent
+		}
+		e.Served++
+		if a.Failed() {
+			e.Failed++
+		}
+		e.Lasted = max(e.Lasted, a.Received.Sub(first))
+	}
+	return e
+}
+
+// versionOf returns the colour that an image's program answers with, and whether
+// it fails some of its requests.
+func versionOf(image string) (colour string, faulty bool) {
+	return strings.CutPrefix(tagOf(image), "bad-")
+}
+
+func tagOf(image string) string {
 	_, tag, _ := strings.Cut(image, ":")
 	return tag
 }

@@ -48,16 +48,41 @@ func requests(phases ...phase) []traffic.Answer {
 func results(shares ...int32) []Result {
 	var list []Result
 	for i, share := range shares {
+		present := start.Add(time.Duration(i+1) * 4 * time.Second)
 		list = append(list, Result{
 			Expectation: Expectation{Title: []string{"first", "second", "third", "fourth"}[i], Share: share},
-			Present:     start.Add(time.Duration(i+1) * 4 * time.Second),
+			Asked:       present, Present: present, Verified: true, Seen: true,
 		})
 	}
 	return list
 }
 
+// faulty makes the answers of a canary at 20 % that is aborted, of whose requests
+// so many in 100 are failed by a version.
+func faulty(version string, percent int) []traffic.Answer {
+	list := requests(phase{4, 0}, phase{4, 20}, phase{4, 0})
+	served := 0
+	for i, a := range list {
+		if a.Backend != version {
+			continue
+		}
+		if (served+1)*percent/100 > served*percent/100 {
+			failedBy(list, i, version)
+		}
+		served++
+	}
+	return list
+}
+
+// failedBy has a version fail one of the requests, or nobody that has a name.
+func failedBy(list []traffic.Answer, number int, version string) []traffic.Answer {
+	a := &list[number]
+	a.Status, a.Backend, a.FailedBackend, a.Problem = 500, "", version, "status 500"
+	return list
+}
+
 func TestJudgeRequests(t *testing.T) {
-	canary := results(20, 50, 100)
+	canary, caught := results(20, 50, 100), results(20, 0)
 	asAsked := func() []traffic.Answer { return requests(phase{4, 0}, phase{4, 20}, phase{4, 50}, phase{4, 100}) }
 	change := func(number int, change func(*traffic.Answer)) []traffic.Answer {
 		list := asAsked()
@@ -71,6 +96,7 @@ func TestJudgeRequests(t *testing.T) {
 		results []Result
 		answers []traffic.Answer
 		proxy   Proxy
+		faulty  bool     // whether yellow is to fail some
 		want    []string // parts of the problems
 	}{
 		"as asked":                  {results: canary, answers: asAsked()},
@@ -116,28 +142,70 @@ func TestJudgeRequests(t *testing.T) {
 		},
 		"too few requests": {
 			results: canary, answers: slices.Concat(asAsked()[:400], asAsked()[700:]),
-			want: []string{"first: 50 requests are too few"},
+			want: []string{"first: 50 requests while nothing changed are too few"},
+		},
+		"too few requests where all go to one version": {
+			results: canary, answers: slices.Concat(asAsked()[:1200], asAsked()[1550:]),
+			want: []string{"third: 50 requests while nothing changed are too few"},
+		},
+		"a step without a request": {
+			results: canary, answers: slices.Concat(asAsked()[:800], asAsked()[1200:]),
+			want: []string{"second: 0 requests while nothing changed are too few"},
+		},
+		"nothing sent before": {
+			results: results(20), answers: requests(phase{4, 0}, phase{4, 20})[400:],
+			want: []string{"before: 0 requests while nothing changed are too few"},
 		},
 		"nothing sent after the end": {
 			results: results(20, 0), answers: requests(phase{4, 0}, phase{4, 20}),
-			want: []string{"second: no request was sent when it had settled"},
+			want: []string{"second: 0 requests while nothing changed are too few"},
 		},
 		"an annotation that never came": {
 			results: []Result{canary[0], {Expectation: Expectation{Title: "second", Share: 50}}},
 			answers: requests(phase{4, 0}, phase{4, 20}),
-			want:    []string{"second: no request was sent when it had settled"},
+			want:    []string{"second: 0 requests while nothing changed are too few"},
 		},
-		"asked for again at once": {
-			results: []Result{canary[0], canary[0]}, answers: requests(phase{4, 0}, phase{4, 20}),
+		"another annotation that changes nothing": {
+			results: results(20, 20), answers: requests(phase{4, 0}, phase{5, 20}),
 		},
-		"no requests at all": {results: results(20), want: []string{"first: 0 requests are too few"}},
+		"a first step that changes nothing": {
+			results: results(0, 20), answers: requests(phase{4, 0}, phase{4, 0}, phase{4, 20}),
+		},
+		"no requests at all": {results: results(20), want: []string{
+			"before: 0 requests while nothing changed are too few", "first: 0 requests while nothing changed are too few",
+		}},
+		"a faulty version's own failures": {
+			results: caught, answers: faulty("yellow", 15), faulty: true,
+		},
+		"those failures, of a version that is to be good": {
+			results: caught, answers: faulty("yellow", 15),
+			want: []string{"first: 12 requests failed", "status 500", "status 500", "status 500", "first: of 100 consecutive requests"},
+		},
+		"a failure of the stable version": {
+			results: caught, answers: failedBy(faulty("yellow", 15), 100, "blue"), faulty: true,
+			want: []string{"before: 1 requests failed", "request 100,"},
+		},
+		"a failure of the stable version, beside the faulty one": {
+			results: caught, answers: failedBy(faulty("yellow", 15), 600, "blue"), faulty: true,
+			want: []string{"first: 1 requests failed", "request 600,"},
+		},
+		"a failure that no version has answered": {
+			results: caught, answers: failedBy(faulty("yellow", 15), 600, ""), faulty: true,
+			want: []string{"first: 1 requests failed", "request 600,"},
+		},
+		"a faulty version's failure after the abort": {
+			results: caught, answers: failedBy(faulty("yellow", 15), 1000, "yellow"), faulty: true,
+			want: []string{"second: 1 requests went to a version without a share", "request 1000,"},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			if tt.proxy == "" {
 				tt.proxy = Embedded
 			}
-			stages := JudgeRequests(tt.results, tt.answers, blueToYellow, tt.proxy)
+			versions := blueToYellow
+			versions.Faulty = tt.faulty
+			stages := JudgeRequests(tt.results, tt.answers, versions, tt.proxy)
 			problems := stageProblems(stages)
 			if len(problems) != len(tt.want) {
 				t.Fatalf("problems:\n  %s\nwant:\n  %s", strings.Join(problems, "\n  "), strings.Join(tt.want, "\n  "))
@@ -147,9 +215,9 @@ func TestJudgeRequests(t *testing.T) {
 					t.Errorf("problem %d is %q, want %q in it", i, problems[i], want)
 				}
 			}
-			// What decides on the exit code.
-			if o := (Outcome{Requests: stages}); o.OK() != (len(tt.want) == 0) {
-				t.Errorf("OK = %t with problems %q", o.OK(), problems)
+			// What decides on the mark of a row.
+			if ok := !slices.ContainsFunc(stages, func(s Stage) bool { return !s.OK() }); ok != (len(tt.want) == 0) {
+				t.Errorf("OK = %t with problems %q", ok, problems)
 			}
 			sum := 0
 			for _, s := range stages {
@@ -163,33 +231,29 @@ func TestJudgeRequests(t *testing.T) {
 }
 
 func TestStages(t *testing.T) {
-	got := JudgeRequests(results(20, 50), requests(phase{4, 0}, phase{4, 20}, phase{4, 50}), blueToYellow, Embedded)
+	r := results(20, 50, 50)
+	got := JudgeRequests(r, requests(phase{4, 0}, phase{4, 20}, phase{4, 50}), blueToYellow, Embedded)
 	want := []Stage{
 		{Title: "before", Requests: 400, Steady: 350},
-		// Every fifth is yellow, the first of them the fifth: 40 ms, and 2 ms for the answer.
-		{Title: "first", Share: 20, Requests: 400, Steady: 250, New: 50, First: 42 * time.Millisecond, HasFirst: true},
-		{Title: "second", Share: 50, Requests: 400, Steady: 300, New: 150, First: 12 * time.Millisecond, HasFirst: true},
+		{Title: "first", Results: r[:1], Share: 20, Requests: 400, Steady: 250, New: 50},
+		{Title: "second, third", Results: r[1:], Share: 50, Requests: 400, Steady: 300, New: 150},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("stages (-want +got):\n%s", diff)
 	}
 }
 
-func TestOutcomeOK(t *testing.T) {
-	good := Judge(Act{}.Expect(guide), toTheEnd())
-	bad := Judge(Act{}.Expect(guide), nil)
-	for name, tt := range map[string]struct {
-		outcome Outcome
-		want    bool
-	}{
-		"all good":                   {Outcome{Judgement: good, Requests: []Stage{{}}}, true},
-		"a step that was not taken":  {Outcome{Judgement: bad, Requests: []Stage{{}}}, false},
-		"a request that failed":      {Outcome{Judgement: good, Requests: []Stage{{}, {Failed: make([]traffic.Answer, 1)}}}, false},
-		"a request that went astray": {Outcome{Judgement: good, Requests: []Stage{{Misrouted: make([]traffic.Answer, 1)}}}, false},
-	} {
-		if got := tt.outcome.OK(); got != tt.want {
-			t.Errorf("%s: OK = %t", name, got)
-		}
+func TestExposure(t *testing.T) {
+	answers := faulty("yellow", 15)
+	got := exposureOf(answers, Versions{Old: "blue", New: "yellow", Faulty: true})
+	// Every fifth is yellow, the first of them the fifth of the second phase, the
+	// last its last; an answer takes 2 ms.
+	want := exposure{Served: 80, Failed: 12, Lasted: 3950*time.Millisecond + 2*time.Millisecond}
+	if got != want {
+		t.Errorf("exposure %+v, want %+v", got, want)
+	}
+	if got := exposureOf(answers, Versions{New: "green"}); got != (exposure{}) {
+		t.Errorf("exposure to a version that has served nothing: %+v", got)
 	}
 }
 
@@ -203,7 +267,7 @@ func TestJudgeActs(t *testing.T) {
 	}, answers, Embedded)
 	counts := make([][]int, len(outcomes))
 	for i, o := range outcomes {
-		for _, s := range o.Requests {
+		for _, s := range o.Stages {
 			counts[i] = append(counts[i], s.Requests, len(s.Misrouted))
 		}
 	}
@@ -221,10 +285,18 @@ func TestParseProxy(t *testing.T) {
 	}
 }
 
-func TestColourOf(t *testing.T) {
-	for image, want := range map[string]string{"argoproj/rollouts-demo:blue": "blue", "blue": "", "": ""} {
-		if got := colourOf(image); got != want {
-			t.Errorf("colourOf(%q) = %q, want %q", image, got, want)
+func TestVersionOf(t *testing.T) {
+	for image, want := range map[string]struct {
+		colour string
+		faulty bool
+	}{
+		"argoproj/rollouts-demo:blue":     {colour: "blue"},
+		"argoproj/rollouts-demo:bad-blue": {colour: "blue", faulty: true},
+		"blue":                            {},
+		"":                                {},
+	} {
+		if colour, faulty := versionOf(image); colour != want.colour || faulty != want.faulty {
+			t.Errorf("versionOf(%q) = %q, %t; want %q, %t", image, colour, faulty, want.colour, want.faulty)
 		}
 	}
 }

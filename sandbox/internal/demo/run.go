@@ -1,7 +1,8 @@
-// Package demo shows the guide's canary to a person: on a sandbox of its own it
-// does what the guide says, sends requests all along, shows what happens to the
-// Rollout, to the split on its HTTPScaledObject and to the requests while it
-// happens, and judges at the end whether each step was as asked.
+// Package demo shows two canaries to a person: the guide's, which is promoted, and
+// one whose version fails, which a background analysis aborts. On a sandbox of its
+// own it does what the guide says, sends requests all along, shows what happens to
+// the Rollout, to the split on its HTTPScaledObject and to the requests while it
+// happens, and judges at the end whether each step was as claimed.
 package demo
 
 import (
@@ -10,6 +11,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -38,7 +41,11 @@ type Options struct {
 // interrupted is the exit code of a demo that was asked to end.
 const interrupted = 128 + int(unix.SIGINT)
 
-// Run runs the demo and returns the exit code: 0 if everything was as asked, 1
+// startedEnv tells the demo inside when the one outside has begun, in Unix
+// milliseconds.
+const startedEnv = "SANDBOX_DEMO_STARTED"
+
+// Run runs the demo and returns the exit code: 0 if everything was as claimed, 1
 // if not, 130 if it was asked to end. It brings a sandbox up, runs this program
 // again inside of it with the same arguments, and takes the sandbox down, also
 // when ctx ends; it then returns cluster.ErrInterrupted if nothing is left.
@@ -52,7 +59,13 @@ func Run(ctx context.Context, opts Options) (int, error) {
 				return 0, err
 			}
 		}
-		code, err := playInside(ctx, opts.Out, root, opts.Proxy)
+		began := time.Now()
+		if ms, err := strconv.ParseInt(os.Getenv(startedEnv), 10, 64); err == nil {
+			began = time.UnixMilli(ms)
+		} else if err := NewScreen(opts.Out).Say(claim...); err != nil {
+			return 0, err
+		}
+		code, err := playInside(ctx, opts.Out, root, opts.Proxy, began)
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return interrupted, nil // whoever takes the sandbox down says so
 		}
@@ -62,6 +75,10 @@ func Run(ctx context.Context, opts Options) (int, error) {
 }
 
 func runOutside(ctx context.Context, opts Options) (code int, err error) {
+	began := time.Now()
+	if err := NewScreen(opts.Out).Say(claim...); err != nil {
+		return 0, err
+	}
 	sandbox := opts.Sandbox
 	sandbox.With = append(sandbox.With, interceptor.Name)
 	if sandbox.Name == "" && sandbox.State == "" {
@@ -98,6 +115,7 @@ func runOutside(ctx context.Context, opts Options) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	inside.Env = append(os.Environ(), fmt.Sprintf("%s=%d", startedEnv, began.UnixMilli()))
 	inside.Stdin, inside.Stdout, inside.Stderr = os.Stdin, opts.Out, os.Stderr
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		// The terminal sends Ctrl-C to all of its processes. It is the inner one's

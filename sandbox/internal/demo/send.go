@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -20,8 +21,9 @@ const (
 	rate        = 100
 	connections = 4
 
-	// enough is how many requests a share is judged by at least.
-	enough = traffic.Window + 20
+	// enough is how many requests a step gets at least: some more than it takes to
+	// judge it.
+	enough = leastJudged + 20
 
 	// servedInARow is how many requests on new connections have to be answered
 	// before the demo takes the proxies for ready: the Service gives those to
@@ -46,7 +48,7 @@ func (p *player) startRequests(ctx context.Context, client dynamic.Interface) er
 		return err
 	}
 	seen, _ := p.timeline.Last()
-	p.live.Versions.New = colourOf(seen.Image)
+	p.live.Versions.New, _ = versionOf(seen.Image)
 	if err := awaitServed(ctx, options, p.live.Versions.New); err != nil {
 		return err
 	}
@@ -83,6 +85,29 @@ func awaitServed(ctx context.Context, options traffic.Options, colour string) er
 	}
 }
 
+// awaitRequests waits until enough requests after a mark are answered to judge
+// them, even if an annotation comes at once.
+func (p *player) awaitRequests(ctx context.Context, from traffic.Mark) error {
+	err := p.until(ctx, servedTime, func(Seen) (bool, error) {
+		return answeredBefore(p.load.Since(from), time.Now().Add(-ahead)) >= enough, nil
+	})
+	if errors.Is(err, errTooLong) {
+		return fmt.Errorf("%d requests are not answered: %w", enough, err)
+	}
+	return err
+}
+
+// answeredBefore counts the answers that were there at a time.
+func answeredBefore(answers []traffic.Answer, at time.Time) int {
+	n := 0
+	for _, a := range answers {
+		if a.Received.Before(at) {
+			n++
+		}
+	}
+	return n
+}
+
 // enoughRequests says whether the share of the split that is there now can be
 // judged, even if another takes its place at once.
 func (p *player) enoughRequests(now Seen) bool {
@@ -93,16 +118,11 @@ func (p *player) enoughRequests(now Seen) bool {
 		}
 		since = seen.At
 	}
-	steady := 0
-	for _, a := range slices.Backward(p.load.Since(0)) {
-		if a.Sent.Before(since.Add(settle)) {
-			break
-		}
-		if time.Since(a.Received) > ahead {
-			steady++
-		}
-	}
-	return steady >= enough
+	answers := p.load.Since(0)
+	settled, _ := slices.BinarySearchFunc(answers, since.Add(settle), func(a traffic.Answer, at time.Time) int {
+		return a.Sent.Compare(at)
+	})
+	return answeredBefore(answers[settled:], time.Now().Add(-ahead)) >= enough
 }
 
 // countRequests takes in the answers there are by now. A log gets a line on them

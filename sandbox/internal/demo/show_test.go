@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,69 +21,59 @@ func texts(lines []Line) string {
 }
 
 func TestTable(t *testing.T) {
-	good := Judge(Act{}.Expect(guide), toTheEnd())
-	bad := Judge(Act{AbortAt: 50}.Expect(guide), seen(at(0, 0, ""), at(0, 20, text50)))
-	got := texts(table([]Outcome{
-		{Act{Title: "first"}, good, []Stage{
-			{Title: "before", Requests: 150, Steady: 100},
-			{Title: "1/6 setWeight 20", Share: 20, Requests: 500, Steady: 400, New: 80, First: 12345 * time.Microsecond, HasFirst: true},
-			{Title: "all steps done", Share: 100, Requests: 2},
-		}},
-		{Act{Title: "second"}, bad, []Stage{
-			{
-				Title: "1/6 setWeight 20", Share: 20, Requests: 500, Steady: 400, New: 100, ShareError: errors.New("of 100 it is 25"),
-				Failed: []traffic.Answer{{Number: 7, Sent: start, Received: start.Add(time.Second), Connection: 1, Problem: "status 503: no"}},
-			},
-		}},
-	}, Embedded))
+	good, bad := Act{Title: "promoted", Image: "demo:yellow"}, Act{Title: "aborted", Image: "demo:bad-yellow", CaughtAt: 20}
+	// The promotion's annotations come after 1, 5, 9, 13 and 15 s: a second is too
+	// short to judge what was before.
+	promotion := played{act: good, versions: blueToYellow, judgement: Judge(good.Expect(guide), toTheEnd()), analysis: passed}
+	outcomes := judgeActs([]played{promotion}, requests(phase{1, 0}, phase{4, 20}, phase{4, 50}, phase{4, 80}, phase{4, 100}), Embedded)
+	abort := played{act: bad, versions: blueToBadYellow, judgement: Judge(bad.Expect(guide), caughtAt20()), analysis: failed, last: abortedByIt}
+	outcomes = append(outcomes, judgeActs([]played{abort}, faulty("yellow", 15), Embedded)...)
 	want := `
-  STEP                ASKED  ROLLOUT  ANNOTATION  AFTER
-  first
-    1/6 setWeight 20  20     20       s=80, c=20  1s     ✓
-    3/6 setWeight 50  50     50       s=50, c=50  1s     ✓
-    5/6 setWeight 80  80     80       s=20, c=80  1s     ✓
-    all steps done    100    100      s=0, c=100  1s     ✓
-    promoted          0      0        none        1s     ✓
-  second
-    1/6 setWeight 20  20     20       s=50, c=50  -      ✗
-    3/6 setWeight 50  50     -        -           -      ✗
-    aborted           0      -        -           -      ✗
+  STEP                        REQUESTS  NEW ASKED  NEW SEEN        FAILED
+  yellow: promoted
+    before                    100       0 %        0.0 % of 50     0             ✗
+    1/6 setWeight 20          400       20 %       20.0 % of 250   0             ✓
+    3/6 setWeight 50          400       50 %       50.0 % of 250   0             ✓
+    5/6 setWeight 80          400       80 %       80.0 % of 250   0             ✓
+    all steps done, promoted  400       100 %      100.0 % of 300  0             ✓
+  bad-yellow: aborted
+    before                    400       0 %        0.0 % of 350    0             ✓
+    1/6 setWeight 20          400       20 %       20.0 % of 250   12 by yellow  ✓
+    aborted                   400       0 %        0.0 % of 300    0             ✓
 
-  AFTER: from the step being reached to the annotation being there; the start of
-  the pods that the weight waits for is part of it. ✓: seen exactly as asked, in
-  this order, nothing in between, and verified by the Rollout.
+  NEW: the new version's share. ✓: the annotation and the verified weight are
+  the step's; 100 requests or more came while nothing changed, in that share
+  (± 1 in any 100 requests in a row);
+  and none failed but a bad version's own.
+  ✗ yellow: before: 50 requests while nothing changed are too few to tell where they go; it takes 100
+  bad-yellow: 4s from its first request to all traffic being back; 12 of its 80 failed.
 
-  STEP                REQUESTS  SHARE ASKED  SHARE SEEN     ERRORS  FIRST ANSWER
-  first
-    before            150       0 %          0.0 % of 100   0       -             ✓
-    1/6 setWeight 20  500       20 %         20.0 % of 400  0       12ms          ✓
-    all steps done    2         100 %        -              0       -             ✓
-  second
-    1/6 setWeight 20  500       20 %         25.0 % of 400  1       -             ✗
-
-  SHARE: of the new version; SEEN: while nothing changes, from 1s after an annotation
-  on. ERRORS: no proper answer, or one of a version without a share. FIRST ANSWER:
-  from the demo's watch seeing the annotation to the new version's next answer; its
-  wait for its turn, of 100 requests a second, is part of it. ✓: no errors, and the
-  share is as asked, ± 1 in any 100 requests in a row.
-  ✗ second: 1/6 setWeight 20: the annotation became s=50, c=50 instead of s=80, c=20
-  ✗ second: 3/6 setWeight 50: was never reached
-  ✗ second: aborted: was never reached
-  ✗ second: 1/6 setWeight 20: 1 requests failed
-  ✗ second:   request 7, sent 03:04:05.000 on connection 1, after 1s: status 503: no
-  ✗ second: 1/6 setWeight 20: of 100 it is 25
+Not everything was as claimed: see ✗ above (1m1s, 2900 requests).
 `
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, texts(table(outcomes, Embedded, 61*time.Second))); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
+	}
+
+	// A version that is not caught.
+	never := played{act: bad, versions: blueToBadYellow, judgement: Judge(bad.Expect(guide), caughtAt20()[:3]), last: Status{Phase: "Paused"}}
+	got := texts(table(judgeActs([]played{never}, faulty("yellow", 15)[:800], Embedded), Embedded, time.Minute))
+	if want := "bad-yellow: 12 of its 80 requests failed; not all traffic was seen to be back."; !strings.Contains(got, want) || strings.Contains(got, "As claimed") {
+		t.Errorf("want %q and not as claimed in the table:\n%s", want, got)
+	}
+
+	// The same without the first act.
+	got = texts(table(outcomes[1:], Envoy, 61*time.Second))
+	if want := "\nAs claimed, in 1m1s: of 1200 requests 12 failed, all of them the bad version's own.\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("want at the end of the table %q:\n%s", want, got)
 	}
 }
 
 func TestPanel(t *testing.T) {
 	now := Seen{Status: Status{
-		Phase: "Paused", Message: "CanaryPauseStep", Step: 3, Weight: 50, Verified: true, Paused: true, PausedAt: start,
+		Phase: "Paused", Message: "CanaryPauseStep", Step: 3, Weight: 50, Verified: true, Paused: true,
 		Image: "demo:yellow", Replicas: 3, Updated: 1, Ready: 3,
 	}, Split: text50}
-	got := texts(panel(guide, now, Live{}, "", start.Add(12*time.Second)))
+	got := texts(panel(guide, now, Live{}, "promote"))
 	want := strings.Repeat("─", 76) + `
   Rollout        Paused: CanaryPauseStep
   image          demo:yellow
@@ -95,7 +84,7 @@ func TestPanel(t *testing.T) {
                    weight: 50
                  - service: c
                    weight: 50
-  next           the pause ends in 18s
+  next           promote
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("panel (-want +got):\n%s", diff)
@@ -105,11 +94,11 @@ func TestPanel(t *testing.T) {
 	live.Versions = Versions{Old: "blue", New: "yellow"}
 	live.add(split(start, 150, 50), 0)
 	live.add(append(split(start, 150, 50), traffic.Answer{Problem: "gone"}), 150)
-	got = texts(panel(guide, now, live, "", start))
+	got = texts(panel(guide, now, live, ""))
 	for _, want := range []string{
 		"  blue            49 ███████████████████░░░░░░░░░░░░░░░░░░░░░\n",
 		"  yellow          50 ████████████████████░░░░░░░░░░░░░░░░░░░░\n",
-		"  requests       151, 1 of them failed; the bars are of the last 100\n",
+		"  requests       151, 1 failed; the bars are of the last 100\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("panel has no %q:\n%s", want, got)
@@ -120,8 +109,8 @@ func TestPanel(t *testing.T) {
 	}
 
 	now.Split, now.Aborted = "", true
-	got = texts(panel(guide, now, Live{}, "abort in 2s", start))
-	for _, want := range []string{"annotation     none", "next           abort in 2s", "- 20 %"} {
+	got = texts(panel(guide, now, Live{}, "go on"))
+	for _, want := range []string{"annotation     none", "next           go on", "- 20 %"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("panel has no %q:\n%s", want, got)
 		}

@@ -2,77 +2,21 @@ package demo
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// Outcome is how an act went.
-type Outcome struct {
-	Act       Act
-	Judgement Judgement
-	Requests  []Stage
-}
-
-// OK says whether everything was as asked, of the Rollout and of the requests.
-func (o Outcome) OK() bool {
-	return o.Judgement.OK() && !slices.ContainsFunc(o.Requests, func(s Stage) bool { return !s.OK() })
-}
-
-// table shows what was seen at each step of all acts, what became of the
-// requests, and what was wrong.
-func table(outcomes []Outcome, proxy Proxy) []Line {
-	rows := [][]string{{"STEP", "ASKED", "ROLLOUT", "ANNOTATION", "AFTER", ""}}
+// table shows each step of all acts, what was wrong, and in one sentence whether
+// everything was as claimed. took is how long the demo has lasted.
+func table(outcomes []Outcome, proxy Proxy, took time.Duration) []Line {
+	rows := [][]string{{"STEP", "REQUESTS", "NEW ASKED", "NEW SEEN", "FAILED", ""}}
 	styles := []Style{Bold}
 	for _, o := range outcomes {
-		rows = append(rows, []string{o.Act.Title})
+		rows = append(rows, []string{o.Act.heading()})
 		styles = append(styles, Bold)
-		for _, r := range o.Judgement.Results {
-			rows = append(rows, resultRow(r))
-			styles = append(styles, styleOf(r.OK()))
-		}
-	}
-	lines := []Line{{}}
-	for i, text := range align(rows) {
-		lines = append(lines, Line{"  " + text, styles[i]})
-	}
-	lines = append(lines, Line{},
-		Line{"  AFTER: from the step being reached to the annotation being there; the start of", Dim},
-		Line{"  the pods that the weight waits for is part of it. ✓: seen exactly as asked, in", Dim},
-		Line{"  this order, nothing in between, and verified by the Rollout.", Dim})
-	lines = append(lines, requestTable(outcomes, proxy)...)
-	for _, o := range outcomes {
-		for _, problem := range append(o.Judgement.Problems(), stageProblems(o.Requests)...) {
-			lines = append(lines, Line{fmt.Sprintf("  ✗ %s: %s", o.Act.Title, problem), Bad})
-		}
-	}
-	return lines
-}
-
-func resultRow(r Result) []string {
-	weight, split, after, mark := "-", "-", "-", "✗"
-	if r.Seen {
-		weight, split = fmt.Sprint(r.SeenWeight), oneLine(r.SeenSplit)
-	}
-	if !r.Present.IsZero() && !r.Asked.IsZero() {
-		after = delay(r.Delay())
-	}
-	if r.OK() {
-		mark = "✓"
-	}
-	return []string{"  " + r.Title, fmt.Sprint(r.Weight), weight, split, after, mark}
-}
-
-// requestTable shows what became of the requests at each step of all acts.
-func requestTable(outcomes []Outcome, proxy Proxy) []Line {
-	rows := [][]string{{"STEP", "REQUESTS", "SHARE ASKED", "SHARE SEEN", "ERRORS", "FIRST ANSWER", ""}}
-	styles := []Style{Bold}
-	for _, o := range outcomes {
-		rows = append(rows, []string{o.Act.Title})
-		styles = append(styles, Bold)
-		for _, s := range o.Requests {
-			rows = append(rows, stageRow(s))
+		for _, s := range o.Stages {
+			rows = append(rows, o.row(s))
 			styles = append(styles, styleOf(s.OK()))
 		}
 	}
@@ -80,26 +24,66 @@ func requestTable(outcomes []Outcome, proxy Proxy) []Line {
 	for i, text := range align(rows) {
 		lines = append(lines, Line{"  " + text, styles[i]})
 	}
-	return append(lines, Line{},
-		Line{"  SHARE: of the new version; SEEN: while nothing changes, from " + delay(settle) + " after an annotation", Dim},
-		Line{"  on. ERRORS: no proper answer, or one of a version without a share. FIRST ANSWER:", Dim},
-		Line{"  from the demo's watch seeing the annotation to the new version's next answer; its", Dim},
-		Line{fmt.Sprintf("  wait for its turn, of %d requests a second, is part of it. ✓: no errors, and the", rate), Dim},
-		Line{"  share is as asked, " + proxy.allows() + ".", Dim})
+	lines = append(lines, Line{},
+		Line{"  NEW: the new version's share. ✓: the annotation and the verified weight are", Dim},
+		Line{fmt.Sprintf("  the step's; %d requests or more came while nothing changed, in that share", leastJudged), Dim},
+		Line{"  (" + proxy.allows() + ");", Dim},
+		Line{"  and none failed but a bad version's own.", Dim})
+	for _, o := range outcomes {
+		lines = append(lines, o.summary()...)
+		for _, problem := range o.Problems() {
+			lines = append(lines, Line{fmt.Sprintf("  ✗ %s: %s", tagOf(o.Act.Image), problem), Bad})
+		}
+	}
+	return append(lines, Line{}, verdict(outcomes, took))
 }
 
-func stageRow(s Stage) []string {
-	share, first, mark := "-", "-", "✗"
+func (o Outcome) row(s Stage) []string {
+	share, failed, mark := "-", fmt.Sprint(len(s.Failed)+len(s.Misrouted)), "✗"
 	if s.Steady > 0 {
 		share = fmt.Sprintf("%.1f %% of %d", 100*float64(s.New)/float64(s.Steady), s.Steady)
 	}
-	if s.HasFirst {
-		first = delay(s.First)
+	if s.Own > 0 {
+		own := fmt.Sprintf("%d by %s", s.Own, o.Versions.New)
+		if failed == "0" {
+			failed = own
+		} else {
+			failed += ", " + own
+		}
 	}
 	if s.OK() {
 		mark = "✓"
 	}
-	return []string{"  " + s.Title, fmt.Sprint(s.Requests), fmt.Sprintf("%d %%", s.Share), share, fmt.Sprint(len(s.Failed) + len(s.Misrouted)), first, mark}
+	return []string{"  " + s.Title, fmt.Sprint(s.Requests), fmt.Sprintf("%d %%", s.Share), share, failed, mark}
+}
+
+// summary says what a faulty version has cost.
+func (o Outcome) summary() []Line {
+	if !o.Versions.Faulty || o.exposure.Served == 0 {
+		return nil
+	}
+	if last := o.Stages[len(o.Stages)-1]; !last.OK() {
+		return []Line{{fmt.Sprintf("  %s: %d of its %d requests failed; not all traffic was seen to be back.",
+			tagOf(o.Act.Image), o.exposure.Failed, o.exposure.Served), Bad}}
+	}
+	return []Line{{fmt.Sprintf("  %s: %s from its first request to all traffic being back; %d of its %d failed.",
+		tagOf(o.Act.Image), delay(o.exposure.Lasted), o.exposure.Failed, o.exposure.Served), Plain}}
+}
+
+// verdict is the demo in one sentence.
+func verdict(outcomes []Outcome, took time.Duration) Line {
+	requests, own := 0, 0
+	for _, o := range outcomes {
+		for _, s := range o.Stages {
+			requests += s.Requests
+			own += s.Own
+		}
+	}
+	if exitCode(outcomes) != 0 {
+		return Line{fmt.Sprintf("Not everything was as claimed: see ✗ above (%s, %d requests).", took.Round(time.Second), requests), Bad}
+	}
+	return Line{fmt.Sprintf("As claimed, in %s: of %d requests %d failed, all of them the bad version's own.",
+		took.Round(time.Second), requests, own), Good}
 }
 
 // delay shows a duration as precisely as it is worth: "35ms", "4.2s".

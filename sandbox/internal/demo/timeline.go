@@ -20,9 +20,8 @@ type Status struct {
 	// has confirmed it.
 	Weight   int32
 	Verified bool
-	// Paused is at a pause step, since PausedAt.
-	Paused   bool
-	PausedAt time.Time
+	// Paused is at a pause step.
+	Paused bool
 	// Aborted and Promoted say how it ended. A Rollout that has just got a new
 	// image is neither.
 	Aborted, Promoted bool
@@ -51,7 +50,7 @@ func statusOf(ro *v1alpha1.Rollout) (Status, bool) {
 	}
 	for _, condition := range ro.Status.PauseConditions {
 		if condition.Reason == v1alpha1.PauseReasonCanaryPauseStep {
-			s.Paused, s.PausedAt = true, condition.StartTime.Time
+			s.Paused = true
 		}
 	}
 	return s, ro.Status.ObservedGeneration == strconv.FormatInt(ro.Generation, 10)

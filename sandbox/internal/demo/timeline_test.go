@@ -65,7 +65,7 @@ func TestStatusOf(t *testing.T) {
 		},
 	}
 	want := Status{
-		Phase: "Paused", Message: "CanaryPauseStep", Step: 1, Weight: 20, Verified: true, Paused: true, PausedAt: start,
+		Phase: "Paused", Message: "CanaryPauseStep", Step: 1, Weight: 20, Verified: true, Paused: true,
 		Image: "demo:yellow", Replicas: 3, Updated: 1, Ready: 2,
 	}
 	got, current := statusOf(ro)
