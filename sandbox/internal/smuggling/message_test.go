@@ -1,4 +1,4 @@
-package traffictest
+package smuggling
 
 import (
 	"strings"
