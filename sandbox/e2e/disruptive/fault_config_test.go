@@ -54,6 +54,7 @@ func awaitRefusal(t *testing.T) corev1.Pod {
 // install.yaml has no readiness probe, so that a container that is about to
 // refuse counts as available for a moment.)
 func TestWrongChecksum(t *testing.T) {
+	e2etest.AllowRestarts(t, e2etest.ControllerNamespace)
 	c := startCanary(t)
 	good := keepConfig(t)
 	setPlugins(t, pinned.ReplaceAllString(good, otherSum))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
 // The plugin is killed in the middle of a canary: the controller starts it
@@ -51,6 +52,7 @@ func TestControllerKilled(t *testing.T) {
 	controller, plugin := one(t, controllerProgram), one(t, pluginProgram)
 
 	begun := time.Now()
+	e2etest.AllowRestarts(t, e2etest.ControllerNamespace, before.Name)
 	kill(t, controller)
 	awaitEnd(t, plugin)
 	if took := time.Since(begun); took > 2*time.Second {
@@ -74,6 +76,7 @@ func TestControllerKilled(t *testing.T) {
 // controller may lose its lease and start anew; the split stays.
 func TestAPIServerStopped(t *testing.T) {
 	c := startCanary(t)
+	e2etest.AllowRestarts(t, e2etest.ControllerNamespace)
 	version := c.HTTPScaledObject(name).GetResourceVersion()
 	if err := cluster.StopComponentFor(t.Context(), cluster.APIServer, 30*time.Second, nil); err != nil {
 		t.Fatal(err)

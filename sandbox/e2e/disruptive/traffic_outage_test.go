@@ -6,6 +6,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
@@ -14,6 +15,7 @@ import (
 // it is back.
 func TestTrafficAPIServerStopped(t *testing.T) {
 	s := startSplit(t)
+	e2etest.AllowRestarts(t, e2etest.ControllerNamespace) // the controller may lose its lease
 	throughEnvoy := traffictest.StartLoad(t, s.envoy, s.host)
 	load := traffictest.StartLoad(t, s.embedded, s.host)
 	begun := load.Mark()

@@ -2,17 +2,21 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/artifacts"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
 
@@ -23,7 +27,11 @@ import (
 //
 // With SANDBOX=name in the environment, that running sandbox is used and left
 // as it is; with KEEP_SANDBOX=1, the new one is kept, for a look at it.
-func RunTests(m *testing.M, opts Options) int {
+//
+// The run fails when a component has died that no test stopped. What a failed run
+// leaves, logs and objects, is kept in the directory failed, which a run clears
+// first; it is printed. An empty one keeps nothing.
+func RunTests(m *testing.M, opts Options, failed string) int {
 	if !flag.Parsed() {
 		flag.Parse()
 	}
@@ -32,7 +40,7 @@ func RunTests(m *testing.M, opts Options) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGQUIT)
 	defer stop()
-	code, err := runTests(ctx, opts)
+	code, err := runTests(ctx, opts, failed)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sandbox:", err)
 		return 1
@@ -40,13 +48,18 @@ func RunTests(m *testing.M, opts Options) int {
 	return code
 }
 
-func runTests(ctx context.Context, opts Options) (code int, err error) {
+func runTests(ctx context.Context, opts Options, failed string) (code int, err error) {
+	if failed != "" {
+		if err := os.RemoveAll(failed); err != nil { // what an earlier run has left
+			return 0, err
+		}
+	}
 	var s *Sandbox
 	if name := os.Getenv("SANDBOX"); name != "" {
 		if s, err = Open(name, ""); err != nil {
 			return 0, fmt.Errorf("SANDBOX=%s: %w", name, err)
 		}
-		return s.runSelf(ctx)
+		return s.judgeSelf(ctx, failed)
 	}
 
 	keep := os.Getenv("KEEP_SANDBOX") == "1"
@@ -63,7 +76,52 @@ func runTests(ctx context.Context, opts Options) (code int, err error) {
 	} else {
 		defer func() { err = errors.Join(err, s.Down()) }()
 	}
-	return s.runSelf(ctx)
+	return s.judgeSelf(ctx, failed)
+}
+
+// judgeSelf is runSelf, which fails, too, when a component has died meanwhile and no
+// test has stopped it. Logs and objects of a failed run are kept in the directory
+// failed, unless that is empty.
+func (s *Sandbox) judgeSelf(ctx context.Context, failed string) (int, error) {
+	before, err := s.Status(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if os.Getenv("SANDBOX") == "" {
+		before = nil // what died while it came up counts
+	}
+	code, err := s.runSelf(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+	defer cancel()
+	after, statusErr := s.Status(ctx)
+	if statusErr != nil {
+		err = errors.Join(err, fmt.Errorf("after the tests: %w", statusErr))
+	} else {
+		for _, death := range deathsSince(before, after) {
+			err = errors.Join(err, errors.New(death))
+		}
+	}
+	if failed != "" && (code != 0 || err != nil) {
+		err = errors.Join(err, s.keepFailed(ctx, failed))
+		fmt.Fprintln(os.Stderr, "logs and objects of the failed run are in", failed)
+	}
+	return code, err
+}
+
+// keepFailed keeps the logs of all components, and the objects and logs of what is in
+// the cluster still. Tests have kept what was in their namespaces.
+func (s *Sandbox) keepFailed(ctx context.Context, dir string) error {
+	var all error
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if status, err := s.Status(ctx); err == nil {
+		text, err := json.MarshalIndent(status, "", "  ")
+		all = errors.Join(all, err, os.WriteFile(filepath.Join(dir, "status.json"), text, 0o644))
+	}
+	logs := filepath.Join(dir, "logs")
+	all = errors.Join(all, os.RemoveAll(logs), os.CopyFS(logs, os.DirFS(s.layout.Logs())))
+	return errors.Join(all, artifacts.Keep(ctx, s.Command, filepath.Join(dir, "cluster"), ""))
 }
 
 // runSelf runs this program again inside the sandbox, with the same arguments,

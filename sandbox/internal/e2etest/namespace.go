@@ -3,6 +3,8 @@ package e2etest
 import (
 	"context"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/artifacts"
 )
 
 // Namespace is a namespace of one test's own. Its methods fail that test, and
@@ -38,6 +42,13 @@ func NewNamespace(t testing.TB) *Namespace {
 		defer cancel()
 		if t.Failed() {
 			t.Log(n.describe(ctx))
+			if failedRun != "" {
+				dir := filepath.Join(failedRun, n.Name)
+				if err := n.Keep(dir); err != nil {
+					t.Log(err)
+				}
+				t.Logf("objects and logs of namespace %s are in %s", n.Name, dir)
+			}
 			if os.Getenv("KEEP_SANDBOX") == "1" {
 				t.Logf("namespace %s is kept", n.Name)
 				return
@@ -48,6 +59,17 @@ func NewNamespace(t testing.TB) *Namespace {
 		}
 	})
 	return n
+}
+
+// Keep writes the objects and logs of the namespace to a directory, as is done when
+// the test fails. It returns what could not be had.
+func (n *Namespace) Keep(dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	command := func(ctx context.Context, args ...string) (*exec.Cmd, error) {
+		return exec.CommandContext(ctx, args[0], args[1:]...), nil
+	}
+	return artifacts.Keep(ctx, command, dir, n.Name)
 }
 
 // With returns the same namespace for a subtest.

@@ -11,6 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/artifacts"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
@@ -19,7 +20,8 @@ import (
 // RunTests is cluster.RunTests in a sandbox with the plugin and the interceptor
 // under test installed, and with Envoy: the programs that $PLUGIN and
 // $INTERCEPTOR name, or what `make build` makes. name is the sandbox's, to which
-// the process id is added; it returns the exit code.
+// the process id is added; it returns the exit code. The run fails, too, when a
+// container that the tests share was restarted without AllowRestarts.
 func RunTests(m *testing.M, name string) int {
 	if !flag.Parsed() {
 		flag.Parse()
@@ -31,8 +33,22 @@ func RunTests(m *testing.M, name string) int {
 			return 2
 		}
 	}
-	return cluster.RunTests(m, opts)
+	dir, err := artifacts.Dir(name)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		return 2
+	}
+	failedRun = dir
+	run := func() int { return cluster.RunTests(m, opts, dir) }
+	if cluster.Inside() {
+		return runWatched(run)
+	}
+	return run()
 }
+
+// failedRun is the directory for what a failed run leaves; it is empty outside
+// RunTests.
+var failedRun string
 
 // complete finds the programs. A missing one is an error, not a reason to test
 // less.

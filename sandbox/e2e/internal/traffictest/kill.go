@@ -23,6 +23,16 @@ import (
 // anybody, and returns when the last of them is gone. The node starts them again.
 func Kill(t testing.TB, pods ...corev1.Pod) (gone time.Time) {
 	t.Helper()
+	for _, pod := range pods {
+		e2etest.AllowRestarts(t, pod.Namespace, pod.Name)
+	}
+	return KillUnannounced(t, pods...)
+}
+
+// KillUnannounced is Kill without AllowRestarts: the run fails if the pods are not of
+// a namespace of the test's own.
+func KillUnannounced(t testing.TB, pods ...corev1.Pod) (gone time.Time) {
+	t.Helper()
 	var ids []int
 	for _, pod := range pods {
 		of, err := processes(pod.Name)

@@ -1,0 +1,38 @@
+// Package killing has tests that pass, and end what they must not: TestDeaths runs
+// it. It is in testdata so that nobody else does.
+package killing
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+func TestMain(m *testing.M) { os.Exit(e2etest.RunTests(m, "killing")) }
+
+func TestKillEtcd(t *testing.T) {
+	sandbox, err := cluster.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := sandbox.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, component := range status.Components {
+		if component.Name == cluster.Etcd {
+			if err := syscall.Kill(component.PID, syscall.SIGKILL); err != nil {
+				t.Fatalf("killing process %d: %v", component.PID, err)
+			}
+		}
+	}
+}
+
+func TestKillInterceptor(t *testing.T) {
+	traffictest.KillUnannounced(t, e2etest.Interceptor(t)[0])
+	e2etest.Interceptor(t)
+}
