@@ -31,6 +31,7 @@ INTERCEPTOR_IMG ?= ghcr.io/kedify/argo-rollouts-interceptor:dev
 GO            := go
 GO_SANDBOX    := $(GO) -C sandbox
 GOLANGCI_LINT := $(CURDIR)/bin/golangci-lint
+GOTESTSUM     := $(CURDIR)/bin/gotestsum
 GORELEASER    := $(GO) tool -modfile=$(CURDIR)/tools/goreleaser/go.mod goreleaser
 
 # Where a release's files are downloaded from, what its manifests are made of, and
@@ -50,6 +51,8 @@ PROXY       ?= embedded
 # Name of the sandbox that sandbox-up, -down and -shell are about.
 NAME        ?= default
 SANDBOX     := $(CURDIR)/bin/sandbox
+# How long each test took, for test-times.
+TIMES       := $(CURDIR)/bin/test-times
 
 ##@ Build
 
@@ -126,15 +129,30 @@ $(SANDBOX):
 test: test-unit e2e ## Run all tests
 
 # With one processor the proxy has connections wait for their turn.
+# Show how tests go, as they do, and write how long each took to a file: UNIT shows
+# packages, and tests that fail, with build errors at its end; E2E all that go test -v
+# does.
+UNIT = $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --hide-summary skipped --jsonfile-timing-events $(TIMES)/$(1).json --
+E2E  = $(GOTESTSUM) --format standard-verbose --hide-summary all --jsonfile-timing-events $(TIMES)/e2e.json --
+
 .PHONY: test-unit
-test-unit: envoy ## Run the tests that need no cluster, the RPC tests among them
-	$(GO) test ./...
-	$(GO) test -cpu 1 ./internal/interceptor/proxy
-	$(GO_SANDBOX) test $$($(GO_SANDBOX) list ./... | grep -v -e /sandbox/e2e -e /sandbox/cmd/bench)
+test-unit: envoy $(GOTESTSUM) ## Run the tests that need no cluster, the RPC tests among them
+	@mkdir -p $(TIMES)
+	$(call UNIT,unit) ./...
+	$(call UNIT,unit-cpu1) -cpu 1 ./internal/interceptor/proxy
+	cd sandbox && $(call UNIT,unit-sandbox) $$($(GO) list ./... | grep -v -e /sandbox/e2e -e /sandbox/cmd/bench)
 
 .PHONY: e2e
-e2e: build sandbox-build envoy ## Run the end-to-end tests (RUN=regexp picks some)
-	$(GO_SANDBOX) test -v -count=1 -p 1 -timeout $(E2E_TIMEOUT) -run '$(RUN)' ./e2e/...
+e2e: build sandbox-build envoy $(GOTESTSUM) ## Run the end-to-end tests (RUN=regexp picks some)
+	@mkdir -p $(TIMES)
+	cd sandbox && $(E2E) -count=1 -p 1 -timeout $(E2E_TIMEOUT) -run '$(RUN)' ./e2e/...
+
+.PHONY: test-times
+test-times: ## Print the slowest 20 tests, and the seconds of each package, of the last test-unit and e2e
+	@$(GO) run ./hack/testtimes $(wildcard $(TIMES)/*.json)
+
+$(GOTESTSUM): tools/gotestsum/go.mod tools/gotestsum/go.sum
+	@$(GO) -C tools/gotestsum build -o $@ gotest.tools/gotestsum
 
 # The node's tests run their own binary in containers that hold nothing else;
 # with the race detector in it, it starts too slowly for an exec probe.

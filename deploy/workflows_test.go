@@ -25,6 +25,7 @@ type job struct {
 }
 
 type workflowStep struct {
+	If   string         `json:"if"`
 	Uses string         `json:"uses"`
 	Run  string         `json:"run"`
 	With map[string]any `json:"with"`
@@ -148,6 +149,24 @@ func TestReleaseIsTestedAndCompleteBeforeItIsPublished(t *testing.T) {
 		`gh release upload "$TAG" dist/manifests/*.yaml`,
 		`gh release edit "$TAG" --draft=false`,
 	}, order)
+}
+
+// What the end-to-end tests leave when they fail is uploaded, from where they keep it.
+func TestFailedRunIsUploaded(t *testing.T) {
+	steps := workflows(t)["ci.yml"].Jobs["test"].Steps
+	runs := slices.IndexFunc(steps, func(step workflowStep) bool { return step.Run == "bash .ci/run" })
+	upload := slices.IndexFunc(steps, func(step workflowStep) bool { return strings.HasPrefix(step.Uses, "actions/upload-artifact@") })
+	if runs < 0 || upload < runs {
+		t.Fatalf("step %d runs the tests and step %d uploads what they leave: want both, in this order", runs, upload)
+	}
+	equal(t, "when it is uploaded", "failure()", steps[upload].If)
+	path, _ := steps[upload].With["path"].(string)
+	if dir, base := filepath.Split(path); path == "" || !strings.Contains(readText(t, "../sandbox/internal/artifacts/artifacts.go"), `"`+filepath.Clean(dir)+`", "`+base+`"`) {
+		t.Errorf("%q is uploaded, which is not where package artifacts keeps it", path)
+	}
+	if !strings.Contains(readText(t, "../.gitignore"), "\n/"+path+"/\n") {
+		t.Errorf("%s is not ignored by git", path)
+	}
 }
 
 // Images are built on bases that are pinned by digest, the same in each Dockerfile,
