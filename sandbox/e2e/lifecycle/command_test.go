@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/artifacts"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
 
@@ -43,12 +45,29 @@ func (u user) downAtEnd(t *testing.T) {
 			return // no sandbox was left, as it should be
 		}
 		for _, entry := range entries {
+			if t.Failed() {
+				u.keepLogs(t, entry.Name())
+			}
 			down := u.command(context.Background(), "down", "--name", entry.Name())
 			if output, err := down.CombinedOutput(); err != nil {
 				t.Errorf("sandbox down --name %s: %v\n%s", entry.Name(), err, output)
 			}
 		}
 	})
+}
+
+// keepLogs keeps the logs of a sandbox whose test has failed.
+func (u user) keepLogs(t *testing.T, name string) {
+	dir, err := artifacts.Dir("lifecycle")
+	if err != nil {
+		t.Log(err)
+		return
+	}
+	dir = filepath.Join(dir, strings.ReplaceAll(t.Name(), "/", "-"), name)
+	if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(filepath.Join(u.dir(name), "logs")))); err != nil {
+		t.Log(err)
+	}
+	t.Logf("the logs of sandbox %s are in %s", name, dir)
 }
 
 // root is the directory that holds the user's sandboxes.

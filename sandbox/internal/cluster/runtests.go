@@ -29,9 +29,8 @@ import (
 // as it is; with KEEP_SANDBOX=1, the new one is kept, for a look at it.
 //
 // The run fails when a component has died that no test stopped. What a failed run
-// leaves, logs and objects, is kept in the directory failed, which a run clears
-// first; it is printed. An empty one keeps nothing.
-func RunTests(m *testing.M, opts Options, failed string) int {
+// leaves is kept in opts.Failed, which a run clears first, and prints.
+func RunTests(m *testing.M, opts Options) int {
 	if !flag.Parsed() {
 		flag.Parse()
 	}
@@ -40,7 +39,7 @@ func RunTests(m *testing.M, opts Options, failed string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGQUIT)
 	defer stop()
-	code, err := runTests(ctx, opts, failed)
+	code, err := runTests(ctx, opts)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sandbox:", err)
 		return 1
@@ -48,9 +47,9 @@ func RunTests(m *testing.M, opts Options, failed string) int {
 	return code
 }
 
-func runTests(ctx context.Context, opts Options, failed string) (code int, err error) {
-	if failed != "" {
-		if err := os.RemoveAll(failed); err != nil { // what an earlier run has left
+func runTests(ctx context.Context, opts Options) (code int, err error) {
+	if opts.Failed != "" {
+		if err := os.RemoveAll(opts.Failed); err != nil { // what an earlier run has left
 			return 0, err
 		}
 	}
@@ -59,7 +58,7 @@ func runTests(ctx context.Context, opts Options, failed string) (code int, err e
 		if s, err = Open(name, ""); err != nil {
 			return 0, fmt.Errorf("SANDBOX=%s: %w", name, err)
 		}
-		return s.judgeSelf(ctx, failed)
+		return s.judgeSelf(ctx, opts.Failed)
 	}
 
 	keep := os.Getenv("KEEP_SANDBOX") == "1"
@@ -76,7 +75,7 @@ func runTests(ctx context.Context, opts Options, failed string) (code int, err e
 	} else {
 		defer func() { err = errors.Join(err, s.Down()) }()
 	}
-	return s.judgeSelf(ctx, failed)
+	return s.judgeSelf(ctx, opts.Failed)
 }
 
 // judgeSelf is runSelf, which fails, too, when a component has died meanwhile and no
@@ -91,9 +90,7 @@ func (s *Sandbox) judgeSelf(ctx context.Context, failed string) (int, error) {
 		before = nil // what died while it came up counts
 	}
 	code, err := s.runSelf(ctx)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
-	defer cancel()
-	after, statusErr := s.Status(ctx)
+	after, statusErr := s.Status(context.WithoutCancel(ctx))
 	if statusErr != nil {
 		err = errors.Join(err, fmt.Errorf("after the tests: %w", statusErr))
 	} else {
@@ -101,9 +98,8 @@ func (s *Sandbox) judgeSelf(ctx context.Context, failed string) (int, error) {
 			err = errors.Join(err, errors.New(death))
 		}
 	}
-	if failed != "" && (code != 0 || err != nil) {
+	if failed != "" && ctx.Err() == nil && (code != 0 || err != nil) {
 		err = errors.Join(err, s.keepFailed(ctx, failed))
-		fmt.Fprintln(os.Stderr, "logs and objects of the failed run are in", failed)
 	}
 	return code, err
 }
@@ -111,6 +107,9 @@ func (s *Sandbox) judgeSelf(ctx context.Context, failed string) (int, error) {
 // keepFailed keeps the logs of all components, and the objects and logs of what is in
 // the cluster still. Tests have kept what was in their namespaces.
 func (s *Sandbox) keepFailed(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+	defer cancel()
+	fmt.Fprintln(os.Stderr, "keeping logs and objects of the failed run in", dir)
 	var all error
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

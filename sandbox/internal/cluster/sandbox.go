@@ -63,6 +63,9 @@ type Options struct {
 	Owned bool
 	// KeepFailed keeps a sandbox that did not come up, to be looked at.
 	KeepFailed bool
+	// Failed is the directory for the logs and objects of a sandbox that did not
+	// come up, or in which tests failed; empty keeps none.
+	Failed string
 	// Progress is told what is going on; nil discards it.
 	Progress *progress.Printer
 }
@@ -141,6 +144,9 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 	if err != nil {
 		if opts.KeepFailed && ctx.Err() == nil {
 			return nil, fmt.Errorf("%w\nthe sandbox is kept as it is, see %s", err, l.Logs())
+		}
+		if opts.Failed != "" && ctx.Err() == nil {
+			err = errors.Join(err, s.keepFailed(ctx, opts.Failed))
 		}
 		return nil, orInterrupted(ctx, errors.Join(err, s.end()))
 	}

@@ -185,7 +185,7 @@ func runWatched(run func() int) int {
 		return failed(err)
 	}
 	for _, r := range watch.unasked() {
-		fmt.Fprintln(os.Stderr, "--- FAIL:", r)
+		fmt.Fprintln(os.Stderr, "e2e:", r)
 		code = max(code, 1)
 	}
 	return code

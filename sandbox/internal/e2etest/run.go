@@ -38,8 +38,8 @@ func RunTests(m *testing.M, name string) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		return 2
 	}
-	failedRun = dir
-	run := func() int { return cluster.RunTests(m, opts, dir) }
+	failedRun, opts.Failed = dir, dir
+	run := func() int { return cluster.RunTests(m, opts) }
 	if cluster.Inside() {
 		return runWatched(run)
 	}
