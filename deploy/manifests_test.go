@@ -24,13 +24,16 @@ import (
 // doubled keys and names a kind. Templates are left out: what a release makes of
 // them is looked at instead.
 func TestEveryManifestReads(t *testing.T) {
-	for _, root := range []string{".", "../examples", "../sandbox/manifests", madeRelease(t)} {
+	for _, root := range []string{".", "../examples", "../sandbox/manifests", "../sandbox/addons", madeRelease(t)} {
 		for _, path := range yamlFiles(t, root) {
 			if slices.Contains(templates, path) || strings.HasPrefix(filepath.Base(path), "argo-rollouts-values-") {
 				continue
 			}
 			t.Run(filepath.ToSlash(path), func(t *testing.T) {
 				for i, document := range documents(t, path) {
+					if isJSONPatch(document) {
+						continue
+					}
 					object := map[string]any{}
 					if err := yaml.UnmarshalStrict(document, &object); err != nil {
 						t.Fatalf("document %d: %v", i+1, err)
@@ -44,6 +47,21 @@ func TestEveryManifestReads(t *testing.T) {
 			})
 		}
 	}
+}
+
+// isJSONPatch says whether a document is a JSON patch (RFC 6902), as a
+// kustomization takes one: a list of operations, each on a path.
+func isJSONPatch(document []byte) bool {
+	var operations []struct{ Op, Path string }
+	if yaml.Unmarshal(document, &operations) != nil || len(operations) == 0 {
+		return false
+	}
+	for _, o := range operations {
+		if o.Op == "" || !strings.HasPrefix(o.Path, "/") {
+			return false
+		}
+	}
+	return true
 }
 
 // Each kustomization names exactly the files beside it: none that is missing,
