@@ -154,6 +154,10 @@ test-times: ## Print the slowest 20 tests, and the seconds of each package, of t
 $(GOTESTSUM): tools/gotestsum/go.mod tools/gotestsum/go.sum
 	@$(GO) -C tools/gotestsum build -o $@ gotest.tools/gotestsum
 
+.PHONY: compatibility
+compatibility: build envoy ## Run a canary, the check and one under requests on other Argo Rollouts and Kubernetes (half an hour the first time)
+	hack/compatibility.sh
+
 # The node's tests run their own binary in containers that hold nothing else;
 # with the race detector in it, it starts too slowly for an exec probe.
 RACE_NODE := -ldflags '-linkmode=external -extldflags=-static' -skip '^TestExecProbe$$'
