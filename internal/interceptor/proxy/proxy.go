@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -95,6 +96,11 @@ func (p *Proxy) serve(x *exchange) {
 	// HTTP/2 has no trouble with a space; in HTTP/1.1 the target would end there.
 	if strings.ContainsAny(x.in.RequestURI, "# ") {
 		x.refuse(http.StatusBadRequest, "the request target has a fragment or a space, which is not to be sent")
+		return
+	}
+	// HTTP/1.1 is refused by the server for this; HTTP/2 it takes by the first.
+	if lengths := x.in.Header["Content-Length"]; slices.ContainsFunc(lengths, func(l string) bool { return l != lengths[0] }) {
+		x.refuse(http.StatusBadRequest, "the request has more than one Content-Length, and they differ")
 		return
 	}
 	if p.draining.Load() || ambiguousLength(x.in) {
