@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,7 +65,7 @@ func components(l Layout, program string, client kubernetes.Interface) ([]compon
 			ready: probe.get(etcdURL + "/health"),
 		},
 		{
-			name: APIServer, path: program, args: append([]string{APIServer}, apiServerArgs(l)...), grace: 15 * time.Second,
+			name: APIServer, path: program, args: slices.Concat([]string{APIServer}, apiServerArgs(l), auditArgs(l)), grace: 15 * time.Second,
 			ready: func(ctx context.Context) error {
 				_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 				return err

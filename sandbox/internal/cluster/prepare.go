@@ -84,6 +84,9 @@ func (s *Sandbox) prepare(ctx context.Context, opts Options, kubernetes *build.E
 	if err := writeNameResolution(l); err != nil {
 		return err
 	}
+	if err := writeAuditPolicy(l); err != nil {
+		return err
+	}
 	deploy := opts.Deploy
 	if deploy == "" {
 		deploy = filepath.Join(opts.Repository, "deploy")

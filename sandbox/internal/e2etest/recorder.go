@@ -25,9 +25,14 @@ import (
 // so that a test can judge the whole of a canary and not only the moments at
 // which it happened to look.
 type Recorder struct {
-	t         testing.TB
-	n         *Namespace
-	name      string
+	t    testing.TB
+	n    *Namespace
+	name string
+	// audit is the API server's audit log, and begun how much of it was written
+	// before the record began.
+	audit string
+	begun int64
+
 	mu        sync.Mutex
 	states    []*unstructured.Unstructured
 	deletions int
@@ -39,8 +44,8 @@ type Recorder struct {
 // test ends. Its state now is the first of the record.
 func (n *Namespace) Record(name string) *Recorder {
 	n.t.Helper()
-	first := n.HTTPScaledObject(name)
-	r := &Recorder{t: n.t, n: n, name: name, states: []*unstructured.Unstructured{first}, changed: make(chan struct{})}
+	r := &Recorder{t: n.t, n: n, name: name, changed: make(chan struct{})}
+	first := r.begin()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -55,6 +60,39 @@ func (n *Namespace) Record(name string) *Recorder {
 		}
 	})
 	return r
+}
+
+// begin sets where the record begins, in the audit log and in the object's states,
+// and returns the first of these. Nobody writes the object at that moment.
+func (r *Recorder) begin() *unstructured.Unstructured {
+	r.t.Helper()
+	var err error
+	if r.audit, err = auditLog(); err != nil {
+		r.t.Fatal(err)
+	}
+	Eventually(r.t, Patience, fmt.Sprintf("a moment at which nobody writes HTTPScaledObject %s", r.name), func(ctx context.Context) error {
+		before, end, err := readAudit(r.audit, r.n.Name, r.name, 0)
+		if err != nil {
+			return err
+		}
+		first, err := r.n.Dynamic.Resource(cluster.HTTPScaledObjectGVR).Namespace(r.n.Name).Get(ctx, r.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		since, _, err := readAudit(r.audit, r.n.Name, r.name, end)
+		if err != nil {
+			return err
+		}
+		if len(since) > 0 {
+			return fmt.Errorf("%s", since[0])
+		}
+		if i := slices.IndexFunc(before, func(w write) bool { return w.underWay(time.Now()) }); i >= 0 {
+			return fmt.Errorf("%s", before[i])
+		}
+		r.begun, r.states = end, []*unstructured.Unstructured{first}
+		return nil
+	})
+	return r.states[0]
 }
 
 // run follows the object from a resource version on. A watch that breaks off,
@@ -213,8 +251,10 @@ func (r *Recorder) Require(want ...Split) {
 }
 
 // RequireNothingElse fails the test if anything of the object has changed
-// since the record began but the two annotations, or if there was a write that
-// changed nothing.
+// since the record began but the two annotations, or if the plugin has sent a write
+// that changed nothing: those that changed the object without changing its split
+// are seen in its states, and those that the API server has suppressed in the
+// number of requests (RequireWrites).
 func (r *Recorder) RequireNothingElse() {
 	r.t.Helper()
 	states := r.sync()
@@ -225,6 +265,37 @@ func (r *Recorder) RequireNothingElse() {
 		if splitOf(state) == splitOf(states[i]) {
 			r.t.Errorf("HTTPScaledObject %s was written without a change of its split: %s", r.name, splitOf(state))
 		}
+	}
+	r.RequireWrites()
+}
+
+// RequireWrites fails the test unless the plugin has sent exactly one request for
+// each of its changes since the record began. What others have written must have
+// changed the object each time.
+func (r *Recorder) RequireWrites() {
+	r.t.Helper()
+	var writes []write
+	changes := 0
+	// The states and the requests are those of one moment if no request came
+	// between the two looks at the log.
+	Eventually(r.t, Patience, fmt.Sprintf("a moment at which nobody writes HTTPScaledObject %s", r.name), func(context.Context) error {
+		before, end, err := readAudit(r.audit, r.n.Name, r.name, r.begun)
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(before, func(w write) bool { return w.underWay(time.Now()) }); i >= 0 {
+			return fmt.Errorf("%s", before[i])
+		}
+		changes = len(r.sync()) - 1
+		since, _, err := readAudit(r.audit, r.n.Name, r.name, end)
+		if err == nil && len(since) > 0 {
+			err = fmt.Errorf("%s", since[0])
+		}
+		writes = before
+		return err
+	})
+	if err := checkWrites(writes, changes); err != nil {
+		r.t.Errorf("HTTPScaledObject %s: %v", r.name, err)
 	}
 }
 
