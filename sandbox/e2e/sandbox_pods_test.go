@@ -339,19 +339,22 @@ func insideContainer(t *testing.T, program, pod string) (root, environment strin
 }
 
 // A container is asked to stop and has its grace period to do so; after that
-// it is killed.
+// it is killed. What the container says last tells which of the two it was: it
+// takes its delay to stop, and then says so.
 func TestSandboxTermination(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	for name, tc := range map[string]struct {
+		// delay and grace are in seconds. A pod that waits for the longer of the two
+		// is seen: by what it says, or by not being gone within e2etest.Patience.
 		delay, grace string
-		// least and most are how long the end may take, and says whether the
-		// container says that it has stopped.
-		least, most time.Duration
-		says        bool
+		// least is how long the end takes at least, and stops says whether the
+		// container gets to its end by itself.
+		least time.Duration
+		stops bool
 	}{
-		"in its own time": {delay: "2", grace: "60", least: 2 * time.Second, most: 30 * time.Second, says: true},
-		"out of time":     {delay: "300", grace: "2", least: 2 * time.Second, most: 30 * time.Second},
+		"in its own time": {delay: "2", grace: "600", least: 2 * time.Second, stops: true},
+		"out of time":     {delay: "15", grace: "2", least: 2 * time.Second, stops: false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -376,12 +379,15 @@ func TestSandboxTermination(t *testing.T) {
 				}
 				return errors.Join(err, errors.New("it is still there"))
 			})
-			if took := time.Since(begun); took < tc.least || took > tc.most {
-				t.Errorf("its end took %s, want %s to %s", took, tc.least, tc.most)
+			if took := time.Since(begun); took < tc.least {
+				t.Errorf("its end took %s, want %s at least", took, tc.least)
 			}
 			text := log()
-			if !strings.Contains(text, "asked to stop") || strings.Contains(text, ": stopped") != tc.says && strings.Contains(text, " stopped\n") != tc.says {
-				t.Errorf("its log, which should end with stopped (%t):\n%s", tc.says, text)
+			if !strings.Contains(text, " asked to stop; ") {
+				t.Errorf("it was not asked to stop; its log:\n%s", text)
+			}
+			if stopped := strings.Contains(text, " stopped\n"); stopped != tc.stops {
+				t.Errorf("it got to its end by itself: %t, want %t; its log:\n%s", stopped, tc.stops, text)
 			}
 		})
 	}
