@@ -10,17 +10,25 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
+// timedPause is a pause of the guide's sample that ends by itself, as kubectl
+// kustomize prints it.
+const timedPause = "pause:\n          duration: 30s"
+
 // TestTrafficCanary runs the guide's sample under a steady load of requests: to
 // half of them, an abort, and all over again to the promotion and until the old
 // pods are gone. No request fails or goes astray, and at each step the canary has
-// the share that was asked for.
+// the share that was asked for. Its timed pauses wait for a promotion here, so that
+// a share is judged however long that takes; TestGuideSample waits them out.
 func TestTrafficCanary(t *testing.T) {
 	t.Parallel()
 	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {
 		const name = "rollouts-demo"
 		host := n.Name + ".test"
 		sample := n.Kubectl("kustomize", repository(t, "examples", "canary"))
-		n.Apply(strings.ReplaceAll(sample, name+".example.com", host))
+		if timed := strings.Count(sample, timedPause); timed != 2 {
+			t.Fatalf("the sample has %d timed pauses, want 2 of:\n%s\nin:\n%s", timed, timedPause, sample)
+		}
+		n.Apply(strings.NewReplacer(name+".example.com", host, timedPause, "pause: {}").Replace(sample))
 		n.AwaitHealthy(name, e2etest.Image("blue"))
 		p.Await(t, host, "/color")
 		load := traffictest.StartLoad(t, p, host)

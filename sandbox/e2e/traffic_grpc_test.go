@@ -36,12 +36,15 @@ func TestTrafficGRPC(t *testing.T) {
 		p.AwaitShares(t, "app", map[string]int{"stable": 80, "canary": 20})
 		client := dialEcho(t, p, host)
 
-		traffictest.RequireShare(t, p, "canary", 20, func(count int) (answers []traffic.Answer) {
-			for i := range count {
-				from, _, _ := strings.Cut(client.say(t.Context(), "hello"), ":")
-				answers = append(answers, traffic.Answer{Number: i, Backend: from})
-			}
-			return answers
+		traffictest.RequireShare(t, p, "canary", 20, func(count int, ordered bool) []traffic.Answer {
+			return traffictest.Ask(count, ordered, func(int) traffic.Answer {
+				said, err := client.trySay(t.Context(), "hello")
+				if err != nil {
+					return traffic.Answer{Problem: err.Error()}
+				}
+				from, _, _ := strings.Cut(said, ":")
+				return traffic.Answer{Backend: from}
+			})
 		})
 
 		if _, err := client.trySay(t.Context(), "fail"); status.Code(err) != codes.FailedPrecondition || status.Convert(err).Message() != "as asked for, ü" {

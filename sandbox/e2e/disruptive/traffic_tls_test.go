@@ -184,12 +184,12 @@ func withoutTLS(t *testing.T) {
 	}
 }
 
-// requireShareOverTLS is RequireShare for the canary, on one connection to the
-// proxy's Service.
+// requireShareOverTLS is RequireShare for the canary, on connections to the proxy's
+// Service that stay: one for requests in an order, some for others.
 func requireShareOverTLS(t *testing.T, p traffictest.Proxy, trusted *authority, host string, weight int) {
 	t.Helper()
 	p.Address = strings.TrimSuffix(p.Address, ":8080") + ":8443"
-	transport := &http.Transport{DialContext: p.Dial, TLSClientConfig: &tls.Config{RootCAs: trusted.pool()}}
+	transport := &http.Transport{DialContext: p.Dial, MaxIdleConnsPerHost: 64, TLSClientConfig: &tls.Config{RootCAs: trusted.pool()}}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	ask := func(ctx context.Context) (string, error) {
@@ -212,16 +212,14 @@ func requireShareOverTLS(t *testing.T, p traffictest.Proxy, trusted *authority, 
 		_, err := ask(ctx)
 		return err
 	})
-	traffictest.RequireShare(t, p, "yellow", weight, func(count int) []traffic.Answer {
-		answers := make([]traffic.Answer, count)
-		for i := range answers {
+	traffictest.RequireShare(t, p, "yellow", weight, func(count int, ordered bool) []traffic.Answer {
+		return traffictest.Ask(count, ordered, func(int) traffic.Answer {
 			colour, err := ask(t.Context())
 			if err != nil {
-				t.Fatal(err)
+				return traffic.Answer{Problem: err.Error()}
 			}
-			answers[i] = traffic.Answer{Number: i, Status: http.StatusOK, Backend: colour}
-		}
-		return answers
+			return traffic.Answer{Status: http.StatusOK, Backend: colour}
+		})
 	})
 }
 

@@ -53,21 +53,27 @@ type Mark int
 
 // books has an entry for each request that was sent.
 type books struct {
+	most    int // entries; 0 is without bound
 	mu      sync.Mutex
 	entries []Answer
 	open    int           // entries without an end
 	changed chan struct{} // closed and replaced at each answer
 }
 
-func newBooks() *books { return &books{changed: make(chan struct{})} }
+func newBooks(most int) *books { return &books{most: most, changed: make(chan struct{})} }
 
-func (b *books) begin(connection int) int {
+// begin makes an entry for a request that is about to be sent; more is false when
+// there is to be none.
+func (b *books) begin(connection int) (number int, more bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	number := len(b.entries)
+	number = len(b.entries)
+	if b.most > 0 && number == b.most {
+		return 0, false
+	}
 	b.entries = append(b.entries, Answer{Number: number, Connection: connection, Sent: time.Now()})
 	b.open++
-	return number
+	return number, true
 }
 
 // end completes the entry of a request with what is known of its answer.

@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -17,12 +18,34 @@ type Load struct {
 }
 
 // Start begins to send requests, which goes on until Stop.
-func Start(o Options) (*Load, error) {
+func Start(o Options) (*Load, error) { return start(o, 0) }
+
+// Send sends so many requests and returns what became of each, in the order in
+// which they were sent. The end of ctx before the last of them is an error.
+func Send(ctx context.Context, o Options, count int) ([]Answer, error) {
+	if count < 1 {
+		return nil, fmt.Errorf("%d requests: want 1 or more", count)
+	}
+	l, err := start(o, count)
+	if err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, l.stop)()
+	l.senders.Wait()
+	answers := l.Stop()
+	if len(answers) < count {
+		return answers, fmt.Errorf("%d of %d requests were sent: %w", len(answers), count, ctx.Err())
+	}
+	return answers, nil
+}
+
+// start begins to send requests: so many in all, or until Stop if that is 0.
+func start(o Options, count int) (*Load, error) {
 	o, err := o.complete()
 	if err != nil {
 		return nil, err
 	}
-	l := &Load{options: o, books: newBooks(), pace: newPace(o.Rate)}
+	l := &Load{options: o, books: newBooks(count), pace: newPace(o.Rate)}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	connections := make([]*connection, o.Connections)
 	for i := range connections {
@@ -47,7 +70,10 @@ func (l *Load) send(connections []*connection) {
 	}()
 	for i := 0; l.pace.wait(l.ctx); i++ {
 		c := connections[i%len(connections)]
-		number := l.books.begin(c.number)
+		number, more := l.books.begin(c.number)
+		if !more {
+			return
+		}
 		l.books.end(number, c.exchange())
 	}
 }

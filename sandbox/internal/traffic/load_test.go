@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -95,6 +96,31 @@ func TestEveryRequestIsInTheBooks(t *testing.T) {
 				t.Errorf("%d connections, want %d", s.connections.Load(), want)
 			}
 		})
+	}
+}
+
+// TestSend sends as many requests as it is asked for, on all of its connections.
+func TestSend(t *testing.T) {
+	s := serve(t, blue)
+	got, err := Send(t.Context(), Options{Target: s.target(), Connections: 8}, 1001)
+	if err != nil || len(got) != 1001 || s.requests.Load() != 1001 || s.connections.Load() != 8 {
+		t.Errorf("%d answers (%v), %d requests on %d connections; want 1001 and 8", len(got), err, s.requests.Load(), s.connections.Load())
+	}
+	for i, a := range got {
+		if a.Number != i || a.Failed() || a.Backend != "blue" {
+			t.Fatalf("answer %d is %+v", i, a)
+		}
+	}
+	if _, err := Send(t.Context(), Options{Target: s.target()}, 0); err == nil {
+		t.Error("no requests at all are sent without an error")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		cancel()
+		blue(w, r)
+	})
+	if got, err := Send(ctx, Options{Target: stopped.target()}, 1000); !errors.Is(err, context.Canceled) || len(got) == 0 || len(got) == 1000 {
+		t.Errorf("a context that ends: %d answers, %v", len(got), err)
 	}
 }
 

@@ -3,6 +3,8 @@ package traffictest
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"regexp"
 	"testing"
 	"time"
 
@@ -16,7 +18,14 @@ type Load struct {
 
 	t     testing.TB
 	proxy Proxy
+	host  string
+	// bursts are the answers to what was sent besides, to judge shares by.
+	bursts []traffic.Answer
 }
+
+// burstConnections is on how many connections at a time requests are sent that
+// are many and in no order.
+const burstConnections = 16
 
 // StartLoad sends requests for a host, one at a time, on four connections in
 // turn, so that the order in which the proxy gets them is known, until the test
@@ -32,16 +41,40 @@ func StartParallelLoad(t testing.TB, p Proxy, host string) *Load {
 	return start(t, p, traffic.Options{Host: host, Rate: 300, Connections: 8})
 }
 
+// requestPatience is how long a request of a load may take.
+const requestPatience = 30 * time.Second
+
 func start(t testing.TB, p Proxy, o traffic.Options) *Load {
 	t.Helper()
 	o.Target = p.Address
-	o.Timeout = 30 * time.Second
+	o.Timeout = requestPatience
 	l, err := traffic.Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Stop() })
-	return &Load{l, t, p}
+	return &Load{Load: l, t: t, proxy: p, host: o.Host}
+}
+
+// sample returns the answers to so many requests from now on: those of the load
+// itself where their order counts, and otherwise as many besides as fast as they
+// are answered, of which none may fail, either.
+func (l *Load) sample(count int, ordered bool) []traffic.Answer {
+	l.t.Helper()
+	if ordered {
+		return l.Next(count)
+	}
+	ctx, cancel := context.WithTimeout(l.t.Context(), e2etest.Patience)
+	defer cancel()
+	answers, err := traffic.Send(ctx, traffic.Options{
+		Target: l.proxy.Address, Host: l.host, Connections: burstConnections, Timeout: requestPatience,
+		Path: "/", Backend: pageColour,
+	}, count)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.bursts = append(l.bursts, answers...)
+	return answers
 }
 
 // Next waits until so many requests that are sent from now on are answered, and
@@ -57,17 +90,30 @@ func (l *Load) Next(count int) []traffic.Answer {
 	return answers
 }
 
+var titleOf = regexp.MustCompile(`<title>([a-z]+)</title>`)
+
+// pageColour reads the colour of the page that argoproj/rollouts-demo answers with
+// on /: of all that it answers with, this alone leaves no line in its log, which
+// would be a third of the work of a burst.
+func pageColour(_ http.Header, body []byte) (string, error) {
+	title := titleOf.FindSubmatch(body)
+	if title == nil {
+		return "", fmt.Errorf("the answer is no page with a colour for its title: %q", body)
+	}
+	return string(title[1]), nil
+}
+
 // RequireShare is RequireShare for requests from now on.
 func (l *Load) RequireShare(backend string, weight int) {
 	l.t.Helper()
-	RequireShare(l.t, l.proxy, backend, weight, l.Next)
+	RequireShare(l.t, l.proxy, backend, weight, l.sample)
 }
 
 // AwaitShare waits until a backend gets its share, as RequireShare means it.
 func (l *Load) AwaitShare(backend string, weight int) {
 	l.t.Helper()
 	e2etest.Eventually(l.t, e2etest.Patience, fmt.Sprintf("%s has a share of %d", backend, weight), func(context.Context) error {
-		return l.proxy.checkShare(l.Next(sampleSize), backend, weight)
+		return l.proxy.checkShare(l.t, backend, weight, Margin, l.sample)
 	})
 }
 
@@ -80,7 +126,8 @@ func (l *Load) RequireOnly(backend string) {
 	}
 }
 
-// Finish ends the load. It fails the test for each request that failed, unless
+// Finish ends the load. It fails the test for each request of it, and of those that
+// shares were judged by, that failed, unless
 // may is there and returns true for it, and for each that another backend than
 // these has answered.
 func (l *Load) Finish(may func(traffic.Answer) bool, backends ...string) {
@@ -89,7 +136,7 @@ func (l *Load) Finish(may func(traffic.Answer) bool, backends ...string) {
 	for _, b := range backends {
 		known[b] = true
 	}
-	answers := l.Stop()
+	answers := append(l.Stop(), l.bursts...)
 	counts := traffic.Count(answers)
 	allowed, shown := 0, 0
 	for _, a := range answers {

@@ -1,42 +1,77 @@
 package traffictest
 
 import (
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
 const (
-	// sampleSize is how many requests a share is measured by.
-	sampleSize = 300
-	// samples bounds how often a share is measured anew that a random pick would
-	// not have given 999 times in 1,000: three times in a row that is chance once
-	// in 10⁹.
-	samples = 3
+	// smoothSample is how many requests a share is judged by where the choice is
+	// smooth.
+	smoothSample = 300
+	// Margin is by how many percentage points a share may not be off where the
+	// choice is random: 20 is told from 17 and from 23, with either error once in
+	// 10⁶ times (traffic.ShareTest), which takes about 17,500 requests.
+	Margin = 3
 )
 
-// RequireShare fails the test unless a backend gets its weight of 0..100 of the
+// RequireShare fails the test unless a backend gets its weight of 1..99 of the
 // requests: of any 100 in a row so many, give or take one, where the choice is
-// smooth; within a 99.9 % interval where it is random. sample sends so many
-// requests, one after the other, and returns the answers.
-func RequireShare(t testing.TB, p Proxy, backend string, weight int, sample func(count int) []traffic.Answer) {
+// smooth; where it is random, a share that is not off by Margin. sample sends so
+// many requests and returns the answers. They are sent one after the other where
+// ordered is true; otherwise in any order, as fast as they are answered.
+func RequireShare(t testing.TB, p Proxy, backend string, weight int, sample func(count int, ordered bool) []traffic.Answer) {
 	t.Helper()
-	var err error
-	for range samples {
-		answers := sample(sampleSize)
-		t.Logf("%s at a weight of %d got %d of %d requests", backend, weight, traffic.Count(answers).Backends[backend], len(answers))
-		if err = p.checkShare(answers, backend, weight); err == nil || p.Smooth {
-			break
-		}
-	}
-	if err != nil {
+	RequireShareWithin(t, p, backend, weight, Margin, sample)
+}
+
+// RequireShareWithin is RequireShare with a margin of the caller's, for requests
+// that cost too much to send as many as Margin takes.
+func RequireShareWithin(t testing.TB, p Proxy, backend string, weight, margin int, sample func(count int, ordered bool) []traffic.Answer) {
+	t.Helper()
+	if err := p.checkShare(t, backend, weight, margin, sample); err != nil {
 		t.Error(err)
 	}
 }
 
-func (p Proxy) checkShare(answers []traffic.Answer, backend string, weight int) error {
-	if p.Smooth {
-		return traffic.CheckSmooth(answers, backend, weight)
+// Ask calls ask for each of so many requests, and returns the answers: one after
+// the other where ordered is true, and otherwise some at a time.
+func Ask(count int, ordered bool, ask func(number int) traffic.Answer) []traffic.Answer {
+	workers := burstConnections
+	if ordered {
+		workers = 1
 	}
-	return traffic.CheckRandom(answers, backend, weight, 1)
+	answers := make([]traffic.Answer, count)
+	var asking sync.WaitGroup
+	for worker := range workers {
+		asking.Go(func() {
+			for i := worker; i < count; i += workers {
+				answers[i] = ask(i)
+				answers[i].Number = i
+			}
+		})
+	}
+	asking.Wait()
+	return answers
+}
+
+func (p Proxy) checkShare(t testing.TB, backend string, weight, margin int, sample func(count int, ordered bool) []traffic.Answer) error {
+	t.Helper()
+	begun := time.Now()
+	var answers []traffic.Answer
+	var err error
+	if p.Smooth {
+		answers = sample(smoothSample, true)
+		err = traffic.CheckSmooth(answers, backend, weight)
+	} else {
+		test := traffic.NewShareTest(weight, margin)
+		answers = sample(test.Requests, false)
+		err = test.Check(answers, backend)
+	}
+	t.Logf("%s: %s at a weight of %d got %d of %d requests, in %s",
+		p.Name, backend, weight, traffic.Count(answers).Backends[backend], len(answers), time.Since(begun).Round(time.Millisecond))
+	return err
 }
