@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
@@ -17,8 +19,9 @@ const timedPause = "pause:\n          duration: 30s"
 // TestTrafficCanary runs the guide's sample under a steady load of requests: to
 // half of them, an abort, and all over again to the promotion and until the old
 // pods are gone. No request fails or goes astray, and at each step the canary has
-// the share that was asked for. Its timed pauses wait for a promotion here, so that
-// a share is judged however long that takes; TestGuideSample waits them out.
+// the share that was asked for. The HTTPScaledObject carries these weights, and at
+// the end it is as it was. The sample's timed pauses wait for a promotion here, so
+// that a share is judged however long that takes; TestGuide waits for one to end.
 func TestTrafficCanary(t *testing.T) {
 	t.Parallel()
 	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {
@@ -33,6 +36,8 @@ func TestTrafficCanary(t *testing.T) {
 		p.Await(t, host, "/color")
 		load := traffictest.StartLoad(t, p, host)
 		load.RequireOnly("blue")
+		before := n.HTTPScaledObject(name).GetAnnotations()
+		record := n.Record(name)
 
 		step := func(index int32, weight int) {
 			t.Helper()
@@ -70,5 +75,11 @@ func TestTrafficCanary(t *testing.T) {
 		})
 		load.RequireOnly("yellow")
 		load.Finish(nil, "blue", "yellow")
+
+		at := e2etest.App{Name: name}.Split
+		record.Require(e2etest.NoSplit, at(20), at(50), e2etest.NoSplit, at(20), at(50), at(80), at(100), e2etest.NoSplit)
+		if diff := cmp.Diff(before, n.HTTPScaledObject(name).GetAnnotations()); diff != "" {
+			t.Errorf("annotations before and after the canary (-before +after):\n%s", diff)
+		}
 	})
 }

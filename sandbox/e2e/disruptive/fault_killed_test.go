@@ -4,9 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
 // The plugin is killed in the middle of a canary: the controller starts it
@@ -70,24 +67,6 @@ func TestControllerKilled(t *testing.T) {
 	if log := controllerLog(t, now); strings.Contains(log, "text file busy") {
 		t.Errorf("the plugin that the killed controller left was in the way of the next:\n%s", grep(log, "plugin"))
 	}
-}
-
-// The API server is away for 30 seconds in the middle of a canary. The
-// controller may lose its lease and start anew; the split stays.
-func TestAPIServerStopped(t *testing.T) {
-	c := startCanary(t)
-	e2etest.AllowRestarts(t, e2etest.ControllerNamespace)
-	version := c.HTTPScaledObject(name).GetResourceVersion()
-	if err := cluster.StopComponentFor(t.Context(), cluster.APIServer, 30*time.Second, nil); err != nil {
-		t.Fatal(err)
-	}
-	c.RequireSplit(name, c.app.Split(20))
-	if now := c.HTTPScaledObject(name).GetResourceVersion(); now != version {
-		t.Errorf("the HTTPScaledObject was written meanwhile: version %s, then %s", version, now)
-	}
-	c.recordAnew()
-	awaitController(t)
-	c.finish()
 }
 
 // grep returns the lines of a text that hold a word.

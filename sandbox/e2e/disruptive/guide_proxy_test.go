@@ -2,51 +2,41 @@ package disruptive
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net/http"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
 )
 
-// The commands of the documents about the interceptor and kedify-proxy, as they
-// are written, with what they should print; what curl does there is done here.
-func TestGuideProxyCommands(t *testing.T) {
-	t.Chdir(repository(t, ""))
-	t.Cleanup(func() {
-		if _, err := tryShell(context.Background(), "kubectl delete ns rollouts-demo"); err != nil {
-			t.Error(err)
-		}
-	})
-	says := func(line string, parts ...string) { t.Helper(); says(t, line, parts...) }
+// installInterceptor runs the commands of docs/interceptor.md that install it.
+func installInterceptor(t *testing.T) {
+	t.Helper()
 	shell(t, "kubectl apply -k deploy/crds")
 	shell(t, "kubectl apply -k deploy/interceptor")
-	says("kubectl -n keda rollout status deploy/keda-add-ons-http-interceptor --timeout 110s", "successfully rolled out")
-	shell(t, "kubectl create ns rollouts-demo")
-	shell(t, "kubectl -n rollouts-demo apply -k examples/canary")
-	shell(t, "kubectl -n rollouts-demo apply -k deploy/kedify-proxy")
-	says("kubectl -n rollouts-demo rollout status deploy/kedify-proxy --timeout 110s", "successfully rolled out")
-	says("kubectl argo rollouts status rollouts-demo -n rollouts-demo --timeout 90s", "Healthy")
-	shell(t, "kubectl argo rollouts -n rollouts-demo set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:yellow")
-	says(`kubectl -n rollouts-demo get httpso rollouts-demo -o jsonpath='{.metadata.annotations.http\.kedify\.io/weighted-backends}'`,
-		checktest.SampleSplit(20).Text)
-	says("rollouts-plugin-kedify check rollouts-demo -n rollouts-demo",
-		"✓ kedify-proxy-split", "✓ interceptor-split", "rollouts-demo-stable=80,rollouts-demo-canary=20", " 0 ✗")
+	says(t, "kubectl -n keda rollout status deploy/keda-add-ons-http-interceptor --timeout 110s", "successfully rolled out")
+}
 
+// requireProxiesAnswer sends requests to both proxies as the guide does with curl,
+// in the middle of the canary.
+func requireProxiesAnswer(t *testing.T) {
+	t.Helper()
 	for _, address := range []string{"keda-add-ons-http-interceptor-proxy.keda.svc.cluster.local:8080", "kedify-proxy.rollouts-demo.svc.cluster.local:8080"} {
 		colours := map[string]int{}
 		for range 50 {
 			colours[get(t, "http://"+address+"/color", "rollouts-demo.example.com")]++
 		}
-		if colours[`"blue"`] == 0 || colours[`"blue"`]+colours[`"yellow"`] != 50 {
+		if colours[`"blue"`] == 0 || colours[`"yellow"`] == 0 || colours[`"blue"`]+colours[`"yellow"`] != 50 {
 			t.Errorf("50 requests to %s: %v", address, colours)
 		}
 	}
+}
 
+// requireWeightedClusters looks for the clusters in kedify-proxy's configuration,
+// as the guide does with curl and grep.
+func requireWeightedClusters(t *testing.T) {
+	t.Helper()
 	forward(t, "kubectl -n rollouts-demo port-forward svc/kedify-proxy-admin 9901:9901")
 	dump := get(t, "http://localhost:9901/config_dump", "")
 	var names strings.Builder
@@ -60,12 +50,17 @@ func TestGuideProxyCommands(t *testing.T) {
 			t.Errorf("config_dump has no %s in:\n%s", want, names.String())
 		}
 	}
+}
 
+// lookAtProxies runs the commands by which docs/interceptor.md and
+// docs/troubleshooting.md look at what is served.
+func lookAtProxies(t *testing.T) {
+	t.Helper()
 	forward(t, "kubectl -n keda port-forward svc/keda-add-ons-http-interceptor-admin 9090:9090")
-	says("interceptor routes", "rollouts-demo-stable", "rollouts-demo-canary")
-	says("kubectl -n rollouts-demo describe httpso rollouts-demo", "weighted-backends")
-	says("kubectl -n rollouts-demo logs deploy/kedify-proxy --container envoy", "starting main dispatch loop")
-	says("kubectl -n keda logs -l app.kubernetes.io/name=keda-add-ons-http-interceptor --prefix --tail=-1", "routes read")
+	says(t, "interceptor routes", "rollouts-demo-stable", "rollouts-demo-canary")
+	says(t, "kubectl -n rollouts-demo describe httpso rollouts-demo", "weighted-backends")
+	says(t, "kubectl -n rollouts-demo logs deploy/kedify-proxy --container envoy", "starting main dispatch loop")
+	says(t, "kubectl -n keda logs -l app.kubernetes.io/name=keda-add-ons-http-interceptor --prefix --tail=-1", "routes read")
 }
 
 // get returns the body of an answer of 200.

@@ -8,47 +8,112 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// The commands of the guide and of its troubleshooting, as they are written,
-// with what they should print.
-func TestGuideCommands(t *testing.T) {
+// guide is the document that TestGuide walks over.
+const guide = "docs/guide.md"
+
+// shownOutputs is how many commands of the walk have their output in the guide.
+const shownOutputs = 9
+
+// TestGuide is the guide's canary, from the restart of the controller to the end
+// of the namespace: each command as it stands there prints what stands below it,
+// but for ages and generated names. On the way stand the commands of the other
+// documents, too, each with what it should print. All along the HTTPScaledObject
+// carries the weights of the sample's steps and nothing else. (TestTrafficCanary
+// promotes the sample to its end, which the guide leaves to the reader.)
+func TestGuide(t *testing.T) {
 	t.Chdir(repository(t, ""))
 	before := awaitController(t)
-	shell(t, "kubectl -n argo-rollouts rollout restart deploy/argo-rollouts")
+	shell(t, restart)
 	shell(t, restarted)
 	if now := awaitController(t); now.UID == before.UID {
 		t.Error("rollout restart has restarted nothing")
 	}
+	installInterceptor(t)
 	t.Cleanup(func() {
-		if _, err := tryShell(context.Background(), "kubectl delete ns rollouts-demo"); err != nil {
+		if _, err := tryShell(context.Background(), "kubectl delete namespace rollouts-demo --ignore-not-found"); err != nil {
 			t.Error(err)
 		}
 	})
-	says := func(line string, parts ...string) { t.Helper(); says(t, line, parts...) }
-	shell(t, "kubectl create ns rollouts-demo")
-	shell(t, "kubectl -n rollouts-demo apply -k examples/canary")
-	says("kubectl -n rollouts-demo get rollout,httpso,scaledobject",
-		"rollout.argoproj.io/rollouts-demo", "httpscaledobject.http.keda.sh/rollouts-demo", "TARGETSERVICE", "scaledobject.keda.sh/rollouts-demo", "TRIGGERS")
-	says("kubectl argo rollouts status rollouts-demo -n rollouts-demo --timeout 90s", "Healthy")
-	shell(t, "kubectl argo rollouts -n rollouts-demo set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:yellow")
-	says("kubectl argo rollouts get rollout rollouts-demo -n rollouts-demo",
+	n := (&e2etest.Namespace{Cluster: e2etest.Connect(t), Name: checktest.Sample}).With(t)
+	walked := 0
+	walk := func(from, to string) { t.Helper(); walked += walkGuide(t, from, to) }
+
+	walk("\n## 3. Deploy the sample\n", "\n## 4. Start a canary\n")
+	says(t, "kubectl argo rollouts status rollouts-demo -n rollouts-demo --timeout 90s", "Healthy")
+	shell(t, "kubectl -n rollouts-demo apply -k deploy/kedify-proxy")
+	says(t, "kubectl -n rollouts-demo rollout status deploy/kedify-proxy --timeout 110s", "successfully rolled out")
+	atRest := n.HTTPScaledObject(checktest.Sample).GetAnnotations()
+	record := n.Record(checktest.Sample)
+
+	walk("\n## 4. Start a canary\n", "\n## 5. Promote it\n")
+	n.AwaitPaused(checktest.Sample, 1)
+	says(t, "kubectl argo rollouts get rollout rollouts-demo -n rollouts-demo",
 		"Paused", "CanaryPauseStep", "1/6", "ActualWeight:  20", "argoproj/rollouts-demo:blue", "argoproj/rollouts-demo:yellow")
-	says(`kubectl -n rollouts-demo get httpso rollouts-demo -o jsonpath='{.metadata.annotations.http\.kedify\.io/weighted-backends}'`,
-		checktest.SampleSplit(20).Text)
-	says(`kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "plugin"`, "Downloading plugin kedify/http from", "split changed")
-	says(`kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "httpscaled\|forbidden"`, "httpScaledObject=rollouts-demo/rollouts-demo")
-	says("kubectl -n rollouts-demo get rs -l app=rollouts-demo", "rollouts-demo-")
-	says("kubectl -n rollouts-demo get endpointslices", "rollouts-demo-stable-", "rollouts-demo-canary-")
-	says("rollouts-plugin-kedify check rollouts-demo -n rollouts-demo", " 0 ✗")
-	says("kubectl argo rollouts -n rollouts-demo promote rollouts-demo", "rollout 'rollouts-demo' promoted")
-	says(`kubectl -n rollouts-demo get httpso rollouts-demo -o jsonpath='{.metadata.annotations.http\.kedify\.io/weighted-backends}'`,
-		checktest.SampleSplit(50).Text)
-	says("kubectl argo rollouts -n rollouts-demo abort rollouts-demo", "rollout 'rollouts-demo' aborted")
-	says(`kubectl -n rollouts-demo get httpso rollouts-demo -o jsonpath='{.metadata.annotations}' | grep -c weighted-backends || true`, "0\n")
+	line := `kubectl -n rollouts-demo get httpso rollouts-demo -o jsonpath='{.metadata.annotations.http\.kedify\.io/weighted-backends}'`
+	if diff := cmp.Diff(checktest.SampleSplit(20).Text, shell(t, line)); diff != "" {
+		t.Errorf("%s (-want +printed):\n%s", line, diff)
+	}
+	says(t, "rollouts-plugin-kedify check rollouts-demo -n rollouts-demo",
+		"✓ kedify-proxy-split", "✓ interceptor-split", "rollouts-demo-stable=80,rollouts-demo-canary=20", " 0 ✗")
+	requireProxiesAnswer(t)
+	requireWeightedClusters(t)
+	lookAtProxies(t)
+	lookAtController(t)
+
+	walk("\n## 5. Promote it\n", "\n## 6. Or abort it\n")
+	n.AwaitPaused(checktest.Sample, 5) // "30 s later"
+	n.RequireSplit(checktest.Sample, checktest.SampleSplit(80))
+
+	walk("\n## 6. Or abort it\n", "\n## 7. Clean up\n")
+	says(t, `kubectl -n rollouts-demo get httpso rollouts-demo -o jsonpath='{.metadata.annotations}' | grep -c weighted-backends || true`, "0\n")
 	checkWatch(t)
+	n.AwaitAborted(checktest.Sample)
+	record.Require(e2etest.NoSplit, checktest.SampleSplit(20), checktest.SampleSplit(50), checktest.SampleSplit(80), e2etest.NoSplit)
+	if diff := cmp.Diff(atRest, n.HTTPScaledObject(checktest.Sample).GetAnnotations()); diff != "" {
+		t.Errorf("annotations before and after the canary (-before +after):\n%s", diff)
+	}
+
+	walk("\n## 7. Clean up\n", "\nTo uninstall, ")
+	// The sample held nothing for the controller, so that nothing of that went with it.
+	shell(t, "kubectl get clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
+	if walked != shownOutputs {
+		t.Errorf("%d outputs were compared, want %d", walked, shownOutputs)
+	}
+}
+
+// walkGuide runs the commands of the guide from one line of it to another, compares
+// what each prints with what is shown below it, and returns how many these were.
+// What needs an ingress or a second terminal is done by the test itself.
+func walkGuide(t *testing.T, from, to string) (compared int) {
+	t.Helper()
+	for _, s := range stepsBetween(t, guide, from, to) {
+		switch {
+		case strings.Contains(s.commands, "<ingress-address>") || strings.Contains(s.commands, "kedify-proxy"):
+			continue // requireProxiesAnswer, requireWeightedClusters
+		case s.output == "":
+			t.Errorf("no output is shown for:\n%s", s.commands)
+			continue
+		}
+		requirePrinted(t, s)
+		compared++
+	}
+	return compared
+}
+
+// lookAtController runs the commands by which docs/troubleshooting.md looks at the
+// controller and at what it has made.
+func lookAtController(t *testing.T) {
+	t.Helper()
+	says(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "plugin"`, "Downloading plugin kedify/http from", "split changed")
+	says(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "httpscaled\|forbidden"`, "httpScaledObject=rollouts-demo/rollouts-demo")
+	says(t, "kubectl -n rollouts-demo get rs -l app=rollouts-demo", "rollouts-demo-")
+	says(t, "kubectl -n rollouts-demo get endpointslices", "rollouts-demo-stable-", "rollouts-demo-canary-")
 }
 
 // says runs a command of the documents until it prints all the parts.

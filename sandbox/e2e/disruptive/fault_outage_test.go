@@ -10,10 +10,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
-// TestTrafficAPIServerStopped takes the API server away for 30 seconds: both
-// proxies go on without one request that fails, and follow the next weight once
-// it is back.
-func TestTrafficAPIServerStopped(t *testing.T) {
+// TestAPIServerStopped takes the API server away for 30 seconds, in the middle of a
+// canary and beside a split under load. The controller may lose its lease and start
+// anew: the canary's split stays, unwritten, and the canary goes on to its end. Both
+// proxies go on without one request that fails, and follow the next weight once the
+// API server is back.
+func TestAPIServerStopped(t *testing.T) {
+	c := startCanary(t)
+	version := c.HTTPScaledObject(name).GetResourceVersion()
 	s := startSplit(t)
 	e2etest.AllowRestarts(t, e2etest.ControllerNamespace) // the controller may lose its lease
 	throughEnvoy := traffictest.StartLoad(t, s.envoy, s.host)
@@ -25,6 +29,11 @@ func TestTrafficAPIServerStopped(t *testing.T) {
 	if err := traffic.CheckSmooth(load.Since(begun), "yellow", 20); err != nil {
 		t.Error(err)
 	}
+	c.RequireSplit(name, c.app.Split(20))
+	if now := c.HTTPScaledObject(name).GetResourceVersion(); now != version {
+		t.Errorf("the HTTPScaledObject was written meanwhile: version %s, then %s", version, now)
+	}
+
 	// The node was not heard of, either: its pods may be said not to be ready, one
 	// after the other, until it is.
 	throughEnvoy.AwaitShare("yellow", 20)
@@ -34,4 +43,8 @@ func TestTrafficAPIServerStopped(t *testing.T) {
 	load.AwaitShare("yellow", 70)
 	throughEnvoy.Finish(nil, "blue", "yellow")
 	load.Finish(nil, "blue", "yellow")
+
+	c.recordAnew()
+	awaitController(t)
+	c.finish()
 }
