@@ -19,16 +19,17 @@ func installInterceptor(t *testing.T) {
 }
 
 // requireProxiesAnswer sends requests to both proxies as the guide does with curl,
-// in the middle of the canary.
+// at a weight of 20: so many that Envoy's random pick leaves neither version out.
 func requireProxiesAnswer(t *testing.T) {
 	t.Helper()
+	const requests = 100
 	for _, address := range []string{"keda-add-ons-http-interceptor-proxy.keda.svc.cluster.local:8080", "kedify-proxy.rollouts-demo.svc.cluster.local:8080"} {
 		colours := map[string]int{}
-		for range 50 {
+		for range requests {
 			colours[get(t, "http://"+address+"/color", "rollouts-demo.example.com")]++
 		}
-		if colours[`"blue"`] == 0 || colours[`"yellow"`] == 0 || colours[`"blue"`]+colours[`"yellow"`] != 50 {
-			t.Errorf("50 requests to %s: %v", address, colours)
+		if colours[`"blue"`] == 0 || colours[`"yellow"`] == 0 || colours[`"blue"`]+colours[`"yellow"`] != requests {
+			t.Errorf("%d requests to %s: %v", requests, address, colours)
 		}
 	}
 }
@@ -71,6 +72,7 @@ func get(t *testing.T, url, host string) string {
 		t.Fatal(err)
 	}
 	request.Host = host
+	request.Close = true // an idle connection would hold up the end of an Envoy
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
