@@ -35,7 +35,7 @@ func run(t *testing.T, repair Repair[int], f func(k *Keeper[int])) {
 // An object that is changed all the time is repaired at once, then ever less
 // often, up to once a minute.
 func TestRepairsBackOff(t *testing.T) {
-	repairs := make(chan time.Time, 100)
+	repairs := make(chan time.Time, 10000) // one for each change, should nothing back off
 	run(t, func(context.Context, types.NamespacedName, types.NamespacedName, int) Outcome {
 		repairs <- time.Now()
 		return Repaired

@@ -164,6 +164,31 @@ func TestSplitComesAndGoesAndNothingElseChanges(t *testing.T) {
 	}
 }
 
+// An abort is weight 0 for a Rollout that says it is aborted.
+func TestAnAbortTakesTheSplitOff(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", map[string]string{"other": "tool"})
+	router, _ := newRouter(t, server)
+	watching(t, router)
+	ro := app("app", `{"httpScaledObjectName":"app"}`)
+	succeed(t, router.SetWeight(ro, 20, nil))
+	server.Requests()
+
+	ro.Status.Abort = true
+	verified(t, router, ro, 0, types.NotVerified)
+	for range 10 {
+		succeed(t, router.SetWeight(ro, 0, nil))
+		verified(t, router, ro, 0, types.Verified)
+	}
+	if diff := cmp.Diff(map[string]string{"other": "tool"}, server.Annotations(httpso, "demo", "app")); diff != "" {
+		t.Errorf("annotations after the abort (-want +got):\n%s", diff)
+	}
+	patch := apiservertest.Request{Verb: "patch", Resource: httpso, Namespace: "demo", Name: "app"}
+	if diff := cmp.Diff([]apiservertest.Request{patch}, server.Requests()); diff != "" {
+		t.Errorf("requests, want one (-want +got):\n%s", diff)
+	}
+}
+
 func TestOnlyGetAndPatch(t *testing.T) {
 	server := apiservertest.New(t)
 	server.Put(httpso, "demo", "app", nil)
