@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
 // The plugin is killed in the middle of a canary: the controller starts it
