@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -112,8 +113,12 @@ func TestYAML(t *testing.T) {
 					if err := yaml.UnmarshalStrict([]byte(text), &value); err != nil {
 						t.Errorf("%v in:\n%s", err, text)
 					}
+				case info == "go":
+					if !isInSources(t, text) {
+						t.Errorf("no Go file of the repository holds this any more:\n%s", text)
+					}
 				case !slices.Contains([]string{"sh", "text"}, info):
-					t.Errorf("a fence says %q: want yaml, yaml {fragment}, sh or text", info)
+					t.Errorf("a fence says %q: want yaml, yaml {fragment}, go, sh or text", info)
 				}
 			}
 		})
@@ -121,6 +126,29 @@ func TestYAML(t *testing.T) {
 	if manifests == 0 || fragments == 0 {
 		t.Errorf("%d manifests and %d fragments found", manifests, fragments)
 	}
+}
+
+// isInSources says whether a Go file of the repository holds a text, word for word.
+func isInSources(t *testing.T, text string) bool {
+	t.Helper()
+	var found bool
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case found:
+			return fs.SkipAll
+		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "bin" || entry.Name() == "dist"):
+			return fs.SkipDir
+		case strings.HasSuffix(path, ".go"):
+			found = strings.Contains(readText(t, path), text)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // The reference lists the checks that there are, and no other.
