@@ -2,6 +2,7 @@ package serviceproxy
 
 import (
 	"cmp"
+	"errors"
 	"net/netip"
 	"slices"
 
@@ -117,21 +118,20 @@ func slicePort(slice *discoveryv1.EndpointSlice, name string, protocol corev1.Pr
 	return 0, false
 }
 
-// order lists the endpoints to try, best first: the n-th in turn, or, if
-// sticky, the one that belongs to the client.
-func (b backends) order(n uint32, client netip.Addr) []netip.AddrPort {
-	count := len(b.endpoints)
-	if count == 0 {
-		return nil
+// errNoEndpoints ends a connection accepted just before the last endpoint went.
+var errNoEndpoints = errors.New("no endpoints")
+
+// choose returns the endpoint of a connection: the n-th in turn, or, if sticky,
+// the one that belongs to the client. It reports whether there is one.
+func (b backends) choose(n uint32, client netip.Addr) (netip.AddrPort, bool) {
+	if len(b.endpoints) == 0 {
+		return netip.AddrPort{}, false
 	}
 	if b.sticky {
 		// Rendezvous hashing: only the clients of an endpoint that goes move.
-		sorted := slices.Clone(b.endpoints)
-		slices.SortFunc(sorted, func(x, y netip.AddrPort) int {
-			return cmp.Or(cmp.Compare(weight(client, y), weight(client, x)), x.Compare(y))
-		})
-		return sorted
+		return slices.MaxFunc(b.endpoints, func(x, y netip.AddrPort) int {
+			return cmp.Or(cmp.Compare(weight(client, x), weight(client, y)), x.Compare(y))
+		}), true
 	}
-	start := int(n % uint32(count))
-	return append(slices.Clone(b.endpoints[start:]), b.endpoints[:start]...)
+	return b.endpoints[n%uint32(len(b.endpoints))], true
 }

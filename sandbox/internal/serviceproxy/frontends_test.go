@@ -108,43 +108,48 @@ func TestFrontends(t *testing.T) {
 	}
 }
 
-func TestOrder(t *testing.T) {
+func TestEndpointsTakeTurns(t *testing.T) {
 	endpoints := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:1"), netip.MustParseAddrPort("10.0.0.2:1"), netip.MustParseAddrPort("10.0.0.3:1")}
 	turn := map[netip.AddrPort]int{}
 	for n := range uint32(300) {
-		order := backends{endpoints: endpoints}.order(n, netip.Addr{})
-		if len(order) != len(endpoints) {
-			t.Fatalf("order has %d endpoints, want all %d", len(order), len(endpoints))
+		endpoint, ok := backends{endpoints: endpoints}.choose(n, netip.Addr{})
+		if !ok {
+			t.Fatal("no endpoint of three")
 		}
-		turn[order[0]]++
+		turn[endpoint]++
 	}
 	for _, e := range endpoints {
 		if turn[e] != 100 {
-			t.Errorf("%s was first %d times of 300, want 100", e, turn[e])
+			t.Errorf("%s was chosen %d times of 300, want 100", e, turn[e])
 		}
 	}
-	if got := (backends{}).order(3, netip.Addr{}); got != nil {
-		t.Errorf("order of nothing = %v", got)
+	if got, ok := (backends{}).choose(3, netip.Addr{}); ok {
+		t.Errorf("chose %v of no endpoints", got)
 	}
 }
 
-func TestStickyOrder(t *testing.T) {
+func TestStickyClientKeepsItsEndpoint(t *testing.T) {
 	endpoints := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:1"), netip.MustParseAddrPort("10.0.0.2:1"), netip.MustParseAddrPort("10.0.0.3:1")}
-	before := backends{endpoints: endpoints, sticky: true}
-	after := backends{endpoints: endpoints[:2], sticky: true}
-	first := map[netip.AddrPort]int{}
+	choose := func(n uint32, client netip.Addr, of []netip.AddrPort) netip.AddrPort {
+		endpoint, ok := backends{endpoints: of, sticky: true}.choose(n, client)
+		if !ok {
+			t.Fatalf("no endpoint of %d", len(of))
+		}
+		return endpoint
+	}
+	chosen := map[netip.AddrPort]int{}
 	for i := range byte(200) {
 		client := netip.AddrFrom4([4]byte{10, 244, 1, i})
-		was := before.order(uint32(i), client)[0]
-		if again := before.order(uint32(i)+1, client)[0]; again != was {
+		was := choose(uint32(i), client, endpoints)
+		if again := choose(uint32(i)+1, client, endpoints); again != was {
 			t.Fatalf("%s went to %s, then to %s", client, was, again)
 		}
-		if now := after.order(0, client)[0]; was != endpoints[2] && now != was {
+		if now := choose(0, client, endpoints[:2]); was != endpoints[2] && now != was {
 			t.Errorf("%s moved from %s to %s, though only %s went away", client, was, now, endpoints[2])
 		}
-		first[was]++
+		chosen[was]++
 	}
-	if len(first) != 3 {
-		t.Errorf("200 clients went to %v, want some to each of three", first)
+	if len(chosen) != 3 {
+		t.Errorf("200 clients went to %v, want some to each of three", chosen)
 	}
 }

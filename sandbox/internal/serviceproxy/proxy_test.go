@@ -93,14 +93,33 @@ func TestTCPHalfCloseAndTurns(t *testing.T) {
 	}
 }
 
-func TestTCPSkipsDeadEndpoint(t *testing.T) {
+// As with kube-proxy, a connection that an endpoint refuses is not tried at
+// another one.
+func TestTCPResetsWhatTheEndpointRefuses(t *testing.T) {
 	p, ctx := newProxy(t)
 	alive, dead, front := echoAll(t, "alive"), freePort(t), freePort(t)
 	p.apply(ctx, "demo/web", map[frontend]backends{{corev1.ProtocolTCP, front}: {endpoints: []netip.AddrPort{dead, alive}}})
-	for range 4 {
-		if got := ask(t, front, "x"); got != "alive: x" {
-			t.Errorf("answer %q", got)
+	answered, refused := 0, 0
+	for range 10 {
+		conn, err := net.Dial("tcp4", front.String())
+		if err != nil {
+			t.Fatal(err)
 		}
+		_, _ = io.WriteString(conn, "x") // The reset may be there already.
+		_ = conn.(*net.TCPConn).CloseWrite()
+		answer, err := io.ReadAll(conn)
+		_ = conn.Close()
+		switch {
+		case err == nil && string(answer) == "alive: x":
+			answered++
+		case errors.Is(err, syscall.ECONNRESET):
+			refused++
+		default:
+			t.Errorf("answer %q, %v; want one of the live endpoint or a reset", answer, err)
+		}
+	}
+	if answered != 5 || refused != 5 {
+		t.Errorf("%d connections were answered and %d reset, want five of each", answered, refused)
 	}
 }
 

@@ -14,12 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-const (
-	// dialTimeout bounds one attempt to reach an endpoint; they are all on this machine.
-	dialTimeout = time.Second
-	// dialAttempts bounds how many endpoints one connection tries.
-	dialAttempts = 4
-)
+// dialTimeout bounds the attempt to reach an endpoint; they are all on this
+// machine. The kernel sends a lost first packet again after one second and after
+// three.
+const dialTimeout = 5 * time.Second
 
 // listen opens the listener of a frontend. The end of ctx closes its connections.
 func listen(ctx context.Context, f frontend, b backends, log *slog.Logger) (listener, error) {
@@ -71,12 +69,14 @@ func (l *tcpListener) accept(ctx context.Context) {
 	}
 }
 
+// serve connects a client to one endpoint. As with kube-proxy, no other endpoint
+// is tried when that one refuses: the client is told, here by a reset.
 func (l *tcpListener) serve(ctx context.Context, client *net.TCPConn) {
 	stopClient := context.AfterFunc(ctx, func() { reset(client) })
 	defer stopClient()
 	endpoint, err := l.dial(ctx, client)
 	if err != nil {
-		l.log.Debug("no endpoint answers", "err", err)
+		l.log.Debug("the endpoint cannot be reached", "err", err)
 		reset(client)
 		return
 	}
@@ -87,19 +87,16 @@ func (l *tcpListener) serve(ctx context.Context, client *net.TCPConn) {
 
 func (l *tcpListener) dial(ctx context.Context, client *net.TCPConn) (*net.TCPConn, error) {
 	address := client.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-	var failed error
-	for i, endpoint := range l.backends.Load().order(l.count.Add(1), address) {
-		if i == dialAttempts {
-			break
-		}
-		d := net.Dialer{Timeout: dialTimeout}
-		conn, err := d.DialContext(ctx, "tcp4", endpoint.String())
-		if err == nil {
-			return conn.(*net.TCPConn), nil
-		}
-		failed = errors.Join(failed, err)
+	endpoint, ok := l.backends.Load().choose(l.count.Add(1), address)
+	if !ok {
+		return nil, errNoEndpoints
 	}
-	return nil, failed
+	d := net.Dialer{Timeout: dialTimeout}
+	conn, err := d.DialContext(ctx, "tcp4", endpoint.String())
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.TCPConn), nil
 }
 
 // splice copies both ways until both sides are done. The end of one side's data

@@ -83,11 +83,11 @@ func (l *udpListener) endpointOf(client netip.AddrPort) (*net.UDPConn, error) {
 	if conn, ok := l.clients[client]; ok {
 		return conn, nil
 	}
-	order := l.backends.Load().order(l.count.Add(1), client.Addr().Unmap())
-	if len(order) == 0 {
-		return nil, errors.New("no endpoints")
+	endpoint, ok := l.backends.Load().choose(l.count.Add(1), client.Addr().Unmap())
+	if !ok {
+		return nil, errNoEndpoints
 	}
-	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(order[0]))
+	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(endpoint))
 	if err != nil {
 		return nil, err
 	}
