@@ -68,7 +68,7 @@ Docker, only Go to build it and user namespaces to run in.`,
 	cmd.AddCommand(
 		upCommand(&w), downCommand(&w), statusCommand(&w),
 		shellCommand(&w), execCommand(&w), logsCommand(&w), componentCommand(&w),
-		demoCommand(&w), buildCommand(), pathCommand(),
+		forwardCommand(&w), demoCommand(&w), buildCommand(), pathCommand(),
 	)
 	cmd.AddCommand(internalCommands(&w)...)
 	return cmd

@@ -3,15 +3,15 @@ package serviceproxy
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/relay"
 )
 
 // dialTimeout bounds the attempt to reach an endpoint; they are all on this
@@ -72,17 +72,17 @@ func (l *tcpListener) accept(ctx context.Context) {
 // serve connects a client to one endpoint. As with kube-proxy, no other endpoint
 // is tried when that one refuses: the client is told, here by a reset.
 func (l *tcpListener) serve(ctx context.Context, client *net.TCPConn) {
-	stopClient := context.AfterFunc(ctx, func() { reset(client) })
+	stopClient := context.AfterFunc(ctx, func() { relay.Reset(client) })
 	defer stopClient()
 	endpoint, err := l.dial(ctx, client)
 	if err != nil {
 		l.log.Debug("the endpoint cannot be reached", "err", err)
-		reset(client)
+		relay.Reset(client)
 		return
 	}
-	stopEndpoint := context.AfterFunc(ctx, func() { reset(endpoint) })
+	stopEndpoint := context.AfterFunc(ctx, func() { relay.Reset(endpoint) })
 	defer stopEndpoint()
-	splice(client, endpoint)
+	relay.Join(client, endpoint)
 }
 
 func (l *tcpListener) dial(ctx context.Context, client *net.TCPConn) (*net.TCPConn, error) {
@@ -97,29 +97,4 @@ func (l *tcpListener) dial(ctx context.Context, client *net.TCPConn) (*net.TCPCo
 		return nil, err
 	}
 	return conn.(*net.TCPConn), nil
-}
-
-// splice copies both ways until both sides are done. The end of one side's data
-// is passed on as such; the other may go on sending.
-func splice(a, b *net.TCPConn) {
-	var wg sync.WaitGroup
-	forward := func(to, from *net.TCPConn) {
-		if _, err := io.Copy(to, from); err != nil {
-			reset(to)
-			reset(from)
-			return
-		}
-		_ = to.CloseWrite()
-	}
-	wg.Go(func() { forward(a, b) })
-	forward(b, a)
-	wg.Wait()
-	_ = a.Close()
-	_ = b.Close()
-}
-
-// reset closes with a RST, which tells the peer that its data did not arrive.
-func reset(conn *net.TCPConn) {
-	_ = conn.SetLinger(0)
-	_ = conn.Close()
 }
