@@ -103,10 +103,10 @@ func printStatus(out io.Writer, s *cluster.Status, now time.Time) error {
 addresses, inside:
   API server  %s   KUBECONFIG=%s
   node, pods  %s, %s
-  services    %s, DNS %s
+  services    %s, of type LoadBalancer %s, DNS %s
   releases    http://%s/   from %s
 `, cluster.APIServerURL, cluster.Layout{Dir: s.Dir}.Kubeconfig(), cluster.NodeIP, cluster.PodCIDR,
-		cluster.ServiceCIDR, cluster.ClusterDNS, cluster.ReleasesHost, cluster.Layout{Dir: s.Dir}.Releases())
+		cluster.ServiceCIDR, cluster.LoadBalancerCIDR, cluster.ClusterDNS, cluster.ReleasesHost, cluster.Layout{Dir: s.Dir}.Releases())
 	_, err := io.WriteString(out, text.String())
 	return err
 }

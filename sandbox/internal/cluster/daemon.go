@@ -166,7 +166,7 @@ func (d *daemon) serveReleases(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(NodeIP.String(), "80"))
+	listener, err := net.Listen("tcp", net.JoinHostPort(ReleasesIP.String(), "80"))
 	if err != nil {
 		_ = output.Close()
 		return fmt.Errorf("releases server: %w", err)

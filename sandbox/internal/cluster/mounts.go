@@ -40,6 +40,6 @@ func writeNameResolution(l Layout) error {
 	if err := os.WriteFile(l.etc("resolv.conf"), []byte(resolv), 0o644); err != nil {
 		return err
 	}
-	hosts := fmt.Sprintf("127.0.0.1 localhost\n%s %s %s\n", NodeIP, NodeName, ReleasesHost)
+	hosts := fmt.Sprintf("127.0.0.1 localhost\n%s %s\n%s %s\n", NodeIP, NodeName, ReleasesIP, ReleasesHost)
 	return os.WriteFile(l.etc("hosts"), []byte(hosts), 0o644)
 }

@@ -29,20 +29,22 @@ func nodeConfig(ctx context.Context, l Layout, log *slog.Logger) (node.Config, e
 		return node.Config{}, err
 	}
 	return node.Config{
-		Name:            NodeName,
-		Kubernetes:      s.Kubernetes,
-		RESTConfig:      config,
-		StateDir:        l.Dir,
-		NodeIP:          NodeIP,
-		PodCIDR:         PodCIDR,
-		ServiceCIDR:     ServiceCIDR,
-		ClusterDNS:      ClusterDNS,
-		ServingCertFile: l.pki("kubelet.crt"),
-		ServingKeyFile:  l.pki("kubelet.key"),
-		ClientCAFile:    l.pki("ca.crt"),
-		Images:          images,
-		Hosts:           map[string]netip.Addr{ReleasesHost: NodeIP},
-		Log:             log,
+		Name:             NodeName,
+		Kubernetes:       s.Kubernetes,
+		RESTConfig:       config,
+		StateDir:         l.Dir,
+		NodeIP:           NodeIP,
+		PodCIDR:          PodCIDR,
+		ServiceCIDR:      ServiceCIDR,
+		LoadBalancerCIDR: LoadBalancerCIDR,
+		LocalAddresses:   []netip.Addr{ReleasesIP},
+		ClusterDNS:       ClusterDNS,
+		ServingCertFile:  l.pki("kubelet.crt"),
+		ServingKeyFile:   l.pki("kubelet.key"),
+		ClientCAFile:     l.pki("ca.crt"),
+		Images:           images,
+		Hosts:            map[string]netip.Addr{ReleasesHost: ReleasesIP},
+		Log:              log,
 	}, nil
 }
 

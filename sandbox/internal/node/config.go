@@ -40,6 +40,12 @@ type Config struct {
 	PodCIDR netip.Prefix
 	// ServiceCIDR is the range of ClusterIPs, local to the node.
 	ServiceCIDR netip.Prefix
+	// LoadBalancerCIDR is the range of addresses of Services of type LoadBalancer,
+	// local to the node.
+	LoadBalancerCIDR netip.Prefix
+	// LocalAddresses are further addresses that the node's network namespace has,
+	// for programs beside the node.
+	LocalAddresses []netip.Addr
 	// ClusterDNS is the address in ServiceCIDR that the cluster DNS listens on.
 	ClusterDNS netip.Addr
 	// ServingCertFile and ServingKeyFile are the kubelet API's, for NodeIP.
@@ -64,6 +70,8 @@ func (c Config) check() error {
 		return errors.New("node: StateDir must be an absolute path")
 	case !c.ServiceCIDR.Contains(c.ClusterDNS):
 		return errors.New("node: ClusterDNS must be in ServiceCIDR")
+	case !c.LoadBalancerCIDR.IsValid() || c.LoadBalancerCIDR.Overlaps(c.ServiceCIDR) || c.LoadBalancerCIDR.Overlaps(c.PodCIDR):
+		return errors.New("node: LoadBalancerCIDR must be a range apart from ServiceCIDR and PodCIDR")
 	case c.Log == nil:
 		return errors.New("node: the configuration has no Log")
 	}
@@ -77,8 +85,12 @@ func (c Config) podsDir() string { return filepath.Join(c.StateDir, "pods") }
 func (c Config) logsDir() string { return filepath.Join(c.StateDir, "logs", "pods") }
 
 // SetUpNetwork makes the network namespace it is called in the node's: bridge,
-// NodeIP and the local route to the services. The API server can listen on
+// NodeIP, LocalAddresses and the ranges of Services. The API server can listen on
 // NodeIP afterwards. Doing it again changes nothing.
 func SetUpNetwork(cfg Config) error {
-	return podnet.SetUpNode(cfg.NodeIP, cfg.PodCIDR, cfg.ServiceCIDR)
+	local := []netip.Prefix{cfg.ServiceCIDR, cfg.LoadBalancerCIDR}
+	for _, ip := range cfg.LocalAddresses {
+		local = append(local, netip.PrefixFrom(ip, ip.BitLen()))
+	}
+	return podnet.SetUpNode(cfg.NodeIP, cfg.PodCIDR, local...)
 }

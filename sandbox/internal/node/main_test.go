@@ -80,7 +80,8 @@ func TestMain(m *testing.M) {
 func testConfig(dir string) Config {
 	return Config{
 		Name: "sandbox", StateDir: dir, NodeIP: netip.MustParseAddr("10.244.0.1"), PodCIDR: netip.MustParsePrefix("10.244.0.0/16"),
-		ServiceCIDR: netip.MustParsePrefix("10.96.0.0/16"), ClusterDNS: netip.MustParseAddr("10.96.0.10"), Log: slog.New(slog.DiscardHandler),
+		ServiceCIDR: netip.MustParsePrefix("10.96.0.0/16"), LoadBalancerCIDR: netip.MustParsePrefix("10.97.0.0/24"),
+		ClusterDNS: netip.MustParseAddr("10.96.0.10"), Log: slog.New(slog.DiscardHandler),
 	}
 }
 

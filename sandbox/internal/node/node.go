@@ -27,6 +27,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/dns"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/loadbalancer"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/podnet"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/serviceproxy"
 )
@@ -73,13 +74,20 @@ func Run(ctx context.Context, cfg Config) error {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: n.client.CoreV1().Events("")})
-	n.events = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: cfg.Name})
 
 	all := informers.NewSharedInformerFactory(n.client, 0)
 	mine := informers.NewSharedInformerFactoryWithOptions(n.client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", cfg.Name).String()
 	}))
-	proxy, err := serviceproxy.New(all, cfg.NodeIP, cfg.Log.With("part", "services"))
+	recorder := func(component string) record.EventRecorder {
+		return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component, Host: cfg.Name})
+	}
+	n.events = recorder("kubelet")
+	proxy, err := serviceproxy.New(all, serviceproxy.Node{Name: cfg.Name, IP: cfg.NodeIP}, recorder("kube-proxy"), cfg.Log.With("part", "services"))
+	if err != nil {
+		return err
+	}
+	balancer, err := loadbalancer.New(all, n.client, cfg.LoadBalancerCIDR, recorder("service-controller"), cfg.Log.With("part", "load balancer"))
 	if err != nil {
 		return err
 	}
@@ -104,6 +112,7 @@ func Run(ctx context.Context, cfg Config) error {
 	part(func() error { return api.serve(ctx) })
 	part(func() error { return names.Run(ctx) })
 	part(func() error { proxy.Run(ctx); return nil })
+	part(func() error { balancer.Run(ctx); return nil })
 	part(func() error { n.register(ctx); return nil })
 	all.Start(ctx.Done())
 	all.WaitForCacheSync(ctx.Done())
@@ -143,7 +152,7 @@ func newNode(cfg Config) (*node, error) {
 	}
 	addresses, err := podnet.NewAllocator(cfg.PodCIDR, first)
 	if err != nil {
-		return nil, fmt.Errorf("node %s: %w", cfg.Name, err)
+		return nil, fmt.Errorf("node %s: pod addresses: %w", cfg.Name, err)
 	}
 	for _, dir := range []string{cfg.podsDir(), cfg.logsDir()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -360,7 +360,7 @@ func (w *worker) setUpFailed(reason string, err error) {
 func (w *worker) setUpNetwork() error {
 	ip, err := w.n.addresses.Next()
 	if err != nil {
-		return err
+		return fmt.Errorf("pod addresses: %w; delete some pods", err)
 	}
 	network, err := podnet.NewPod(string(w.uid), ip, w.n.cfg.NodeIP, w.n.cfg.PodCIDR)
 	if err != nil {

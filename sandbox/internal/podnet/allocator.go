@@ -6,9 +6,10 @@ import (
 	"sync"
 )
 
-// Allocator hands out the addresses of pods. It goes round its range, so that an
+// Allocator hands out the addresses of a range. It goes round its range, so that an
 // address comes back as late as possible: clients that still hold the address
-// of a pod that is gone are refused instead of reaching another pod.
+// of a pod that is gone are refused instead of reaching another pod. An IPv4
+// address that ends in 0 or 255 is never handed out.
 type Allocator struct {
 	mu     sync.Mutex
 	cidr   netip.Prefix
@@ -21,7 +22,7 @@ type Allocator struct {
 // cidr.
 func NewAllocator(cidr netip.Prefix, first netip.Addr) (*Allocator, error) {
 	if !cidr.Contains(first) {
-		return nil, fmt.Errorf("pod addresses: %s is not in %s", first, cidr)
+		return nil, fmt.Errorf("first address %s is not in %s", first, cidr)
 	}
 	return &Allocator{cidr: cidr, first: first, used: map[netip.Addr]bool{}}, nil
 }
@@ -38,9 +39,20 @@ func (a *Allocator) Next() (netip.Addr, error) {
 			return addr, nil
 		}
 		if addr == start || (!start.IsValid() && a.after(addr) == a.first) {
-			return netip.Addr{}, fmt.Errorf("pod addresses: all of %s from %s on are in use; delete some pods", a.cidr, a.first)
+			return netip.Addr{}, fmt.Errorf("all of %s from %s on are in use", a.cidr, a.first)
 		}
 	}
+}
+
+// Reserve takes addr, and reports whether it was free and can be handed out.
+func (a *Allocator) Reserve(addr netip.Addr) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.cidr.Contains(addr) || addr.Less(a.first) || !usable(addr) || a.used[addr] {
+		return false
+	}
+	a.used[addr] = true
+	return true
 }
 
 // Release gives addr back. Giving back what is not in use does nothing.

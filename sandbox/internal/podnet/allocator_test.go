@@ -32,6 +32,24 @@ func TestAllocator(t *testing.T) {
 	next("10.0.0.6")
 }
 
+func TestAllocatorReserve(t *testing.T) {
+	a, err := NewAllocator(netip.MustParsePrefix("10.0.0.0/29"), netip.MustParseAddr("10.0.0.2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, try := range []struct {
+		address string
+		want    bool
+	}{{"10.0.0.2", true}, {"10.0.0.2", false}, {"10.0.0.1", false}, {"10.0.0.8", false}, {"::1", false}} {
+		if got := a.Reserve(netip.MustParseAddr(try.address)); got != try.want {
+			t.Errorf("Reserve(%s) = %t, want %t", try.address, got, try.want)
+		}
+	}
+	if got, err := a.Next(); err != nil || got.String() != "10.0.0.3" {
+		t.Errorf("Next = %v, %v; want the first that is not reserved", got, err)
+	}
+}
+
 func TestAllocatorSkipsNetworkAndBroadcast(t *testing.T) {
 	a, err := NewAllocator(netip.MustParsePrefix("10.244.0.0/16"), netip.MustParseAddr("10.244.1.0"))
 	if err != nil {

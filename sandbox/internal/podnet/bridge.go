@@ -24,10 +24,10 @@ const bridgeName = "pods0"
 var bridgeAddress = net.HardwareAddr{0x02, 0, 0, 0, 0, 0x01}
 
 // SetUpNode makes the current network namespace the node's: loopback up, a
-// bridge with nodeIP as the pods' gateway, and the whole of serviceCIDR local,
-// so that a ClusterIP can be listened on here without an address for each. Doing it
-// again changes nothing.
-func SetUpNode(nodeIP netip.Addr, podCIDR, serviceCIDR netip.Prefix) error {
+// bridge with nodeIP as the pods' gateway, and the whole of each prefix in local
+// local, so that any address of it can be listened on here, for pods, too. Doing
+// it again changes nothing.
+func SetUpNode(nodeIP netip.Addr, podCIDR netip.Prefix, local ...netip.Prefix) error {
 	if !podCIDR.Contains(nodeIP) {
 		return fmt.Errorf("node network: node IP %s is not in the pod network %s", nodeIP, podCIDR)
 	}
@@ -49,15 +49,17 @@ func SetUpNode(nodeIP netip.Addr, podCIDR, serviceCIDR netip.Prefix) error {
 	if err := netlink.LinkSetUp(bridge); err != nil {
 		return fmt.Errorf("node network: %s up: %w", bridgeName, err)
 	}
-	services := &netlink.Route{
-		LinkIndex: lo.Attrs().Index,
-		Dst:       ipNet(serviceCIDR),
-		Scope:     netlink.SCOPE_HOST,
-		Table:     localTable,
-		Type:      syscall.RTN_LOCAL,
-	}
-	if err := netlink.RouteReplace(services); err != nil {
-		return fmt.Errorf("node network: local route to the services %s: %w", serviceCIDR, err)
+	for _, prefix := range local {
+		route := &netlink.Route{
+			LinkIndex: lo.Attrs().Index,
+			Dst:       ipNet(prefix),
+			Scope:     netlink.SCOPE_HOST,
+			Table:     localTable,
+			Type:      syscall.RTN_LOCAL,
+		}
+		if err := netlink.RouteReplace(route); err != nil {
+			return fmt.Errorf("node network: make %s local: %w", prefix, err)
+		}
 	}
 	return nil
 }

@@ -49,12 +49,15 @@ var (
 	nodeIP   = netip.MustParseAddr("10.244.0.1")
 	pods     = netip.MustParsePrefix("10.244.0.0/16")
 	services = netip.MustParsePrefix("10.96.0.0/16")
+	// balancers is a range apart from the others, beside an address in the pods' own.
+	balancers = netip.MustParsePrefix("10.97.0.0/24")
+	beside    = netip.MustParsePrefix("10.244.0.2/32")
 )
 
 func newTestPod(t *testing.T, ip string) *Pod {
 	t.Helper()
 	for range 2 { // The second time changes nothing.
-		if err := SetUpNode(nodeIP, pods, services); err != nil {
+		if err := SetUpNode(nodeIP, pods, services, balancers, beside); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,26 +74,28 @@ func TestPodReachesServiceAndIsReached(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 
-	service, err := net.Listen("tcp", "10.96.3.4:80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = service.Close() }()
-	go func() {
-		conn, err := service.Accept()
+	for _, address := range []string{"10.96.3.4:80", "10.97.0.5:80", "10.244.0.2:80"} {
+		service, err := net.Listen("tcp", address)
 		if err != nil {
-			return
+			t.Fatal(err)
 		}
-		_, _ = io.WriteString(conn, conn.RemoteAddr().(*net.TCPAddr).IP.String())
-		_ = conn.Close()
-	}()
-	conn, err := pod.Dial(ctx, "tcp", "10.96.3.4:80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := io.ReadAll(conn)
-	if err != nil || string(got) != "10.244.1.1" {
-		t.Errorf("a ClusterIP dialled in the pod answered %q, %v; want the pod's address", got, err)
+		defer func() { _ = service.Close() }()
+		go func() {
+			conn, err := service.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, conn.RemoteAddr().(*net.TCPAddr).IP.String())
+			_ = conn.Close()
+		}()
+		conn, err := pod.Dial(ctx, "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(conn)
+		if err != nil || string(got) != "10.244.1.1" {
+			t.Errorf("%s dialled in the pod answered %q, %v; want the pod's address", address, got, err)
+		}
 	}
 
 	// Another pod listens on its loopback and on its address; only the second

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-var node = netip.MustParseAddr("10.244.0.1")
+var node = Node{Name: "sandbox", IP: netip.MustParseAddr("10.244.0.1")}
 
 func service(ports ...corev1.ServicePort) *corev1.Service {
 	return &corev1.Service{
@@ -35,6 +35,39 @@ func slice(port string, number int32, endpoints ...discoveryv1.Endpoint) *discov
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(port), Port: ptr.To(number), Protocol: ptr.To(corev1.ProtocolTCP)}},
 		Endpoints:   endpoints,
+	}
+}
+
+func on(node string, e discoveryv1.Endpoint) discoveryv1.Endpoint {
+	e.NodeName = &node
+	return e
+}
+
+func balanced(ip string) corev1.ServiceStatus {
+	return corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: ip}}}}
+}
+
+func loadBalancer(policy corev1.ServiceExternalTrafficPolicy, port corev1.ServicePort) *corev1.Service {
+	s := service(port)
+	s.Spec.Type, s.Spec.ExternalTrafficPolicy, s.Status = corev1.ServiceTypeLoadBalancer, policy, balanced("10.97.0.5")
+	return s
+}
+
+// Only the load balancer's address is closed to other clients.
+func TestSourceRanges(t *testing.T) {
+	s := loadBalancer(corev1.ServiceExternalTrafficPolicyCluster, corev1.ServicePort{Port: 80})
+	s.Spec.LoadBalancerSourceRanges = []string{"10.244.0.0/24", " 192.0.2.7/32"}
+	endpoints := []*discoveryv1.EndpointSlice{slice("", 8080, endpoint("10.244.1.1", "ready"))}
+	for text, want := range map[string]map[string]bool{
+		"10.96.1.2:80": {"10.244.0.1": true, "10.244.1.9": true},
+		"10.97.0.5:80": {"10.244.0.1": true, "10.244.1.9": false, "192.0.2.7": true, "192.0.2.8": false},
+	} {
+		b := frontends(s, endpoints, node)[frontend{corev1.ProtocolTCP, netip.MustParseAddrPort(text)}]
+		for client, admitted := range want {
+			if _, err := b.choose(0, netip.MustParseAddr(client)); (err == nil) != admitted {
+				t.Errorf("%s to %s: %v, want it admitted: %t", client, text, err, admitted)
+			}
+		}
 	}
 }
 
@@ -80,6 +113,28 @@ func TestFrontends(t *testing.T) {
 			[]*discoveryv1.EndpointSlice{slice("", 8080, endpoint("10.244.1.1", "ready"))},
 			map[string][]string{"TCP 10.96.1.2:80": {"10.244.1.1:8080"}, "TCP 10.244.0.1:30080": {"10.244.1.1:8080"}},
 		},
+		"load balancer": {
+			loadBalancer(corev1.ServiceExternalTrafficPolicyCluster, web),
+			[]*discoveryv1.EndpointSlice{slice("", 8080, on("sandbox", endpoint("10.244.1.1", "ready")), on("elsewhere", endpoint("10.244.1.2", "ready")))},
+			map[string][]string{"TCP 10.96.1.2:80": {"10.244.1.1:8080", "10.244.1.2:8080"}, "TCP 10.97.0.5:80": {"10.244.1.1:8080", "10.244.1.2:8080"}},
+		},
+		"load balancer, node's own endpoints": {
+			loadBalancer(corev1.ServiceExternalTrafficPolicyLocal, corev1.ServicePort{Port: 80, NodePort: 30080}),
+			[]*discoveryv1.EndpointSlice{slice("", 8080, on("sandbox", endpoint("10.244.1.1", "ready")), on("elsewhere", endpoint("10.244.1.2", "ready")), endpoint("10.244.1.3", "ready"))},
+			map[string][]string{
+				"TCP 10.96.1.2:80": {"10.244.1.1:8080", "10.244.1.2:8080", "10.244.1.3:8080"}, "TCP 10.97.0.5:80": {"10.244.1.1:8080"}, "TCP 10.244.0.1:30080": {"10.244.1.1:8080"},
+			},
+		},
+		"ClusterIP, node's own endpoints": {
+			&corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "10.96.1.2", InternalTrafficPolicy: ptr.To(corev1.ServiceInternalTrafficPolicyLocal), Ports: []corev1.ServicePort{web}}},
+			[]*discoveryv1.EndpointSlice{slice("", 8080, on("sandbox", endpoint("10.244.1.1", "ready")), on("elsewhere", endpoint("10.244.1.2", "ready")))},
+			map[string][]string{"TCP 10.96.1.2:80": {"10.244.1.1:8080"}},
+		},
+		"load balancer address left by another type": {
+			&corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "10.96.1.2", Ports: []corev1.ServicePort{web}}, Status: balanced("10.97.0.5")},
+			[]*discoveryv1.EndpointSlice{slice("", 8080, endpoint("10.244.1.1", "ready"))},
+			map[string][]string{"TCP 10.96.1.2:80": {"10.244.1.1:8080"}},
+		},
 		"headless": {
 			&corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, ClusterIPs: []string{corev1.ClusterIPNone}, Ports: []corev1.ServicePort{web}}},
 			[]*discoveryv1.EndpointSlice{slice("", 8080, endpoint("10.244.1.1", "ready"))},
@@ -112,9 +167,9 @@ func TestEndpointsTakeTurns(t *testing.T) {
 	endpoints := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:1"), netip.MustParseAddrPort("10.0.0.2:1"), netip.MustParseAddrPort("10.0.0.3:1")}
 	turn := map[netip.AddrPort]int{}
 	for n := range uint32(300) {
-		endpoint, ok := backends{endpoints: endpoints}.choose(n, netip.Addr{})
-		if !ok {
-			t.Fatal("no endpoint of three")
+		endpoint, err := backends{endpoints: endpoints}.choose(n, netip.Addr{})
+		if err != nil {
+			t.Fatal(err)
 		}
 		turn[endpoint]++
 	}
@@ -123,7 +178,7 @@ func TestEndpointsTakeTurns(t *testing.T) {
 			t.Errorf("%s was chosen %d times of 300, want 100", e, turn[e])
 		}
 	}
-	if got, ok := (backends{}).choose(3, netip.Addr{}); ok {
+	if got, err := (backends{}).choose(3, netip.Addr{}); err == nil {
 		t.Errorf("chose %v of no endpoints", got)
 	}
 }
@@ -131,9 +186,9 @@ func TestEndpointsTakeTurns(t *testing.T) {
 func TestStickyClientKeepsItsEndpoint(t *testing.T) {
 	endpoints := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:1"), netip.MustParseAddrPort("10.0.0.2:1"), netip.MustParseAddrPort("10.0.0.3:1")}
 	choose := func(n uint32, client netip.Addr, of []netip.AddrPort) netip.AddrPort {
-		endpoint, ok := backends{endpoints: of, sticky: true}.choose(n, client)
-		if !ok {
-			t.Fatalf("no endpoint of %d", len(of))
+		endpoint, err := backends{endpoints: of, sticky: true}.choose(n, client)
+		if err != nil {
+			t.Fatal(err)
 		}
 		return endpoint
 	}

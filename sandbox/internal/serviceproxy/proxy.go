@@ -1,17 +1,23 @@
-// Package serviceproxy makes Services reachable by their ClusterIP: it listens on
-// every ClusterIP and port in the node's network namespace, where the whole
-// service range is local, and forwards each connection to a ready endpoint.
+// Package serviceproxy makes Services reachable, as kube-proxy does: it listens on
+// every ClusterIP, load balancer address and port in the node's network namespace,
+// where the whole ranges of them are local, and on node ports of the node's
+// address, and forwards each connection to a ready endpoint.
 package serviceproxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
@@ -19,6 +25,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 )
 
@@ -28,7 +35,8 @@ const retryAfter = 2 * time.Second
 // Proxy forwards connections to Services. Use New.
 type Proxy struct {
 	log      *slog.Logger
-	node     netip.Addr
+	node     Node
+	events   record.EventRecorder
 	services corelisters.ServiceLister
 	slices   discoverylisters.EndpointSliceLister
 	synced   []cache.InformerSynced
@@ -36,6 +44,13 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	state map[string]map[frontend]listener // by Service, "namespace/name"
+	said  map[string]string                // the fault that a Service has its last Event of
+}
+
+// Node is where the proxy runs.
+type Node struct {
+	Name string
+	IP   netip.Addr // answers on node ports
 }
 
 // listener serves one frontend.
@@ -47,17 +62,19 @@ type listener interface {
 }
 
 // New watches Services and EndpointSlices by factory, which the caller starts
-// afterwards. node is the address that answers on node ports.
-func New(factory informers.SharedInformerFactory, node netip.Addr, log *slog.Logger) (*Proxy, error) {
+// afterwards. A Service that asks for what the proxy cannot do gets an Event.
+func New(factory informers.SharedInformerFactory, node Node, events record.EventRecorder, log *slog.Logger) (*Proxy, error) {
 	services := factory.Core().V1().Services()
 	endpointSlices := factory.Discovery().V1().EndpointSlices()
 	p := &Proxy{
 		log:      log,
 		node:     node,
+		events:   events,
 		services: services.Lister(),
 		slices:   endpointSlices.Lister(),
 		queue:    workqueue.NewTyped[string](),
 		state:    map[string]map[frontend]listener{},
+		said:     map[string]string{},
 	}
 	s, err := services.Informer().AddEventHandler(handler(p.enqueue))
 	if err != nil {
@@ -125,6 +142,7 @@ func (p *Proxy) sync(ctx context.Context, key string) {
 		return
 	}
 	want := map[frontend]backends{}
+	var faults []string
 	service, err := p.services.Services(namespace).Get(name)
 	switch {
 	case err == nil:
@@ -135,16 +153,47 @@ func (p *Proxy) sync(ctx context.Context, key string) {
 			return
 		}
 		want = frontends(service, endpointSlices, p.node)
+		faults = unsupported(service)
 	case !apierrors.IsNotFound(err):
 		p.log.Error("get Service", "service", key, "err", err)
 		return
 	}
-	p.apply(ctx, key, want)
+	faults = append(faults, p.apply(ctx, key, want)...)
+	p.report(key, service, faults)
 }
 
-// apply opens, updates and closes listeners until they are as wanted. A
-// frontend without endpoints has none, so that the kernel refuses connections.
-func (p *Proxy) apply(ctx context.Context, key string, want map[frontend]backends) {
+// report puts what does not work of a Service into an Event, when that changes.
+func (p *Proxy) report(key string, service *corev1.Service, faults []string) {
+	slices.Sort(faults)
+	text := strings.Join(faults, "; ")
+	if text == "" {
+		delete(p.said, key)
+		return
+	}
+	if p.said[key] != text {
+		p.said[key] = text
+		p.events.Event(service, corev1.EventTypeWarning, "ServiceProxy", text)
+	}
+}
+
+// unsupported lists what a Service asks for that the proxy does not do.
+func unsupported(service *corev1.Service) []string {
+	var faults []string
+	if ips := service.Spec.ExternalIPs; len(ips) > 0 {
+		faults = append(faults, fmt.Sprintf("spec.externalIPs %s: the sandbox carries no connections to them; use a Service of type LoadBalancer", strings.Join(ips, ", ")))
+	}
+	for _, port := range service.Spec.Ports {
+		if port.Protocol == corev1.ProtocolSCTP {
+			faults = append(faults, fmt.Sprintf("spec.ports: port %d: the sandbox carries TCP and UDP, not SCTP", port.Port))
+		}
+	}
+	return faults
+}
+
+// apply opens, updates and closes listeners until they are as wanted, and returns
+// what could not be listened on, which is tried again. A frontend without
+// endpoints has no listener, so that the kernel refuses connections.
+func (p *Proxy) apply(ctx context.Context, key string, want map[frontend]backends) (faults []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	have := p.state[key]
@@ -170,6 +219,7 @@ func (p *Proxy) apply(ctx context.Context, key string, want map[frontend]backend
 		l, err := listen(ctx, f, b, p.log.With("service", key))
 		if err != nil {
 			p.log.Warn("cannot listen; trying again", "service", key, "protocol", f.protocol, "address", f.address, "err", err)
+			faults = append(faults, fmt.Sprintf("cannot listen on %s %s: %v; trying again", f.protocol, f.address, reason(err)))
 			time.AfterFunc(retryAfter, func() { p.queue.Add(key) })
 			continue
 		}
@@ -179,6 +229,16 @@ func (p *Proxy) apply(ctx context.Context, key string, want map[frontend]backend
 	if len(have) == 0 {
 		delete(p.state, key)
 	}
+	return faults
+}
+
+// reason is the system's error alone: what goes before it repeats the address.
+func reason(err error) error {
+	var number syscall.Errno
+	if errors.As(err, &number) {
+		return number
+	}
+	return err
 }
 
 // weight is how much an endpoint wants a client.

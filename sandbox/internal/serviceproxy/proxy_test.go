@@ -14,6 +14,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
 )
 
 // echoAll answers each TCP connection, once the client has closed its side, with
@@ -56,7 +58,8 @@ func newProxy(t *testing.T) (*Proxy, context.Context) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
-	return &Proxy{log: slog.New(slog.DiscardHandler), state: map[string]map[frontend]listener{}}, ctx
+	return &Proxy{log: slog.New(slog.DiscardHandler), state: map[string]map[frontend]listener{}, said: map[string]string{},
+		queue: workqueue.NewTyped[string](), events: record.NewFakeRecorder(100)}, ctx
 }
 
 func ask(t *testing.T, address netip.AddrPort, text string) string {
@@ -99,18 +102,23 @@ func TestTCPResetsWhatTheEndpointRefuses(t *testing.T) {
 	p, ctx := newProxy(t)
 	alive, dead, front := echoAll(t, "alive"), freePort(t), freePort(t)
 	p.apply(ctx, "demo/web", map[frontend]backends{{corev1.ProtocolTCP, front}: {endpoints: []netip.AddrPort{dead, alive}}})
-	answered, refused := 0, 0
-	for range 10 {
+	// The reset can come at any step, while connecting, too.
+	try := func() (string, error) {
 		conn, err := net.Dial("tcp4", front.String())
 		if err != nil {
-			t.Fatal(err)
+			return "", err
 		}
-		_, _ = io.WriteString(conn, "x") // The reset may be there already.
-		_ = conn.(*net.TCPConn).CloseWrite()
+		defer func() { _ = conn.Close() }()
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil && !errors.Is(err, syscall.ENOTCONN) {
+			return "", err
+		}
 		answer, err := io.ReadAll(conn)
-		_ = conn.Close()
-		switch {
-		case err == nil && string(answer) == "alive: x":
+		return string(answer), err
+	}
+	answered, refused := 0, 0
+	for range 10 {
+		switch answer, err := try(); {
+		case err == nil && answer == "alive: ":
 			answered++
 		case errors.Is(err, syscall.ECONNRESET):
 			refused++
@@ -208,5 +216,34 @@ func TestUDP(t *testing.T) {
 		if err != nil || string(answer[:n]) != "re: "+text {
 			t.Errorf("answer %q, %v", answer[:n], err)
 		}
+	}
+}
+
+// What a Service asks for in vain is in an Event, once.
+func TestServiceThatCannotBeServedSaysSo(t *testing.T) {
+	p, ctx := newProxy(t)
+	taken, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	address := taken.Addr().(*net.TCPAddr).AddrPort()
+	s := service(corev1.ServicePort{Port: 80}, corev1.ServicePort{Port: 90, Protocol: corev1.ProtocolSCTP})
+	s.Spec.ExternalIPs = []string{"192.0.2.1"}
+	for range 2 {
+		faults := p.apply(ctx, "demo/web", map[frontend]backends{{corev1.ProtocolTCP, address}: {endpoints: []netip.AddrPort{echoAll(t, "a")}}})
+		p.report("demo/web", s, append(faults, unsupported(s)...))
+	}
+	want := "Warning ServiceProxy cannot listen on TCP " + address.String() + ": address already in use; trying again; " +
+		"spec.externalIPs 192.0.2.1: the sandbox carries no connections to them; use a Service of type LoadBalancer; " +
+		"spec.ports: port 90: the sandbox carries TCP and UDP, not SCTP"
+	events := p.events.(*record.FakeRecorder).Events
+	if got := <-events; got != want {
+		t.Errorf("event %q, want %q", got, want)
+	}
+	select {
+	case again := <-events:
+		t.Errorf("the same faults gave a second event, %q", again)
+	default:
 	}
 }

@@ -87,9 +87,9 @@ func (l *tcpListener) serve(ctx context.Context, client *net.TCPConn) {
 
 func (l *tcpListener) dial(ctx context.Context, client *net.TCPConn) (*net.TCPConn, error) {
 	address := client.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-	endpoint, ok := l.backends.Load().choose(l.count.Add(1), address)
-	if !ok {
-		return nil, errNoEndpoints
+	endpoint, err := l.backends.Load().choose(l.count.Add(1), address)
+	if err != nil {
+		return nil, err
 	}
 	d := net.Dialer{Timeout: dialTimeout}
 	conn, err := d.DialContext(ctx, "tcp4", endpoint.String())

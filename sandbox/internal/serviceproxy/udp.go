@@ -83,9 +83,9 @@ func (l *udpListener) endpointOf(client netip.AddrPort) (*net.UDPConn, error) {
 	if conn, ok := l.clients[client]; ok {
 		return conn, nil
 	}
-	endpoint, ok := l.backends.Load().choose(l.count.Add(1), client.Addr().Unmap())
-	if !ok {
-		return nil, errNoEndpoints
+	endpoint, err := l.backends.Load().choose(l.count.Add(1), client.Addr().Unmap())
+	if err != nil {
+		return nil, err
 	}
 	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(endpoint))
 	if err != nil {
