@@ -51,9 +51,11 @@ type worker struct {
 	startTime time.Time
 	ip        string
 	network   *podnet.Pod
-	init      []*container
-	main      []*container
-	tokens    *tokens
+	// closeHostPorts is set while the pod's host ports are open.
+	closeHostPorts context.CancelFunc
+	init           []*container
+	main           []*container
+	tokens         *tokens
 
 	volumes     map[string]payload
 	volumesGood bool // all are there, and nothing they are made from changed
@@ -321,6 +323,10 @@ func (w *worker) setUp() bool {
 			return false
 		}
 	}
+	if err := w.openHostPorts(); err != nil {
+		w.setUpFailed("FailedCreatePodSandBox", err)
+		return false
+	}
 	if due := w.tokens.nextRenewal(); !due.IsZero() {
 		if !time.Now().Before(due) {
 			w.volumesGood = false
@@ -488,6 +494,9 @@ func (w *worker) finishStop() {
 			w.log.Error("processes left", "err", err)
 			w.wake(time.Now().Add(time.Second))
 			return
+		}
+		if w.closeHostPorts != nil {
+			w.closeHostPorts()
 		}
 		if err := w.network.Close(); err != nil {
 			w.log.Error("take down the network", "err", err)
