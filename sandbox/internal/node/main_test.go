@@ -162,6 +162,13 @@ func program(args []string) int {
 		for {
 			time.Sleep(time.Hour)
 		}
+	case "stop-slowly": // Ends well, one and a half seconds after it is asked to: statuses have whole seconds.
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGTERM)
+		fmt.Println("running")
+		<-asked
+		time.Sleep(1500 * time.Millisecond)
+		return 0
 	case "orphan": // Leaves a process behind that is in a session of its own.
 		child := exec.Command(os.Args[0], "stubborn")
 		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -170,18 +170,15 @@ func checkPort(port int) (string, error) {
 	return strconv.Itoa(port), nil
 }
 
-// hookTimeout bounds an HTTP hook besides the pod's grace period.
-const hookTimeout = 30 * time.Second
-
-// runHook runs a preStop hook and returns when it has finished or ctx ended.
+// runHook runs a preStop hook and returns when it has finished or ctx ended. It may
+// take as long as ctx lets it: a hook that waits for connections to end, as
+// Contour's does, answers when they have.
 func (t probeTarget) runHook(ctx context.Context, h *corev1.LifecycleHandler) error {
 	switch {
 	case h.Sleep != nil:
 		sleep(ctx, time.Duration(h.Sleep.Seconds)*time.Second)
 		return nil
 	case h.HTTPGet != nil:
-		ctx, cancel := context.WithTimeout(ctx, hookTimeout)
-		defer cancel()
 		request, err := t.request(ctx, h.HTTPGet)
 		if err != nil {
 			return err

@@ -153,6 +153,9 @@ func (w *worker) update(pod *corev1.Pod) {
 		if !maps.Equal(w.pod.Labels, pod.Labels) || !maps.Equal(w.pod.Annotations, pod.Annotations) {
 			w.stale() // They may be in a volume.
 		}
+		if len(pod.Spec.EphemeralContainers) > len(w.pod.Spec.EphemeralContainers) {
+			w.event(nil, corev1.EventTypeWarning, "UnsupportedPod", "the sandbox's node does not run ephemeral containers; use kubectl exec")
+		}
 		w.pod = pod
 		w.writer.observe(pod)
 	})
@@ -174,7 +177,7 @@ func (w *worker) stale() {
 func (w *worker) remove() {
 	w.mailbox.send(func() {
 		w.gone = true
-		w.stop(0, "")
+		w.stop(0)
 	})
 }
 
@@ -182,7 +185,7 @@ func (w *worker) remove() {
 func (w *worker) shutdown() {
 	w.mailbox.send(func() {
 		w.quit = true
-		w.stop(shutdownGrace, "")
+		w.stop(shutdownGrace)
 	})
 }
 
@@ -244,7 +247,7 @@ func (w *worker) view() podView {
 // reconcile does the next thing that brings the pod where it should be.
 func (w *worker) reconcile() {
 	if w.pod.DeletionTimestamp != nil && !w.stopped {
-		w.stop(deletionGrace(w.pod), "")
+		w.stop(deletionGrace(w.pod))
 	}
 	if w.stopping {
 		w.finishStop()
@@ -254,7 +257,7 @@ func (w *worker) reconcile() {
 		w.failedReason, w.failedMessage = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 	}
 	if v := w.view(); w.failedReason != "" || isFinished(phase(w.pod, v.init, v.main)) {
-		w.stop(podGrace(w.pod), "")
+		w.stop(podGrace(w.pod))
 		w.finishStop()
 		return
 	}
@@ -418,7 +421,7 @@ func (w *worker) podEnv() podEnv {
 
 // stop begins to end all containers; doing it again can only shorten the grace
 // period. The rest is finishStop's, as containers end.
-func (w *worker) stop(grace time.Duration, message string) {
+func (w *worker) stop(grace time.Duration) {
 	killAt := time.Now().Add(grace)
 	if w.stopping {
 		if killAt.Before(w.killAt) && w.killTimer != nil {
@@ -430,16 +433,29 @@ func (w *worker) stop(grace time.Duration, message string) {
 	w.stopping, w.killAt = true, killAt
 	w.cancel()
 	w.killTimer = time.AfterFunc(grace, sync.OnceFunc(func() { close(w.kill) }))
+	w.terminateNext()
+}
+
+// terminateNext tells containers to end that are next, and reports whether any
+// runs: sidecars only when nothing else does, the last one first.
+func (w *worker) terminateNext() bool {
+	var running, sidecars []*container
 	for _, c := range w.containers() {
-		if c.proc == nil {
-			continue
+		switch {
+		case c.proc == nil:
+		case c.sidecar():
+			sidecars = append(sidecars, c)
+		default:
+			running = append(running, c)
 		}
-		if message == "" {
-			message = "Stopping container " + c.spec.Name
-		}
-		w.terminate(c, w.kill, message)
-		message = ""
 	}
+	if len(running) == 0 && len(sidecars) > 0 {
+		running = sidecars[len(sidecars)-1:]
+	}
+	for _, c := range running {
+		w.terminate(c, w.kill, "Stopping container "+c.spec.Name)
+	}
+	return len(running) > 0
 }
 
 // terminate asks a container to end, and ends it when kill is closed.
@@ -486,7 +502,7 @@ func (w *worker) terminate(c *container, kill <-chan struct{}, message string) {
 
 // finishStop clears up once all containers of a stopping pod have ended.
 func (w *worker) finishStop() {
-	if w.stopped || slices.ContainsFunc(w.containers(), func(c *container) bool { return c.proc != nil }) {
+	if w.stopped || w.terminateNext() {
 		return
 	}
 	if w.network != nil {
