@@ -5,7 +5,8 @@
 // this inside of it.
 //
 // What a kubelet does and the sandbox's pods do not need is left out, and a pod
-// that asks for it stays Pending with an Event that says so.
+// that asks for it stays Pending with an Event that says so; fields_test.go lists
+// all fields of a pod.
 package node
 
 import (

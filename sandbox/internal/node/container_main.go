@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -41,8 +42,8 @@ type launch struct {
 	// Argv is the command line. A program without a slash is looked for in PATH of Env.
 	Argv []string `json:"argv"`
 	Env  []string `json:"env"`
-	// DropAllCapabilities leaves the program without any.
-	DropAllCapabilities bool `json:"dropAllCapabilities"`
+	// Capabilities are all that the program has, by number.
+	Capabilities []uintptr `json:"capabilities"`
 	// NoNewPrivileges keeps the program from gaining any.
 	NoNewPrivileges bool `json:"noNewPrivileges"`
 	// Enter is the process whose container is joined instead of a new one made:
@@ -117,7 +118,7 @@ func become() error {
 	if unix.Getppid() != l.Parent {
 		return errors.New("the node has ended")
 	}
-	if err := dropPrivileges(l.DropAllCapabilities, l.NoNewPrivileges); err != nil {
+	if err := dropPrivileges(l.Capabilities, l.NoNewPrivileges); err != nil {
 		return err
 	}
 	err = unix.Exec(program, l.Argv, l.Env)
@@ -180,25 +181,16 @@ func lookProgram(name string, env []string) (string, error) {
 // defaultPath is PATH for images that set none, as container runtimes have it.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// keptCapabilities are those that container runtimes leave to a container that
-// drops none.
-var keptCapabilities = map[uintptr]bool{
-	unix.CAP_CHOWN: true, unix.CAP_DAC_OVERRIDE: true, unix.CAP_FSETID: true, unix.CAP_FOWNER: true,
-	unix.CAP_MKNOD: true, unix.CAP_NET_RAW: true, unix.CAP_SETGID: true, unix.CAP_SETUID: true,
-	unix.CAP_SETFCAP: true, unix.CAP_SETPCAP: true, unix.CAP_NET_BIND_SERVICE: true,
-	unix.CAP_SYS_CHROOT: true, unix.CAP_KILL: true, unix.CAP_AUDIT_WRITE: true,
-}
-
 // dropPrivileges limits what exec may leave the program with: the user is root of
 // the sandbox's user namespace, and exec gives that user the bounding set.
-func dropPrivileges(all, noNew bool) error {
+func dropPrivileges(keep []uintptr, noNew bool) error {
 	// In this order, as dropping needs CAP_SETPCAP.
 	for capability := uintptr(0); ; capability++ {
 		have, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, capability, 0, 0, 0)
 		if err != nil {
 			break // Past the last one that this kernel knows.
 		}
-		if have == 0 || keptCapabilities[capability] && !all {
+		if have == 0 || slices.Contains(keep, capability) {
 			continue
 		}
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err != nil {

@@ -107,13 +107,12 @@ func (w *worker) launch(c *container) (launch, error) {
 		WorkDir:  workDir(&c.spec, c.image),
 		Argv:     commandLine(&c.spec, c.image.Entrypoint, c.image.Args, env),
 		Env:      envList(env),
+
+		Capabilities: capabilities(&c.spec),
 	}
 	if s := c.spec.SecurityContext; s != nil {
 		l.ReadOnlyRoot = s.ReadOnlyRootFilesystem != nil && *s.ReadOnlyRootFilesystem
 		l.NoNewPrivileges = s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation
-		l.DropAllCapabilities = s.Capabilities != nil && slices.ContainsFunc(s.Capabilities.Drop, func(name corev1.Capability) bool {
-			return strings.EqualFold(string(name), "all")
-		})
 	}
 	for _, target := range slices.Sorted(maps.Keys(c.image.Files)) {
 		l.Mounts = append(l.Mounts, bindMount{Source: c.image.Files[target], Target: target, ReadOnly: true})

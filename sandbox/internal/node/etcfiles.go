@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,7 +36,7 @@ func (w *worker) writeEtc() error {
 	for name, content := range map[string]string{
 		"hosts":       hostsFile(w.pod, w.ip),
 		"hostname":    hostname(w.pod) + "\n",
-		"resolv.conf": resolvConf(w.pod, dns.ResolvConf(w.pod.Namespace, w.n.cfg.ClusterDNS)),
+		"resolv.conf": resolvConf(w.pod, w.n.cfg.ClusterDNS),
 		"passwd":      "root:x:0:0:root:/root:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n",
 		"group":       "root:x:0:\nnobody:x:65534:\n",
 	} {
@@ -83,12 +84,15 @@ func hostsFile(pod *corev1.Pod, ip string) string {
 	return b.String()
 }
 
-// resolvConf adds the pod's own DNS settings to those of the cluster, or has them
-// alone if the pod says so.
-func resolvConf(pod *corev1.Pod, cluster string) string {
-	content := cluster
-	if pod.Spec.DNSPolicy == corev1.DNSNone {
+// resolvConf adds the pod's own DNS settings to those of the cluster; to the
+// server alone, as the node has it, or to nothing if the pod says so.
+func resolvConf(pod *corev1.Pod, server netip.Addr) string {
+	content := dns.ResolvConf(pod.Namespace, server)
+	switch pod.Spec.DNSPolicy {
+	case corev1.DNSNone:
 		content = ""
+	case corev1.DNSDefault:
+		content = "nameserver " + server.String() + "\n"
 	}
 	config := pod.Spec.DNSConfig
 	if config == nil {

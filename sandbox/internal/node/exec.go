@@ -51,7 +51,7 @@ func (e execPlace) start(command []string, out outputs) (*process, error) {
 	}
 	l := launch{
 		Enter: e.proc.cmd.Process.Pid, WorkDir: workDir(e.spec, e.image), Argv: command, Env: envList(variables),
-		NoNewPrivileges: true,
+		Capabilities: capabilities(e.spec), NoNewPrivileges: true,
 	}
 	return e.spawner.launchProcess(l, e.network, out, nil)
 }

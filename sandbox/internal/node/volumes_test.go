@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -267,15 +268,19 @@ func TestEtcFiles(t *testing.T) {
 	if diff := cmp.Diff(want, hostsFile(pod, "10.244.1.1")); diff != "" {
 		t.Errorf("hosts (-want +got):\n%s", diff)
 	}
-	cluster := "search demo.svc.cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n"
-	want = "search demo.svc.cluster.local example\nnameserver 10.96.0.10\noptions ndots:5\nnameserver 10.0.0.53\noptions ndots:2\noptions rotate\n"
-	if diff := cmp.Diff(want, resolvConf(pod, cluster)); diff != "" {
+	server := netip.MustParseAddr("10.96.0.10")
+	want = "search demo.svc.cluster.local svc.cluster.local cluster.local example\nnameserver 10.96.0.10\noptions ndots:5\nnameserver 10.0.0.53\noptions ndots:2\noptions rotate\n"
+	if diff := cmp.Diff(want, resolvConf(pod, server)); diff != "" {
 		t.Errorf("resolv.conf (-want +got):\n%s", diff)
 	}
 	pod.Spec.DNSPolicy = corev1.DNSNone
 	want = "search example\nnameserver 10.0.0.53\noptions ndots:2\noptions rotate\n"
-	if diff := cmp.Diff(want, resolvConf(pod, cluster)); diff != "" {
+	if diff := cmp.Diff(want, resolvConf(pod, server)); diff != "" {
 		t.Errorf("resolv.conf of its own (-want +got):\n%s", diff)
+	}
+	pod.Spec.DNSPolicy, pod.Spec.DNSConfig = corev1.DNSDefault, nil
+	if diff := cmp.Diff("nameserver 10.96.0.10\n", resolvConf(pod, server)); diff != "" {
+		t.Errorf("resolv.conf of the node (-want +got):\n%s", diff)
 	}
 	pod.Spec.Hostname = strings.Repeat("a", 62) + ".bcd"
 	if got := hostname(pod); got != strings.Repeat("a", 62) {
