@@ -3,8 +3,10 @@ package addons
 
 import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/contour"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/demoapp"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/envoy"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapi"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/httpscaledobject"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
@@ -16,8 +18,10 @@ import (
 func All() []addon.Addon {
 	return []addon.Addon{
 		argorollouts.Addon(),
+		contour.Addon(),
 		demoapp.Addon(),
 		envoy.Addon(),
+		gatewayapi.Addon(),
 		httpscaledobject.Addon(),
 		interceptor.Addon(),
 		plugin.Addon(),

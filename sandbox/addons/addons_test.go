@@ -34,6 +34,29 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
+// The version that is shown of an add-on is the one that its go.mod pins.
+func TestVersions(t *testing.T) {
+	versioned := 0
+	for _, a := range All() {
+		if a.Version == "" {
+			continue
+		}
+		versioned++
+		path := filepath.Join(strings.ReplaceAll(a.Name, "-", ""), "programs", "go.mod")
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !regexp.MustCompile(`(?m)[/\t ]` + regexp.QuoteMeta(a.Name+" "+a.Version) + `( |$)`).Match(content) {
+			t.Errorf("%s does not require %s %s", path, a.Name, a.Version)
+		}
+	}
+	if versioned == 0 {
+		t.Error("no add-on has a version")
+	}
+}
+
 // The table of the images of all add-ons.
 func TestImages(t *testing.T) {
 	self, err := os.Executable()
@@ -47,7 +70,7 @@ func TestImages(t *testing.T) {
 		}
 		// Any program is a path that can be looked at.
 		paths := make(addon.Paths)
-		for _, name := range []string{"rollouts-demo", "rollouts-controller", "rollouts-plugin-kedify", "cp", "interceptor", "envoy"} {
+		for _, name := range []string{"rollouts-demo", "rollouts-controller", "rollouts-plugin-kedify", "cp", "interceptor", "envoy", "contour"} {
 			paths[name] = filepath.Join("/programs", name)
 			if name == "envoy" {
 				paths[name] = self
@@ -77,6 +100,7 @@ func TestImages(t *testing.T) {
 		"ghcr.io/kedify/argo-rollouts-plugin:dev":         {nil, "/programs/rollouts-plugin-kedify"},
 		"ghcr.io/kedify/argo-rollouts-interceptor:dev":    {nil, "/programs/interceptor"},
 		"docker.io/envoyproxy/envoy:v1.40.0":              {nil, self},
+		"ghcr.io/projectcontour/contour:v1.33.8":          {nil, "/programs/contour"},
 	} {
 		got, err := table.Resolve(ref)
 		if err != nil {

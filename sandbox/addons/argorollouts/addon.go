@@ -55,7 +55,7 @@ func Addon() addon.Addon {
 func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
 	entry, err := h.Upstream(ctx, build.Source{
 		Name:     Name,
-		Dir:      filepath.Join(h.Repository, "sandbox", "addons", "argorollouts", "programs"),
+		Dir:      h.Addons("argorollouts", "programs"),
 		Upstream: module,
 		Packages: []string{module + "/cmd/" + controller, module + "/cmd/" + kubectl},
 		// As its release builds stamp it.

@@ -1,7 +1,6 @@
 package argorollouts
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -10,17 +9,6 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 )
-
-// The version that is shown is the one that is built.
-func TestVersion(t *testing.T) {
-	content, err := os.ReadFile("programs/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := module + " " + Version + " "; !strings.Contains(string(content), want) {
-		t.Errorf("programs/go.mod does not require %s", want)
-	}
-}
 
 func configMapWith(data map[string]any) *unstructured.Unstructured {
 	object := map[string]any{"kind": "ConfigMap", "metadata": map[string]any{"name": configMap}}

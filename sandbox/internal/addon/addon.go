@@ -24,6 +24,8 @@ type Addon struct {
 	// Needs names the add-ons that come with it. Their manifests are there
 	// before its own.
 	Needs []string
+	// After names add-ons that come before it if the sandbox has them.
+	After []string
 	// Version is the release that it is built from. If it is not empty, another
 	// one can be asked for, by a flag of the add-on's name.
 	Version string

@@ -30,6 +30,11 @@ type Host struct {
 	Progress *progress.Printer
 }
 
+// Addons returns a path in the directory of the add-ons' sources.
+func (h Host) Addons(path ...string) string {
+	return filepath.Join(append([]string{h.Repository, "sandbox", "addons"}, path...)...)
+}
+
 // Upstream returns somebody else's programs in the version that was asked for,
 // built into the cache if they are not there.
 func (h Host) Upstream(ctx context.Context, source build.Source) (*build.Entry, error) {

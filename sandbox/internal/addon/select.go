@@ -9,6 +9,16 @@ import (
 // Select returns the named add-ons with all that they need, each after what it
 // needs; unless bare, the ones that every sandbox has are among them.
 func Select(all []Addon, with []string, bare bool) ([]Addon, error) {
+	var wanted []string
+	if !bare {
+		for _, a := range all {
+			if a.Default {
+				wanted = append(wanted, a.Name)
+			}
+		}
+	}
+	wanted = append(wanted, with...)
+
 	var (
 		selected []Addon
 		names    []string
@@ -23,24 +33,21 @@ func Select(all []Addon, with []string, bare bool) ([]Addon, error) {
 			return nil
 		}
 		names = append(names, name) // before its needs: a circle ends here
-		for _, need := range all[i].Needs {
-			if err := add(need); err != nil {
+		before := slices.Clone(all[i].Needs)
+		for _, other := range all[i].After {
+			if slices.Contains(wanted, other) {
+				before = append(before, other)
+			}
+		}
+		for _, other := range before {
+			if err := add(other); err != nil {
 				return fmt.Errorf("add-on %s: %w", name, err)
 			}
 		}
 		selected = append(selected, all[i])
 		return nil
 	}
-	if !bare {
-		for _, a := range all {
-			if a.Default {
-				if err := add(a.Name); err != nil {
-					return nil, err
-				}
-			}
-		}
-	}
-	for _, name := range with {
+	for _, name := range wanted {
 		if err := add(name); err != nil {
 			return nil, err
 		}

@@ -119,6 +119,19 @@ func present(dir string) (*Entry, bool) {
 
 // build fills the directory of an entry.
 func (r *release) build(ctx context.Context, dir string, downloads func(string), out *progress.Printer) error {
+	if len(r.Packages) > 0 {
+		if err := r.compile(ctx, filepath.Join(dir, "bin"), downloads, out); err != nil {
+			return err
+		}
+	}
+	if err := r.copyFiles(filepath.Join(dir, "files")); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, versionFile), []byte(r.version+"\n"), 0o644)
+}
+
+// compile builds the programs into a directory.
+func (r *release) compile(ctx context.Context, dir string, downloads func(string), out *progress.Printer) error {
 	out.Say("building %s %s, once", r.Name, r.version)
 	start := time.Now()
 	var list strings.Builder
@@ -135,14 +148,8 @@ func (r *release) build(ctx context.Context, dir string, downloads func(string),
 	})
 	defer stop()
 	stamp := "-s -w " + strings.NewReplacer("{version}", r.version, "{number}", strings.TrimPrefix(r.version, "v")).Replace(r.Stamp)
-	args := append([]string{"build", "-v", "-buildvcs=false", "-trimpath", "-ldflags", stamp, "-o", filepath.Join(dir, "bin") + "/"}, r.Packages...)
-	if err := r.tool.run(ctx, io.Discard, compiled.add, args...); err != nil {
-		return err
-	}
-	if err := r.copyFiles(filepath.Join(dir, "files")); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, versionFile), []byte(r.version+"\n"), 0o644)
+	args := append([]string{"build", "-v", "-buildvcs=false", "-trimpath", "-ldflags", stamp, "-o", dir + "/"}, r.Packages...)
+	return r.tool.run(ctx, io.Discard, compiled.add, args...)
 }
 
 // copyFiles copies the files of Upstream. The module cache is read-only; the

@@ -25,7 +25,7 @@ type Source struct {
 	// instead, such as "v1.9.0", or "v1.9" for the latest of these. Empty means
 	// the one that Dir pins.
 	Version string
-	// Packages are the main packages to build. A program has the name that
+	// Packages are the main packages to build, if any. A program has the name that
 	// `go build` gives it: the last element of the package's import path.
 	Packages []string
 	// Stamp are linker flags, in which {version} stands for the release and

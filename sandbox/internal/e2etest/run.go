@@ -18,15 +18,15 @@ import (
 )
 
 // RunTests is cluster.RunTests in a sandbox with the plugin and the interceptor
-// under test installed, and with Envoy: the programs that $PLUGIN and
+// under test installed, with Envoy, and with further add-ons: the programs that $PLUGIN and
 // $INTERCEPTOR name, or what `make build` makes. name is the sandbox's, to which
 // the process id is added; it returns the exit code. The run fails, too, when a
 // container that the tests share was restarted without AllowRestarts.
-func RunTests(m *testing.M, name string) int {
+func RunTests(m *testing.M, name string, with ...string) int {
 	if !flag.Parsed() {
 		flag.Parse()
 	}
-	opts := cluster.Options{Name: fmt.Sprintf("%s-%d", name, os.Getpid()), With: []string{interceptor.Name}}
+	opts := cluster.Options{Name: fmt.Sprintf("%s-%d", name, os.Getpid()), With: append([]string{interceptor.Name}, with...)}
 	if list := flag.Lookup("test.list"); !cluster.Inside() && os.Getenv("SANDBOX") == "" && (list == nil || list.Value.String() == "") {
 		if err := complete(&opts); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)

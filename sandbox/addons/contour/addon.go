@@ -1,0 +1,92 @@
+// Package contour is the add-on with Contour: an ingress controller and an
+// implementation of the Gateway API, from its own manifests.
+package contour
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/envoy"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapi"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/manifest"
+)
+
+const (
+	// Name of the add-on, and of its program.
+	Name = "contour"
+	// Namespace is where its manifests have it, Service what its Envoys are
+	// behind, Gateway the Gateway that they are.
+	Namespace = "projectcontour"
+	Service   = "envoy"
+	Gateway   = "contour"
+	// Version is what programs/go.mod pins; a test compares them.
+	Version = "v1.33.8"
+
+	module    = "github.com/projectcontour/contour"
+	manifests = "manifests"
+	// example is the one with a Gateway, and all that the one without has.
+	example = "contour-gateway.yaml"
+)
+
+// Addon describes Contour.
+func Addon() addon.Addon {
+	return addon.Addon{
+		Name:    Name,
+		Summary: "Contour, for Ingresses and the Gateway API, in namespace " + Namespace,
+		Version: Version,
+		// Its pods of Envoy run the Envoy that the sandbox has, whatever their tag.
+		Needs:   []string{envoy.Name},
+		After:   []string{gatewayapi.Name},
+		Prepare: prepare,
+		Images: func(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
+			const program = "/bin/" + Name
+			return []image.Entry{{
+				Repository: "ghcr.io/projectcontour/contour",
+				Tag:        "*",
+				Image:      image.Image{Files: map[string]string{program: paths[Name]}, Entrypoint: []string{program}},
+			}}, nil
+		},
+		Manifests: objects,
+		Ready: []addon.Workload{
+			{Kind: "Deployment", Namespace: Namespace, Name: "contour"},
+			{Kind: "DaemonSet", Namespace: Namespace, Name: "envoy"},
+		},
+	}
+}
+
+func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
+	entry, err := h.Upstream(ctx, build.Source{
+		Name:     Name,
+		Dir:      h.Addons("contour", "programs"),
+		Upstream: module,
+		Packages: []string{module + "/cmd/contour"},
+		// As its release builds stamp it.
+		Stamp: "-X " + module + "/internal/build.Version={version}",
+		Files: []string{"examples/render/" + example},
+	})
+	if err != nil {
+		return addon.Prepared{}, err
+	}
+	return addon.Prepared{Version: entry.Version, Paths: addon.Paths{
+		Name: entry.Program(Name), manifests: entry.File("examples/render"),
+	}}, nil
+}
+
+// objects are Contour's example. It brings the definitions of the Gateway API,
+// of the experimental channel; where others have been asked for, these are left out.
+func objects(_ context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
+	all, err := manifest.ReadFile(filepath.Join(c.Paths[manifests], example))
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "CustomResourceDefinition" && gatewayapi.Defines(o.GetName()) && gatewayapi.IsIn(c)
+	})
+	return []addon.Manifests{{Namespace: Namespace, Objects: all}}, nil
+}

@@ -1,0 +1,191 @@
+package contour
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/contour"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// name of the Rollout.
+const name = "app"
+
+const ingress = `
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  name: app
+spec:
+  ingressClassName: contour
+  rules:
+    - host: HOST
+      http:
+        paths:
+          - path: /
+            pathType: Prefix
+            backend:
+              service:
+                name: app-stable
+                port:
+                  number: 80
+`
+
+const httpRoute = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata:
+  name: app
+spec:
+  parentRefs:
+    - name: contour
+      namespace: projectcontour
+  hostnames: [HOST]
+  rules:
+    - backendRefs:
+        - name: app-stable
+          port: 80
+`
+
+// loadBalancer waits until Contour's Envoys have an address of the sandbox's range,
+// and returns it.
+func loadBalancer(t *testing.T) string {
+	t.Helper()
+	var address string
+	e2etest.Eventually(t, e2etest.Patience, "an address of Service projectcontour/envoy", func(ctx context.Context) error {
+		service, err := e2etest.Connect(t).Kube.CoreV1().Services(contour.Namespace).Get(ctx, contour.Service, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(service.Status.LoadBalancer.Ingress) != 1 {
+			return fmt.Errorf("it has %d addresses", len(service.Status.LoadBalancer.Ingress))
+		}
+		address = service.Status.LoadBalancer.Ingress[0].IP
+		return nil
+	})
+	return address
+}
+
+// colour asks for the colour of the version that serves a host.
+func colour(ctx context.Context, address, host string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/color", nil)
+	if err != nil {
+		return "", err
+	}
+	request.Host = host
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", response.Status, body)
+	}
+	return strings.Trim(string(body), "\"\n"), err
+}
+
+func awaitColour(t *testing.T, address, host, want string) {
+	t.Helper()
+	e2etest.Eventually(t, e2etest.Patience, host+" at "+address+" is "+want, func(ctx context.Context) error {
+		got, err := colour(ctx, address, host)
+		if err == nil && got != want {
+			err = fmt.Errorf("it is %q", got)
+		}
+		return err
+	})
+}
+
+// requireServed sends requests while a new version is rolled out; each has to be
+// answered, and in the end by the new version.
+func requireServed(t *testing.T, n *e2etest.Namespace, address, host string) {
+	t.Helper()
+	awaitColour(t, address, host, "blue")
+	ctx, stop := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	sent := 0
+	go func() {
+		defer close(failed)
+		for ; ctx.Err() == nil; sent++ {
+			// One that has begun is not cut short.
+			if got, err := colour(t.Context(), address, host); err != nil || got != "blue" && got != "yellow" {
+				failed <- fmt.Errorf("request %d: %q, %w", sent, got, err)
+				return
+			}
+		}
+	}()
+	n.SetImage(name, e2etest.Image("yellow"))
+	n.AwaitHealthy(name, e2etest.Image("yellow"))
+	stop()
+	if err := <-failed; err != nil {
+		t.Error(err)
+	} else if sent < 50 {
+		t.Errorf("only %d requests were sent meanwhile", sent)
+	}
+	awaitColour(t, address, host, "yellow")
+}
+
+// deploy makes a Rollout that takes a new version in one step.
+func deploy(t *testing.T, manifest string) (n *e2etest.Namespace, host string) {
+	t.Helper()
+	n = e2etest.NewNamespace(t)
+	host = n.Name + ".test"
+	n.Apply(e2etest.App{Name: name, Replicas: 2, Steps: "- setWeight: 50\n- pause: {duration: 3s}"}.Manifest())
+	n.AwaitHealthy(name, e2etest.Image("blue"))
+	n.Apply(strings.ReplaceAll(manifest, "HOST", host))
+	return n, host
+}
+
+// An Ingress of a Rollout serves requests at its address, at the node's port 80 as
+// Contour's DaemonSet asks for it, and has that address in its status.
+func TestRolloutBehindAnIngress(t *testing.T) {
+	t.Parallel()
+	address := loadBalancer(t)
+	n, host := deploy(t, ingress)
+	requireServed(t, n, address, host)
+	awaitColour(t, net.JoinHostPort(cluster.NodeIP.String(), "80"), host, "yellow")
+	e2etest.Eventually(t, e2etest.Patience, "the status of the Ingress", func(ctx context.Context) error {
+		object, err := n.Kube.NetworkingV1().Ingresses(n.Name).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if in := object.Status.LoadBalancer.Ingress; len(in) != 1 || in[0].IP != address {
+			return fmt.Errorf("%v, want %s", in, address)
+		}
+		return nil
+	})
+	if _, err := colour(t.Context(), address, "nobody."+host); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("a host that no Ingress names: %v, want 404", err)
+	}
+}
+
+// The Gateway of Contour's example has the address, and takes the HTTPRoute of a
+// Rollout.
+func TestRolloutBehindAGateway(t *testing.T) {
+	t.Parallel()
+	address := loadBalancer(t)
+	n, host := deploy(t, httpRoute)
+	requireServed(t, n, address, host)
+
+	gateways := schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
+	gateway, err := n.Dynamic.Resource(gateways).Namespace(contour.Namespace).Get(t.Context(), contour.Gateway, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses, _, _ := unstructured.NestedSlice(gateway.Object, "status", "addresses")
+	if len(addresses) != 1 || addresses[0].(map[string]any)["value"] != address {
+		t.Errorf("the Gateway's addresses are %v, want %s", addresses, address)
+	}
+}
