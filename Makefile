@@ -44,6 +44,8 @@ MANIFESTS   ?= dist
 # Regular expression of the end-to-end tests to run.
 RUN         ?= .
 E2E_TIMEOUT ?= 60m
+# How many packages of end-to-end tests run at once, each in a sandbox of its own.
+SANDBOXES   ?= 3
 FUZZTIME    ?= 30s
 K3D_CLUSTER ?= k3s-default
 # What splits the demo's requests: embedded or envoy.
@@ -126,15 +128,16 @@ $(SANDBOX):
 ##@ Test
 
 .PHONY: test
-test: test-unit e2e ## Run all tests
+test: test-unit e2e e2e-contour ## Run all tests
 
-# With one processor the proxy has connections wait for their turn.
 # Show how tests go, as they do, and write how long each took to a file: UNIT shows
 # packages, and tests that fail, with build errors at its end; E2E all that go test -v
 # does.
 UNIT = $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --hide-summary skipped --jsonfile-timing-events $(TIMES)/$(1).json --
-E2E  = $(GOTESTSUM) --format standard-verbose --hide-summary all --jsonfile-timing-events $(TIMES)/e2e.json --
+E2E  = cd sandbox && $(GOTESTSUM) --format standard-verbose --hide-summary all --jsonfile-timing-events $(TIMES)/$(1).json -- \
+  -count=1 -timeout $(E2E_TIMEOUT) -run '$(RUN)'
 
+# With one processor the proxy has connections wait for their turn.
 .PHONY: test-unit
 test-unit: envoy $(GOTESTSUM) ## Run the tests that need no cluster, the RPC tests among them
 	@mkdir -p $(TIMES)
@@ -145,7 +148,14 @@ test-unit: envoy $(GOTESTSUM) ## Run the tests that need no cluster, the RPC tes
 .PHONY: e2e
 e2e: build sandbox-build envoy $(GOTESTSUM) ## Run the end-to-end tests (RUN=regexp picks some)
 	@mkdir -p $(TIMES)
-	cd sandbox && $(E2E) -count=1 -p 1 -timeout $(E2E_TIMEOUT) -run '$(RUN)' ./e2e/...
+	$(call E2E,e2e) -p $(SANDBOXES) $$(cd sandbox && $(GO) list ./e2e/... | grep -v /e2e/contour)
+
+# Apart from the others, as Contour is long to build.
+.PHONY: e2e-contour
+e2e-contour: build $(SANDBOX) $(GOTESTSUM) ## Run the end-to-end tests behind Contour
+	@mkdir -p $(TIMES)
+	$(SANDBOX) build --with interceptor,contour
+	$(call E2E,e2e-contour) ./e2e/contour
 
 .PHONY: test-times
 test-times: ## Print the slowest 20 tests, and the seconds of each package, of the last test-unit and e2e

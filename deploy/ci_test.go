@@ -19,9 +19,10 @@ func TestCIRunEndsWithTheSecondsOfEachStep(t *testing.T) {
 		status   int
 		hasTimes bool
 	}{
-		"passes":          {"nothing", "race detector", 0, true},
-		"a test fails":    {"test", "tests (failed)", 2, true},
-		"the first fails": {"lint-product", "lint of the product (failed)", 2, false},
+		"passes":           {"nothing", "the rest of what runs beside", 0, true},
+		"a test fails":     {"e2e", "end-to-end tests (failed)", 2, true},
+		"one beside fails": {"race", "the rest of what runs beside (failed)", 2, true},
+		"the first fails":  {"build", "programs (failed)", 2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -37,7 +38,7 @@ func TestCIRunEndsWithTheSecondsOfEachStep(t *testing.T) {
 			file("bin/test-times/old.json", "of an earlier run")
 			file("path/make", `#!/bin/sh
 case $1 in
-test) mkdir -p bin/test-times && echo new >bin/test-times/unit.json ;;
+e2e) mkdir -p bin/test-times && echo new >bin/test-times/e2e.json ;;
 test-times) echo "times of $(cat bin/test-times/*)" ;;
 esac
 [ "$1" != "`+tt.fails+`" ] || exit 2
@@ -56,8 +57,11 @@ esac
 			equal(t, "exit status", tt.status, status)
 			equal(t, "times of tests", tt.hasTimes, strings.Contains(text, "\ntimes of new\n"))
 			_, table, found := strings.Cut(text, "\n=== seconds of each step, ")
-			if !found || !regexp.MustCompile(`^\d+ in all\n(?: +\d+  .+\n)+$`).MatchString(table) || !strings.HasSuffix(table, "  "+tt.last+"\n") {
+			if !found || !regexp.MustCompile(`^\d+ in all; .+\n(?: +\d+  .+\n)+$`).MatchString(table) || !strings.HasSuffix(table, "  "+tt.last+"\n") {
 				t.Errorf("want it to end with a table of steps, the last of them %q:\n%s", tt.last, text)
+			}
+			if shown := strings.Count(text, "=== the rest of what runs beside: wait") + strings.Count(text, "=== what ran beside, as far as it came"); shown != 1 {
+				t.Errorf("what ran beside is shown %d times, want once:\n%s", shown, text)
 			}
 			equal(t, "steps in the table", strings.Count(text, ": done in ")+strings.Count(text, ": failed after "), strings.Count(table, "\n")-1)
 		})
