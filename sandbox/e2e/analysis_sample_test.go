@@ -70,7 +70,7 @@ func startAnalysisSample(t *testing.T, n *e2etest.Namespace, colour string) *tra
 	t.Helper()
 	p := traffictest.Embedded(t, n)
 	host := n.Name + ".test"
-	sample := n.Kubectl("kustomize", repository(t, "examples", "analysis"))
+	sample := n.Kubectl("kustomize", e2etest.Repository(t, "examples", "analysis"))
 	n.Apply(strings.NewReplacer(analysisSample+".example.com", host, e2etest.Image("blue"), e2etest.Image(colour)).Replace(sample))
 	n.AwaitHealthy(analysisSample, e2etest.Image(colour))
 	p.Await(t, host, "/")

@@ -15,7 +15,7 @@ func TestCheckOfTheBuildForThisMachine(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	checktest.DeploySample(t, n)
-	program := repository(t, "bin", "rollouts-plugin-kedify")
+	program := e2etest.Repository(t, "bin", "rollouts-plugin-kedify")
 	version, err := exec.CommandContext(t.Context(), program, "version").CombinedOutput()
 	if platform := runtime.GOOS + "/" + runtime.GOARCH; err != nil || !strings.Contains(string(version), platform) {
 		t.Fatalf("%s version: %v\n%s; want it to be for %s", program, err, version, platform)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
@@ -13,11 +14,11 @@ import (
 func TestCheckKedifyProxy(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
-	e2etest.Interceptor(t)
+	interceptortest.Pods(t)
 	app := e2etest.App{Steps: "- setWeight: 20\n- pause: {}"}
 	n.Apply(app.Manifest())
 	n.AwaitHealthy("app", e2etest.Image("blue"))
-	n.ApplyKedifyProxy()
+	interceptortest.ApplyKedifyProxy(t, n)
 	look := func(moment, split string) {
 		t.Helper()
 		report := checktest.AwaitHealthy(t, "app", "-n", n.Name)

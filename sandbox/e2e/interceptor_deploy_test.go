@@ -13,6 +13,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
@@ -60,8 +61,8 @@ func awaitAnswer(t *testing.T, url, host, body string) {
 func TestInterceptorIsDeployed(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
-	pods := e2etest.Interceptor(t)
-	namespace, err := n.Kube.CoreV1().Namespaces().Get(t.Context(), e2etest.InterceptorNamespace, metav1.GetOptions{})
+	pods := interceptortest.Pods(t)
+	namespace, err := n.Kube.CoreV1().Namespaces().Get(t.Context(), interceptortest.Namespace, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,19 +75,19 @@ func TestInterceptorIsDeployed(t *testing.T) {
 	n.Kubectl("patch", "httpscaledobject", "app", "--type=merge", "--patch", `{"spec":{"hosts":["`+host+`"]}}`)
 	n.AwaitHealthy("app", e2etest.Image("blue"))
 	for _, pod := range pods {
-		if pod.Spec.ServiceAccountName != e2etest.InterceptorServiceAccount {
+		if pod.Spec.ServiceAccountName != interceptortest.ServiceAccount {
 			t.Errorf("pod %s runs under ServiceAccount %s", pod.Name, pod.Spec.ServiceAccountName)
 		}
 		awaitAnswer(t, e2etest.PodURL(pod, 8080)+"/color", host, `"blue"`)
 	}
-	awaitAnswer(t, e2etest.InterceptorURL+"/color", host, `"blue"`)
-	for _, url := range []string{e2etest.InterceptorAdminURL + "/healthz", e2etest.InterceptorAdminURL + "/readyz", e2etest.InterceptorMetricsURL + "/metrics"} {
+	awaitAnswer(t, interceptortest.URL+"/color", host, `"blue"`)
+	for _, url := range []string{interceptortest.AdminURL + "/healthz", interceptortest.AdminURL + "/readyz", interceptortest.MetricsURL + "/metrics"} {
 		if got, err := ask(t.Context(), url, ""); err != nil || got.status != http.StatusOK {
 			t.Errorf("%s answers %d %q (%v)", url, got.status, got.body, err)
 		}
 	}
 	// They have found their own Service for kedify-proxies.
-	if got, err := ask(t.Context(), e2etest.InterceptorMetricsURL+"/metrics", ""); err != nil || !strings.Contains(got.body, "\ninterceptor_fallback_addresses 1\n") {
+	if got, err := ask(t.Context(), interceptortest.MetricsURL+"/metrics", ""); err != nil || !strings.Contains(got.body, "\ninterceptor_fallback_addresses 1\n") {
 		t.Errorf("there is no fallback (%v):\n%s", err, got.body)
 	}
 }
@@ -96,7 +97,7 @@ func TestInterceptorIsDeployed(t *testing.T) {
 func TestInterceptorRights(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
-	e2etest.Interceptor(t)
+	interceptortest.Pods(t)
 	allowed := []string{
 		"list http.keda.sh/httpscaledobjects", "watch http.keda.sh/httpscaledobjects",
 		"list /services", "watch /services",
@@ -111,7 +112,7 @@ func TestInterceptorRights(t *testing.T) {
 			group, name, _ := strings.Cut(resource, "/")
 			review, err := n.Kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
 				Spec: authorizationv1.SubjectAccessReviewSpec{
-					User:               "system:serviceaccount:" + e2etest.InterceptorNamespace + ":" + e2etest.InterceptorServiceAccount,
+					User:               "system:serviceaccount:" + interceptortest.Namespace + ":" + interceptortest.ServiceAccount,
 					Groups:             []string{"system:serviceaccounts", "system:authenticated"},
 					ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: n.Name, Verb: verb, Group: group, Resource: name},
 				},
@@ -133,9 +134,9 @@ func TestKedifyProxyIsDeployed(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	n.Kubectl("label", "namespace", n.Name, restricted)
-	e2etest.Interceptor(t)
+	interceptortest.Pods(t)
 	held := serveHeld(t, n)
-	proxy := n.ApplyKedifyProxy()
+	proxy := interceptortest.ApplyKedifyProxy(t, n)
 	pods := proxy.Pods()
 	for _, pod := range pods {
 		if pod.Spec.ServiceAccountName != "kedify-proxy" {

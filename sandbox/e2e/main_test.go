@@ -3,17 +3,16 @@
 //
 // The whole package shares one sandbox, and its tests run at the same time, each
 // in a namespace of its own. Those that disturb the whole cluster are in
-// e2e/disruptive.
+// e2e/disruptive, those that disturb the proxies of all in e2e/proxies.
 package e2e
 
 import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -33,15 +32,5 @@ func run(m *testing.M) int {
 			return 2
 		}
 	}
-	return e2etest.RunTests(m, "e2e")
-}
-
-// repository returns a path in the source tree.
-func repository(t *testing.T, path ...string) string {
-	t.Helper()
-	root, err := build.FindRepository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(append([]string{root}, path...)...)
+	return e2etest.RunTests(m, "e2e", interceptor.Name)
 }

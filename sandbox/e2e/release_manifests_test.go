@@ -25,7 +25,7 @@ func TestTemplatesAreNotApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	beside := t.TempDir()
-	if err := os.CopyFS(filepath.Join(beside, "plugin"), os.DirFS(repository(t, "deploy", "plugin"))); err != nil {
+	if err := os.CopyFS(filepath.Join(beside, "plugin"), os.DirFS(e2etest.Repository(t, "deploy", "plugin"))); err != nil {
 		t.Fatal(err)
 	}
 	for file, text := range map[string]string{
@@ -37,9 +37,9 @@ func TestTemplatesAreNotApplied(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"-k", repository(t, "deploy", "plugin")},
+		{"-k", e2etest.Repository(t, "deploy", "plugin")},
 		{"-k", beside},
-		{"-f", repository(t, "deploy", "plugin", "argo-rollouts-config.yaml")},
+		{"-f", e2etest.Repository(t, "deploy", "plugin", "argo-rollouts-config.yaml")},
 	} {
 		output, err := exec.CommandContext(t.Context(), "kubectl", append([]string{"apply"}, args...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(output), "unfilled-template--apply-install-OS-ARCH-yaml-of-a-release--or-run-make-release-manifests--see-docs-guide-md") {
@@ -72,7 +72,7 @@ func TestReleaseManifests(t *testing.T) {
 	if err := os.WriteFile(sums, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	output, err := exec.CommandContext(t.Context(), "make", "-C", repository(t), "release-manifests",
+	output, err := exec.CommandContext(t.Context(), "make", "-C", e2etest.Repository(t), "release-manifests",
 		"VERSION=v1.2.3", "CHECKSUMS="+sums, "MANIFESTS="+made).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)
@@ -96,7 +96,7 @@ func TestReleaseManifests(t *testing.T) {
 			if !ofKustomization {
 				return
 			}
-			built, err := exec.CommandContext(t.Context(), "kubectl", "kustomize", repository(t, "deploy", dir)).Output()
+			built, err := exec.CommandContext(t.Context(), "kubectl", "kustomize", e2etest.Repository(t, "deploy", dir)).Output()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -28,7 +28,7 @@ func TestTrafficCanary(t *testing.T) {
 	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {
 		const name = "rollouts-demo"
 		host := n.Name + ".test"
-		sample := n.Kubectl("kustomize", repository(t, "examples", "canary"))
+		sample := n.Kubectl("kustomize", e2etest.Repository(t, "examples", "canary"))
 		if timed := strings.Count(sample, timedPause); timed != 2 {
 			t.Fatalf("the sample has %d timed pauses, want 2 of:\n%s\nin:\n%s", timed, timedPause, sample)
 		}

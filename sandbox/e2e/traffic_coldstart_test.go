@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
@@ -88,7 +89,7 @@ func coldRequest(ctx context.Context, client *http.Client, url string, number in
 // its labels: those that contain a text.
 func interceptorMetric(ctx context.Context, t *testing.T, metric, label string) (int, error) {
 	sum := 0
-	for _, pod := range e2etest.Interceptor(t) {
+	for _, pod := range interceptortest.Pods(t) {
 		metrics, err := ask(ctx, e2etest.PodURL(pod, 2223)+"/metrics", "")
 		if err != nil {
 			return 0, err

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
@@ -59,7 +60,7 @@ func dryRun(t *testing.T, n *e2etest.Namespace, manifest string) {
 func TestYAMLOfDocuments(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
-	paths, err := filepath.Glob(repository(t, "docs", "*.md"))
+	paths, err := filepath.Glob(e2etest.Repository(t, "docs", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func TestYAMLOfDocuments(t *testing.T) {
 		t.Fatal("there are no documents in docs/")
 	}
 	manifests := 0
-	for _, path := range append(paths, repository(t, "README.md")) {
+	for _, path := range append(paths, e2etest.Repository(t, "README.md")) {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			t.Error(err)
@@ -103,12 +104,12 @@ func TestYAMLOfKustomizations(t *testing.T) {
 	n := e2etest.NewNamespace(t)
 	seen := map[string]bool{}
 	for _, root := range []string{"deploy", "examples"} {
-		err := filepath.WalkDir(repository(t, root), func(path string, entry fs.DirEntry, err error) error {
+		err := filepath.WalkDir(e2etest.Repository(t, root), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.Name() != "kustomization.yaml" {
 				return err
 			}
 			dir := filepath.Dir(path)
-			relative := strings.TrimPrefix(dir, repository(t)+"/")
+			relative := strings.TrimPrefix(dir, e2etest.Repository(t)+"/")
 			seen[relative] = true
 			if relative == "deploy/plugin" {
 				return nil // a template: TestTemplatesAreNotApplied
@@ -159,7 +160,7 @@ func over(t *testing.T, component, base string) string {
 	t.Helper()
 	// kustomize takes no absolute paths.
 	root := t.TempDir()
-	for name, dir := range map[string]string{"component": component, "base": repository(t, base)} {
+	for name, dir := range map[string]string{"component": component, "base": e2etest.Repository(t, base)} {
 		if err := os.CopyFS(filepath.Join(root, name), os.DirFS(dir)); err != nil {
 			t.Fatal(err)
 		}
@@ -174,22 +175,11 @@ func over(t *testing.T, component, base string) string {
 // Rollouts' own installation.
 func overInstallation(t *testing.T, component string) string {
 	t.Helper()
-	// The settings of the sandbox know where it took the manifests from.
-	l, err := cluster.InsideLayout()
+	paths, err := cluster.AddonPaths(argorollouts.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := os.ReadFile(filepath.Join(l.Dir, "settings.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var settings struct {
-		Manifests string `json:"manifests"`
-	}
-	if err := yaml.Unmarshal(content, &settings); err != nil {
-		t.Fatal(err)
-	}
-	install, err := os.ReadFile(filepath.Join(settings.Manifests, "install.yaml"))
+	install, err := os.ReadFile(filepath.Join(paths[argorollouts.Manifests], "install.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,12 +209,12 @@ func TestYAMLFiles(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	for _, root := range []string{"deploy", "examples"} {
-		err := filepath.WalkDir(repository(t, root), func(path string, entry fs.DirEntry, err error) error {
+		err := filepath.WalkDir(e2etest.Repository(t, root), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".yaml" || entry.Name() == "kustomization.yaml" ||
 				strings.HasSuffix(path, "-patch.yaml") || strings.Contains(path, "/helm/") || strings.Contains(path, "/plugin/") || strings.Contains(path, "/testdata/") {
 				return err
 			}
-			t.Run(strings.TrimPrefix(path, repository(t)+"/"), func(t *testing.T) {
+			t.Run(strings.TrimPrefix(path, e2etest.Repository(t)+"/"), func(t *testing.T) {
 				content, err := os.ReadFile(path)
 				if err != nil {
 					t.Fatal(err)

@@ -24,7 +24,9 @@ const (
 	module     = "github.com/argoproj/argo-rollouts"
 	controller = "rollouts-controller"
 	kubectl    = "kubectl-argo-rollouts"
-	manifests  = "manifests"
+
+	// Manifests is the name of the directory with its manifests among its paths.
+	Manifests = "manifests"
 )
 
 // Addon describes Argo Rollouts.
@@ -38,7 +40,7 @@ func Addon() addon.Addon {
 		Commands: []string{kubectl},
 		Images:   images,
 		Manifests: func(_ context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
-			objects, err := manifest.ReadFile(filepath.Join(c.Paths[manifests], "install.yaml"))
+			objects, err := manifest.ReadFile(filepath.Join(c.Paths[Manifests], "install.yaml"))
 			if err != nil {
 				return nil, err
 			}
@@ -60,7 +62,7 @@ func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
 		Packages: []string{module + "/cmd/" + controller, module + "/cmd/" + kubectl},
 		// As its release builds stamp it.
 		Stamp: "-X " + module + "/utils/version.version={number}",
-		Files: []string{"manifests/install.yaml"},
+		Files: []string{"manifests/install.yaml", "manifests/namespace-install.yaml"},
 	})
 	if err != nil {
 		return addon.Prepared{}, err
@@ -68,7 +70,7 @@ func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
 	return addon.Prepared{Version: entry.Version, Paths: addon.Paths{
 		controller: entry.Program(controller),
 		kubectl:    entry.Program(kubectl),
-		manifests:  entry.File("manifests"),
+		Manifests:  entry.File("manifests"),
 	}}, nil
 }
 

@@ -31,7 +31,7 @@ func Addon() addon.Addon {
 			_, err := entry(ctx, program)
 			return addon.Prepared{Paths: addon.Paths{Name: program}}, err
 		},
-		Programs: []string{Name},
+		Programs: []addon.Program{{Name: Name, Variable: Variable}},
 		Images: func(ctx context.Context, paths addon.Paths) ([]image.Entry, error) {
 			e, err := entry(ctx, paths[Name])
 			return []image.Entry{e}, err

@@ -31,7 +31,7 @@ func Addon() addon.Addon {
 			return addon.Prepared{Paths: addon.Paths{Name: path}}, err
 		},
 		Commands: []string{Name},
-		Programs: []string{Name},
+		Programs: []addon.Program{{Name: Name, Variable: "INTERCEPTOR", Built: "bin/" + Name}},
 		Images: func(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
 			const program = "/interceptor"
 			return []image.Entry{{

@@ -31,7 +31,7 @@ func Addon() addon.Addon {
 		Default:   true,
 		Needs:     []string{argorollouts.Name, httpscaledobject.Name},
 		Prepare:   prepare,
-		Programs:  []string{Name},
+		Programs:  []addon.Program{{Name: Name, Variable: "PLUGIN", Built: Name}},
 		Commands:  []string{Name},
 		Releases:  []string{Asset},
 		Images:    images,

@@ -73,7 +73,9 @@ func addonList(all []addon.Addon) string {
 func programNames(all []addon.Addon) []string {
 	var names []string
 	for _, a := range all {
-		names = append(names, a.Programs...)
+		for _, p := range a.Programs {
+			names = append(names, p.Name)
+		}
 	}
 	return names
 }

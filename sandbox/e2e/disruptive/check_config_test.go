@@ -101,8 +101,8 @@ func TestCheckConfig(t *testing.T) {
 	})
 
 	t.Run("ConfigMap missing", func(t *testing.T) {
-		shell(t, "kubectl -n argo-rollouts delete configmap argo-rollouts-config")
-		defer shell(t, "kubectl -n argo-rollouts create configmap argo-rollouts-config")
+		e2etest.Shell(t, "kubectl -n argo-rollouts delete configmap argo-rollouts-config")
+		defer e2etest.Shell(t, "kubectl -n argo-rollouts create configmap argo-rollouts-config")
 		checktest.Fault{
 			Name: "missing", Make: func() {},
 			Want: []checktest.Finding{{Check: "plugin-registered", Status: checktest.Failure, Object: configMap, Message: "does not exist", Remedy: "install-<os>-<arch>.yaml"}},
@@ -151,9 +151,9 @@ func TestCheckAccess(t *testing.T) {
 			n := n.With(t)
 			checktest.Fault{
 				Name: tc.name,
-				Make: func() { shell(t, tc.make) },
+				Make: func() { e2etest.Shell(t, tc.make) },
 				Undo: func() {
-					shell(t, "kubectl apply -k "+repository(t, "deploy/rbac"))
+					e2etest.Shell(t, "kubectl apply -k "+e2etest.Repository(t, "deploy/rbac"))
 					n.Apply(checktest.KEDA)
 				},
 				Want: []checktest.Finding{tc.finding},

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
@@ -17,11 +18,11 @@ import (
 // interceptor. With the interceptors back there is nothing to find.
 func TestCheckKedifyProxyLeftBehind(t *testing.T) {
 	n := e2etest.NewNamespace(t)
-	e2etest.Interceptor(t)
+	interceptortest.Pods(t)
 	app := e2etest.App{Steps: "- setWeight: 20\n- pause: {}\n- setWeight: 50\n- pause: {}"}
 	n.Apply(app.Manifest())
 	n.AwaitHealthy("app", e2etest.Image("blue"))
-	proxy := n.ApplyKedifyProxy()
+	proxy := interceptortest.ApplyKedifyProxy(t, n)
 	n.SetImage("app", e2etest.Image("red"))
 	n.AwaitSplit("app", app.Split(20))
 	n.AwaitPaused("app", 1)
@@ -31,16 +32,16 @@ func TestCheckKedifyProxyLeftBehind(t *testing.T) {
 	scale := func(replicas int) {
 		t.Helper()
 		patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
-		_, err := n.Kube.AppsV1().Deployments(e2etest.InterceptorNamespace).Patch(context.Background(), e2etest.InterceptorDeployment, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err := n.Kube.AppsV1().Deployments(interceptortest.Namespace).Patch(context.Background(), interceptortest.Deployment, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { scale(e2etest.InterceptorReplicas) })
+	t.Cleanup(func() { scale(interceptortest.Replicas) })
 	scale(0)
 	// They go on telling the Envoys of changes until they are gone.
 	e2etest.Eventually(t, e2etest.Patience, "the interceptors to be gone", func(ctx context.Context) error {
-		pods, err := n.Kube.CoreV1().Pods(e2etest.InterceptorNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + e2etest.InterceptorDeployment})
+		pods, err := n.Kube.CoreV1().Pods(interceptortest.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + interceptortest.Deployment})
 		if err == nil && len(pods.Items) > 0 {
 			err = fmt.Errorf("%d are there", len(pods.Items))
 		}
@@ -66,7 +67,7 @@ func TestCheckKedifyProxyLeftBehind(t *testing.T) {
 	}
 	fault.FindOnly(t, args...)
 
-	scale(e2etest.InterceptorReplicas)
-	e2etest.Interceptor(t)
+	scale(interceptortest.Replicas)
+	interceptortest.Pods(t)
 	checktest.AwaitHealthy(t, args...)
 }

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,28 +14,6 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
-
-// shell runs a command line as a person types it, and returns what it prints.
-func shell(t *testing.T, line string) string {
-	t.Helper()
-	begun := time.Now()
-	output, err := tryShell(t.Context(), line)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%s (%v)", line, time.Since(begun).Round(time.Millisecond))
-	return output
-}
-
-func tryShell(ctx context.Context, line string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, e2etest.Patience)
-	defer cancel()
-	output, err := exec.CommandContext(ctx, "sh", "-c", line).CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%s: %w\n%s", line, err, output)
-	}
-	return string(output), err
-}
 
 // The guide's commands.
 const (
@@ -49,8 +25,8 @@ const (
 // there is.
 func restartController(t *testing.T) corev1.Pod {
 	t.Helper()
-	shell(t, restart)
-	shell(t, restarted)
+	e2etest.Shell(t, restart)
+	e2etest.Shell(t, restarted)
 	return awaitController(t)
 }
 
@@ -90,22 +66,13 @@ func controllerPods(ctx context.Context, c *e2etest.Cluster) ([]corev1.Pod, erro
 	return list.Items, nil
 }
 
-// restarts is how often the controller's container was started again.
-func restarts(pod corev1.Pod) int32 {
-	var n int32
-	for _, status := range pod.Status.ContainerStatuses {
-		n += status.RestartCount
-	}
-	return n
-}
-
 // controllerLog returns the log of the present controller, and, where its
 // container was restarted, of the run before.
 func controllerLog(t *testing.T, pod corev1.Pod) string {
 	t.Helper()
-	log := shell(t, "kubectl -n argo-rollouts logs "+pod.Name)
-	if restarts(pod) > 0 {
-		log = shell(t, "kubectl -n argo-rollouts logs --previous "+pod.Name) + log
+	log := e2etest.Shell(t, "kubectl -n argo-rollouts logs "+pod.Name)
+	if e2etest.Restarts(pod) > 0 {
+		log = e2etest.Shell(t, "kubectl -n argo-rollouts logs --previous "+pod.Name) + log
 	}
 	return log
 }
@@ -159,7 +126,7 @@ func keepConfig(t *testing.T) string {
 		}
 		err = errors.Join(err, trySetConfig(ctx, c, `{"trafficRouterPlugins":`+jsonText(t, before)+`}`))
 		for _, line := range []string{restart, restarted} {
-			_, failed := tryShell(ctx, line)
+			_, failed := e2etest.TryShell(ctx, line)
 			err = errors.Join(err, failed)
 		}
 		if err != nil {

@@ -7,25 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
-
-// repository returns a path in the source tree.
-func repository(t *testing.T, path string) string {
-	t.Helper()
-	root, err := build.FindRepository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return root + "/" + path
-}
 
 // keepAccess puts the plugin's permissions back when the test ends.
 func keepAccess(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
-		if _, err := tryShell(context.Background(), "kubectl apply -k "+repository(t, "deploy/rbac")); err != nil {
+		if _, err := e2etest.TryShell(context.Background(), "kubectl apply -k "+e2etest.Repository(t, "deploy/rbac")); err != nil {
 			t.Errorf("putting the permissions back: %v", err)
 		}
 	})
@@ -41,7 +30,7 @@ func awaitAccess(t *testing.T, verb, namespace string, want bool) {
 		answer = "yes\n"
 	}
 	e2etest.Eventually(t, e2etest.Patience, line+" = "+answer, func(ctx context.Context) error {
-		got, err := tryShell(ctx, line+" || true")
+		got, err := e2etest.TryShell(ctx, line+" || true")
 		if err == nil && got != answer {
 			err = fmt.Errorf("it says %q", got)
 		}
@@ -65,7 +54,7 @@ func testAccessTakenAndGiven(t *testing.T, take string) {
 	c := startCanary(t)
 	before, plugin := awaitController(t), one(t, pluginProgram)
 	keepAccess(t)
-	shell(t, take)
+	e2etest.Shell(t, take)
 	awaitAccess(t, "patch", "-n "+c.Name, false)
 
 	c.Promote(name)
@@ -84,16 +73,16 @@ func testAccessTakenAndGiven(t *testing.T, take string) {
 		return errors.New("no such line:\n" + grep(log, c.Name))
 	})
 	// The guide's look at it.
-	if found := shell(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "httpscaled\|forbidden"`); !strings.Contains(found, "forbidden") {
+	if found := e2etest.Shell(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "httpscaled\|forbidden"`); !strings.Contains(found, "forbidden") {
 		t.Errorf("the guide's command shows nothing of it:\n%s", found)
 	}
 	c.RequireSplit(name, c.app.Split(20))
 
-	shell(t, "kubectl apply -k "+repository(t, "deploy/rbac"))
+	e2etest.Shell(t, "kubectl apply -k "+e2etest.Repository(t, "deploy/rbac"))
 	c.AwaitSplit(name, c.app.Split(50))
 	c.AwaitPaused(name, 3)
 	c.conclude()
-	if now := awaitController(t); now.UID != before.UID || restarts(now) != restarts(before) || one(t, pluginProgram) != plugin {
+	if now := awaitController(t); now.UID != before.UID || e2etest.Restarts(now) != e2etest.Restarts(before) || one(t, pluginProgram) != plugin {
 		t.Error("the controller or its plugin was restarted; the canary did not go on by itself")
 	}
 }
@@ -101,7 +90,7 @@ func testAccessTakenAndGiven(t *testing.T, take string) {
 // Without any permission from the start, and with it granted later.
 func TestAccessMissingFromTheStart(t *testing.T) {
 	keepAccess(t)
-	shell(t, "kubectl delete clusterrolebinding "+e2etest.PluginClusterRole)
+	e2etest.Shell(t, "kubectl delete clusterrolebinding "+e2etest.PluginClusterRole)
 	awaitAccess(t, "list", "-A", false)
 	restartController(t)
 
@@ -110,7 +99,7 @@ func TestAccessMissingFromTheStart(t *testing.T) {
 	n.Apply(app.Manifest())
 	n.AwaitEvent("Rollout", name, "TrafficRoutingError", "may not get httpscaledobjects.http.keda.sh", "ClusterRole "+e2etest.PluginClusterRole)
 
-	shell(t, "kubectl apply -k "+repository(t, "deploy/rbac"))
+	e2etest.Shell(t, "kubectl apply -k "+e2etest.Repository(t, "deploy/rbac"))
 	n.AwaitHealthy(name, e2etest.Image("blue"))
 	n.SetImage(name, e2etest.Image("yellow"))
 	n.AwaitSplit(name, app.Split(20))
@@ -123,10 +112,10 @@ func TestAccessMissingFromTheStart(t *testing.T) {
 // --watch-namespace too.
 func TestLeastAccess(t *testing.T) {
 	keepAccess(t)
-	shell(t, "kubectl delete clusterrolebinding "+e2etest.PluginClusterRole)
+	e2etest.Shell(t, "kubectl delete clusterrolebinding "+e2etest.PluginClusterRole)
 	awaitAccess(t, "list", "-A", false)
 	n := e2etest.NewNamespace(t)
-	shell(t, "kubectl -n "+n.Name+" apply -k "+repository(t, "deploy/rbac-minimal"))
+	e2etest.Shell(t, "kubectl -n "+n.Name+" apply -k "+e2etest.Repository(t, "deploy/rbac-minimal"))
 	awaitAccess(t, "patch", "-n "+n.Name, true)
 	pod := restartController(t)
 

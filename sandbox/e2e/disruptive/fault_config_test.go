@@ -58,7 +58,7 @@ func TestWrongChecksum(t *testing.T) {
 	c := startCanary(t)
 	good := keepConfig(t)
 	setPlugins(t, pinned.ReplaceAllString(good, otherSum))
-	shell(t, restart)
+	e2etest.Shell(t, restart)
 
 	refusing := awaitRefusal(t)
 	if log := controllerLog(t, refusing); !strings.Contains(log, "level=fatal") || !strings.Contains(log, "sha256") {
@@ -75,7 +75,7 @@ func TestWrongChecksum(t *testing.T) {
 	c.RequireSplit(name, c.app.Split(20))
 
 	setPlugins(t, good)
-	shell(t, restarted)
+	e2etest.Shell(t, restarted)
 	if now := awaitController(t); now.UID != refusing.UID {
 		t.Errorf("the controller is pod %s, want %s, which refused before", now.Name, refusing.Name)
 	}

@@ -20,8 +20,8 @@ func TestPluginKilled(t *testing.T) {
 	c.finish()
 
 	another(t, pluginProgram, plugin)
-	if now := awaitController(t); now.UID != before.UID || restarts(now) != restarts(before) {
-		t.Errorf("the controller was restarted: %s, %d times", now.Name, restarts(now))
+	if now := awaitController(t); now.UID != before.UID || e2etest.Restarts(now) != e2etest.Restarts(before) {
+		t.Errorf("the controller was restarted: %s, %d times", now.Name, e2etest.Restarts(now))
 	}
 }
 
@@ -63,8 +63,8 @@ func TestControllerKilled(t *testing.T) {
 	c.finish()
 
 	now := awaitController(t)
-	if now.UID != before.UID || restarts(now) != restarts(before)+1 {
-		t.Errorf("the controller should have been restarted once, in its pod %s: now it is %s, %d times", before.Name, now.Name, restarts(now)-restarts(before))
+	if now.UID != before.UID || e2etest.Restarts(now) != e2etest.Restarts(before)+1 {
+		t.Errorf("the controller should have been restarted once, in its pod %s: now it is %s, %d times", before.Name, now.Name, e2etest.Restarts(now)-e2etest.Restarts(before))
 	}
 	if log := controllerLog(t, now); strings.Contains(log, "text file busy") {
 		t.Errorf("the plugin that the killed controller left was in the way of the next:\n%s", grep(log, "plugin"))

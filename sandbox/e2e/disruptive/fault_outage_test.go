@@ -12,16 +12,16 @@ import (
 
 // TestAPIServerStopped takes the API server away for 30 seconds, in the middle of a
 // canary and beside a split under load. The controller may lose its lease and start
-// anew: the canary's split stays, unwritten, and the canary goes on to its end. Both
+// anew: the canary's traffictest.App stays, unwritten, and the canary goes on to its end. Both
 // proxies go on without one request that fails, and follow the next weight once the
 // API server is back.
 func TestAPIServerStopped(t *testing.T) {
 	c := startCanary(t)
 	version := c.HTTPScaledObject(name).GetResourceVersion()
-	s := startSplit(t)
+	s := traffictest.StartApp(t)
 	e2etest.AllowRestarts(t, e2etest.ControllerNamespace) // the controller may lose its lease
-	throughEnvoy := traffictest.StartLoad(t, s.envoy, s.host)
-	load := traffictest.StartLoad(t, s.embedded, s.host)
+	throughEnvoy := traffictest.StartLoad(t, s.Envoy, s.Host)
+	load := traffictest.StartLoad(t, s.Embedded, s.Host)
 	begun := load.Mark()
 	if err := cluster.StopComponentFor(t.Context(), cluster.APIServer, 30*time.Second, nil); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestAPIServerStopped(t *testing.T) {
 	// after the other, until it is.
 	throughEnvoy.AwaitShare("yellow", 20)
 	load.AwaitShare("yellow", 20)
-	s.set(t, 70)
+	s.SetWeight(t, 70)
 	throughEnvoy.AwaitShare("yellow", 70)
 	load.AwaitShare("yellow", 70)
 	throughEnvoy.Finish(nil, "blue", "yellow")

@@ -49,13 +49,13 @@ func requirePrinted(t *testing.T, s step) {
 	t.Helper()
 	want := shownOutput(s.output)
 	if !strings.Contains(s.commands, " get ") {
-		if diff := cmp.Diff(want, shownOutput(shell(t, s.commands))); diff != "" {
+		if diff := cmp.Diff(want, shownOutput(e2etest.Shell(t, s.commands))); diff != "" {
 			t.Errorf("%s(-guide +printed):\n%s", s.commands, diff)
 		}
 		return
 	}
 	e2etest.Eventually(t, e2etest.Patience, s.commands, func(ctx context.Context) error {
-		got, err := tryShell(ctx, s.commands)
+		got, err := e2etest.TryShell(ctx, s.commands)
 		if diff := cmp.Diff(want, shownOutput(got)); err == nil && diff != "" {
 			err = fmt.Errorf("(-guide +printed):\n%s", diff)
 		}

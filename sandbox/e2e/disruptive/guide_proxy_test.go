@@ -8,13 +8,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
 // installInterceptor runs the commands of docs/interceptor.md that install it.
 func installInterceptor(t *testing.T) {
 	t.Helper()
-	shell(t, "kubectl apply -k deploy/crds")
-	shell(t, "kubectl apply -k deploy/interceptor")
+	e2etest.Shell(t, "kubectl apply -k deploy/crds")
+	e2etest.Shell(t, "kubectl apply -k deploy/interceptor")
 	says(t, "kubectl -n keda rollout status deploy/keda-add-ons-http-interceptor --timeout 110s", "successfully rolled out")
 }
 

@@ -27,16 +27,16 @@ const shownOutputs = 9
 // carries the weights of the sample's steps and nothing else. (TestTrafficCanary
 // promotes the sample to its end, which the guide leaves to the reader.)
 func TestGuide(t *testing.T) {
-	t.Chdir(repository(t, ""))
+	t.Chdir(e2etest.Repository(t, ""))
 	before := awaitController(t)
-	shell(t, restart)
-	shell(t, restarted)
+	e2etest.Shell(t, restart)
+	e2etest.Shell(t, restarted)
 	if now := awaitController(t); now.UID == before.UID {
 		t.Error("rollout restart has restarted nothing")
 	}
 	installInterceptor(t)
 	t.Cleanup(func() {
-		if _, err := tryShell(context.Background(), "kubectl delete namespace rollouts-demo --ignore-not-found"); err != nil {
+		if _, err := e2etest.TryShell(context.Background(), "kubectl delete namespace rollouts-demo --ignore-not-found"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -46,7 +46,7 @@ func TestGuide(t *testing.T) {
 
 	walk("\n## 3. Deploy the sample\n", "\n## 4. Start a canary\n")
 	says(t, "kubectl argo rollouts status rollouts-demo -n rollouts-demo --timeout 90s", "Healthy")
-	shell(t, "kubectl -n rollouts-demo apply -k deploy/kedify-proxy")
+	e2etest.Shell(t, "kubectl -n rollouts-demo apply -k deploy/kedify-proxy")
 	says(t, "kubectl -n rollouts-demo rollout status deploy/kedify-proxy --timeout 110s", "successfully rolled out")
 	atRest := n.HTTPScaledObject(checktest.Sample).GetAnnotations()
 	record := n.Record(checktest.Sample)
@@ -56,7 +56,7 @@ func TestGuide(t *testing.T) {
 	says(t, "kubectl argo rollouts get rollout rollouts-demo -n rollouts-demo",
 		"Paused", "CanaryPauseStep", "1/6", "ActualWeight:  20", "argoproj/rollouts-demo:blue", "argoproj/rollouts-demo:yellow")
 	line := `kubectl -n rollouts-demo get httpso rollouts-demo -o jsonpath='{.metadata.annotations.http\.kedify\.io/weighted-backends}'`
-	if diff := cmp.Diff(checktest.SampleSplit(20).Text, shell(t, line)); diff != "" {
+	if diff := cmp.Diff(checktest.SampleSplit(20).Text, e2etest.Shell(t, line)); diff != "" {
 		t.Errorf("%s (-want +printed):\n%s", line, diff)
 	}
 	says(t, "rollouts-plugin-kedify check rollouts-demo -n rollouts-demo",
@@ -81,7 +81,7 @@ func TestGuide(t *testing.T) {
 
 	walk("\n## 7. Clean up\n", "\nTo uninstall, ")
 	// The sample held nothing for the controller, so that nothing of that went with it.
-	shell(t, "kubectl get clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
+	e2etest.Shell(t, "kubectl get clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
 	if walked != shownOutputs {
 		t.Errorf("%d outputs were compared, want %d", walked, shownOutputs)
 	}
@@ -122,7 +122,7 @@ func says(t *testing.T, line string, parts ...string) {
 	begun := time.Now()
 	defer func() { t.Logf("%s (%v)", line, time.Since(begun).Round(time.Millisecond)) }()
 	e2etest.Eventually(t, e2etest.Patience, line, func(ctx context.Context) error {
-		output, err := tryShell(ctx, line)
+		output, err := e2etest.TryShell(ctx, line)
 		if err == nil && !containsAll(output, parts) {
 			err = fmt.Errorf("it prints, without %q:\n%s", parts, output)
 		}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
@@ -34,7 +35,7 @@ const (
 // and it routes a canary, also after the restart that takes in a new build.
 // Afterwards the installation is what it was.
 func TestLocalImage(t *testing.T) {
-	t.Chdir(repository(t, ""))
+	t.Chdir(e2etest.Repository(t, ""))
 	document, err := os.ReadFile("docs/development.md")
 	if err != nil {
 		t.Fatal(err)
@@ -50,15 +51,15 @@ func TestLocalImage(t *testing.T) {
 	checktest.DeploySample(t, outer)
 
 	for _, line := range []string{layAccess, layConfigMap, layDeployment, restarted} {
-		shell(t, line)
+		e2etest.Shell(t, line)
 	}
 	first := requireCopied(t)
 	c := startCanary(t)
 	one(t, pluginProgram)
 	checktest.AwaitHealthy(t, checktest.Sample, "-n", outer.Name)
 
-	shell(t, restart)
-	shell(t, restarted)
+	e2etest.Shell(t, restart)
+	e2etest.Shell(t, restarted)
 	if second := requireCopied(t); second.UID == first.UID {
 		t.Errorf("pod %s was not replaced", first.Name)
 	}
@@ -75,8 +76,8 @@ func TestLocalImageKustomized(t *testing.T) {
 	good := keepConfig(t)
 	dir := overlay(t)
 
-	shell(t, "kubectl kustomize "+dir+" | kubectl apply --server-side --force-conflicts -f -")
-	shell(t, restarted)
+	e2etest.Shell(t, "kubectl kustomize "+dir+" | kubectl apply --server-side --force-conflicts -f -")
+	e2etest.Shell(t, restarted)
 	requireCopied(t)
 	startCanary(t).finish()
 
@@ -86,19 +87,8 @@ func TestLocalImageKustomized(t *testing.T) {
 // overlay returns the kustomization that deploy/local/kustomization.yaml shows.
 func overlay(t *testing.T) string {
 	t.Helper()
-	sandbox, err := cluster.InsideLayout()
+	paths, err := cluster.AddonPaths(argorollouts.Name)
 	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(filepath.Join(sandbox.Dir, "settings.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Where the sandbox took Argo Rollouts' manifests from.
-	var settings struct {
-		Manifests string `json:"manifests"`
-	}
-	if err := json.Unmarshal(content, &settings); err != nil {
 		t.Fatal(err)
 	}
 	// kustomize takes relative paths only, to directories without links.
@@ -106,14 +96,14 @@ func overlay(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	component, err := filepath.EvalSymlinks(repository(t, "deploy/local"))
+	component, err := filepath.EvalSymlinks(e2etest.Repository(t, "deploy/local"))
 	if err == nil {
 		component, err = filepath.Rel(dir, component)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	install, err := os.ReadFile(filepath.Join(settings.Manifests, "install.yaml"))
+	install, err := os.ReadFile(filepath.Join(paths[argorollouts.Manifests], "install.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,8 +121,8 @@ func overlay(t *testing.T) string {
 func goBack(t *testing.T, before corev1.PodTemplateSpec, plugins string) {
 	t.Helper()
 	setPlugins(t, plugins)
-	shell(t, takeOff)
-	shell(t, restarted)
+	e2etest.Shell(t, takeOff)
+	e2etest.Shell(t, restarted)
 	awaitLog(t, awaitController(t), "Downloading plugin kedify/http from: "+asset)
 	if diff := cmp.Diff(before.Spec, template(t).Spec); diff != "" {
 		t.Errorf("the pods are not what they were (-before +now):\n%s", diff)
@@ -161,7 +151,7 @@ func awaitLog(t *testing.T, pod corev1.Pod, text string) string {
 	t.Helper()
 	var log string
 	e2etest.Eventually(t, e2etest.Patience, fmt.Sprintf("%q in the log of pod %s", text, pod.Name), func(ctx context.Context) (err error) {
-		if log, err = tryShell(ctx, "kubectl -n argo-rollouts logs "+pod.Name); err == nil && !strings.Contains(log, text) {
+		if log, err = e2etest.TryShell(ctx, "kubectl -n argo-rollouts logs "+pod.Name); err == nil && !strings.Contains(log, text) {
 			err = fmt.Errorf("it has not:\n%s", grep(log, "lugin"))
 		}
 		return err
@@ -197,7 +187,7 @@ func keepTemplate(t *testing.T) corev1.PodTemplateSpec {
 		defer cancel()
 		_, err := e2etest.Connect(t).Kube.AppsV1().Deployments(e2etest.ControllerNamespace).
 			Patch(ctx, e2etest.ControllerDeployment, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: "e2e"})
-		_, statusErr := tryShell(ctx, restarted)
+		_, statusErr := e2etest.TryShell(ctx, restarted)
 		if err := errors.Join(err, statusErr); err != nil {
 			t.Errorf("putting the controller's Deployment back: %v", err)
 		}

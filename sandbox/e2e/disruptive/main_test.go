@@ -8,7 +8,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-func TestMain(m *testing.M) { os.Exit(e2etest.RunTests(m, "e2e-disruptive")) }
+func TestMain(m *testing.M) { os.Exit(e2etest.RunTests(m, "e2e-disruptive", interceptor.Name)) }

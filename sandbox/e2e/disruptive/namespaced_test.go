@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -22,25 +24,28 @@ func TestNamespacedInstallation(t *testing.T) {
 	// The controller of the whole cluster would serve this namespace too.
 	t.Cleanup(func() {
 		for _, line := range []string{"kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=1", restarted} {
-			if _, err := tryShell(context.Background(), line); err != nil {
+			if _, err := e2etest.TryShell(context.Background(), line); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	shell(t, "kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=0")
-	shell(t, "kubectl -n argo-rollouts wait pod --all --for=delete --timeout=110s")
+	e2etest.Shell(t, "kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=0")
+	e2etest.Shell(t, "kubectl -n argo-rollouts wait pod --all --for=delete --timeout=110s")
 
-	dir := strings.TrimSpace(shell(t, "go -C "+repository(t, "sandbox")+" list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts"))
+	paths, err := cluster.AddonPaths(argorollouts.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
 	in := "kubectl -n " + n.Name + " "
-	shell(t, in+"apply --server-side -f "+filepath.Join(dir, "manifests", "namespace-install.yaml"))
-	shell(t, "kubectl kustomize "+repository(t, "deploy/rbac-minimal")+" | sed 's/namespace: argo-rollouts/namespace: "+n.Name+"/' | "+in+"apply -f -")
+	e2etest.Shell(t, in+"apply --server-side -f "+filepath.Join(paths[argorollouts.Manifests], "namespace-install.yaml"))
+	e2etest.Shell(t, "kubectl kustomize "+e2etest.Repository(t, "deploy/rbac-minimal")+" | sed 's/namespace: argo-rollouts/namespace: "+n.Name+"/' | "+in+"apply -f -")
 	patch := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(patch, []byte(`{"data":{"trafficRouterPlugins":`+jsonText(t, entry)+`}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	shell(t, in+"patch configmap argo-rollouts-config --type=merge --patch-file "+patch)
-	shell(t, in+"rollout restart deploy/argo-rollouts")
-	shell(t, in+"rollout status deploy/argo-rollouts --timeout=110s")
+	e2etest.Shell(t, in+"patch configmap argo-rollouts-config --type=merge --patch-file "+patch)
+	e2etest.Shell(t, in+"rollout restart deploy/argo-rollouts")
+	e2etest.Shell(t, in+"rollout status deploy/argo-rollouts --timeout=110s")
 
 	app := e2etest.App{Name: name, Steps: "- setWeight: 20\n- pause: {}"}
 	n.Apply(app.Manifest())
@@ -54,7 +59,7 @@ func TestNamespacedInstallation(t *testing.T) {
 	checktest.AwaitHealthy(t, name, "-n", n.Name, "--controller-namespace", n.Name)
 	n.Kubectl("delete", "rollout", name, "--wait=true")
 	n.AwaitSplitWithin(time.Minute, name, e2etest.NoSplit)
-	if log := shell(t, in+"logs deploy/argo-rollouts"); strings.Contains(log, "no watch") || strings.Contains(log, "forbidden") {
+	if log := e2etest.Shell(t, in+"logs deploy/argo-rollouts"); strings.Contains(log, "no watch") || strings.Contains(log, "forbidden") {
 		t.Errorf("something forbidden was asked for:\n%s%s", grep(log, "no watch"), grep(log, "forbidden"))
 	}
 }

@@ -60,7 +60,7 @@ func makeRelease(t *testing.T) string {
 		t.Fatal(err)
 	}
 	url := e2etest.Serve(t, http.StripPrefix("/v1.2.3/", http.FileServer(http.Dir(dist)))) + "/v1.2.3"
-	shell(t, "make -C "+repository(t, "")+" release-manifests VERSION=v1.2.3 CHECKSUMS="+dist+"/checksums.txt RELEASE_URL="+url+" MANIFESTS="+dist)
+	e2etest.Shell(t, "make -C "+e2etest.Repository(t, "")+" release-manifests VERSION=v1.2.3 CHECKSUMS="+dist+"/checksums.txt RELEASE_URL="+url+" MANIFESTS="+dist)
 	return url
 }
 
@@ -69,7 +69,7 @@ func makeRelease(t *testing.T) string {
 // directory of its own, which becomes the working directory.
 func getFiles(t *testing.T, url, document, section, next string) {
 	t.Helper()
-	commands := stepsBetween(t, repository(t, document), "\n## "+section+"\n", "\n## "+next+"\n")[0].commands
+	commands := stepsBetween(t, e2etest.Repository(t, document), "\n## "+section+"\n", "\n## "+next+"\n")[0].commands
 	for variable, value := range map[string]string{"VERSION": "v1.2.3", "PLATFORM": "linux-" + runtime.GOARCH, "URL": url} {
 		commands = regexp.MustCompile(`(?m)^`+variable+`=.*$`).ReplaceAllString(commands, variable+"="+value)
 	}
@@ -77,7 +77,7 @@ func getFiles(t *testing.T, url, document, section, next string) {
 		t.Fatalf("%s does not download from $URL:\n%s", document, commands)
 	}
 	t.Chdir(t.TempDir())
-	shell(t, commands)
+	e2etest.Shell(t, commands)
 }
 
 // getInstallFile gets the file that installs the plugin, as the guide says.
@@ -90,7 +90,7 @@ func getInstallFile(t *testing.T, url string) {
 // linux/amd64, each on a line of its own.
 func requireInGuide(t *testing.T, commands ...string) {
 	t.Helper()
-	guide, err := os.ReadFile(repository(t, "docs/guide.md"))
+	guide, err := os.ReadFile(e2etest.Repository(t, "docs/guide.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,20 +110,20 @@ func TestReleaseInstalls(t *testing.T) {
 	keepAccess(t)
 	url := makeRelease(t)
 	setConfig(t, `{"trafficRouterPlugins":null}`)
-	shell(t, "kubectl delete clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
+	e2etest.Shell(t, "kubectl delete clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
 	requireInGuide(t, applyInstall, deletePermission, restart)
 
 	getInstallFile(t, url)
-	shell(t, applyInstall)
-	shell(t, restart)
-	shell(t, restarted)
+	e2etest.Shell(t, applyInstall)
+	e2etest.Shell(t, restart)
+	e2etest.Shell(t, restarted)
 	awaitLog(t, awaitController(t), "Downloading plugin kedify/http from: "+url+"/"+plugin.Asset)
 	c := startCanary(t)
 	checktest.AwaitHealthy(t, name, "-n", c.Name, "--download")
 	c.finish()
 
-	shell(t, deletePermission)
-	shell(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config")
+	e2etest.Shell(t, deletePermission)
+	e2etest.Shell(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config")
 }
 
 // README gets the plugin's file in the same way, and the interceptor's page those of
@@ -131,10 +131,10 @@ func TestReleaseInstalls(t *testing.T) {
 func TestReleaseFilesOfOtherPages(t *testing.T) {
 	url := makeRelease(t)
 	getFiles(t, url, "README.md", "Install", "Documentation")
-	shell(t, "kubectl apply --dry-run=server --server-side --force-conflicts -f "+installFile)
+	e2etest.Shell(t, "kubectl apply --dry-run=server --server-side --force-conflicts -f "+installFile)
 	getFiles(t, url, "docs/interceptor.md", "Install", "Which HTTPScaledObject a request belongs to")
-	shell(t, "kubectl apply --dry-run=server -f crds.yaml -f interceptor.yaml")
-	shell(t, "kubectl -n default apply --dry-run=server -f kedify-proxy.yaml")
+	e2etest.Shell(t, "kubectl apply --dry-run=server -f crds.yaml -f interceptor.yaml")
+	e2etest.Shell(t, "kubectl -n default apply --dry-run=server -f kedify-proxy.yaml")
 }
 
 // Where another plugin is registered, a release's file does not replace it: kubectl
@@ -147,7 +147,7 @@ func TestReleaseBesideAnotherPlugin(t *testing.T) {
 	getInstallFile(t, url)
 	requireInGuide(t, applyPermission, "tail -n 3 "+installFile, "kubectl -n argo-rollouts edit configmap argo-rollouts-config")
 	other := strings.ReplaceAll(good, "kedify/http", "example/other")
-	shell(t, "kubectl delete clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
+	e2etest.Shell(t, "kubectl delete clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
 
 	for by, register := range map[string]func(){
 		"patched": func() { setPlugins(t, other) },
@@ -158,16 +158,16 @@ func TestReleaseBesideAnotherPlugin(t *testing.T) {
 			if err := os.WriteFile("before.yaml", []byte(manifest), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			shell(t, "kubectl apply -f before.yaml")
+			e2etest.Shell(t, "kubectl apply -f before.yaml")
 			t.Cleanup(func() {
-				if _, err := tryShell(context.Background(), "kubectl -n argo-rollouts annotate configmap argo-rollouts-config "+corev1.LastAppliedConfigAnnotation+"-"); err != nil {
+				if _, err := e2etest.TryShell(context.Background(), "kubectl -n argo-rollouts annotate configmap argo-rollouts-config "+corev1.LastAppliedConfigAnnotation+"-"); err != nil {
 					t.Errorf("removing what kubectl apply notes: %v", err)
 				}
 			})
 		},
 	} {
 		register()
-		output, err := tryShell(t.Context(), applyInstall)
+		output, err := e2etest.TryShell(t.Context(), applyInstall)
 		if err == nil || !strings.Contains(output, "conflict") || !strings.Contains(output, ".data.trafficRouterPlugins") {
 			t.Errorf("%s: kubectl takes it: %v\n%s", by, err, output)
 		}
@@ -176,7 +176,7 @@ func TestReleaseBesideAnotherPlugin(t *testing.T) {
 		}
 	}
 
-	shell(t, applyPermission)
+	e2etest.Shell(t, applyPermission)
 	awaitAccess(t, "patch", "-A", true)
 	// What the guide has a person do in the editor.
 	editor := filepath.Join(t.TempDir(), "editor")
@@ -184,7 +184,7 @@ func TestReleaseBesideAnotherPlugin(t *testing.T) {
 	if err := os.WriteFile(editor, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	shell(t, "KUBE_EDITOR="+editor+" kubectl -n argo-rollouts edit configmap argo-rollouts-config")
+	e2etest.Shell(t, "KUBE_EDITOR="+editor+" kubectl -n argo-rollouts edit configmap argo-rollouts-config")
 
 	t.Setenv("POD_NAMESPACE", e2etest.ControllerNamespace)
 	t.Cleanup(rolloutsconfig.UnInitializeConfig)
@@ -200,8 +200,8 @@ func TestReleaseBesideAnotherPlugin(t *testing.T) {
 	if diff := cmp.Diff(want, read.GetAllPlugins()); diff != "" {
 		t.Errorf("what the controller reads (-want +got):\n%s", diff)
 	}
-	shell(t, restart)
-	shell(t, restarted)
+	e2etest.Shell(t, restart)
+	e2etest.Shell(t, restarted)
 	controller := awaitController(t)
 	awaitLog(t, controller, "Downloading plugin kedify/http from: "+location)
 	awaitLog(t, controller, "Downloading plugin example/other from: "+asset)
@@ -232,11 +232,11 @@ func TestMoveFromV001AndBack(t *testing.T) {
 	c.Annotate(name, map[string]*string{e2etest.OwnerAnnotation: nil})
 	ownerless := e2etest.Split{Text: at20.Text, Owner: e2etest.Absent}
 	c.RequireSplit(name, ownerless)
-	if listed := shell(t, listSplits); !regexp.MustCompile(`(?m)^` + c.Name + ` +` + name + ` +<none> +- service:`).MatchString(listed) {
+	if listed := e2etest.Shell(t, listSplits); !regexp.MustCompile(`(?m)^` + c.Name + ` +` + name + ` +<none> +- service:`).MatchString(listed) {
 		t.Errorf("the guide's list does not show the split without a Rollout:\n%s", listed)
 	}
 
-	shell(t, applyForced)
+	e2etest.Shell(t, applyForced)
 	scaleController(t, 1)
 	c.AwaitSplit(name, at20)
 	c.begun = append(c.begun, ownerless, at20)
@@ -246,7 +246,7 @@ func TestMoveFromV001AndBack(t *testing.T) {
 	c.Annotate(name, map[string]*string{e2etest.SplitAnnotation: nil})
 	left := e2etest.Split{Text: e2etest.Absent, Owner: name}
 	c.RequireSplit(name, left)
-	shell(t, strings.Replace(removeOwners, "mynamespace", c.Name, 1))
+	e2etest.Shell(t, strings.Replace(removeOwners, "mynamespace", c.Name, 1))
 	c.RequireSplit(name, e2etest.NoSplit)
 
 	// And to this plugin again, which finds the canary as the Rollout has it.
@@ -271,11 +271,11 @@ func TestRolloutLeftByV001IsRemoved(t *testing.T) {
 func scaleController(t *testing.T, replicas int) {
 	t.Helper()
 	t.Cleanup(func() {
-		if _, err := tryShell(context.Background(), "kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=1 && "+restarted); err != nil {
+		if _, err := e2etest.TryShell(context.Background(), "kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=1 && "+restarted); err != nil {
 			t.Errorf("scaling the controller up: %v", err)
 		}
 	})
-	shell(t, fmt.Sprintf("kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=%d", replicas))
+	e2etest.Shell(t, fmt.Sprintf("kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=%d", replicas))
 	if replicas > 0 {
 		awaitController(t)
 		return

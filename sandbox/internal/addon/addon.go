@@ -33,9 +33,9 @@ type Addon struct {
 	// Prepare builds, downloads or finds what the add-on needs of this machine,
 	// outside the sandbox and before it is up.
 	Prepare func(context.Context, Host) (Prepared, error)
-	// Programs names the programs that may be given to Prepare in Host.Programs,
-	// to be taken instead of built or downloaded.
-	Programs []string
+	// Programs are those that may be given to Prepare in Host.Programs, to be taken
+	// instead of built or downloaded.
+	Programs []Program
 	// Commands names those of the paths that are programs for the PATH of
 	// commands run inside.
 	Commands []string
@@ -49,6 +49,18 @@ type Addon struct {
 	Manifests func(context.Context, *Cluster) ([]Manifests, error)
 	// Ready are the workloads that have to be ready before the sandbox is.
 	Ready []Workload
+}
+
+// Program is a program of an add-on that can be given.
+type Program struct {
+	// Name is its name in Host.Programs and on PATH.
+	Name string
+	// Variable is the environment variable that names its path for end-to-end
+	// tests.
+	Variable string
+	// Built is where `make build` puts it, relative to the repository's root: the
+	// one that end-to-end tests take. Empty leaves it to Prepare.
+	Built string
 }
 
 // Prepared is what an add-on has on this machine.

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 )
 
 // stateVariable tells a process inside a sandbox the sandbox's state directory.
@@ -49,6 +51,24 @@ func RESTConfig() (*rest.Config, error) {
 		return nil, err
 	}
 	return restConfig(l.Kubeconfig())
+}
+
+// AddonPaths returns what an add-on of the sandbox that this process runs in has on
+// this machine; see addon.Prepared.
+func AddonPaths(name string) (addon.Paths, error) {
+	l, err := InsideLayout()
+	if err != nil {
+		return nil, err
+	}
+	s, err := loadSettings(l)
+	if err != nil {
+		return nil, err
+	}
+	paths := s.paths(name)
+	if paths == nil {
+		return nil, fmt.Errorf("the sandbox has no add-on %s, or one without programs", name)
+	}
+	return paths, nil
 }
 
 // Component stops or starts a component of the sandbox that this process runs

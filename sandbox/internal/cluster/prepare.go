@@ -27,7 +27,9 @@ func (o Options) selected() ([]addon.Addon, error) {
 		if a.Version != "" {
 			versioned = append(versioned, a.Name)
 		}
-		programs = append(programs, a.Programs...)
+		for _, p := range a.Programs {
+			programs = append(programs, p.Name)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Versions)) {
 		if !slices.Contains(versioned, name) {

@@ -31,6 +31,15 @@ func AllowRestarts(t testing.TB, namespace string, pods ...string) {
 	})
 }
 
+// Restarts is how often containers of a pod were started again.
+func Restarts(pod corev1.Pod) int32 {
+	var n int32
+	for _, status := range pod.Status.ContainerStatuses {
+		n += status.RestartCount
+	}
+	return n
+}
+
 // An allowance is for containers that end while a test runs.
 type allowance struct {
 	namespace   string

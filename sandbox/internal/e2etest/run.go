@@ -8,8 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/artifacts"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
@@ -17,16 +16,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
 
-// RunTests is cluster.RunTests in a sandbox with the plugin and the interceptor
-// under test installed, with Envoy, and with further add-ons: the programs that $PLUGIN and
-// $INTERCEPTOR name, or what `make build` makes. name is the sandbox's, to which
+// RunTests is cluster.RunTests in a sandbox with add-ons besides the default ones, and
+// with the programs under test: those that $PLUGIN and the like name, or what
+// `make build` makes. name is the sandbox's, to which
 // the process id is added; it returns the exit code. The run fails, too, when a
 // container that the tests share was restarted without AllowRestarts.
 func RunTests(m *testing.M, name string, with ...string) int {
 	if !flag.Parsed() {
 		flag.Parse()
 	}
-	opts := cluster.Options{Name: fmt.Sprintf("%s-%d", name, os.Getpid()), With: append([]string{interceptor.Name}, with...)}
+	opts := cluster.Options{Name: fmt.Sprintf("%s-%d", name, os.Getpid()), With: with}
 	if list := flag.Lookup("test.list"); !cluster.Inside() && os.Getenv("SANDBOX") == "" && (list == nil || list.Value.String() == "") {
 		if err := complete(&opts); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
@@ -50,16 +49,26 @@ func RunTests(m *testing.M, name string, with ...string) int {
 // RunTests.
 var failedRun string
 
-// complete finds the programs. A missing one is an error, not a reason to test
-// less.
-func complete(opts *cluster.Options) (err error) {
+// complete finds the programs under test. A missing one is an error, not a reason to
+// test less.
+func complete(opts *cluster.Options) error {
 	opts.Progress = progress.New(os.Stderr)
 	opts.Programs = make(addon.Paths)
-	if opts.Programs[plugin.Name], err = program("PLUGIN", plugin.Name); err != nil {
+	selected, err := addon.Select(addons.All(), opts.With, opts.Bare)
+	if err != nil {
 		return err
 	}
-	opts.Programs[interceptor.Name], err = program("INTERCEPTOR", filepath.Join("bin", interceptor.Name))
-	return err
+	for _, a := range selected {
+		for _, p := range a.Programs {
+			if p.Built == "" {
+				continue // Prepare knows where it is
+			}
+			if opts.Programs[p.Name], err = program(p.Variable, p.Built); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // program returns the absolute path of a program under test: the one that a

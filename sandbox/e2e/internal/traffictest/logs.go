@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -26,7 +27,7 @@ func tellOnFailure(t testing.TB, n *e2etest.Namespace) {
 		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 		defer cancel()
 		tell(ctx, t, n, n.Name, "app.kubernetes.io/name=kedify-proxy", "")
-		tell(ctx, t, n, e2etest.InterceptorNamespace, "app.kubernetes.io/name="+e2etest.InterceptorDeployment, n.Name)
+		tell(ctx, t, n, interceptortest.Namespace, "app.kubernetes.io/name="+interceptortest.Deployment, n.Name)
 	})
 }
 

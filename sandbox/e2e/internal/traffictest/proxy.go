@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -39,7 +40,7 @@ type Proxy struct {
 	Smooth bool
 
 	namespace *e2etest.Namespace
-	envoy     *e2etest.KedifyProxy // nil for the interceptor's
+	envoy     *interceptortest.KedifyProxy // nil for the interceptor's
 }
 
 // Both runs a test for each proxy, at the same time, each in a namespace of its
@@ -63,15 +64,15 @@ func Both(t *testing.T, test func(t *testing.T, n *e2etest.Namespace, p Proxy)) 
 func Embedded(t testing.TB, n *e2etest.Namespace) Proxy {
 	t.Helper()
 	tellOnFailure(t, n)
-	e2etest.Interceptor(t)
-	return Proxy{Name: "embedded", Address: strings.TrimPrefix(e2etest.InterceptorURL, "http://"), Smooth: true, namespace: n}
+	interceptortest.Pods(t)
+	return Proxy{Name: "embedded", Address: strings.TrimPrefix(interceptortest.URL, "http://"), Smooth: true, namespace: n}
 }
 
 // Envoy starts kedify-proxies for a namespace.
 func Envoy(t testing.TB, n *e2etest.Namespace) Proxy {
 	t.Helper()
 	tellOnFailure(t, n)
-	e := n.ApplyKedifyProxy()
+	e := interceptortest.ApplyKedifyProxy(t, n)
 	p := Proxy{Name: "envoy", Address: strings.TrimPrefix(e.URL, "http://"), namespace: n, envoy: e}
 	p.awaitService(t)
 	return p
@@ -96,7 +97,7 @@ func (p Proxy) Pods(t testing.TB) []corev1.Pod {
 	if p.envoy != nil {
 		return p.envoy.Pods()
 	}
-	return e2etest.Interceptor(t)
+	return interceptortest.Pods(t)
 }
 
 // Client returns a client that connects to the proxy whatever the URL says, until
@@ -183,7 +184,7 @@ func (p Proxy) AwaitNoProblem(t testing.TB, object string) {
 // are reasons by object, are as they should be.
 func (p Proxy) awaitProblems(t testing.TB, what string, are func(reasons map[string][]string) bool) {
 	t.Helper()
-	for _, pod := range e2etest.Interceptor(t) {
+	for _, pod := range interceptortest.Pods(t) {
 		e2etest.Eventually(t, e2etest.Patience, pod.Name+" "+what, func(ctx context.Context) error {
 			table, err := routesOf(ctx, pod)
 			if err != nil {

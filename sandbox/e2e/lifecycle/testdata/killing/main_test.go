@@ -7,12 +7,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-func TestMain(m *testing.M) { os.Exit(e2etest.RunTests(m, "killing")) }
+func TestMain(m *testing.M) { os.Exit(e2etest.RunTests(m, "killing", interceptor.Name)) }
 
 func TestKillEtcd(t *testing.T) {
 	sandbox, err := cluster.Current()
@@ -33,6 +35,6 @@ func TestKillEtcd(t *testing.T) {
 }
 
 func TestKillInterceptor(t *testing.T) {
-	traffictest.KillUnannounced(t, e2etest.Interceptor(t)[0])
-	e2etest.Interceptor(t)
+	traffictest.KillUnannounced(t, interceptortest.Pods(t)[0])
+	interceptortest.Pods(t)
 }

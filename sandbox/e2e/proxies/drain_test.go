@@ -1,4 +1,4 @@
-package disruptive
+package proxies
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
@@ -25,16 +26,16 @@ import (
 // old ones did, and Envoy gets the next weight from them. Requests that wait for
 // their application are finished by the interceptors that leave.
 func TestTrafficInterceptorsRestarted(t *testing.T) {
-	s := startSplit(t)
-	restart := "kubectl -n " + e2etest.InterceptorNamespace + " rollout restart deploy/" + e2etest.InterceptorDeployment
-	throughEnvoy := traffictest.StartLoad(t, s.envoy, s.host)
-	load := traffictest.StartLoad(t, s.embedded, s.host)
+	s := traffictest.StartApp(t)
+	restart := "kubectl -n " + interceptortest.Namespace + " rollout restart deploy/" + interceptortest.Deployment
+	throughEnvoy := traffictest.StartLoad(t, s.Envoy, s.Host)
+	load := traffictest.StartLoad(t, s.Embedded, s.Host)
 	load.RequireShare("yellow", 20)
-	underRestart(t, s, s.embedded, restart, noLongerListens)
+	underRestart(t, s, s.Embedded, restart, noLongerListens)
 	load.RequireShare("yellow", 20)
 	throughEnvoy.RequireShare("yellow", 20)
 
-	s.set(t, 60)
+	s.SetWeight(t, 60)
 	load.RequireShare("yellow", 60)
 	throughEnvoy.RequireShare("yellow", 60)
 	load.Finish(nil, "blue", "yellow")
@@ -45,13 +46,13 @@ func TestTrafficInterceptorsRestarted(t *testing.T) {
 // request fails, nor one that waits for its application, and the new Envoys split
 // as the old ones did.
 func TestTrafficKedifyProxiesRestarted(t *testing.T) {
-	s := startSplit(t)
-	load := traffictest.StartParallelLoad(t, s.envoy, s.host)
+	s := traffictest.StartApp(t)
+	load := traffictest.StartParallelLoad(t, s.Envoy, s.Host)
 	load.RequireShare("yellow", 20)
-	underRestart(t, s, s.envoy, "kubectl -n "+s.Name+" rollout restart deploy/kedify-proxy", isLeft)
+	underRestart(t, s, s.Envoy, "kubectl -n "+s.Name+" rollout restart deploy/kedify-proxy", isLeft)
 	load.RequireShare("yellow", 20)
 
-	s.set(t, 60)
+	s.SetWeight(t, 60)
 	load.RequireShare("yellow", 60)
 	load.Finish(nil, "blue", "yellow")
 }
@@ -61,19 +62,19 @@ func TestTrafficKedifyProxiesRestarted(t *testing.T) {
 // Service has to lead to a pod that serves at any moment, lose none; and requests
 // wait at each old pod, which are answered when leaves says of a pod that it waits
 // for nothing else.
-func underRestart(t *testing.T, s split, p traffictest.Proxy, restart string, leaves func(context.Context, corev1.Pod) error) {
+func underRestart(t *testing.T, s traffictest.App, p traffictest.Proxy, restart string, leaves func(context.Context, corev1.Pod) error) {
 	t.Helper()
 	old := p.Pods(t)
 	waiting := startWaiting(t, s, p, old)
 	connecting, err := traffic.Start(traffic.Options{
-		Target: p.Address, Host: s.host, Rate: 50, Connections: 4, NewConnections: true, Timeout: 30 * time.Second,
+		Target: p.Address, Host: s.Host, Rate: 50, Connections: 4, NewConnections: true, Timeout: 30 * time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { connecting.Stop() })
 
-	shell(t, restart)
+	e2etest.Shell(t, restart)
 	// In whatever order they leave, each has a limited time for it.
 	left := map[string]bool{}
 	e2etest.Eventually(t, e2etest.Patience, "only requests under way hold the old pods", func(ctx context.Context) error {
@@ -153,7 +154,7 @@ type waiting struct {
 
 // startWaiting sends a request of each kind to each of the pods of a proxy, and
 // returns when the application has them all.
-func startWaiting(t *testing.T, s split, p traffictest.Proxy, pods []corev1.Pod) *waiting {
+func startWaiting(t *testing.T, s traffictest.App, p traffictest.Proxy, pods []corev1.Pod) *waiting {
 	t.Helper()
 	w := &waiting{release: map[string]func(){}, arrived: map[string]int{}, outcomes: map[string]string{}}
 	released := map[string]chan struct{}{}
@@ -181,7 +182,7 @@ func startWaiting(t *testing.T, s split, p traffictest.Proxy, pods []corev1.Pod)
 		}
 		_, _ = io.WriteString(out, "two")
 	}))
-	host := "waiting." + s.host
+	host := "waiting." + s.Host
 	s.ServiceAt("waiting", traffictest.Addr(strings.TrimPrefix(url, "http://")), "")
 	// Longer than a proxy waits for an answer by default.
 	s.Apply(fmt.Sprintf(`

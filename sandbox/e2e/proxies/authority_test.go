@@ -1,4 +1,4 @@
-package disruptive
+package proxies
 
 import (
 	"crypto/ecdsa"

@@ -1,4 +1,4 @@
-package disruptive
+package proxies
 
 import (
 	"context"
@@ -20,9 +20,9 @@ const manyObjects = 1000
 // again, while a split is in use: not one request of it fails, and all of the new
 // ones are served by both proxies.
 func TestTrafficManyObjects(t *testing.T) {
-	s := startSplit(t)
-	throughEnvoy := traffictest.StartLoad(t, s.envoy, s.host)
-	load := traffictest.StartLoad(t, s.embedded, s.host)
+	s := traffictest.StartApp(t)
+	throughEnvoy := traffictest.StartLoad(t, s.Envoy, s.Host)
+	load := traffictest.StartLoad(t, s.Embedded, s.Host)
 	load.RequireShare("yellow", 20)
 
 	begun := time.Now()
@@ -32,7 +32,7 @@ func TestTrafficManyObjects(t *testing.T) {
 		}
 	})
 	t.Logf("%d objects after %s", manyObjects, time.Since(begun).Round(time.Millisecond))
-	for _, p := range []traffictest.Proxy{s.embedded, s.envoy} {
+	for _, p := range []traffictest.Proxy{s.Embedded, s.Envoy} {
 		client := p.Client(t)
 		eachOf(func(i int) { awaitStatus(t, client, many(s, i).Hosts[0], http.StatusOK) })
 		t.Logf("all served by %s after %s", p.Name, time.Since(begun).Round(time.Millisecond))
@@ -41,7 +41,7 @@ func TestTrafficManyObjects(t *testing.T) {
 	load.RequireShare("yellow", 20)
 
 	s.Kubectl("delete", "httpso", "-l", "e2e=many", "--wait=false")
-	for _, p := range []traffictest.Proxy{s.embedded, s.envoy} {
+	for _, p := range []traffictest.Proxy{s.Embedded, s.Envoy} {
 		client := p.Client(t)
 		eachOf(func(i int) { awaitStatus(t, client, many(s, i).Hosts[0], http.StatusNotFound) })
 		t.Logf("none served by %s after %s", p.Name, time.Since(begun).Round(time.Millisecond))
@@ -51,10 +51,10 @@ func TestTrafficManyObjects(t *testing.T) {
 	load.Finish(nil, "blue", "yellow")
 }
 
-func many(s split, i int) traffictest.Object {
+func many(s traffictest.App, i int) traffictest.Object {
 	return traffictest.Object{
 		Name: fmt.Sprintf("many-%d", i), Labels: map[string]string{"e2e": "many"},
-		Hosts: []string{fmt.Sprintf("%d.%s", i, s.host)}, Service: "stable",
+		Hosts: []string{fmt.Sprintf("%d.%s", i, s.Host)}, Service: "stable",
 	}
 }
 

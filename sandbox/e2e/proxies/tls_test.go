@@ -1,4 +1,4 @@
-package disruptive
+package proxies
 
 import (
 	"context"
@@ -47,22 +47,22 @@ const xdsServerName = "keda-add-ons-http-interceptor-xds.keda"
 // the place of others are in force without a restart, and the next connection of an
 // Envoy is made with them.
 func TestTrafficTLS(t *testing.T) {
-	s := startSplit(t)
-	proxies := []traffictest.Proxy{s.embedded, s.envoy}
+	s := traffictest.StartApp(t)
+	proxies := []traffictest.Proxy{s.Embedded, s.Envoy}
 	run := func(lines []string, end string) {
 		t.Helper()
 		for _, line := range lines {
-			shell(t, strings.ReplaceAll(line, "myapp", s.Name)+end)
+			e2etest.Shell(t, strings.ReplaceAll(line, "myapp", s.Name)+end)
 		}
 	}
 	chdirDocumented(t, s.Name)
 	public, authority := newAuthority(t, "public"), newAuthority(t, "first authority")
-	public.sign(".", "first", x509.ExtKeyUsageServerAuth, s.host)
+	public.sign(".", "first", x509.ExtKeyUsageServerAuth, s.Host)
 	signXDS(authority)
 
 	var loads []*traffictest.Load
 	for _, p := range proxies {
-		loads = append(loads, traffictest.StartParallelLoad(t, p, s.host))
+		loads = append(loads, traffictest.StartParallelLoad(t, p, s.Host))
 	}
 	t.Cleanup(func() { withoutTLS(t) })
 	run(makeSecrets, "")
@@ -72,9 +72,9 @@ func TestTrafficTLS(t *testing.T) {
 		pods = append(pods, p.Pods(t)...)
 		loads[i].Finish(nil, "blue", "yellow")
 		p.AwaitShares(t, "app", map[string]int{"stable": 80, "canary": 20})
-		requireShareOverTLS(t, p, public, s.host, 20)
+		requireShareOverTLS(t, p, public, s.Host, 20)
 	}
-	interceptors := s.embedded.Pods(t)
+	interceptors := s.Embedded.Pods(t)
 	for _, pod := range interceptors {
 		if err := showXDS(t.Context(), pod, authority, keyPair(t, "kedify-proxy")); err != nil {
 			t.Errorf("%s refuses a kedify-proxy: %v", pod.Name, err)
@@ -85,12 +85,12 @@ func TestTrafficTLS(t *testing.T) {
 	}
 
 	before, next := keyPair(t, "kedify-proxy"), newAuthority(t, "second authority")
-	public.sign(".", "second", x509.ExtKeyUsageServerAuth, s.host)
+	public.sign(".", "second", x509.ExtKeyUsageServerAuth, s.Host)
 	signXDS(next)
 	run(makeSecrets, renew)
 	for _, pod := range pods {
 		e2etest.Eventually(t, e2etest.Patience, pod.Name+" serves the second certificate", func(ctx context.Context) error {
-			conn, err := dialTLS(ctx, pod, 8443, &tls.Config{RootCAs: public.pool(), ServerName: s.host})
+			conn, err := dialTLS(ctx, pod, 8443, &tls.Config{RootCAs: public.pool(), ServerName: s.Host})
 			if err != nil {
 				return err
 			}
@@ -112,12 +112,12 @@ func TestTrafficTLS(t *testing.T) {
 
 	// Envoys have to connect anew, each side with what it has by now.
 	traffictest.Kill(t, interceptors...)
-	s.set(t, 60) // both have it
+	s.SetWeight(t, 60) // both have it
 	for _, p := range proxies {
-		requireShareOverTLS(t, p, public, s.host, 60)
+		requireShareOverTLS(t, p, public, s.Host, 60)
 	}
-	for _, pod := range s.envoy.Pods(t) {
-		if restarts(pod) > 0 {
+	for _, pod := range s.Envoy.Pods(t) {
+		if e2etest.Restarts(pod) > 0 {
 			t.Errorf("%s was restarted", pod.Name)
 		}
 	}
@@ -127,7 +127,7 @@ func TestTrafficTLS(t *testing.T) {
 // of docs/interceptor.md, for a namespace.
 func chdirDocumented(t *testing.T, namespace string) {
 	t.Helper()
-	content, err := os.ReadFile(repository(t, "docs/interceptor.md"))
+	content, err := os.ReadFile(e2etest.Repository(t, "docs/interceptor.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func chdirDocumented(t *testing.T, namespace string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS(filepath.Join(dir, "deploy"), os.DirFS(repository(t, "deploy"))); err != nil {
+	if err := os.CopyFS(filepath.Join(dir, "deploy"), os.DirFS(e2etest.Repository(t, "deploy"))); err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(dir)
@@ -174,11 +174,11 @@ func signXDS(a *authority) {
 func withoutTLS(t *testing.T) {
 	// The test's own context has ended.
 	for _, line := range []string{
-		"kubectl apply -k " + repository(t, "deploy/interceptor"),
+		"kubectl apply -k " + e2etest.Repository(t, "deploy/interceptor"),
 		"kubectl -n keda rollout status deploy/keda-add-ons-http-interceptor",
 		"kubectl -n keda delete secret keda-tls-certs keda-add-ons-http-interceptor-xds",
 	} {
-		if _, err := tryShell(context.Background(), line); err != nil {
+		if _, err := e2etest.TryShell(context.Background(), line); err != nil {
 			t.Error(err)
 		}
 	}

@@ -1,0 +1,42 @@
+package proxies
+
+import (
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
+)
+
+// TestTrafficInterceptorsKilled kills one interceptor of two: the other serves,
+// and what was not under way there goes on. Then both: Envoy serves as before,
+// without one request that fails. When they are back, so is everything.
+func TestTrafficInterceptorsKilled(t *testing.T) {
+	s := traffictest.StartApp(t)
+	interceptors := interceptortest.Pods(t)
+	throughEnvoy := traffictest.StartLoad(t, s.Envoy, s.Host)
+	load := traffictest.StartParallelLoad(t, s.Embedded, s.Host)
+	load.AwaitBoth("blue", "yellow")
+
+	var killed traffictest.Outage
+	killed.Add(func() { traffictest.Kill(t, interceptors[0]) })
+	load.AwaitBoth("blue", "yellow")
+	throughEnvoy.RequireShare("yellow", 20)
+	interceptortest.Pods(t) // both, again
+	s.SetWeight(t, 60)
+	load.AwaitBoth("blue", "yellow")
+	load.Finish(killed.Began, "blue", "yellow")
+	throughEnvoy.RequireShare("yellow", 60)
+
+	interceptors = interceptortest.Pods(t)
+	traffictest.Kill(t, interceptors...)
+	throughEnvoy.RequireShare("yellow", 60)
+	interceptortest.Pods(t)
+	s.SetWeight(t, 30)
+	throughEnvoy.RequireShare("yellow", 30)
+	throughEnvoy.Finish(nil, "blue", "yellow")
+
+	s.Embedded.Await(t, s.Host, "/color")
+	load = traffictest.StartLoad(t, s.Embedded, s.Host)
+	load.RequireShare("yellow", 30)
+	load.Finish(nil, "blue", "yellow")
+}
