@@ -15,8 +15,9 @@ import (
 const (
 	// Name of the add-on.
 	Name = "argo-rollouts"
-	// Namespace and Deployment are where install.yaml has the controller.
-	Namespace  = "argo-rollouts"
+	// Namespace is where install.yaml has the controller.
+	Namespace = "argo-rollouts"
+	// Deployment is the controller's.
 	Deployment = "argo-rollouts"
 	// Version is what programs/go.mod pins; a test compares them.
 	Version = "v1.10.1"

@@ -20,11 +20,12 @@ import (
 const (
 	// Name of the add-on, and of its program.
 	Name = "contour"
-	// Namespace is where its manifests have it, Service what its Envoys are
-	// behind, Gateway the Gateway that they are.
+	// Namespace is where its manifests have it.
 	Namespace = "projectcontour"
-	Service   = "envoy"
-	Gateway   = "contour"
+	// Service is what its Envoys are behind.
+	Service = "envoy"
+	// Gateway is the one that its Envoys serve.
+	Gateway = "contour"
 	// Version is what programs/go.mod pins; a test compares them.
 	Version = "v1.33.8"
 

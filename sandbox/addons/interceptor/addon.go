@@ -14,8 +14,9 @@ import (
 const (
 	// Name of the add-on, and of its program.
 	Name = "interceptor"
-	// Namespace and Deployment are where deploy/interceptor has it.
-	Namespace  = "keda"
+	// Namespace is where deploy/interceptor has it.
+	Namespace = "keda"
+	// Deployment is the interceptor's.
 	Deployment = "keda-add-ons-http-interceptor"
 )
 

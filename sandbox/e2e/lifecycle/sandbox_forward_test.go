@@ -56,7 +56,7 @@ spec:
 // whatever pods and addresses the Service has meanwhile.
 func TestForward(t *testing.T) {
 	u := newUser(t)
-	u.must(t, "up", "--bare", "--name", "forward")
+	u.must(t, "up", "--bare", "--with", "demo-app", "--name", "forward")
 	apply := func(manifests string) {
 		t.Helper()
 		if o := u.runWithInput(t, manifests, "exec", "--name", "forward", "--", "kubectl", "apply", "-f", "-"); o.code != 0 {

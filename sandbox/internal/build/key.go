@@ -26,7 +26,7 @@ func (s Source) key(toolchain string) (string, error) {
 		if s.ModFile != "" {
 			mod = s.ModFile
 		}
-		files = append(sources, filepath.Join(s.Dir, mod), filepath.Join(s.Dir, strings.TrimSuffix(mod, ".mod")+".sum"))
+		files = slices.Concat(sources, []string{filepath.Join(s.Dir, mod), filepath.Join(s.Dir, strings.TrimSuffix(mod, ".mod")+".sum")})
 	}
 	for _, path := range files {
 		content, err := os.ReadFile(path)

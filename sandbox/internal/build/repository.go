@@ -4,16 +4,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 )
 
 // modulePath is the module of this package, whose sources are built.
 const modulePath = "github.com/kedify/argo-rollouts-plugin/sandbox"
 
+// startDir is the working directory that this process began in: a test's is that of
+// its package. Empty if it is not known.
+var startDir, _ = os.Getwd()
+
 // FindRepository returns the root of the source tree: the directory that holds
 // sandbox/go.mod. It looks upwards from the working directory, then from the
-// running program, and last where this package was compiled.
+// running program, then from the working directory that this process began in.
 func FindRepository() (string, error) {
 	var starts []string
 	if dir, err := os.Getwd(); err == nil {
@@ -22,8 +25,8 @@ func FindRepository() (string, error) {
 	if exe, err := os.Executable(); err == nil {
 		starts = append(starts, filepath.Dir(exe))
 	}
-	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
-		starts = append(starts, filepath.Dir(file))
+	if startDir != "" {
+		starts = append(starts, startDir)
 	}
 	for _, start := range starts {
 		if root, ok := repositoryAbove(start); ok {

@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/podnet"
 )
@@ -59,6 +60,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(m.Run())
+	}
+	if err := build.CheckStatic("/proc/self/exe"); err != nil {
+		fmt.Fprintln(os.Stderr, "containers run this test, and hold nothing else:", err)
+		os.Exit(1)
 	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
