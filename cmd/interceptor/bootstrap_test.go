@@ -17,6 +17,7 @@ func TestBootstrapPrintsTheFileAskedFor(t *testing.T) {
 		says string // the error
 	}{
 		"plain":              {nil, "id: kedify-proxy", ""},
+		"namespaces":         {[]string{"--namespaces=shop,demo"}, "namespaces:\n    - demo\n    - shop\n", ""},
 		"mutual TLS":         {files(), "filename: /xds-certs/tls.key", ""},
 		"secrets":            {secrets(), "path: /etc/envoy/xds-certificate.yaml", ""},
 		"certificate":        {secrets("--file=xds-certificate.yaml"), "filename: /xds-certs/tls.key", ""},

@@ -196,10 +196,13 @@ func TestWhatWasSentIsNotSentAgain(t *testing.T) {
 	w.service("stable", "", w.app(broken), w.app(broken))
 	w.object("")
 	w.commit()
-	if res, _ := w.do(w.request(http.MethodPost, "/", strings.NewReader("once"))); res.StatusCode != http.StatusBadGateway {
-		t.Errorf("%s, want 502", res.Status)
-	}
-	if n := requests.Load(); n != 1 {
-		t.Errorf("sent %d times", n)
+	for what, body := range map[string]io.Reader{"with a body": strings.NewReader("once"), "without a body": nil} {
+		requests.Store(0)
+		if res, _ := w.do(w.request(http.MethodPost, "/", body)); res.StatusCode != http.StatusBadGateway {
+			t.Errorf("%s: %s, want 502", what, res.Status)
+		}
+		if n := requests.Load(); n != 1 {
+			t.Errorf("%s: sent %d times", what, n)
+		}
 	}
 }
