@@ -47,6 +47,7 @@ func TestTrafficCanary(t *testing.T) {
 		step := func(index int32, weight int) {
 			t.Helper()
 			n.AwaitPaused(name, index)
+			n.RequireSplit(name, e2etest.App{Name: name}.Split(weight))
 			p.AwaitSplit(t, name, weight)
 			load.RequireShare("yellow", weight)
 		}
