@@ -185,6 +185,12 @@ fuzz: ## Fuzz whatever parses outside input, each for FUZZTIME
 	  done; \
 	done
 
+.PHONY: mutants
+mutants: sandbox-build envoy ## Break the product in some 35 ways, and demand that tests notice (RUN=regexp picks some)
+	@mkdir -p bin/mutants
+	@$(GO) build -o bin/mutants/mutants ./hack/mutants
+	@exec bin/mutants/mutants -run '$(RUN)'
+
 .PHONY: bench
 bench: bench-plugin bench-interceptor ## Measure the plugin and the interceptor beside others (10 minutes)
 
