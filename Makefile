@@ -23,9 +23,9 @@ BUILDFLAGS = -trimpath -tags grpcnotrace -ldflags '-s -w -X main.version=$(VERSI
 # generated code that never runs, and gains nothing measurable (docs/decisions.md).
 PLUGINFLAGS = -gcflags=all=-l -gcflags=std= $(BUILDFLAGS)
 
-PLUGIN := rollouts-plugin-kedify
+PLUGIN_BINARY := rollouts-plugin-kedify
 IMG    ?= ghcr.io/kedify/argo-rollouts-plugin:dev
-INTERCEPTOR     := interceptor
+INTERCEPTOR_BINARY := interceptor
 INTERCEPTOR_IMG ?= ghcr.io/kedify/argo-rollouts-interceptor:dev
 
 GO            := go
@@ -44,15 +44,17 @@ MANIFESTS   ?= dist
 # Regular expression of the end-to-end tests to run.
 RUN         ?= .
 E2E_TIMEOUT ?= 60m
-# How many packages of end-to-end tests run at once, each in a sandbox of its own.
-SANDBOXES   ?= 3
+# How many packages of end-to-end tests run at once, each in a sandbox of its own: one
+# if that is the one that SANDBOX names.
+SANDBOXES   ?= $(if $(SANDBOX),1,3)
 FUZZTIME    ?= 30s
 K3D_CLUSTER ?= k3s-default
 # What splits the demo's requests: embedded or envoy.
 PROXY       ?= embedded
 # Name of the sandbox that sandbox-up, -down and -shell are about.
 NAME        ?= default
-SANDBOX     := $(CURDIR)/bin/sandbox
+# Not SANDBOX, nor PLUGIN: these are what the end-to-end tests read.
+SANDBOX_CMD := $(CURDIR)/bin/sandbox
 # How long each test took, for test-times.
 TIMES       := $(CURDIR)/bin/test-times
 
@@ -60,22 +62,22 @@ TIMES       := $(CURDIR)/bin/test-times
 
 .PHONY: build
 build: ## Build ./rollouts-plugin-kedify and bin/interceptor for linux/amd64, bin/rollouts-plugin-kedify for this machine
-	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(PLUGIN) ./cmd/$(PLUGIN)
-	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o bin/$(INTERCEPTOR) ./cmd/$(INTERCEPTOR)
-	GOOS=$$($(GO) env GOHOSTOS) GOARCH=$$($(GO) env GOHOSTARCH) $(GO) build $(PLUGINFLAGS) -o bin/$(PLUGIN) ./cmd/$(PLUGIN)
+	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(PLUGIN_BINARY) ./cmd/$(PLUGIN_BINARY)
+	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o bin/$(INTERCEPTOR_BINARY) ./cmd/$(INTERCEPTOR_BINARY)
+	GOOS=$$($(GO) env GOHOSTOS) GOARCH=$$($(GO) env GOHOSTARCH) $(GO) build $(PLUGINFLAGS) -o bin/$(PLUGIN_BINARY) ./cmd/$(PLUGIN_BINARY)
 
 .PHONY: release-binaries
 release-binaries: ## Cross-compile what a release holds into dist/, with checksums.txt
 	rm -rf dist && mkdir -p dist
 	for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
-	  out=dist/$(PLUGIN)-$${platform/\//-}; echo "$$out"; \
-	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build $(PLUGINFLAGS) -o "$$out" ./cmd/$(PLUGIN); \
+	  out=dist/$(PLUGIN_BINARY)-$${platform/\//-}; echo "$$out"; \
+	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build $(PLUGINFLAGS) -o "$$out" ./cmd/$(PLUGIN_BINARY); \
 	done
 	for arch in amd64 arm64; do \
-	  out=dist/$(INTERCEPTOR)-linux-$$arch; echo "$$out"; \
-	  GOOS=linux GOARCH=$$arch $(GO) build $(BUILDFLAGS) -o "$$out" ./cmd/$(INTERCEPTOR); \
+	  out=dist/$(INTERCEPTOR_BINARY)-linux-$$arch; echo "$$out"; \
+	  GOOS=linux GOARCH=$$arch $(GO) build $(BUILDFLAGS) -o "$$out" ./cmd/$(INTERCEPTOR_BINARY); \
 	done
-	cd dist && sha256sum $(PLUGIN)-* $(INTERCEPTOR)-* >checksums.txt && cat checksums.txt
+	cd dist && sha256sum $(PLUGIN_BINARY)-* $(INTERCEPTOR_BINARY)-* >checksums.txt && cat checksums.txt
 
 .PHONY: release-manifests
 release-manifests: ## Fill in the manifests of VERSION from CHECKSUMS (RELEASE_URL, DIGESTS, MANIFESTS=directory)
@@ -97,32 +99,32 @@ generate: ## Make the generated files anew: deepcopy, CRDs, kedify-proxy's boots
 ##@ See it work
 
 .PHONY: demo
-demo: $(SANDBOX) ## Show a canary promoted under requests, and a bad one aborted by its analysis (PROXY=embedded or envoy)
-	$(SANDBOX) demo --proxy $(PROXY)
+demo: $(SANDBOX_CMD) ## Show a canary promoted under requests, and a bad one aborted by its analysis (PROXY=embedded or envoy)
+	$(SANDBOX_CMD) demo --proxy $(PROXY)
 
 .PHONY: sandbox-build
-sandbox-build: $(SANDBOX) ## Build the sandbox's cluster into its cache (5 to 10 minutes the first time)
-	$(SANDBOX) build --with interceptor
+sandbox-build: $(SANDBOX_CMD) ## Build the sandbox's cluster into its cache (5 to 10 minutes the first time)
+	$(SANDBOX_CMD) build --with interceptor
 
 .PHONY: sandbox-up
-sandbox-up: $(SANDBOX) ## Start the sandbox NAME, with the plugin and the interceptor installed
-	$(SANDBOX) up --with interceptor --name $(NAME)
+sandbox-up: $(SANDBOX_CMD) ## Start the sandbox NAME, with the plugin and the interceptor installed
+	$(SANDBOX_CMD) up --with interceptor --name $(NAME)
 
 .PHONY: sandbox-shell
-sandbox-shell: $(SANDBOX) ## Open a shell in the sandbox NAME
-	$(SANDBOX) shell --name $(NAME)
+sandbox-shell: $(SANDBOX_CMD) ## Open a shell in the sandbox NAME
+	$(SANDBOX_CMD) shell --name $(NAME)
 
 .PHONY: sandbox-down
-sandbox-down: $(SANDBOX) ## Stop the sandbox NAME and remove its state
-	$(SANDBOX) down --name $(NAME)
+sandbox-down: $(SANDBOX_CMD) ## Stop the sandbox NAME and remove its state
+	$(SANDBOX_CMD) down --name $(NAME)
 
 .PHONY: envoy
-envoy: $(SANDBOX) ## Print the path of the Envoy that tests and kedify-proxy run, downloaded once
-	$(SANDBOX) path envoy envoy
+envoy: $(SANDBOX_CMD) ## Print the path of the Envoy that tests and kedify-proxy run, downloaded once
+	$(SANDBOX_CMD) path envoy envoy
 
 # A file of its own rather than go run: a sandbox that is up goes on using it.
-.PHONY: $(SANDBOX)
-$(SANDBOX):
+.PHONY: $(SANDBOX_CMD)
+$(SANDBOX_CMD):
 	@$(GO_SANDBOX) build -o $@ ./cmd/sandbox
 
 ##@ Test
@@ -130,11 +132,11 @@ $(SANDBOX):
 .PHONY: test
 test: test-unit e2e e2e-contour ## Run all tests
 
-# Show how tests go, as they do, and write how long each took to a file: UNIT shows
-# packages, and tests that fail, with build errors at its end; E2E all that go test -v
-# does.
+# Both show how tests go while they go, and write how long each took to a file. UNIT
+# shows packages and the tests that fail, E2E whatever go test -v shows; build errors
+# come at the end.
 UNIT = $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --hide-summary skipped --jsonfile-timing-events $(TIMES)/$(1).json --
-E2E  = cd sandbox && $(GOTESTSUM) --format standard-verbose --hide-summary all --jsonfile-timing-events $(TIMES)/$(1).json -- \
+E2E  = cd sandbox && $(GOTESTSUM) --format standard-verbose --hide-summary skipped,failed,output --jsonfile-timing-events $(TIMES)/$(1).json -- \
   -count=1 -timeout $(E2E_TIMEOUT) -run '$(RUN)'
 
 # With one processor the proxy has connections wait for their turn.
@@ -143,18 +145,18 @@ test-unit: envoy $(GOTESTSUM) ## Run the tests that need no cluster, the RPC tes
 	@mkdir -p $(TIMES)
 	$(call UNIT,unit) ./...
 	$(call UNIT,unit-cpu1) -cpu 1 ./internal/interceptor/proxy
-	cd sandbox && $(call UNIT,unit-sandbox) $$($(GO) list ./... | grep -v -e /sandbox/e2e -e /sandbox/cmd/bench)
+	packages=$$($(GO_SANDBOX) list ./... | grep -v -e /sandbox/e2e -e /sandbox/cmd/bench) && cd sandbox && $(call UNIT,unit-sandbox) $$packages
 
 .PHONY: e2e
 e2e: build sandbox-build envoy $(GOTESTSUM) ## Run the end-to-end tests (RUN=regexp picks some)
 	@mkdir -p $(TIMES)
-	$(call E2E,e2e) -p $(SANDBOXES) $$(cd sandbox && $(GO) list ./e2e/... | grep -v /e2e/contour)
+	packages=$$($(GO_SANDBOX) list ./e2e/... | grep -v /e2e/contour) && $(call E2E,e2e) -p $(SANDBOXES) $$packages
 
 # Apart from the others, as Contour is long to build.
 .PHONY: e2e-contour
-e2e-contour: build $(SANDBOX) $(GOTESTSUM) ## Run the end-to-end tests behind Contour
+e2e-contour: build $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests behind Contour
 	@mkdir -p $(TIMES)
-	$(SANDBOX) build --with interceptor,contour
+	$(SANDBOX_CMD) build --with interceptor,contour
 	$(call E2E,e2e-contour) ./e2e/contour
 
 .PHONY: test-times
@@ -175,7 +177,7 @@ RACE_NODE := -ldflags '-linkmode=external -extldflags=-static' -skip '^TestExecP
 .PHONY: race
 race: envoy ## Run the tests that need no cluster under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race ./...
-	CGO_ENABLED=1 $(GO_SANDBOX) test -race $(RACE_NODE) ./internal/... ./cmd/sandbox/... ./cmd/rollouts-demo/...
+	CGO_ENABLED=1 $(GO_SANDBOX) test -race $(RACE_NODE) ./internal/... ./addons/... ./cmd/sandbox/... ./cmd/cp/... ./cmd/rollouts-demo/...
 
 .PHONY: fuzz
 fuzz: ## Fuzz whatever parses outside input, each for FUZZTIME
@@ -198,7 +200,7 @@ bench: bench-plugin bench-interceptor ## Measure the plugin and the interceptor 
 bench-plugin: build sandbox-build ## Measure the plugin beside one that does nothing and one that is throttled
 	$(GO) build $(PLUGINFLAGS) -o bin/bench/ ./bench/idle ./bench/throttled
 	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench ./cmd/bench
-	bin/bench/bench -plugin $(CURDIR)/$(PLUGIN) -idle $(CURDIR)/bin/bench/idle -throttled $(CURDIR)/bin/bench/throttled \
+	bin/bench/bench -plugin $(CURDIR)/$(PLUGIN_BINARY) -idle $(CURDIR)/bin/bench/idle -throttled $(CURDIR)/bin/bench/throttled \
 	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml \
 	  -rollout-crd "$$($(GO_SANDBOX) list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts)/manifests/crds/rollout-crd.yaml"
 
@@ -207,8 +209,8 @@ bench-interceptor: build sandbox-build ## Measure the interceptor beside Envoy, 
 	$(GO) build $(BUILDFLAGS) -o bin/bench/ ./bench/reverseproxy
 	$(GO) test -c -o bin/bench/routes.test ./internal/interceptor/routes
 	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-interceptor ./cmd/bench-interceptor
-	bin/bench/bench-interceptor -interceptor $(CURDIR)/bin/$(INTERCEPTOR) -floor $(CURDIR)/bin/bench/reverseproxy \
-	  -envoy "$$($(SANDBOX) path envoy envoy)" -nginx "$$(bench/nginx/fetch.sh)" -routes $(CURDIR)/bin/bench/routes.test \
+	bin/bench/bench-interceptor -interceptor $(CURDIR)/bin/$(INTERCEPTOR_BINARY) -floor $(CURDIR)/bin/bench/reverseproxy \
+	  -envoy "$$($(SANDBOX_CMD) path envoy envoy)" -nginx "$$(bench/nginx/fetch.sh)" -routes $(CURDIR)/bin/bench/routes.test \
 	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml -parts "$(PARTS)"
 
 ##@ Check
@@ -218,7 +220,7 @@ lint: lint-product lint-sandbox ## Check format, vet, golangci-lint, import rule
 
 .PHONY: lint-product
 lint-product: $(GOLANGCI_LINT)
-	@unformatted=$$(gofmt -l .); if [[ -n $$unformatted ]]; then echo "not formatted (gofmt -w):" $$unformatted >&2; exit 1; fi
+	@unformatted=$$(git ls-files '*.go' | xargs gofmt -l); if [[ -n $$unformatted ]]; then echo "not formatted (gofmt -w):" $$unformatted >&2; exit 1; fi
 	hack/generate.sh --check
 	$(GO) vet ./...
 	$(GOLANGCI_LINT) run ./...
@@ -256,7 +258,7 @@ release-snapshot: ## Build all of a release into dist/, publish nothing (no Dock
 
 .PHONY: clean
 clean: ## Remove what was built here (not the sandbox's cache, nor Go's)
-	rm -rf $(PLUGIN) bin dist
+	rm -rf $(PLUGIN_BINARY) bin dist
 
 .PHONY: help
 help: ## List the targets

@@ -168,7 +168,7 @@ func TestFailedRunIsUploaded(t *testing.T) {
 	if runs < 0 || upload < runs {
 		t.Fatalf("step %d runs the tests and step %d uploads what they leave: want both, in this order", runs, upload)
 	}
-	equal(t, "when it is uploaded", "failure()", steps[upload].If)
+	equal(t, "when it is uploaded", "failure() || cancelled()", steps[upload].If)
 	path, _ := steps[upload].With["path"].(string)
 	if dir, base := filepath.Split(path); path == "" || !strings.Contains(readText(t, "../sandbox/internal/artifacts/artifacts.go"), `"`+filepath.Clean(dir)+`", "`+base+`"`) {
 		t.Errorf("%q is uploaded, which is not where package artifacts keeps it", path)

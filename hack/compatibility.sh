@@ -41,7 +41,8 @@ for flags in "${combinations[@]}"; do
   row="| $(release 2) | $(release 1) |"
   for pair in "${tests[@]}"; do
     # Several at once would be quicker; one after the other says which has failed.
-    if SANDBOX=$name go -C sandbox test -count=1 -run "^${pair#*:}\$" ./e2e >"$log" 2>&1; then
+    if SANDBOX=$name go -C sandbox test -count=1 -run "^${pair#*:}\$" -v ./e2e >"$log" 2>&1 &&
+      grep -q "^--- PASS: ${pair#*:} " "$log"; then
       row+=" ✓ |"
     else
       cat "$log" >&2

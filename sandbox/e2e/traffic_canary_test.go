@@ -20,9 +20,8 @@ const timedPause = "pause:\n          duration: 30s"
 // half of them, an abort, and all over again to the promotion and until the old
 // pods are gone. No request fails or goes astray, and at each step the canary has
 // the share that was asked for. The HTTPScaledObject carries these weights, and at
-// the end it is as it was. The sample runs at full length: its timed pauses end by
-// themselves. Only a share that takes thousands of requests to judge has them wait
-// for a promotion, so that it is judged however long that takes.
+// the end it is as it was. The sample's timed pauses wait for a promotion here, so
+// that a share is judged however long that takes; TestGuideSample has them end.
 func TestTrafficCanary(t *testing.T) {
 	t.Parallel()
 	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {
@@ -32,11 +31,7 @@ func TestTrafficCanary(t *testing.T) {
 		if timed := strings.Count(sample, timedPause); timed != 2 {
 			t.Fatalf("the sample has %d timed pauses, want 2 of:\n%s\nin:\n%s", timed, timedPause, sample)
 		}
-		sample = strings.ReplaceAll(sample, name+".example.com", host)
-		if !p.Smooth {
-			sample = strings.ReplaceAll(sample, timedPause, "pause: {}")
-		}
-		n.Apply(sample)
+		n.Apply(strings.NewReplacer(name+".example.com", host, timedPause, "pause: {}").Replace(sample))
 		n.AwaitHealthy(name, e2etest.Image("blue"))
 		p.Await(t, host, "/color")
 		load := traffictest.StartLoad(t, p, host)
@@ -64,13 +59,9 @@ func TestTrafficCanary(t *testing.T) {
 		step(1, 20)
 		n.Promote(name)
 		step(3, 50)
-		if !p.Smooth {
-			n.Promote(name)
-		}
+		n.Promote(name)
 		step(5, 80)
-		if !p.Smooth {
-			n.Promote(name)
-		}
+		n.Promote(name)
 		n.AwaitHealthy(name, e2etest.Image("yellow"))
 		n.AwaitSplit(name, e2etest.NoSplit)
 		p.AwaitSplit(t, name, 0)

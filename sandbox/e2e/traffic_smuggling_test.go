@@ -22,6 +22,19 @@ var knownOfEnvoy = map[string]string{
 	"an upgrade that is not taken": "the answer is not an application's",
 }
 
+// withoutKnown returns the faults of a case but for the known one, and whether that
+// was among them.
+func withoutKnown(faults []string, known string) (others []string, found bool) {
+	for _, fault := range faults {
+		if strings.Contains(fault, known) {
+			found = true
+		} else {
+			others = append(others, fault)
+		}
+	}
+	return others, found
+}
+
 // TestTrafficSmuggling sends requests that could be taken for two, or are none, and
 // plain ones among them. The applications keep every byte that they get. An attack
 // is refused, or served as one request that cannot be read in another way; a plain
@@ -47,11 +60,12 @@ func TestTrafficSmuggling(t *testing.T) {
 		}
 		faults := smuggling.Run(target, slices.Concat(smuggling.Benign, smuggling.Attacks))
 		if p.Name == "envoy" {
-			for name, fault := range knownOfEnvoy {
-				if len(faults[name]) == 0 || !strings.Contains(faults[name][0], fault) {
-					t.Errorf("%s: Envoy no longer does what is known of it: %q, want %q", name, faults[name], fault)
+			for name, known := range knownOfEnvoy {
+				others, found := withoutKnown(faults[name], known)
+				if !found {
+					t.Errorf("%s: Envoy no longer does what is known of it: %q, want %q", name, faults[name], known)
 				}
-				delete(faults, name)
+				faults[name] = others
 			}
 		}
 		for _, name := range traffictest.Sorted(faults) {

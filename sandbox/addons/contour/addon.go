@@ -4,6 +4,8 @@ package contour
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -31,6 +33,8 @@ const (
 
 	module    = "github.com/projectcontour/contour"
 	manifests = "manifests"
+	// deployment is Contour itself.
+	deployment = "contour"
 	// example is the one with a Gateway, and all that the one without has.
 	example = "contour-gateway.yaml"
 )
@@ -55,7 +59,7 @@ func Addon() addon.Addon {
 		},
 		Manifests: objects,
 		Ready: []addon.Workload{
-			{Kind: "Deployment", Namespace: Namespace, Name: "contour"},
+			{Kind: "Deployment", Namespace: Namespace, Name: deployment},
 			{Kind: "DaemonSet", Namespace: Namespace, Name: "envoy"},
 		},
 	}
@@ -79,15 +83,52 @@ func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
 	}}, nil
 }
 
+// features are the kinds of the Gateway API that Contour can do without, with the
+// version that it reads them in: it ends if it is not served.
+var features = map[string]string{
+	"backendtlspolicies": "v1alpha3", "grpcroutes": "v1", "tcproutes": "v1alpha2", "tlsroutes": "v1alpha2",
+}
+
 // objects are Contour's example. It brings the definitions of the Gateway API,
-// of the experimental channel; where others have been asked for, these are left out.
+// of the experimental channel; where others have been asked for, these are left out,
+// and Contour is told what they lack.
 func objects(_ context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
 	all, err := manifest.ReadFile(filepath.Join(c.Paths[manifests], example))
 	if err != nil {
 		return nil, err
 	}
+	if !gatewayapi.IsIn(c) {
+		return []addon.Manifests{{Namespace: Namespace, Objects: all}}, nil
+	}
+	for _, feature := range slices.Sorted(maps.Keys(features)) {
+		if !gatewayapi.Serves(c, feature, features[feature]) {
+			if err := addArgument(all, "--disable-feature="+feature); err != nil {
+				return nil, err
+			}
+		}
+	}
 	all = slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool {
-		return o.GetKind() == "CustomResourceDefinition" && gatewayapi.Defines(o.GetName()) && gatewayapi.IsIn(c)
+		return o.GetKind() == "CustomResourceDefinition" && gatewayapi.Defines(o.GetName())
 	})
 	return []addon.Manifests{{Namespace: Namespace, Objects: all}}, nil
+}
+
+// addArgument adds an argument to the container of Contour's Deployment.
+func addArgument(objects []*unstructured.Unstructured, argument string) error {
+	for _, o := range objects {
+		if o.GetKind() != "Deployment" || o.GetName() != deployment {
+			continue
+		}
+		containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		if len(containers) != 1 {
+			break
+		}
+		container, _ := containers[0].(map[string]any)
+		arguments, _, _ := unstructured.NestedStringSlice(container, "args")
+		if err := unstructured.SetNestedStringSlice(container, append(arguments, argument), "args"); err != nil {
+			return err
+		}
+		return unstructured.SetNestedSlice(o.Object, containers, "spec", "template", "spec", "containers")
+	}
+	return errors.New("Contour's example has no Deployment " + deployment + " with one container")
 }

@@ -4,7 +4,10 @@ package gatewayapi
 
 import (
 	"context"
+	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
@@ -20,6 +23,8 @@ const (
 	module      = "sigs.k8s.io/gateway-api"
 	definitions = "definitions"
 	group       = ".gateway.networking.k8s.io"
+	// experimental is the group of what has no place in the API yet.
+	experimental = ".gateway.networking.x-k8s.io"
 )
 
 // Addon describes the definitions.
@@ -44,8 +49,25 @@ func Addon() addon.Addon {
 	}
 }
 
-// Defines says whether a custom resource definition is the Gateway API's.
-func Defines(definition string) bool { return strings.HasSuffix(definition, group) }
+// Defines says whether a custom resource definition is the Gateway API's, of either
+// channel.
+func Defines(definition string) bool {
+	return strings.HasSuffix(definition, group) || strings.HasSuffix(definition, experimental)
+}
+
+// Serves says whether the definitions that came before have a resource, such as
+// "tlsroutes", in a version that is served.
+func Serves(c *addon.Cluster, resource, version string) bool {
+	definition := c.Find("CustomResourceDefinition", "", resource+group)
+	if definition == nil {
+		return false
+	}
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	return slices.ContainsFunc(versions, func(v any) bool {
+		served, _ := v.(map[string]any)
+		return served["name"] == version && served["served"] == true
+	})
+}
 
 // IsIn says whether the definitions are among what came before.
 func IsIn(c *addon.Cluster) bool {

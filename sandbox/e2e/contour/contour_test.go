@@ -131,8 +131,8 @@ func requireServed(t *testing.T, n *e2etest.Namespace, address, host string) {
 	stop()
 	if err := <-failed; err != nil {
 		t.Error(err)
-	} else if sent < 50 {
-		t.Errorf("only %d requests were sent meanwhile", sent)
+	} else if sent == 0 {
+		t.Error("no request was sent meanwhile")
 	}
 	awaitColour(t, address, host, "yellow")
 }

@@ -3,7 +3,6 @@ package disruptive
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
@@ -50,13 +49,9 @@ func TestControllerKilled(t *testing.T) {
 	before := awaitController(t)
 	controller, plugin := one(t, controllerProgram), one(t, pluginProgram)
 
-	begun := time.Now()
 	e2etest.AllowRestarts(t, e2etest.ControllerNamespace, before.Name)
 	kill(t, controller)
 	awaitEnd(t, plugin)
-	if took := time.Since(begun); took > 2*time.Second {
-		t.Errorf("the plugin outlived its controller by %s", took)
-	}
 	another(t, controllerProgram, controller)
 	another(t, pluginProgram, plugin)
 	c.RequireSplit(name, c.app.Split(20))

@@ -12,7 +12,7 @@ import (
 
 // TestAPIServerStopped takes the API server away for 30 seconds, in the middle of a
 // canary and beside a split under load. The controller may lose its lease and start
-// anew: the canary's traffictest.App stays, unwritten, and the canary goes on to its end. Both
+// anew: the canary's split stays, unwritten, and the canary goes on to its end. Both
 // proxies go on without one request that fails, and follow the next weight once the
 // API server is back.
 func TestAPIServerStopped(t *testing.T) {

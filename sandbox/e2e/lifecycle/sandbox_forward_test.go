@@ -133,7 +133,10 @@ func startForward(t *testing.T, u user, args ...string) forwarding {
 	}
 	f.process = cmd.Process
 	lines := bufio.NewScanner(stdout)
+	// A command that says nothing ends by that, and the test with what it printed.
+	silent := time.AfterFunc(commandTimeout, func() { _ = cmd.Process.Kill() })
 	lines.Scan()
+	silent.Stop()
 	text := lines.Text()
 	go func() {
 		_, _ = io.Copy(io.Discard, stdout)

@@ -42,6 +42,10 @@ func Ensure(ctx context.Context, source Source, cache string, out *progress.Prin
 			return nil, err
 		}
 	}
+	cache, err := filepath.Abs(cache)
+	if err != nil {
+		return nil, fmt.Errorf("build cache: %w", err)
+	}
 	toolchain, err := goTool{dir: source.Dir}.output(ctx, "env", "GOVERSION", "GOHOSTOS", "GOHOSTARCH")
 	if err != nil {
 		return nil, err
@@ -93,6 +97,10 @@ func Ensure(ctx context.Context, source Source, cache string, out *progress.Prin
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(partial))
+	}
+	// What a removal that was cut short has left.
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, fmt.Errorf("build cache: %w", err)
 	}
 	// The rename makes the entry appear whole or not at all.
 	if err := os.Rename(partial, dir); err != nil {

@@ -33,7 +33,7 @@ func TestModulesShareVersions(t *testing.T) {
 			return err
 		}
 		name, _ := filepath.Rel(root, path)
-		if entry.IsDir() && (name == "tools" || strings.HasPrefix(entry.Name(), ".") && path != root) {
+		if entry.IsDir() && (name == "tools" || name == "bin" || name == "dist" || strings.HasPrefix(entry.Name(), ".") && path != root) {
 			return fs.SkipDir // linters and the like, which are programs of their own
 		}
 		if entry.Name() != "go.mod" || ownVersions[name] != "" {

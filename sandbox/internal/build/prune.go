@@ -32,6 +32,9 @@ func prune(cache string, now time.Time) {
 		if !entry.IsDir() || !isKey(key) || !unlocked(filepath.Join(cache, key+".lock")) {
 			continue
 		}
+		// The file without which it is no entry goes first: a removal that is cut
+		// short leaves none that looks whole.
+		_ = os.Remove(filepath.Join(path, versionFile))
 		_ = os.RemoveAll(path)
 		_ = os.Remove(filepath.Join(cache, key+".lock"))
 	}

@@ -51,6 +51,9 @@ func (d *daemon) install(ctx context.Context, installed []addon.Addon) error {
 	if len(all) == 0 {
 		return nil
 	}
+	if err := checkDistinct(all); err != nil {
+		return err
+	}
 	d.events.status("applying the manifests of the add-ons")
 	apply, err := newApplier(d.config)
 	if err != nil {
@@ -62,6 +65,26 @@ func (d *daemon) install(ctx context.Context, installed []addon.Addon) error {
 	for _, a := range installed {
 		if a.Manifests != nil {
 			d.said("applied: %s", a.Summary)
+		}
+	}
+	return nil
+}
+
+// checkDistinct refuses two objects of one kind and name: they are applied at the
+// same time, and either might replace the other.
+func checkDistinct(all []addon.Manifests) error {
+	seen := make(map[string]bool)
+	for _, m := range all {
+		for _, o := range m.Objects {
+			namespace := o.GetNamespace()
+			if namespace == "" {
+				namespace = m.Namespace
+			}
+			key := fmt.Sprintf("%s %s/%s", o.GroupVersionKind().GroupKind(), namespace, o.GetName())
+			if seen[key] {
+				return fmt.Errorf("two add-ons bring %s: leave one of them out of --with", key)
+			}
+			seen[key] = true
 		}
 	}
 	return nil

@@ -43,6 +43,12 @@ func (o Options) selected() ([]addon.Addon, error) {
 		if _, err := os.Stat(o.Programs[name]); err != nil {
 			return nil, fmt.Errorf("program %s: %w", name, err)
 		}
+		// What runs inside has another working directory.
+		path, err := filepath.Abs(o.Programs[name])
+		if err != nil {
+			return nil, fmt.Errorf("program %s: %w", name, err)
+		}
+		o.Programs[name] = path
 	}
 	return list, nil
 }

@@ -38,9 +38,9 @@ func NewNamespace(t testing.TB) *Namespace {
 	}
 	t.Cleanup(func() {
 		// The test's own context has ended.
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-		defer cancel()
 		if t.Failed() {
+			ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+			defer cancel()
 			t.Log(n.describe(ctx))
 			if failedRun != "" {
 				dir := filepath.Join(failedRun, n.Name)
@@ -54,6 +54,8 @@ func NewNamespace(t testing.TB) *Namespace {
 				return
 			}
 		}
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		defer cancel()
 		if err := n.Kube.CoreV1().Namespaces().Delete(ctx, n.Name, metav1.DeleteOptions{}); err != nil {
 			t.Errorf("deleting namespace %s: %v", n.Name, err)
 		}
