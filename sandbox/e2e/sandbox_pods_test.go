@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -68,12 +69,10 @@ func awaitPod(t *testing.T, n *e2etest.Namespace, name, what string, check func(
 }
 
 func isReady(pod *corev1.Pod) error {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
-			return nil
-		}
+	if !cluster.PodReady(pod) {
+		return errors.New("not ready")
 	}
-	return errors.New("not ready")
+	return nil
 }
 
 // main is the status of a pod's one container.

@@ -26,14 +26,20 @@ func TestTrafficEnvoyKilled(t *testing.T) {
 
 	pods := p.Pods(t)
 	var killed traffictest.Outage
-	killed.Add(func() { traffictest.Kill(t, pods[0]) })
+	killed.Add(func() {
+		traffictest.Kill(t, pods[0])
+		load.AwaitBoth("blue", "yellow")
+		traffictest.AwaitRestart(t, pods[0])
+	})
 	load.RequireShare("yellow", 20)
 	p.AwaitShares(t, "app", map[string]int{"stable": 80, "canary": 20})
 	load.RequireShare("yellow", 20)
 
-	load.Finish(killed.Began, "blue", "yellow")
+	load.Finish(killed.Unanswered, "blue", "yellow")
 
+	pods = p.Pods(t)
 	traffictest.Kill(t, pods...)
+	traffictest.AwaitRestart(t, pods...)
 	p.Await(t, host, "/color")
 	load = traffictest.StartLoad(t, p, host)
 	p.AwaitShares(t, "app", map[string]int{"stable": 80, "canary": 20})

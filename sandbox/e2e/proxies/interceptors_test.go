@@ -18,19 +18,21 @@ func TestTrafficInterceptorsKilled(t *testing.T) {
 	load.AwaitBoth("blue", "yellow")
 
 	var killed traffictest.Outage
-	killed.Add(func() { traffictest.Kill(t, interceptors[0]) })
-	load.AwaitBoth("blue", "yellow")
-	throughEnvoy.RequireShare("yellow", 20)
-	interceptortest.Pods(t) // both, again
+	killed.Add(func() {
+		traffictest.Kill(t, interceptors[0])
+		load.AwaitBoth("blue", "yellow")
+		throughEnvoy.RequireShare("yellow", 20)
+		traffictest.AwaitRestart(t, interceptors[0])
+	})
 	s.SetWeight(t, 60)
 	load.AwaitBoth("blue", "yellow")
-	load.Finish(killed.Began, "blue", "yellow")
+	load.Finish(killed.Unanswered, "blue", "yellow")
 	throughEnvoy.RequireShare("yellow", 60)
 
 	interceptors = interceptortest.Pods(t)
 	traffictest.Kill(t, interceptors...)
 	throughEnvoy.RequireShare("yellow", 60)
-	interceptortest.Pods(t)
+	traffictest.AwaitRestart(t, interceptors...)
 	s.SetWeight(t, 30)
 	throughEnvoy.RequireShare("yellow", 30)
 	throughEnvoy.Finish(nil, "blue", "yellow")

@@ -112,6 +112,7 @@ func TestTrafficTLS(t *testing.T) {
 
 	// Envoys have to connect anew, each side with what it has by now.
 	traffictest.Kill(t, interceptors...)
+	traffictest.AwaitRestart(t, interceptors...)
 	s.SetWeight(t, 60) // both have it
 	for _, p := range proxies {
 		requireShareOverTLS(t, p, public, s.Host, 60)

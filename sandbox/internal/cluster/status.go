@@ -108,7 +108,7 @@ func (d *daemon) status(ctx context.Context) *Status {
 	for _, pod := range pods.Items {
 		state, _ := podState(&pod)
 		s.Pods = append(s.Pods, PodStatus{
-			Namespace: pod.Namespace, Name: pod.Name, State: state, IP: pod.Status.PodIP, Ready: podReady(&pod),
+			Namespace: pod.Namespace, Name: pod.Name, State: state, IP: pod.Status.PodIP, Ready: PodReady(&pod),
 		})
 	}
 	return s
@@ -145,7 +145,8 @@ func podState(pod *corev1.Pod) (state, why string) {
 	return string(pod.Status.Phase), pod.Status.Message
 }
 
-func podReady(pod *corev1.Pod) bool {
+// PodReady says whether a pod has the condition Ready.
+func PodReady(pod *corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {
 			return condition.Status == corev1.ConditionTrue

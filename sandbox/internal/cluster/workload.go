@@ -34,7 +34,7 @@ func (d *daemon) awaitWorkload(ctx context.Context, w addon.Workload) error {
 			return err
 		}
 		for _, pod := range pods.Items {
-			if podReady(&pod) {
+			if PodReady(&pod) {
 				port, path, _ := strings.Cut(strings.TrimPrefix(w.Health, ":"), "/")
 				return newPlainProbe().get("http://" + net.JoinHostPort(pod.Status.PodIP, port) + "/" + path)(ctx)
 			}

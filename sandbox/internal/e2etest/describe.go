@@ -63,7 +63,7 @@ func (n *Namespace) describe(ctx context.Context) string {
 			return err
 		}
 		for _, pod := range list.Items {
-			_, _ = fmt.Fprintf(&text, "%s\t%s\t%s\tready=%t\n", pod.Name, pod.Spec.Containers[0].Image, pod.Status.Phase, isReady(&pod))
+			_, _ = fmt.Fprintf(&text, "%s\t%s\t%s\tready=%t\n", pod.Name, pod.Spec.Containers[0].Image, pod.Status.Phase, cluster.PodReady(&pod))
 		}
 		return nil
 	})
@@ -109,12 +109,6 @@ func writeYAML(text *strings.Builder, name string, value any) error {
 	}
 	_, _ = fmt.Fprintf(text, "--- %s\n%s", name, body)
 	return nil
-}
-
-func isReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // ControllerLog returns the logs of the controller's present containers.

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
 
 // PodURL returns the URL of a port of a pod, without a slash at its end.
@@ -32,7 +34,7 @@ func (c *Cluster) AwaitReplicas(t testing.TB, namespace, name string, replicas i
 		pods = list.Items
 		var ready int
 		for _, pod := range pods {
-			if pod.DeletionTimestamp == nil && podReady(pod) {
+			if pod.DeletionTimestamp == nil && cluster.PodReady(&pod) {
 				ready++
 			}
 		}
@@ -42,13 +44,4 @@ func (c *Cluster) AwaitReplicas(t testing.TB, namespace, name string, replicas i
 		return nil
 	})
 	return pods
-}
-
-func podReady(pod corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

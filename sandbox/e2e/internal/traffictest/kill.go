@@ -15,7 +15,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -27,6 +29,27 @@ func Kill(t testing.TB, pods ...corev1.Pod) (gone time.Time) {
 		e2etest.AllowRestarts(t, pod.Namespace, pod.Name)
 	}
 	return KillUnannounced(t, pods...)
+}
+
+// AwaitRestart waits until pods that were read before they were killed have been
+// started again and are ready. Until then a Service may send new connections to them,
+// which are refused.
+func AwaitRestart(t testing.TB, pods ...corev1.Pod) {
+	t.Helper()
+	kube := e2etest.Connect(t).Kube
+	for _, pod := range pods {
+		before := e2etest.Restarts(pod)
+		e2etest.Eventually(t, e2etest.Patience, fmt.Sprintf("pod %s started again", pod.Name), func(ctx context.Context) error {
+			now, err := kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if e2etest.Restarts(*now) == before || !cluster.PodReady(now) {
+				return fmt.Errorf("its status: %+v", now.Status)
+			}
+			return nil
+		})
+	}
 }
 
 // KillUnannounced is Kill without AllowRestarts: the run fails if the pods are not of

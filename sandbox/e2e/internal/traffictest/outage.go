@@ -11,12 +11,17 @@ type Outage struct{ moments []moment }
 
 type moment struct{ begun, over time.Time }
 
-// Add calls what ends something, which returns when that is gone.
+// Add calls what ends something, and returns when that has returned: when clients no
+// longer reach what has ended.
 func (o *Outage) Add(end func()) {
 	begun := time.Now()
 	end()
 	o.moments = append(o.moments, moment{begun, time.Now()})
 }
+
+// Unanswered is Began for a load that is sent to the pods that have ended: a request
+// that was there gets no answer at all.
+func (o *Outage) Unanswered(a traffic.Answer) bool { return a.Status == 0 && o.Began(a) }
 
 // Began says whether a request was sent before something was gone, and was not
 // answered when that began to end: it may have been there.
