@@ -31,6 +31,8 @@ INTERCEPTOR_IMG ?= ghcr.io/kedify/argo-rollouts-interceptor:dev
 GO            := go
 GO_SANDBOX    := $(GO) -C sandbox
 GOLANGCI_LINT := $(CURDIR)/bin/golangci-lint
+# Findings in the cache have the paths of the checkout that they were made in.
+export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/golangci-lint-cache
 GOTESTSUM     := $(CURDIR)/bin/gotestsum
 GORELEASER    := $(GO) tool -modfile=$(CURDIR)/tools/goreleaser/go.mod goreleaser
 
@@ -215,6 +217,7 @@ bench-interceptor: build sandbox-build ## Measure the interceptor beside Envoy, 
 
 ##@ Check
 
+# golangci-lint's govet runs the analyzers of go vet.
 .PHONY: lint
 lint: lint-product lint-sandbox ## Check format, vet, golangci-lint, import rules and generated files
 
@@ -222,12 +225,10 @@ lint: lint-product lint-sandbox ## Check format, vet, golangci-lint, import rule
 lint-product: $(GOLANGCI_LINT)
 	@unformatted=$$(git ls-files '*.go' | xargs gofmt -l); if [[ -n $$unformatted ]]; then echo "not formatted (gofmt -w):" $$unformatted >&2; exit 1; fi
 	hack/generate.sh --check
-	$(GO) vet ./...
 	$(GOLANGCI_LINT) run ./...
 
 .PHONY: lint-sandbox
 lint-sandbox: $(GOLANGCI_LINT)
-	$(GO_SANDBOX) vet ./...
 	cd sandbox && $(GOLANGCI_LINT) run ./...
 
 $(GOLANGCI_LINT): tools/golangci-lint/go.mod tools/golangci-lint/go.sum

@@ -52,8 +52,8 @@ esac
 			}
 			text := string(output)
 			equal(t, "passes", tt.passes, err == nil)
-			_, table, found := strings.Cut(text, "\n=== seconds of each step, ")
-			if !found || !regexp.MustCompile(`^\d+ in all; .+\n(?: +\d+  .+\n)+$`).MatchString(table) || !strings.Contains(table, "  "+tt.row+"\n") {
+			_, table, found := strings.Cut(text, "\n=== seconds of each step and of its processor time, ")
+			if !found || !regexp.MustCompile(`^\d+ in all; .+\n(?: +\d+ +\d+  .+\n)+$`).MatchString(table) || !strings.Contains(table, "  "+tt.row+"\n") {
 				t.Errorf("want it to end with a table of steps, among them %q:\n%s", tt.row, text)
 			}
 			if shown := strings.Count(text, ": wait_for_background") + strings.Count(text, "=== the steps in the background, as far as they came"); shown != 1 {
