@@ -60,11 +60,10 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 		log.Warn(line)
 	}
 
-	config, err := kube.RESTConfig()
+	config, err := kube.RESTConfig(fmt.Sprintf("%s/%s", name, version))
 	if err != nil {
 		return err
 	}
-	config.UserAgent = fmt.Sprintf("%s/%s", name, version)
 	p, err := proxy.New(o.proxy, log)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/preflight"
@@ -60,8 +61,9 @@ The Argo Rollouts controller starts it; register it in the ConfigMap argo-rollou
 				_ = cmd.Usage()
 				return errors.New("this is a plugin: the Argo Rollouts controller runs it (see `check` for a look at your set-up)")
 			}
+			config := func() (*rest.Config, error) { return kube.RESTConfig(name + "/" + version) }
 			logger.Info("starting", "version", version, "commit", commit)
-			rolloutsplugin.ServeTrafficRouter(kedify.New(kube.RESTConfig, logger, options), logger)
+			rolloutsplugin.ServeTrafficRouter(kedify.New(config, logger, options), logger)
 			return nil
 		},
 	}

@@ -279,7 +279,7 @@ func TestEndsWithTheController(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = controller.Wait()
-	eventually(t, "the plugin has ended", 2*time.Second, func() bool { return ended(pid) })
+	eventually(t, "the plugin has ended", 30*time.Second, func() bool { return ended(pid) })
 }
 
 // ended tells whether a process is gone, or a zombie that only waits for

@@ -15,13 +15,15 @@ import (
 // RESTConfig returns the client configuration of the environment: the file(s)
 // that KUBECONFIG names, else the ServiceAccount of the pod, else
 // ~/.kube/config. It makes no request. Requests are not throttled on the
-// client's side: the API server's priority and fairness does that.
-func RESTConfig() (*rest.Config, error) {
+// client's side: the API server's priority and fairness does that. They carry
+// userAgent, such as "program/version", by which an audit log tells who wrote.
+func RESTConfig(userAgent string) (*rest.Config, error) {
 	cfg, err := environmentConfig()
 	if err != nil {
 		return nil, err
 	}
 	cfg.QPS = -1
+	cfg.UserAgent = userAgent
 	return cfg, nil
 }
 

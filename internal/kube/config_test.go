@@ -33,12 +33,15 @@ func TestKUBECONFIGComesFirst(t *testing.T) {
 	// Even inside a pod: whoever set it meant it.
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
-	cfg, err := kube.RESTConfig()
+	cfg, err := kube.RESTConfig("program/v1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if cfg.Host != "https://cluster.example:6443" || cfg.BearerToken != "t" {
 		t.Errorf("configuration for %s", cfg.Host)
+	}
+	if cfg.UserAgent != "program/v1" {
+		t.Errorf("user agent %q", cfg.UserAgent)
 	}
 	if cfg.QPS >= 0 {
 		t.Errorf("QPS = %v: requests are throttled on the client's side", cfg.QPS)
@@ -48,11 +51,11 @@ func TestKUBECONFIGComesFirst(t *testing.T) {
 func TestNoClusterIsAnErrorThatSaysWhatToSet(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	if cfg, err := kube.RESTConfig(); err == nil {
+	if cfg, err := kube.RESTConfig("program/v1"); err == nil {
 		t.Errorf("a configuration for %s from nowhere", cfg.Host)
 	}
 	t.Setenv("KUBECONFIG", write(t, "config", "{"))
-	if cfg, err := kube.RESTConfig(); err == nil {
+	if cfg, err := kube.RESTConfig("program/v1"); err == nil {
 		t.Errorf("a configuration for %s from a broken file", cfg.Host)
 	}
 }
