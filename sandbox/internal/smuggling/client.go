@@ -24,6 +24,8 @@ type transcript struct {
 	end string
 	// hung says that it did not end while the client was patient.
 	hung bool
+	// unreachable says that no connection could be made.
+	unreachable bool
 }
 
 type answer struct {
@@ -52,6 +54,7 @@ func (c Case) send(address, host string, patience time.Duration) transcript {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		t.end = err.Error()
+		t.unreachable = true
 		return t
 	}
 	defer func() { _ = conn.Close() }()

@@ -134,6 +134,9 @@ func (j *judge) collect(a *Application) {
 func (j *judge) judge(c Case) {
 	t := j.transcripts[c.slug()]
 	fault := func(format string, args ...any) { j.fault(c.Name, format, args...) }
+	if t.unreachable {
+		fault("the proxy takes no connection: %s", t)
+	}
 	if t.hung {
 		fault("the proxy hangs: after %s it has not ended the connection; so far: %s", j.Patience, t)
 	}

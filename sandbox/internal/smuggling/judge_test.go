@@ -1,6 +1,7 @@
 package smuggling
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -87,6 +88,23 @@ func TestEveryAttackCatchesANaiveProxy(t *testing.T) {
 	for name := range uncaught {
 		if !slices.ContainsFunc(Attacks, func(c Case) bool { return c.Name == name }) {
 			t.Errorf("%q, said to catch no naive proxy, is no attack", name)
+		}
+	}
+}
+
+// No connection is no refusal, be the attack of HTTP/1.1 or of HTTP/2.
+func TestProxyThatTakesNoConnectionIsFaulty(t *testing.T) {
+	_, target := startNaive(t, faults{}, time.Second)
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Address = nobody.Addr().String()
+	_ = nobody.Close() // nothing was connected to it
+	found := Run(target, Attacks)
+	for _, c := range Attacks {
+		if !slices.ContainsFunc(found[c.Name], func(fault string) bool { return strings.Contains(fault, "takes no connection") }) {
+			t.Errorf("%s: %q", c.Name, found[c.Name])
 		}
 	}
 }
