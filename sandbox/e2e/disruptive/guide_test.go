@@ -35,12 +35,7 @@ func TestGuide(t *testing.T) {
 		t.Error("rollout restart has restarted nothing")
 	}
 	installInterceptor(t)
-	t.Cleanup(func() {
-		if _, err := e2etest.TryShell(context.Background(), "kubectl delete namespace rollouts-demo --ignore-not-found"); err != nil {
-			t.Error(err)
-		}
-	})
-	n := (&e2etest.Namespace{Cluster: e2etest.Connect(t), Name: checktest.Sample}).With(t)
+	n := e2etest.AdoptNamespace(t, checktest.Sample)
 	walked := 0
 	walk := func(from, to string) { t.Helper(); walked += walkGuide(t, from, to) }
 

@@ -69,7 +69,9 @@ func Keep(ctx context.Context, command Command, dir, namespace string) error {
 		}
 		log := []string{"logs", "--namespace", fields[0], fields[1], "--all-containers", "--prefix", "--timestamps"}
 		file := filepath.Join("logs", fields[0]+"_"+fields[1])
-		all = errors.Join(all, k.write(ctx, file+".log", log...))
+		if err := k.write(ctx, file+".log", log...); err != nil && !strings.Contains(err.Error(), "(NotFound)") { // it has just gone
+			all = errors.Join(all, err)
+		}
 		if strings.Trim(strings.Join(fields[2:], ""), "0") != "" {
 			// Not every container of the pod has had a run before.
 			_ = k.write(ctx, file+"-previous.log", append(log, "--previous")...)

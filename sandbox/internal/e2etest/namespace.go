@@ -2,6 +2,7 @@ package e2etest
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 
@@ -36,31 +38,63 @@ func NewNamespace(t testing.TB) *Namespace {
 	if _, err := n.Kube.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("creating namespace %s: %v", n.Name, err)
 	}
+	t.Cleanup(n.cleanUp)
+	return n
+}
+
+// AdoptNamespace is NewNamespace for a namespace that the test's own commands make,
+// and may delete. When the test has ended it is gone.
+func AdoptNamespace(t testing.TB, name string) *Namespace {
+	t.Helper()
+	n := &Namespace{Cluster: Connect(t), Name: name, t: t}
 	t.Cleanup(func() {
-		// The test's own context has ended.
-		if t.Failed() {
-			ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-			defer cancel()
-			t.Log(n.describe(ctx))
-			if failedRun != "" {
-				dir := filepath.Join(failedRun, n.Name)
-				if err := n.Keep(dir); err != nil {
-					t.Log(err)
-				}
-				t.Logf("objects and logs of namespace %s are in %s", n.Name, dir)
-			}
-			if os.Getenv("KEEP_SANDBOX") == "1" {
-				t.Logf("namespace %s is kept", n.Name)
-				return
-			}
+		n.cleanUp()
+		if t.Failed() && os.Getenv("KEEP_SANDBOX") == "1" {
+			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-		defer cancel()
-		if err := n.Kube.CoreV1().Namespaces().Delete(ctx, n.Name, metav1.DeleteOptions{}); err != nil {
-			t.Errorf("deleting namespace %s: %v", n.Name, err)
+		err := poll(context.Background(), Patience, func(ctx context.Context) error {
+			_, err := n.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+			switch {
+			case apierrors.IsNotFound(err):
+				return nil
+			case err == nil:
+				return errors.New("it is there still")
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("waiting for the end of namespace %s: %v", name, err)
 		}
 	})
 	return n
+}
+
+// cleanUp deletes the namespace, and before that tells what happened in it if the test
+// has failed.
+func (n *Namespace) cleanUp() {
+	// The test's own context has ended.
+	if n.t.Failed() {
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		defer cancel()
+		n.t.Log(n.describe(ctx))
+		if failedRun != "" {
+			dir := filepath.Join(failedRun, n.Name)
+			if err := n.Keep(dir); err != nil {
+				n.t.Log(err)
+			}
+			n.t.Logf("objects and logs of namespace %s are in %s", n.Name, dir)
+		}
+		if os.Getenv("KEEP_SANDBOX") == "1" {
+			n.t.Logf("namespace %s is kept", n.Name)
+			return
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	err := n.Kube.CoreV1().Namespaces().Delete(ctx, n.Name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		n.t.Errorf("deleting namespace %s: %v", n.Name, err)
+	}
 }
 
 // Keep writes the objects and logs of the namespace to a directory, as is done when
