@@ -57,7 +57,7 @@ func CheckRandom(answers []Answer, wanted string, weight, of int) error {
 	}
 	count := Count(answers).Backends[wanted]
 	if low, high := BinomialInterval(len(answers), float64(weight)/100, of); count < low || count > high {
-		return fmt.Errorf("of %d requests %d went to %s; with a random pick it is %d to %d, in 999 of 1,000 runs",
+		return fmt.Errorf("of %d requests %d went to %s; with a random pick it is %d to %d",
 			len(answers), count, wanted, low, high)
 	}
 	return nil
