@@ -50,7 +50,7 @@ downloaded into the cache if need be.`,
 			return err
 		},
 	}
-	f.registerContent(cmd)
+	f.registerReleases(cmd)
 	return cmd
 }
 

@@ -51,6 +51,9 @@ sandbox goes down.`,
 			if err != nil {
 				return err
 			}
+			if address := listener.Addr().(*net.TCPAddr); !address.IP.IsLoopback() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s is not a loopback address: whoever reaches this machine there reaches the Service\n", address)
+			}
 			return runForward(cmd.Context(), s, listener, args[0])
 		},
 	}

@@ -37,10 +37,17 @@ func (f *upFlags) registerContent(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.options.With, "with", nil, "add-ons to have, with what they need:\n"+addonList(all))
 	flags.BoolVar(&f.options.Bare, "bare", false, "without the add-ons that are there by default")
 	flags.StringVar(&f.options.Kubernetes, "kubernetes", "", "another minor release of Kubernetes, such as v1.35")
-	flags.StringVar(&f.options.Cache, "cache", "", cacheUsage)
 	flags.StringArrayVar(&f.programs, "program", nil, "a program to take instead of building it, as NAME=PATH; may be repeated; NAME is "+strings.Join(programNames(all), ", "))
+	f.registerReleases(cmd)
+}
+
+// registerReleases registers the flags that say in which release an add-on is, and in
+// which cache.
+func (f *upFlags) registerReleases(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.options.Cache, "cache", "", cacheUsage)
 	f.versions = make(map[string]*string)
-	for _, a := range all {
+	for _, a := range addons.All() {
 		if a.Version != "" {
 			f.versions[a.Name] = flags.String(a.Name, "", "another release of the add-on than "+a.Version+"; v1.2 is the latest of these")
 		}

@@ -3,7 +3,6 @@ package addon
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -60,26 +59,6 @@ func (h Host) Project(ctx context.Context, name, module, pkg string) (string, er
 	if err := build.CheckStatic(given); err != nil {
 		return "", fmt.Errorf("program %s: %w", name, err)
 	}
-	return target, copyProgram(given, target)
-}
-
-// copyProgram copies a program, so that rebuilding the original does not change
-// a running sandbox.
-func copyProgram(from, to string) (err error) {
-	source, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = source.Close() }()
-	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
-	if err != nil {
-		return err
-	}
-	if _, err = io.Copy(target, source); err != nil {
-		err = fmt.Errorf("copying %s to %s: %w", from, to, err)
-	}
-	if closeErr := target.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	// A copy: to build the original anew does not change a running sandbox.
+	return target, build.CopyFile(given, target, 0o755)
 }

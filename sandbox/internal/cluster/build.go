@@ -23,14 +23,9 @@ type Built struct {
 // all but this project's own programs.
 func Build(ctx context.Context, opts Options) (*Built, error) {
 	defer opts.Progress.Done()
-	selected, err := opts.selected()
+	selected, err := opts.complete()
 	if err != nil {
 		return nil, err
-	}
-	if opts.Repository == "" {
-		if opts.Repository, err = build.FindRepository(); err != nil {
-			return nil, err
-		}
 	}
 	kubernetes, err := opts.ensureKubernetes(ctx)
 	if err != nil {
@@ -65,14 +60,9 @@ func (o Options) ensureKubernetes(ctx context.Context) (*build.Entry, error) {
 func AddonPath(ctx context.Context, opts Options, name, path string) (string, error) {
 	defer opts.Progress.Done()
 	opts.With, opts.Bare = []string{name}, true
-	selected, err := opts.selected()
+	selected, err := opts.complete()
 	if err != nil {
 		return "", err
-	}
-	if opts.Repository == "" {
-		if opts.Repository, err = build.FindRepository(); err != nil {
-			return "", err
-		}
 	}
 	a := selected[len(selected)-1] // after what it needs
 	var prepared addon.Prepared

@@ -15,6 +15,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 )
 
+// complete finds the repository if the options name none, and returns the add-ons that
+// they ask for.
+func (o *Options) complete() ([]addon.Addon, error) {
+	if o.Repository == "" {
+		var err error
+		if o.Repository, err = build.FindRepository(); err != nil {
+			return nil, err
+		}
+	}
+	return o.selected()
+}
+
 // selected are the add-ons that the options ask for. The error names what is
 // asked of none of them.
 func (o Options) selected() ([]addon.Addon, error) {
@@ -69,7 +81,7 @@ func (s *Sandbox) prepare(ctx context.Context, opts Options, kubernetes *build.E
 		}
 	}
 	if opts.Program != "" {
-		if err := copyFile(opts.Program, l.Program(), 0o755); err != nil {
+		if err := build.CopyFile(opts.Program, l.Program(), 0o755); err != nil {
 			return err
 		}
 	} else if err := build.Program(ctx, filepath.Join(opts.Repository, "sandbox"), "./cmd/sandbox", l.Program(), opts.Progress); err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 )
 
 // checksumsFile lists the SHA-256 of every other file in releases/, in the
@@ -29,7 +30,7 @@ func publish(l Layout, files map[string]string) error {
 			return fmt.Errorf("file %q cannot be published: its name must be a plain one, and not %s", name, checksumsFile)
 		}
 		target := filepath.Join(l.Releases(), name)
-		if err := copyFile(files[name], target, 0o755); err != nil {
+		if err := build.CopyFile(files[name], target, 0o755); err != nil {
 			return fmt.Errorf("publishing %s: %w", name, err)
 		}
 		sum, err := addon.SHA256(target)

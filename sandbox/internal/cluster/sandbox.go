@@ -23,7 +23,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
 
@@ -105,14 +104,9 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 	} else if running {
 		return nil, fmt.Errorf("the sandbox in %s %w", l.Dir, ErrRunning)
 	}
-	selected, err := opts.selected()
+	selected, err := opts.complete()
 	if err != nil {
 		return nil, err
-	}
-	if opts.Repository == "" {
-		if opts.Repository, err = build.FindRepository(); err != nil {
-			return nil, err
-		}
 	}
 	kubernetes, err := opts.ensureKubernetes(ctx)
 	if err != nil {

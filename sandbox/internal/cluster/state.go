@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -159,24 +158,4 @@ func removeAll(path string) error {
 		return nil
 	})
 	return os.RemoveAll(path)
-}
-
-// copyFile copies a program or another file, with the given permissions.
-func copyFile(from, to string, mode fs.FileMode) error {
-	source, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = source.Close() }()
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(target, source); err != nil {
-		return errors.Join(fmt.Errorf("copying %s to %s: %w", from, to, err), target.Close())
-	}
-	return target.Close()
 }
