@@ -41,7 +41,7 @@ func run(files []string, out io.Writer) error {
 		}
 		all = append(all, events...)
 	}
-	return print(out, all)
+	return report(out, all)
 }
 
 // timing is an event that ends a test, or a package where Test is empty.
@@ -71,7 +71,7 @@ func read(file string) ([]timing, error) {
 	}
 }
 
-func print(out io.Writer, all []timing) error {
+func report(out io.Writer, all []timing) error {
 	parents := map[[2]string]bool{}
 	packages := map[string]float64{}
 	for _, t := range all {

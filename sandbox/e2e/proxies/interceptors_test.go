@@ -26,7 +26,7 @@ func TestTrafficInterceptorsKilled(t *testing.T) {
 	})
 	s.SetWeight(t, 60)
 	load.AwaitBoth("blue", "yellow")
-	load.Finish(killed.Unanswered, "blue", "yellow")
+	load.Finish(killed.MayGoUnanswered, "blue", "yellow")
 	throughEnvoy.RequireShare("yellow", 60)
 
 	interceptors = interceptortest.Pods(t)

@@ -19,13 +19,13 @@ type Load struct {
 	t     testing.TB
 	proxy Proxy
 	host  string
-	// bursts are the answers to what was sent besides, to judge shares by.
-	bursts []traffic.Answer
+	// samples are the answers to requests that were sent besides, to judge shares by.
+	samples []traffic.Answer
 }
 
-// burstConnections is on how many connections at a time requests are sent that
-// are many and in no order.
-const burstConnections = 16
+// sampleConnections is on how many connections at a time a sample is sent whose order
+// does not count.
+const sampleConnections = 16
 
 // StartLoad sends requests for a host, one at a time, on four connections in
 // turn, so that the order in which the proxy gets them is known, until the test
@@ -56,9 +56,9 @@ func start(t testing.TB, p Proxy, o traffic.Options) *Load {
 	return &Load{Load: l, t: t, proxy: p, host: o.Host}
 }
 
-// sample returns the answers to so many requests from now on: those of the load
-// itself where their order counts, and otherwise as many besides as fast as they
-// are answered, of which none may fail, either.
+// sample returns the answers to so many requests from now on. Where their order
+// counts, these are requests of the load; otherwise requests besides, as fast as they
+// are answered, which Finish judges like those of the load.
 func (l *Load) sample(count int, ordered bool) []traffic.Answer {
 	l.t.Helper()
 	if ordered {
@@ -67,13 +67,13 @@ func (l *Load) sample(count int, ordered bool) []traffic.Answer {
 	ctx, cancel := context.WithTimeout(l.t.Context(), e2etest.Patience)
 	defer cancel()
 	answers, err := traffic.Send(ctx, traffic.Options{
-		Target: l.proxy.Address, Host: l.host, Connections: burstConnections, Timeout: requestPatience,
+		Target: l.proxy.Address, Host: l.host, Connections: sampleConnections, Timeout: requestPatience,
 		Path: "/", Backend: pageColour,
 	}, count)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	l.bursts = append(l.bursts, answers...)
+	l.samples = append(l.samples, answers...)
 	return answers
 }
 
@@ -94,7 +94,7 @@ var titleOf = regexp.MustCompile(`<title>([a-z]+)</title>`)
 
 // pageColour reads the colour of the page that argoproj/rollouts-demo answers with
 // on /: of all that it answers with, this alone leaves no line in its log, which
-// would be a third of the work of a burst.
+// would be a third of the work of a sample.
 func pageColour(_ http.Header, body []byte) (string, error) {
 	title := titleOf.FindSubmatch(body)
 	if title == nil {
@@ -126,24 +126,23 @@ func (l *Load) RequireOnly(backend string) {
 	}
 }
 
-// Finish ends the load. It fails the test for each request of it, and of those that
-// shares were judged by, that failed, unless
-// may is there and returns true for it, and for each that another backend than
-// these has answered.
-func (l *Load) Finish(may func(traffic.Answer) bool, backends ...string) {
+// Finish ends the load. It fails the test for each request, of the load and of its
+// samples, that has failed, unless allowed returns true for it, and for each that
+// another backend than these has answered. A nil allowed allows no failure.
+func (l *Load) Finish(allowed func(traffic.Answer) bool, backends ...string) {
 	l.t.Helper()
 	known := map[string]bool{}
 	for _, b := range backends {
 		known[b] = true
 	}
-	answers := append(l.Stop(), l.bursts...)
+	answers := append(l.Stop(), l.samples...)
 	counts := traffic.Count(answers)
-	allowed, shown := 0, 0
+	tolerated, shown := 0, 0
 	for _, a := range answers {
 		switch {
-		case a.Failed() && may != nil && may(a):
-			if allowed++; allowed <= 20 {
-				l.t.Logf("%s: may fail: %s", l.proxy.Name, a)
+		case a.Failed() && allowed != nil && allowed(a):
+			if tolerated++; tolerated <= 20 {
+				l.t.Logf("%s: allowed to fail: %s", l.proxy.Name, a)
 			}
 		case a.Failed() || !known[a.Backend]:
 			if shown++; shown <= 20 {
@@ -154,8 +153,8 @@ func (l *Load) Finish(may func(traffic.Answer) bool, backends ...string) {
 	if shown > 0 {
 		l.t.Errorf("%s: %d of %d requests failed or went astray", l.proxy.Name, shown, len(answers))
 	}
-	l.t.Logf("%s: %d requests, %v, %d failed of which %d may; the slowest took %s",
-		l.proxy.Name, counts.Requests, counts.Backends, len(counts.Failed), allowed, counts.Slowest.Round(time.Millisecond))
+	l.t.Logf("%s: %d requests, %v, %d failed, %d of them allowed to; the slowest took %s",
+		l.proxy.Name, counts.Requests, counts.Backends, len(counts.Failed), tolerated, counts.Slowest.Round(time.Millisecond))
 }
 
 // AwaitBoth waits until both backends have answered requests that are

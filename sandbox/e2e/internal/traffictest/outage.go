@@ -19,13 +19,9 @@ func (o *Outage) Add(end func()) {
 	o.moments = append(o.moments, moment{begun, time.Now()})
 }
 
-// Unanswered is Began for a load that is sent to the pods that have ended: a request
-// that was there gets no answer at all.
-func (o *Outage) Unanswered(a traffic.Answer) bool { return a.Status == 0 && o.Began(a) }
-
-// Began says whether a request was sent before something was gone, and was not
-// answered when that began to end: it may have been there.
-func (o *Outage) Began(a traffic.Answer) bool {
+// MayFail says whether the end of something may have failed a request: it was sent
+// before that was gone, and was not answered when it began to end.
+func (o *Outage) MayFail(a traffic.Answer) bool {
 	for _, m := range o.moments {
 		if a.Sent.Before(m.over) && a.Received.After(m.begun) {
 			return true
@@ -33,3 +29,7 @@ func (o *Outage) Began(a traffic.Answer) bool {
 	}
 	return false
 }
+
+// MayGoUnanswered is MayFail for a load that is sent to the pods that have ended: a
+// request that was there gets no answer at all.
+func (o *Outage) MayGoUnanswered(a traffic.Answer) bool { return a.Status == 0 && o.MayFail(a) }

@@ -40,7 +40,7 @@ func RequireShareWithin(t testing.TB, p Proxy, backend string, weight, margin in
 // Ask calls ask for each of so many requests, and returns the answers: one after
 // the other where ordered is true, and otherwise some at a time.
 func Ask(count int, ordered bool, ask func(number int) traffic.Answer) []traffic.Answer {
-	workers := burstConnections
+	workers := sampleConnections
 	if ordered {
 		workers = 1
 	}
