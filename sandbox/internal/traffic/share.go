@@ -78,16 +78,11 @@ func checkAll(answers []Answer, wanted string, weight int) error {
 // probability of at most 0.0005/of, and more as well: of so many such numbers, all
 // are within in 99.9 % of all cases. p is from 0 to 1, and of at least 1.
 func BinomialInterval(n int, p float64, of int) (low, high int) {
-	return interval(n, p, tail/float64(of))
+	rare := tail / float64(of)
+	return lowest(n, p, rare), n - lowest(n, 1-p, rare)
 }
 
 const tail = 0.0005
-
-// interval returns the smallest and the largest number of successes such that
-// fewer come about with a probability of at most rare, and more as well.
-func interval(n int, p, rare float64) (low, high int) {
-	return lowest(n, p, rare), n - lowest(n, 1-p, rare)
-}
 
 // lowest returns the largest k for which fewer than k successes have a
 // probability of at most rare.

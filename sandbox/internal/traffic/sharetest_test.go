@@ -2,99 +2,144 @@ package traffic
 
 import (
 	"fmt"
-	"math"
+	"math/big"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
-// A test keeps both of its promises, with no more requests than that takes.
-func TestNewShareTest(t *testing.T) {
+// pick draws answers as a proxy with a weight would give them.
+func pick(random *rand.Rand, weight float64, count int) []Answer {
+	picks := make([]Answer, count)
+	for i := range picks {
+		picks[i] = Answer{Backend: "stable"}
+		if random.Float64() < weight/100 {
+			picks[i].Backend = "canary"
+		}
+	}
+	return picks
+}
+
+// judge gives a test answers, a batch at a time, until it decides.
+func judge(test ShareTest, random *rand.Rand, weight float64) (answers []Answer, err error) {
+	for decided := false; !decided; {
+		answers = append(answers, pick(random, weight, ShareBatch)...)
+		decided, err = test.Judge(answers, "canary")
+	}
+	return answers, err
+}
+
+// A weight is taken, and one that is off by the margin or more is not. Each draw goes
+// otherwise once in 10⁶ times; the seeds are fixed, so that it is the same in each run.
+func TestShareTestTellsAWeightFromOneThatIsOff(t *testing.T) {
 	for _, tc := range []struct {
 		weight, margin int
-		most           int // requests
+		most           float64 // requests on average, where the weight is right
 	}{
-		{20, 3, 18000}, {80, 3, 18000}, {50, 3, 26500}, {30, 3, 22500}, {70, 3, 22500}, {60, 3, 25500}, {1, 3, 3000}, {99, 3, 3000}, {20, 10, 1900},
+		{20, 3, 7500}, {80, 3, 7500}, {50, 3, 11000}, {30, 3, 9500}, {70, 3, 9500}, {60, 3, 10500}, {1, 3, 1500}, {99, 3, 1500}, {3, 3, 2000}, {20, 10, 1000},
 	} {
 		t.Run(fmt.Sprintf("%d ± %d", tc.weight, tc.margin), func(t *testing.T) {
-			test := NewShareTest(tc.weight, tc.margin)
-			t.Logf("%+v", test)
-			p, d := float64(tc.weight)/100, float64(tc.margin)/100
-			if refused := 1 - test.accepts(p); refused > ErrorRate {
-				t.Errorf("it refuses the weight with probability %g", refused)
-			}
-			for _, off := range []float64{p - d, p + d, p - 2*d, p + 2*d} {
-				if taken := test.accepts(off); off >= 0 && off <= 1 && taken > ErrorRate {
-					t.Errorf("it takes %g with probability %g", off, taken)
+			test, sent := ShareTest{tc.weight, tc.margin}, 0
+			const runs = 20
+			for seed := range uint64(runs) {
+				random := rand.New(rand.NewPCG(seed, 1))
+				answers, err := judge(test, random, float64(tc.weight))
+				if err != nil {
+					t.Errorf("seed %d: %v", seed, err)
+				}
+				sent += len(answers)
+				for _, off := range []int{tc.margin, 2 * tc.margin, -tc.margin, -2 * tc.margin} {
+					weight := tc.weight + off
+					if weight < 0 || weight > 100 {
+						continue
+					}
+					if _, err := judge(test, random, float64(weight)); err == nil {
+						t.Errorf("seed %d: a weight of %d passes", seed, weight)
+					}
 				}
 			}
-			if test.Requests > tc.most {
-				t.Errorf("it takes %d requests, want %d at most", test.Requests, tc.most)
-			}
-			// Nearly all of what is allowed is used: fewer requests would not do.
-			if fewer := shorter(test, p); fewer.accepts(p+d) < ErrorRate && fewer.accepts(p-d) < ErrorRate && p-d >= 0 && p+d <= 1 {
-				t.Errorf("%d requests would do", fewer.Requests)
+			if average := float64(sent) / runs; average > tc.most {
+				t.Errorf("it takes %.0f requests, want %.0f at most", average, tc.most)
 			}
 		})
 	}
 }
 
-// shorter is the test with 3 of 100 requests less.
-func shorter(s ShareTest, p float64) ShareTest {
-	n := s.Requests * 97 / 100
-	fewer := ShareTest{Requests: n}
-	fewer.Low, fewer.High = interval(n, p, ErrorRate/2)
-	return fewer
-}
-
-// The normal distribution, which the binomial one comes close to, gives the same
-// acceptance interval to a few requests.
-func TestShareTestBesideTheNormalDistribution(t *testing.T) {
-	test := NewShareTest(20, 3)
-	mean, deviation := 0.2*float64(test.Requests), math.Sqrt(0.2*0.8*float64(test.Requests))
-	if low, high := mean-4.8916*deviation, mean+4.8916*deviation; math.Abs(low-float64(test.Low)) > 5 || math.Abs(high-float64(test.High)) > 5 {
-		t.Errorf("%+v, want %.0f to %.0f give or take 5", test, low, high)
-	}
-}
-
-func TestShareTestCheck(t *testing.T) {
-	test := ShareTest{Requests: 10, Low: 1, High: 3}
-	failed := Answer{Backend: "", Problem: "status 503"}
-	for name, tc := range map[string]struct {
-		answers []Answer
-		err     string
-	}{
-		"the lowest":                 {answers("cssssssssss"), ""},
-		"below that":                 {answers("ssssssssss"), "of 10 requests 0 went to canary; a random pick with its weight gives 1 to 3, but once in 1e+06 runs"},
-		"the highest":                {answers("cccsssssss"), ""},
-		"above that":                 {answers("ccccssssss"), "4 went to canary"},
-		"too few":                    {answers("csssssss"), "8 answers without a failure are too few to judge a share by, which takes 10"},
-		"those after the first ten":  {answers("cssssssssscccc"), ""},
-		"a failure counts for none":  {append([]Answer{failed}, answers("cccsssssss")...), ""},
-		"too few without a failure":  {append([]Answer{failed, failed}, answers("cssssssss")...), "takes 10; the first failure is request 0"},
-		"the canary is said to fail": {append([]Answer{{Backend: "canary", Problem: "no colour"}}, answers("cccsssssss")...), ""},
-	} {
-		t.Run(name, func(t *testing.T) { requireError(t, test.Check(tc.answers, "canary"), tc.err) })
-	}
-}
-
-// TestShareTestTells20From23 judges picks at random as it judges Envoy's: 20 is
-// taken, and 23 and 17 are not. Each draw goes otherwise once in 10⁶ times; the
-// seeds are fixed, so that it is the same in each run.
-func TestShareTestTells20From23(t *testing.T) {
-	test := NewShareTest(20, 3)
-	for seed := range uint64(20) {
-		for weight, taken := range map[int]bool{20: true, 23: false, 17: false} {
-			random := rand.New(rand.NewPCG(seed, uint64(weight)))
-			picks := make([]Answer, test.Requests)
-			for i := range picks {
-				picks[i] = Answer{Number: i, Backend: "stable"}
-				if random.IntN(100) < weight {
-					picks[i].Backend = "canary"
-				}
-			}
-			if err := test.Check(picks, "canary"); (err == nil) != taken {
-				t.Errorf("seed %d: picks with a weight of %d, judged as 20: %v", seed, weight, err)
-			}
+// A backend that gets nothing, or all, is off however small its weight, or large.
+func TestShareTestRefusesNothingAndAll(t *testing.T) {
+	for weight, given := range map[int]float64{1: 0, 2: 0, 98: 100, 99: 100} {
+		if _, err := judge(ShareTest{weight, 3}, rand.New(rand.NewPCG(1, 1)), given); err == nil {
+			t.Errorf("a weight of %d passes with a share of %v", weight, given)
 		}
+	}
+}
+
+// A share between the weight and one that is off is decided at last.
+func TestShareTestEnds(t *testing.T) {
+	for seed := range uint64(20) {
+		answers, _ := judge(ShareTest{20, 3}, rand.New(rand.NewPCG(seed, 2)), 21.5)
+		if most := (ShareTest{20, 3}).most() + ShareBatch; len(answers) > most {
+			t.Errorf("seed %d: %d answers, want %d at most", seed, len(answers), most)
+		}
+	}
+}
+
+// What decides is how likely the answers are, worked out here with fractions. To stop at
+// a ratio of 2 to 10⁻⁶ is wrong once in 10⁶ times at most, on each of two sides, however
+// often one looks (Ville's inequality).
+func TestShareTestStopsWhereTheErrorRateIsMet(t *testing.T) {
+	test := ShareTest{20, 3}
+	likelier := func(wanted, of int, off int64) float64 {
+		power := func(r *big.Rat, n int) *big.Float {
+			result := new(big.Float).SetPrec(200).SetInt64(1)
+			factor := new(big.Float).SetPrec(200).SetRat(r)
+			for range n {
+				result.Mul(result, factor)
+			}
+			return result
+		}
+		ratio := power(big.NewRat(20+off, 20), wanted)
+		ratio.Mul(ratio, power(big.NewRat(80-off, 80), of-wanted))
+		exact, _ := ratio.Float64()
+		return exact
+	}
+	decided := map[[2]bool]int{}
+	for _, of := range []int{500, 2000, 6000, 12000} {
+		for wanted := of * 15 / 100; wanted <= of*26/100; wanted += max(1, of/400) {
+			ratio := max(likelier(wanted, of, 3), likelier(wanted, of, -3))
+			right, wrong := test.decide(wanted, of)
+			if right != (ratio <= ErrorRate) || wrong != (ratio >= 2/ErrorRate) {
+				t.Errorf("%d of %d: right %t, wrong %t; likelier by %g if it is off", wanted, of, right, wrong, ratio)
+			}
+			decided[[2]bool{right, wrong}]++
+		}
+	}
+	if len(decided) != 3 {
+		t.Errorf("not all decisions have come up: %v", decided)
+	}
+}
+
+func TestShareTestCountsFailuresForNobody(t *testing.T) {
+	test := ShareTest{20, 3}
+	failed := Answer{Backend: "canary", Problem: "status 503"}
+	random := rand.New(rand.NewPCG(4, 4))
+	answers, err := judge(test, random, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mixed := answers
+	for range len(answers) / 4 {
+		mixed = append(mixed, failed)
+	}
+	if decided, err := test.Judge(mixed, "canary"); !decided || err != nil {
+		t.Errorf("with failures that name the canary: %t, %v", decided, err)
+	}
+	var all []Answer
+	for len(all) < test.most() {
+		all = append(all, failed)
+	}
+	const want = "have failed: too many to judge a share by; the first failure is request 0"
+	if decided, err := test.Judge(all, "canary"); !decided || err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("of failures alone: %t, %v; want %q", decided, err, want)
 	}
 }

@@ -14,7 +14,7 @@ const (
 	smoothSample = 300
 	// Margin is by how many percentage points a share may not be off where the
 	// choice is random: 20 is told from 17 and from 23, with either error once in
-	// 10⁶ times (traffic.ShareTest), which takes about 17,500 requests.
+	// 10⁶ times (traffic.ShareTest), which takes some 6,000 requests.
 	Margin = 3
 )
 
@@ -67,9 +67,11 @@ func (p Proxy) checkShare(t testing.TB, backend string, weight, margin int, samp
 		answers = sample(smoothSample, true)
 		err = traffic.CheckSmooth(answers, backend, weight)
 	} else {
-		test := traffic.NewShareTest(weight, margin)
-		answers = sample(test.Requests, false)
-		err = test.Check(answers, backend)
+		test := traffic.ShareTest{Weight: weight, Margin: margin}
+		for decided := false; !decided; {
+			answers = append(answers, sample(traffic.ShareBatch, false)...)
+			decided, err = test.Judge(answers, backend)
+		}
 	}
 	t.Logf("%s: %s at a weight of %d got %d of %d requests, in %s",
 		p.Name, backend, weight, traffic.Count(answers).Backends[backend], len(answers), time.Since(begun).Round(time.Millisecond))
