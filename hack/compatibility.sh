@@ -3,7 +3,7 @@
 # Argo Rollouts and Kubernetes, each built from its own modules and in a sandbox
 # of its own, and prints what came of it as the table of docs/reference.md.
 #
-# hack/compatibility.sh [SANDBOX FLAGS]...   one argument per sandbox, such as "--argo-rollouts v1.9"
+# hack/compatibility.sh [SANDBOX FLAGS]...   one argument per sandbox, such as "--argo-rollouts v1.9.0"
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ sandbox=bin/sandbox
 name=compatibility-$$
 combinations=("$@")
 if ((${#combinations[@]} == 0)); then
-  combinations=('' '--argo-rollouts v1.9' '--argo-rollouts v1.8' '--kubernetes v1.35')
+  combinations=('' '--argo-rollouts v1.9.0' '--argo-rollouts v1.8.5' '--kubernetes v1.35')
 fi
 tests=('canary:TestAbortAndRetry' 'check:TestCheckHealthy' 'traffic:TestTrafficCanary')
 

@@ -21,7 +21,7 @@ func main() {
 		os.Exit(2)
 	}
 	rolloutsplugin.ServeTrafficRouter(kedify.New(func() (*rest.Config, error) {
-		cfg, err := kube.RESTConfig()
+		cfg, err := kube.RESTConfig("throttled/dev")
 		if err == nil {
 			cfg.QPS, cfg.Burst = rest.DefaultQPS, rest.DefaultBurst
 		}
