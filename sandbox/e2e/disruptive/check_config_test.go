@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/controllertest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
@@ -16,7 +17,7 @@ import (
 func TestCheckConfig(t *testing.T) {
 	outer := e2etest.NewNamespace(t)
 	checktest.DeploySample(t, outer)
-	good := keepConfig(t)
+	good := controllertest.KeepConfig(t)
 	args := []string{checktest.Sample, "-n", outer.Name}
 	checktest.AwaitHealthy(t, args...)
 
@@ -27,7 +28,7 @@ func TestCheckConfig(t *testing.T) {
 		}
 		return strings.ReplaceAll(good, old, now)
 	}
-	sum := pinned.FindString(good)
+	sum := controllertest.SHA256.FindString(good)
 	// The platform of the node, and one that it is not.
 	platform, foreign := "linux-"+runtime.GOARCH, "linux-arm64"
 	if platform == foreign {
@@ -55,23 +56,23 @@ func TestCheckConfig(t *testing.T) {
 		{name: "unknown key", plugins: good + "  sha: abc\n", check: "plugin-registered", status: checktest.Warning, message: "keys that Argo Rollouts ignores"},
 		{name: "sha256 too short", plugins: replace(sum, sum[:63]), check: "plugin-location", status: checktest.Failure, message: "is not 64 hexadecimal digits", remedy: "checksums.txt"},
 		{name: "sha256 in capitals", plugins: replace(sum, strings.ToUpper(sum)), check: "plugin-location", status: checktest.Failure, message: "capital letters"},
-		{name: "sha256 missing", plugins: "- name: kedify/http\n  location: " + asset + "\n", check: "plugin-location", status: checktest.Warning, message: "sha256 is not set"},
+		{name: "sha256 missing", plugins: "- name: kedify/http\n  location: " + controllertest.PluginURL + "\n", check: "plugin-location", status: checktest.Warning, message: "sha256 is not set"},
 		{name: "location missing", plugins: "- name: kedify/http\n  sha256: " + sum + "\n", check: "plugin-location", status: checktest.Failure, message: "location is missing", also: []string{"plugin-platform"}},
 		{name: "location of another scheme", plugins: replace("http://", "oci://"), check: "plugin-location", status: checktest.Failure, message: `has the scheme "oci"`},
-		{name: "page of the release", plugins: replace(asset, "https://github.com/kedify/argo-rollouts-plugin/releases/tag/v0.0.1"), check: "plugin-location", status: checktest.Failure, message: "is a web page", also: []string{"plugin-platform"}},
+		{name: "page of the release", plugins: replace(controllertest.PluginURL, "https://github.com/kedify/argo-rollouts-plugin/releases/tag/v0.0.1"), check: "plugin-location", status: checktest.Failure, message: "is a web page", also: []string{"plugin-platform"}},
 		{name: "asset of another architecture", plugins: replace(platform, foreign), check: "plugin-platform", status: checktest.Failure, message: "location says " + slashed(foreign) + ", the controller's node sandbox is " + slashed(platform), remedy: platform},
 		{name: "asset of another system", plugins: replace(platform, darwin), check: "plugin-platform", status: checktest.Failure, message: "location says " + slashed(darwin)},
 		{name: "file onto itself", plugins: "- name: kedify/http\n  location: file:///home/argo-rollouts/plugin-bin/kedify/http\n", check: "plugin-location", status: checktest.Failure, message: "truncates it", remedy: "write elsewhere"},
 		{name: "file onto itself, not cleaned", plugins: "- name: kedify/http\n  location: file:///home/argo-rollouts/./plugin-bin//kedify/http\n", check: "plugin-location", status: checktest.Failure, message: "truncates it"},
 		{name: "file with sha256", plugins: "- name: kedify/http\n  location: file:///home/argo-rollouts/plugin-bin/elsewhere\n  sha256: " + sum + "\n", check: "plugin-location", status: checktest.Warning, message: "does not compare it"},
-		{name: "download of another file", plugins: replace(sum, otherSum), check: "plugin-download", status: checktest.Failure, message: "its sha256 is " + sum, remedy: "checksums.txt", args: []string{"--download"}},
-		{name: "download of nothing", plugins: replace(asset, asset+"-v2"), check: "plugin-download", status: checktest.Failure, message: "404", remedy: "correct location", args: []string{"--download"}},
-		{name: "download of no program", plugins: replace(asset, "http://releases.sandbox/checksums.txt?"+platform), check: "plugin-download", status: checktest.Failure, message: "which are no program", args: []string{"--download"}, also: []string{"plugin-location", "plugin-platform"}},
+		{name: "download of another file", plugins: replace(sum, controllertest.OtherSHA256), check: "plugin-download", status: checktest.Failure, message: "its sha256 is " + sum, remedy: "checksums.txt", args: []string{"--download"}},
+		{name: "download of nothing", plugins: replace(controllertest.PluginURL, controllertest.PluginURL+"-v2"), check: "plugin-download", status: checktest.Failure, message: "404", remedy: "correct location", args: []string{"--download"}},
+		{name: "download of no program", plugins: replace(controllertest.PluginURL, "http://releases.sandbox/checksums.txt?"+platform), check: "plugin-download", status: checktest.Failure, message: "which are no program", args: []string{"--download"}, also: []string{"plugin-location", "plugin-platform"}},
 		{name: "download from a host that is not there", plugins: replace("releases.sandbox", "github.invalid"), check: "plugin-download", status: checktest.Warning, message: "cannot be fetched from here", remedy: "mirror", args: []string{"--download"}},
-		{name: "changed after the start", plugins: good, check: "controller-restarted", status: checktest.Failure, message: "reads it only at its start", remedy: restart},
+		{name: "changed after the start", plugins: good, check: "controller-restarted", status: checktest.Failure, message: "reads it only at its start", remedy: controllertest.RestartCommand},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			setPlugins(t, tc.plugins)
+			controllertest.SetPlugins(t, tc.plugins)
 			checktest.Fault{
 				Name: tc.name, Make: func() {}, Args: tc.args,
 				Want: []checktest.Finding{{Check: tc.check, Status: tc.status, Message: tc.message, Remedy: tc.remedy}},
@@ -81,7 +82,7 @@ func TestCheckConfig(t *testing.T) {
 	}
 
 	t.Run("credentials in the location", func(t *testing.T) {
-		setPlugins(t, replace("http://", "http://robot:s3cret@"))
+		controllertest.SetPlugins(t, replace("http://", "http://robot:s3cret@"))
 		report := checktest.Fault{
 			Name: "credentials", Make: func() {}, Args: []string{"--download"}, Also: []string{"controller-restarted"},
 			Want: []checktest.Finding{{Check: "plugin-location", Status: checktest.Warning, Message: "carries credentials", Remedy: "headersFrom"}},
@@ -92,8 +93,8 @@ func TestCheckConfig(t *testing.T) {
 	})
 
 	t.Run("registered in the wrong list", func(t *testing.T) {
-		setConfig(t, `{"trafficRouterPlugins":null,"stepPlugins":`+jsonText(t, good)+`}`)
-		defer setConfig(t, `{"stepPlugins":null,"trafficRouterPlugins":`+jsonText(t, good)+`}`)
+		controllertest.SetConfig(t, `{"trafficRouterPlugins":null,"stepPlugins":`+controllertest.QuoteJSON(t, good)+`}`)
+		defer controllertest.SetConfig(t, `{"stepPlugins":null,"trafficRouterPlugins":`+controllertest.QuoteJSON(t, good)+`}`)
 		checktest.Fault{
 			Name: "wrong list", Make: func() {}, Also: []string{"controller-restarted"},
 			Want: []checktest.Finding{{Check: "plugin-registered", Status: checktest.Failure, Object: configMap, Message: "under data.stepPlugins", Remedy: "move the entry"}},
@@ -109,8 +110,8 @@ func TestCheckConfig(t *testing.T) {
 		}.FindOnly(t, args...)
 	})
 
-	setPlugins(t, good)
-	restartController(t)
+	controllertest.SetPlugins(t, good)
+	controllertest.Restart(t)
 	checktest.AwaitHealthy(t, args...)
 }
 
@@ -118,7 +119,7 @@ func TestCheckConfig(t *testing.T) {
 func TestCheckAccess(t *testing.T) {
 	n := e2etest.NewNamespace(t)
 	checktest.DeploySample(t, n)
-	keepAccess(t)
+	controllertest.KeepAccess(t)
 	args := []string{checktest.Sample, "-n", n.Name}
 	checktest.AwaitHealthy(t, args...)
 

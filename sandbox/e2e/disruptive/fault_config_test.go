@@ -4,25 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/canarytest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/controllertest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
-
-var pinned = regexp.MustCompile(`[0-9a-f]{64}`)
-
-// asset is where the sandbox's ConfigMap has the plugin downloaded from.
-var asset = "http://" + cluster.ReleasesHost + "/" + plugin.Asset
-
-// otherSum is a sha256, but not the plugin's.
-const otherSum = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 // awaitRefusal waits until a controller's pod restarts again and again, and
 // returns it.
@@ -31,7 +22,7 @@ func awaitRefusal(t *testing.T) corev1.Pod {
 	var refusing corev1.Pod
 	c := e2etest.Connect(t)
 	e2etest.Eventually(t, e2etest.Patience, "a controller that refuses to start", func(ctx context.Context) error {
-		pods, err := controllerPods(ctx, c)
+		pods, err := controllertest.Pods(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -55,65 +46,54 @@ func awaitRefusal(t *testing.T) corev1.Pod {
 // refuse counts as available for a moment.)
 func TestWrongChecksum(t *testing.T) {
 	e2etest.AllowRestarts(t, e2etest.ControllerNamespace)
-	c := startCanary(t)
-	good := keepConfig(t)
-	setPlugins(t, pinned.ReplaceAllString(good, otherSum))
-	e2etest.Shell(t, restart)
+	c := canarytest.Start(t)
+	good := controllertest.KeepConfig(t)
+	controllertest.SetPlugins(t, controllertest.SHA256.ReplaceAllString(good, controllertest.OtherSHA256))
+	e2etest.Shell(t, controllertest.RestartCommand)
 
 	refusing := awaitRefusal(t)
-	if log := controllerLog(t, refusing); !strings.Contains(log, "level=fatal") || !strings.Contains(log, "sha256") {
+	if log := controllertest.Log(t, refusing); !strings.Contains(log, "level=fatal") || !strings.Contains(log, "sha256") {
 		t.Errorf("the log of the refusing controller does not say why:\n%s", log)
 	}
 	checktest.Fault{
 		Name: "wrong sha256", Make: func() {}, Args: []string{"--download"},
 		Want: []checktest.Finding{
 			{Check: "controller-found", Status: checktest.Failure, Object: "Pod " + refusing.Name, Message: "sha256", Remedy: "checksums.txt"},
-			{Check: "plugin-download", Status: checktest.Failure, Object: asset, Message: "is pinned: the controller does not start"},
+			{Check: "plugin-download", Status: checktest.Failure, Object: controllertest.PluginURL, Message: "is pinned: the controller does not start"},
 		},
 		Also: []string{"controller-restarted"},
 	}.FindOnly(t, name, "-n", c.Name)
-	c.RequireSplit(name, c.app.Split(20))
+	c.RequireSplit(name, c.App.Split(20))
 
-	setPlugins(t, good)
-	e2etest.Shell(t, restarted)
-	if now := awaitController(t); now.UID != refusing.UID {
+	controllertest.SetPlugins(t, good)
+	e2etest.Shell(t, controllertest.StatusCommand)
+	if now := controllertest.Await(t); now.UID != refusing.UID {
 		t.Errorf("the controller is pod %s, want %s, which refused before", now.Name, refusing.Name)
 	}
-	c.finish()
+	c.Finish()
 }
 
 // A value that a flag of the plugin does not take: the controller's log says
 // which, and what it takes; corrected, the canary goes on.
 func TestBadFlag(t *testing.T) {
-	good := keepConfig(t)
-	setPlugins(t, strings.TrimRight(good, "\n")+"\n  args: [\"--log-level\", \"loud\"]\n")
-	pod := restartController(t)
+	good := controllertest.KeepConfig(t)
+	controllertest.SetPlugins(t, strings.TrimRight(good, "\n")+"\n  args: [\"--log-level\", \"loud\"]\n")
+	pod := controllertest.Restart(t)
 	n := e2etest.NewNamespace(t)
 	app := e2etest.App{Name: name, Steps: "- setWeight: 20\n- pause: {}"}
 	n.Apply(app.Manifest())
 	says := []string{"--log-level", "loud", "want one of trace, debug, info, warn, error"}
 	e2etest.Eventually(t, e2etest.Patience, "the plugin's error in the controller's log", func(context.Context) error {
-		log := controllerLog(t, pod)
-		for line := range strings.Lines(log) {
-			if containsAll(line, says) {
-				return nil
-			}
+		log := controllertest.Log(t, pod)
+		if e2etest.LineWith(log, says...) {
+			return nil
 		}
-		return fmt.Errorf("no line with %q:\n%s", says, grep(log, "plugin"))
+		return fmt.Errorf("no line with %q:\n%s", says, e2etest.LinesWith(log, "plugin"))
 	})
 
-	setPlugins(t, good)
-	restartController(t)
+	controllertest.SetPlugins(t, good)
+	controllertest.Restart(t)
 	n.AwaitHealthy(name, e2etest.Image("blue"))
 	n.SetImage(name, e2etest.Image("yellow"))
 	n.AwaitSplit(name, app.Split(20))
-}
-
-func containsAll(text string, parts []string) bool {
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			return false
-		}
-	}
-	return true
 }

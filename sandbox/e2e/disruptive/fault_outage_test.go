@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/canarytest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/controllertest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
@@ -16,7 +18,7 @@ import (
 // proxies go on without one request that fails, and follow the next weight once the
 // API server is back.
 func TestAPIServerStopped(t *testing.T) {
-	c := startCanary(t)
+	c := canarytest.Start(t)
 	version := c.HTTPScaledObject(name).GetResourceVersion()
 	s := traffictest.StartApp(t)
 	e2etest.AllowRestarts(t, e2etest.ControllerNamespace) // the controller may lose its lease
@@ -33,7 +35,7 @@ func TestAPIServerStopped(t *testing.T) {
 	if err := traffic.CheckRandom(throughEnvoy.Since(begunThroughEnvoy), "yellow", 20, 1000); err != nil {
 		t.Error("Envoy: ", err)
 	}
-	c.RequireSplit(name, c.app.Split(20))
+	c.RequireSplit(name, c.App.Split(20))
 	if now := c.HTTPScaledObject(name).GetResourceVersion(); now != version {
 		t.Errorf("the HTTPScaledObject was written meanwhile: version %s, then %s", version, now)
 	}
@@ -48,7 +50,7 @@ func TestAPIServerStopped(t *testing.T) {
 	throughEnvoy.Finish(nil, "blue", "yellow")
 	load.Finish(nil, "blue", "yellow")
 
-	c.recordAnew()
-	awaitController(t)
-	c.finish()
+	c.RecordAnew()
+	controllertest.Await(t)
+	c.Finish()
 }

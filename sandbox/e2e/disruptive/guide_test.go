@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/controllertest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -28,10 +29,8 @@ const shownOutputs = 9
 // promotes the sample to its end, which the guide leaves to the reader.)
 func TestGuide(t *testing.T) {
 	t.Chdir(e2etest.Repository(t, ""))
-	before := awaitController(t)
-	e2etest.Shell(t, restart)
-	e2etest.Shell(t, restarted)
-	if now := awaitController(t); now.UID == before.UID {
+	before := controllertest.Await(t)
+	if now := controllertest.Restart(t); now.UID == before.UID {
 		t.Error("rollout restart has restarted nothing")
 	}
 	installInterceptor(t)
@@ -118,7 +117,7 @@ func says(t *testing.T, line string, parts ...string) {
 	defer func() { t.Logf("%s (%v)", line, time.Since(begun).Round(time.Millisecond)) }()
 	e2etest.Eventually(t, e2etest.Patience, line, func(ctx context.Context) error {
 		output, err := e2etest.TryShell(ctx, line)
-		if err == nil && !containsAll(output, parts) {
+		if err == nil && !e2etest.ContainsAll(output, parts) {
 			err = fmt.Errorf("it prints, without %q:\n%s", parts, output)
 		}
 		return err

@@ -16,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/canarytest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/controllertest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
@@ -46,25 +48,24 @@ func TestLocalImage(t *testing.T) {
 		}
 	}
 	before := keepTemplate(t)
-	good := keepConfig(t)
+	good := controllertest.KeepConfig(t)
 	outer := e2etest.NewNamespace(t)
 	checktest.DeploySample(t, outer)
 
-	for _, line := range []string{layAccess, layConfigMap, layDeployment, restarted} {
+	for _, line := range []string{layAccess, layConfigMap, layDeployment, controllertest.StatusCommand} {
 		e2etest.Shell(t, line)
 	}
 	first := requireCopied(t)
-	c := startCanary(t)
-	one(t, pluginProgram)
+	c := canarytest.Start(t)
+	controllertest.Process(t, controllertest.PluginProgram)
 	checktest.AwaitHealthy(t, checktest.Sample, "-n", outer.Name)
 
-	e2etest.Shell(t, restart)
-	e2etest.Shell(t, restarted)
+	controllertest.Restart(t)
 	if second := requireCopied(t); second.UID == first.UID {
 		t.Errorf("pod %s was not replaced", first.Name)
 	}
-	c.RequireSplit(name, c.app.Split(20))
-	c.finish()
+	c.RequireSplit(name, c.App.Split(20))
+	c.Finish()
 
 	goBack(t, before, good)
 }
@@ -73,13 +74,13 @@ func TestLocalImage(t *testing.T) {
 // Argo Rollouts' own manifests.
 func TestLocalImageKustomized(t *testing.T) {
 	before := keepTemplate(t)
-	good := keepConfig(t)
+	good := controllertest.KeepConfig(t)
 	dir := overlay(t)
 
 	e2etest.Shell(t, "kubectl kustomize "+dir+" | kubectl apply --server-side --force-conflicts -f -")
-	e2etest.Shell(t, restarted)
+	e2etest.Shell(t, controllertest.StatusCommand)
 	requireCopied(t)
-	startCanary(t).finish()
+	canarytest.Start(t).Finish()
 
 	goBack(t, before, good)
 }
@@ -120,10 +121,10 @@ func overlay(t *testing.T) string {
 // the controller is what it was before.
 func goBack(t *testing.T, before corev1.PodTemplateSpec, plugins string) {
 	t.Helper()
-	setPlugins(t, plugins)
+	controllertest.SetPlugins(t, plugins)
 	e2etest.Shell(t, takeOff)
-	e2etest.Shell(t, restarted)
-	awaitLog(t, awaitController(t), "Downloading plugin kedify/http from: "+asset)
+	e2etest.Shell(t, controllertest.StatusCommand)
+	awaitLog(t, controllertest.Await(t), "Downloading plugin kedify/http from: "+controllertest.PluginURL)
 	if diff := cmp.Diff(before.Spec, template(t).Spec); diff != "" {
 		t.Errorf("the pods are not what they were (-before +now):\n%s", diff)
 	}
@@ -133,15 +134,15 @@ func goBack(t *testing.T, before corev1.PodTemplateSpec, plugins string) {
 // controller has taken it from, and returns the controller's pod.
 func requireCopied(t *testing.T) corev1.Pod {
 	t.Helper()
-	pod := awaitController(t)
+	pod := controllertest.Await(t)
 	statuses := pod.Status.InitContainerStatuses
 	if len(statuses) != 1 || statuses[0].State.Terminated == nil || statuses[0].State.Terminated.ExitCode != 0 ||
 		!strings.HasPrefix(statuses[0].ImageID, "ghcr.io/kedify/argo-rollouts-plugin@sha256:") {
 		t.Fatalf("the init containers of pod %s: %+v; want one that ran to its end", pod.Name, statuses)
 	}
-	log := awaitLog(t, pod, "Copied plugin from /home/argo-rollouts/plugin-bin/rollouts-plugin-kedify to "+pluginProgram)
+	log := awaitLog(t, pod, "Copied plugin from /home/argo-rollouts/plugin-bin/rollouts-plugin-kedify to "+controllertest.PluginProgram)
 	if strings.Contains(log, "Downloading plugin") {
-		t.Errorf("the controller has downloaded a plugin:\n%s", grep(log, "plugin"))
+		t.Errorf("the controller has downloaded a plugin:\n%s", e2etest.LinesWith(log, "plugin"))
 	}
 	return pod
 }
@@ -152,7 +153,7 @@ func awaitLog(t *testing.T, pod corev1.Pod, text string) string {
 	var log string
 	e2etest.Eventually(t, e2etest.Patience, fmt.Sprintf("%q in the log of pod %s", text, pod.Name), func(ctx context.Context) (err error) {
 		if log, err = e2etest.TryShell(ctx, "kubectl -n argo-rollouts logs "+pod.Name); err == nil && !strings.Contains(log, text) {
-			err = fmt.Errorf("it has not:\n%s", grep(log, "lugin"))
+			err = fmt.Errorf("it has not:\n%s", e2etest.LinesWith(log, "lugin"))
 		}
 		return err
 	})
@@ -187,7 +188,7 @@ func keepTemplate(t *testing.T) corev1.PodTemplateSpec {
 		defer cancel()
 		_, err := e2etest.Connect(t).Kube.AppsV1().Deployments(e2etest.ControllerNamespace).
 			Patch(ctx, e2etest.ControllerDeployment, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: "e2e"})
-		_, statusErr := e2etest.TryShell(ctx, restarted)
+		_, statusErr := e2etest.TryShell(ctx, controllertest.StatusCommand)
 		if err := errors.Join(err, statusErr); err != nil {
 			t.Errorf("putting the controller's Deployment back: %v", err)
 		}

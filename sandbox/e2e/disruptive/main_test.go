@@ -9,7 +9,11 @@ import (
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/canarytest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
+
+// name is the name of the Rollout and of the HTTPScaledObject of each test.
+const name = canarytest.Name
 
 func TestMain(m *testing.M) { os.Exit(e2etest.RunTests(m, "e2e-disruptive", interceptor.Name)) }

@@ -1,7 +1,6 @@
 package disruptive
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/controllertest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
@@ -19,18 +19,10 @@ import (
 // has all of the plugin, asks for nothing that is forbidden, and check says so.
 func TestNamespacedInstallation(t *testing.T) {
 	n := e2etest.NewNamespace(t)
-	entry := strings.TrimRight(config(t), "\n") + "\n  args: [\"--watch-namespace=" + n.Name + "\"]\n"
+	entry := strings.TrimRight(controllertest.Config(t), "\n") + "\n  args: [\"--watch-namespace=" + n.Name + "\"]\n"
 
 	// The controller of the whole cluster would serve this namespace too.
-	t.Cleanup(func() {
-		for _, line := range []string{"kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=1", restarted} {
-			if _, err := e2etest.TryShell(context.Background(), line); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	e2etest.Shell(t, "kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=0")
-	e2etest.Shell(t, "kubectl -n argo-rollouts wait pod --all --for=delete --timeout=110s")
+	controllertest.Scale(t, 0)
 
 	paths, err := cluster.AddonPaths(argorollouts.Name)
 	if err != nil {
@@ -40,7 +32,7 @@ func TestNamespacedInstallation(t *testing.T) {
 	e2etest.Shell(t, in+"apply --server-side -f "+filepath.Join(paths[argorollouts.Manifests], "namespace-install.yaml"))
 	e2etest.Shell(t, "kubectl kustomize "+e2etest.Repository(t, "deploy/rbac-minimal")+" | sed 's/namespace: argo-rollouts/namespace: "+n.Name+"/' | "+in+"apply -f -")
 	patch := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(patch, []byte(`{"data":{"trafficRouterPlugins":`+jsonText(t, entry)+`}}`), 0o600); err != nil {
+	if err := os.WriteFile(patch, []byte(`{"data":{"trafficRouterPlugins":`+controllertest.QuoteJSON(t, entry)+`}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	e2etest.Shell(t, in+"patch configmap argo-rollouts-config --type=merge --patch-file "+patch)
@@ -60,6 +52,6 @@ func TestNamespacedInstallation(t *testing.T) {
 	n.Kubectl("delete", "rollout", name, "--wait=true")
 	n.AwaitSplitWithin(time.Minute, name, e2etest.NoSplit)
 	if log := e2etest.Shell(t, in+"logs deploy/argo-rollouts"); strings.Contains(log, "no watch") || strings.Contains(log, "forbidden") {
-		t.Errorf("something forbidden was asked for:\n%s%s", grep(log, "no watch"), grep(log, "forbidden"))
+		t.Errorf("something forbidden was asked for:\n%s%s", e2etest.LinesWith(log, "no watch"), e2etest.LinesWith(log, "forbidden"))
 	}
 }

@@ -2,7 +2,6 @@ package disruptive
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,7 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/canarytest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/controllertest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
@@ -49,7 +50,7 @@ func makeRelease(t *testing.T) string {
 	text := string(sums)
 	for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"} {
 		if !strings.Contains(text, "  rollouts-plugin-kedify-"+platform+"\n") {
-			text += otherSum + "  rollouts-plugin-kedify-" + platform + "\n"
+			text += controllertest.OtherSHA256 + "  rollouts-plugin-kedify-" + platform + "\n"
 		}
 	}
 	dist := t.TempDir()
@@ -106,21 +107,19 @@ func requireInGuide(t *testing.T, commands ...string) {
 // permission and the registration, the controller downloads the plugin from the URL
 // in it, with the SHA-256 in it, and a canary runs.
 func TestReleaseInstalls(t *testing.T) {
-	keepConfig(t)
-	keepAccess(t)
+	controllertest.KeepConfig(t)
+	controllertest.KeepAccess(t)
 	url := makeRelease(t)
-	setConfig(t, `{"trafficRouterPlugins":null}`)
+	controllertest.SetConfig(t, `{"trafficRouterPlugins":null}`)
 	e2etest.Shell(t, "kubectl delete clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
-	requireInGuide(t, applyInstall, deletePermission, restart)
+	requireInGuide(t, applyInstall, deletePermission, controllertest.RestartCommand)
 
 	getInstallFile(t, url)
 	e2etest.Shell(t, applyInstall)
-	e2etest.Shell(t, restart)
-	e2etest.Shell(t, restarted)
-	awaitLog(t, awaitController(t), "Downloading plugin kedify/http from: "+url+"/"+plugin.Asset)
-	c := startCanary(t)
+	awaitLog(t, controllertest.Restart(t), "Downloading plugin kedify/http from: "+url+"/"+plugin.Asset)
+	c := canarytest.Start(t)
 	checktest.AwaitHealthy(t, name, "-n", c.Name, "--download")
-	c.finish()
+	c.Finish()
 
 	e2etest.Shell(t, deletePermission)
 	e2etest.Shell(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config")
@@ -140,8 +139,8 @@ func TestReleaseFilesOfOtherPages(t *testing.T) {
 // Where another plugin is registered, a release's file does not replace it: kubectl
 // refuses, and the guide's merge registers both.
 func TestReleaseBesideAnotherPlugin(t *testing.T) {
-	good := keepConfig(t)
-	keepAccess(t)
+	good := controllertest.KeepConfig(t)
+	controllertest.KeepAccess(t)
 	url := makeRelease(t)
 	location := url + "/" + plugin.Asset
 	getInstallFile(t, url)
@@ -150,11 +149,11 @@ func TestReleaseBesideAnotherPlugin(t *testing.T) {
 	e2etest.Shell(t, "kubectl delete clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
 
 	for by, register := range map[string]func(){
-		"patched": func() { setPlugins(t, other) },
+		"patched": func() { controllertest.SetPlugins(t, other) },
 		// kubectl would hand over to itself what it has applied before.
 		"applied": func() {
-			setConfig(t, `{"trafficRouterPlugins":null}`)
-			manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argo-rollouts-config, namespace: argo-rollouts}\ndata: {trafficRouterPlugins: " + jsonText(t, other) + "}\n"
+			controllertest.SetConfig(t, `{"trafficRouterPlugins":null}`)
+			manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argo-rollouts-config, namespace: argo-rollouts}\ndata: {trafficRouterPlugins: " + controllertest.QuoteJSON(t, other) + "}\n"
 			if err := os.WriteFile("before.yaml", []byte(manifest), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -171,13 +170,13 @@ func TestReleaseBesideAnotherPlugin(t *testing.T) {
 		if err == nil || !strings.Contains(output, "conflict") || !strings.Contains(output, ".data.trafficRouterPlugins") {
 			t.Errorf("%s: kubectl takes it: %v\n%s", by, err, output)
 		}
-		if diff := cmp.Diff(other, config(t)); diff != "" {
+		if diff := cmp.Diff(other, controllertest.Config(t)); diff != "" {
 			t.Fatalf("%s: what was registered before (-want +got):\n%s", by, diff)
 		}
 	}
 
 	e2etest.Shell(t, applyPermission)
-	awaitAccess(t, "patch", "-A", true)
+	controllertest.AwaitAccess(t, "patch", "-A", true)
 	// What the guide has a person do in the editor.
 	editor := filepath.Join(t.TempDir(), "editor")
 	script := "#!/bin/sh\ntail -n 3 " + installFile + " >entry\nexec sed -i -e '/^  trafficRouterPlugins: |/r entry' \"$1\"\n"
@@ -192,20 +191,18 @@ func TestReleaseBesideAnotherPlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := pinned.FindString(good)
+	sum := controllertest.SHA256.FindString(good)
 	want := []plugintypes.PluginItem{
 		{Name: "kedify/http", Location: location, Sha256: sum, Type: plugintypes.PluginTypeTrafficRouter},
-		{Name: "example/other", Location: asset, Sha256: sum, Type: plugintypes.PluginTypeTrafficRouter},
+		{Name: "example/other", Location: controllertest.PluginURL, Sha256: sum, Type: plugintypes.PluginTypeTrafficRouter},
 	}
 	if diff := cmp.Diff(want, read.GetAllPlugins()); diff != "" {
 		t.Errorf("what the controller reads (-want +got):\n%s", diff)
 	}
-	e2etest.Shell(t, restart)
-	e2etest.Shell(t, restarted)
-	controller := awaitController(t)
+	controller := controllertest.Restart(t)
 	awaitLog(t, controller, "Downloading plugin kedify/http from: "+location)
-	awaitLog(t, controller, "Downloading plugin example/other from: "+asset)
-	startCanary(t).finish()
+	awaitLog(t, controller, "Downloading plugin example/other from: "+controllertest.PluginURL)
+	canarytest.Start(t).Finish()
 }
 
 // The guide's commands for moving to this plugin from v0.0.1, and for finding and
@@ -220,15 +217,15 @@ var (
 // what it leaves is made by hand, a split that names no Rollout, and, when it has
 // ended a canary of this plugin's, the Rollout's name without a split.
 func TestMoveFromV001AndBack(t *testing.T) {
-	good := keepConfig(t)
+	good := controllertest.KeepConfig(t)
 	requireInGuide(t, applyForced, listSplits, removeOwners)
 	getInstallFile(t, makeRelease(t))
-	c := startCanary(t)
-	at20 := c.app.Split(20)
+	c := canarytest.Start(t)
+	at20 := c.App.Split(20)
 
 	// v0.0.1's entry, which somebody has applied, and its split, under way.
-	setPlugins(t, strings.Replace(good, "plugin", "plugin-v0.0.1", 1))
-	scaleController(t, 0)
+	controllertest.SetPlugins(t, strings.Replace(good, "plugin", "plugin-v0.0.1", 1))
+	controllertest.Scale(t, 0)
 	c.Annotate(name, map[string]*string{e2etest.OwnerAnnotation: nil})
 	ownerless := e2etest.Split{Text: at20.Text, Owner: e2etest.Absent}
 	c.RequireSplit(name, ownerless)
@@ -237,12 +234,12 @@ func TestMoveFromV001AndBack(t *testing.T) {
 	}
 
 	e2etest.Shell(t, applyForced)
-	scaleController(t, 1)
+	controllertest.Scale(t, 1)
 	c.AwaitSplit(name, at20)
-	c.begun = append(c.begun, ownerless, at20)
+	c.Begun = append(c.Begun, ownerless, at20)
 
 	// Back: the canary goes on, and v0.0.1 ends it by removing its one annotation.
-	scaleController(t, 0)
+	controllertest.Scale(t, 0)
 	c.Annotate(name, map[string]*string{e2etest.SplitAnnotation: nil})
 	left := e2etest.Split{Text: e2etest.Absent, Owner: name}
 	c.RequireSplit(name, left)
@@ -250,42 +247,19 @@ func TestMoveFromV001AndBack(t *testing.T) {
 	c.RequireSplit(name, e2etest.NoSplit)
 
 	// And to this plugin again, which finds the canary as the Rollout has it.
-	scaleController(t, 1)
+	controllertest.Scale(t, 1)
 	c.AwaitSplit(name, at20)
-	c.begun = append(c.begun, left, e2etest.NoSplit, at20)
-	c.finish()
+	c.Begun = append(c.Begun, left, e2etest.NoSplit, at20)
+	c.Finish()
 }
 
 // What v0.0.1 leaves of a canary that this plugin began and it has ended: the name of
 // the Rollout. This plugin removes it when it is back, with no canary under way.
 func TestRolloutLeftByV001IsRemoved(t *testing.T) {
-	c := startCanary(t)
-	c.finish()
+	c := canarytest.Start(t)
+	c.Finish()
 	owner := name
 	c.Annotate(name, map[string]*string{e2etest.OwnerAnnotation: &owner})
 	c.Reconcile(name)
 	c.AwaitSplit(name, e2etest.NoSplit)
-}
-
-// scaleController sets the controller's replicas and waits until it is so.
-func scaleController(t *testing.T, replicas int) {
-	t.Helper()
-	t.Cleanup(func() {
-		if _, err := e2etest.TryShell(context.Background(), "kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=1 && "+restarted); err != nil {
-			t.Errorf("scaling the controller up: %v", err)
-		}
-	})
-	e2etest.Shell(t, fmt.Sprintf("kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=%d", replicas))
-	if replicas > 0 {
-		awaitController(t)
-		return
-	}
-	cluster := e2etest.Connect(t)
-	e2etest.Eventually(t, e2etest.Patience, "no controller", func(ctx context.Context) error {
-		pods, err := controllerPods(ctx, cluster)
-		if err == nil && len(pods) > 0 {
-			err = fmt.Errorf("there are %d pods", len(pods))
-		}
-		return err
-	})
 }

@@ -25,7 +25,7 @@ func (n *Namespace) AwaitEvent(kind, name, reason string, parts ...string) corev
 			if event.InvolvedObject.Kind != kind || event.InvolvedObject.Name != name {
 				continue
 			}
-			if (reason == "" || event.Reason == reason) && containsAll(event.Message, parts) {
+			if (reason == "" || event.Reason == reason) && ContainsAll(event.Message, parts) {
 				found = event
 				return nil
 			}
@@ -36,7 +36,8 @@ func (n *Namespace) AwaitEvent(kind, name, reason string, parts ...string) corev
 	return found
 }
 
-func containsAll(text string, parts []string) bool {
+// ContainsAll says whether a text contains all of the parts.
+func ContainsAll(text string, parts []string) bool {
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
 			return false
@@ -48,9 +49,20 @@ func containsAll(text string, parts []string) bool {
 // LineWith says whether a line of a text contains all of the parts.
 func LineWith(text string, parts ...string) bool {
 	for line := range strings.Lines(text) {
-		if containsAll(line, parts) {
+		if ContainsAll(line, parts) {
 			return true
 		}
 	}
 	return false
+}
+
+// LinesWith returns the lines of a text that contain a word.
+func LinesWith(text, word string) string {
+	var found strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, word) {
+			found.WriteString(line)
+		}
+	}
+	return found.String()
 }

@@ -1,4 +1,4 @@
-package disruptive
+package controllertest
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 
 // Programs as the node runs them in the controller's container.
 const (
-	pluginProgram     = "/home/argo-rollouts/plugin-bin/kedify/http"
-	controllerProgram = "/bin/rollouts-controller"
+	PluginProgram     = "/home/argo-rollouts/plugin-bin/kedify/http"
+	ControllerProgram = "/bin/rollouts-controller"
 )
 
 // running returns the ids, as this test may signal them, of the processes that
@@ -66,8 +66,9 @@ func ownID(dir string) (int, error) {
 	return 0, fmt.Errorf("%s/status has no NSpid", dir)
 }
 
-// one returns the id of the one process that runs a program.
-func one(t *testing.T, program string) int {
+// Process waits until one process runs a program, and returns its id, as this test may
+// signal it.
+func Process(t testing.TB, program string) int {
 	t.Helper()
 	var id int
 	e2etest.Eventually(t, e2etest.Patience, "one process "+program, func(context.Context) error {
@@ -83,17 +84,17 @@ func one(t *testing.T, program string) int {
 	return id
 }
 
-// kill ends a process with SIGKILL.
-func kill(t *testing.T, id int) {
+// Kill ends a process with SIGKILL.
+func Kill(t testing.TB, id int) {
 	t.Helper()
 	if err := syscall.Kill(id, syscall.SIGKILL); err != nil {
 		t.Fatalf("killing process %d: %v", id, err)
 	}
 }
 
-// another waits until a program is run by one process, and that is not the one
-// with the id.
-func another(t *testing.T, program string, id int) int {
+// AnotherProcess waits until a program is run by one process, and that is not the one
+// with the id; it returns the new id.
+func AnotherProcess(t testing.TB, program string, id int) int {
 	t.Helper()
 	var now int
 	e2etest.Eventually(t, e2etest.Patience, "another process "+program, func(context.Context) error {
@@ -109,8 +110,8 @@ func another(t *testing.T, program string, id int) int {
 	return now
 }
 
-// awaitEnd waits until there is no process with an id.
-func awaitEnd(t *testing.T, id int) {
+// AwaitEnd waits until there is no process with an id.
+func AwaitEnd(t testing.TB, id int) {
 	t.Helper()
 	e2etest.Eventually(t, e2etest.Patience, fmt.Sprintf("the end of process %d", id), func(context.Context) error {
 		err := syscall.Kill(id, 0)
