@@ -3,7 +3,8 @@
 //
 // The whole package shares one sandbox, and its tests run at the same time, each
 // in a namespace of its own. Those that disturb the whole cluster are in
-// e2e/disruptive, those that disturb the proxies of all in e2e/proxies.
+// e2e/disruptive, those that install and configure the plugin in e2e/install, those
+// that disturb the proxies of all in e2e/proxies.
 package e2e
 
 import (

@@ -1,5 +1,5 @@
-// Package disruptive tests what disturbs the whole cluster: permissions taken
-// away, a wrong ConfigMap, killed processes, a stopped API server. It has a
+// Package disruptive tests faults of the whole cluster: permissions taken away, a
+// controller that does not start, killed processes, a stopped API server. It has a
 // sandbox of its own, and its tests run one after the other; each leaves the
 // cluster as it was.
 package disruptive

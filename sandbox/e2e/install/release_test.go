@@ -1,4 +1,4 @@
-package disruptive
+package install
 
 import (
 	"context"

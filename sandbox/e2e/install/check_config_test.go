@@ -1,4 +1,4 @@
-package disruptive
+package install
 
 import (
 	"fmt"
@@ -113,55 +113,4 @@ func TestCheckConfig(t *testing.T) {
 	controllertest.SetPlugins(t, good)
 	controllertest.Restart(t)
 	checktest.AwaitHealthy(t, args...)
-}
-
-// The permissions of the controller and of KEDA, one by one.
-func TestCheckAccess(t *testing.T) {
-	n := e2etest.NewNamespace(t)
-	checktest.DeploySample(t, n)
-	controllertest.KeepAccess(t)
-	args := []string{checktest.Sample, "-n", n.Name}
-	checktest.AwaitHealthy(t, args...)
-
-	verbs := func(list string) string {
-		return "kubectl patch clusterrole " + e2etest.PluginClusterRole + ` --type=json -p='[{"op":"replace","path":"/rules/0/verbs","value":[` + list + `]}]'`
-	}
-	const account = "ServiceAccount argo-rollouts"
-	for _, tc := range []struct {
-		name, make string
-		finding    checktest.Finding
-	}{
-		{"no role", "kubectl delete clusterrole --ignore-not-found " + e2etest.PluginClusterRole,
-			checktest.Finding{Check: "controller-access", Status: checktest.Failure, Object: account, Message: "may not get, patch httpscaledobjects.http.keda.sh in namespace", Remedy: "deploy/rbac"}},
-		{"no get", verbs(`"list","watch","patch"`),
-			checktest.Finding{Check: "controller-access", Status: checktest.Failure, Object: account, Message: "may not get httpscaledobjects", Remedy: "deploy/rbac"}},
-		{"no patch", verbs(`"get","list","watch","update"`),
-			checktest.Finding{Check: "controller-access", Status: checktest.Failure, Object: account, Message: "may not patch httpscaledobjects", Remedy: "deploy/rbac"}},
-		{"no list", verbs(`"get","watch","patch"`),
-			checktest.Finding{Check: "controller-access", Status: checktest.Warning, Object: account, Message: "may not list httpscaledobjects"}},
-		{"no watch", verbs(`"get","list","patch"`),
-			checktest.Finding{Check: "controller-access", Status: checktest.Warning, Object: account, Message: "may not watch httpscaledobjects"}},
-		{"another ServiceAccount", "kubectl patch clusterrolebinding " + e2etest.PluginClusterRole + ` --type=json -p='[{"op":"replace","path":"/subjects/0/namespace","value":"rollouts"}]'`,
-			checktest.Finding{Check: "controller-access", Status: checktest.Failure, Object: account, Message: "binds rollouts/argo-rollouts instead", Remedy: "ServiceAccount argo-rollouts/argo-rollouts"}},
-		{"KEDA may not read Rollouts", "kubectl delete clusterrolebinding --ignore-not-found keda-operator-scaled-refs",
-			checktest.Finding{Check: "keda-access", Status: checktest.Failure, Object: "ServiceAccount keda-operator", Message: "may not get rollouts.argoproj.io", Remedy: "rbac.scaledRefKinds"}},
-		{"no KEDA", "kubectl -n keda delete deployment --ignore-not-found keda-operator",
-			checktest.Finding{Check: "keda-access", Status: checktest.Warning, Object: "Deployment keda-operator", Message: "was not found", Remedy: "install KEDA"}},
-	} {
-		passed := t.Run(tc.name, func(t *testing.T) {
-			n := n.With(t)
-			checktest.Fault{
-				Name: tc.name,
-				Make: func() { e2etest.Shell(t, tc.make) },
-				Undo: func() {
-					e2etest.Shell(t, "kubectl apply -k "+e2etest.Repository(t, "deploy/rbac"))
-					n.Apply(checktest.KEDA)
-				},
-				Want: []checktest.Finding{tc.finding},
-			}.Find(t, args...)
-		})
-		if !passed {
-			t.Fatal("the faults that follow are not made: the one before may still be there")
-		}
-	}
 }

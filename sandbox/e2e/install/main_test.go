@@ -1,0 +1,19 @@
+// Package install tests how the plugin is installed and configured: the guide's way
+// from the first command to the last, releases and their files, an image, one namespace,
+// other versions before it, and a registration that is wrong. It has a sandbox of its
+// own, and its tests run one after the other; each leaves the cluster as it was.
+package install
+
+import (
+	"os"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/canarytest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// name is the name of the Rollout and of the HTTPScaledObject of each test.
+const name = canarytest.Name
+
+func TestMain(m *testing.M) { os.Exit(e2etest.RunTests(m, "e2e-install", interceptor.Name)) }
