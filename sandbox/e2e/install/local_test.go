@@ -3,7 +3,6 @@ package install
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -183,15 +182,11 @@ func keepTemplate(t *testing.T) corev1.PodTemplateSpec {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), e2etest.Patience)
-		defer cancel()
-		_, err := e2etest.Connect(t).Kube.AppsV1().Deployments(e2etest.ControllerNamespace).
+	c := e2etest.Connect(t)
+	controllertest.PutBack(t, "putting the controller's Deployment back", func(ctx context.Context) error {
+		_, err := c.Kube.AppsV1().Deployments(e2etest.ControllerNamespace).
 			Patch(ctx, e2etest.ControllerDeployment, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: "e2e"})
-		_, statusErr := e2etest.TryShell(ctx, controllertest.StatusCommand)
-		if err := errors.Join(err, statusErr); err != nil {
-			t.Errorf("putting the controller's Deployment back: %v", err)
-		}
+		return err
 	})
 	return before
 }

@@ -38,6 +38,7 @@ func TestNamespacedInstallation(t *testing.T) {
 	e2etest.Shell(t, in+"patch configmap argo-rollouts-config --type=merge --patch-file "+patch)
 	e2etest.Shell(t, in+"rollout restart deploy/argo-rollouts")
 	e2etest.Shell(t, in+"rollout status deploy/argo-rollouts --timeout=110s")
+	controllertest.AwaitIn(t, n.Name)
 
 	app := e2etest.App{Name: name, Steps: "- setWeight: 20\n- pause: {}"}
 	n.Apply(app.Manifest())

@@ -52,7 +52,7 @@ func AdoptNamespace(t testing.TB, name string) *Namespace {
 		if t.Failed() && os.Getenv("KEEP_SANDBOX") == "1" {
 			return
 		}
-		err := poll(context.Background(), Patience, func(ctx context.Context) error {
+		err := Poll(context.Background(), Patience, func(ctx context.Context) error {
 			_, err := n.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 			switch {
 			case apierrors.IsNotFound(err):

@@ -19,12 +19,14 @@ const (
 // last error when it has not within the given time.
 func Eventually(t testing.TB, within time.Duration, what string, check func(context.Context) error) {
 	t.Helper()
-	if err := poll(t.Context(), within, check); err != nil {
+	if err := Poll(t.Context(), within, check); err != nil {
 		t.Fatalf("%s: not within %s: %v", what, within, err)
 	}
 }
 
-func poll(ctx context.Context, within time.Duration, check func(context.Context) error) error {
+// Poll is Eventually from any goroutine, and for cleanups: it returns the last error.
+// It ends early when ctx ends.
+func Poll(ctx context.Context, within time.Duration, check func(context.Context) error) error {
 	deadline := time.Now().Add(within)
 	for {
 		err := once(ctx, check)

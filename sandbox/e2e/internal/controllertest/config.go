@@ -65,22 +65,15 @@ func KeepConfig(t testing.TB) string {
 	if !strings.Contains(before, "kedify/http") {
 		t.Fatalf("the cluster is not as it should be; the ConfigMap holds:\n%s", before)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), e2etest.Patience)
-		defer cancel()
-		c := e2etest.Connect(t)
+	c := e2etest.Connect(t)
+	PutBack(t, "putting the ConfigMap back", func(ctx context.Context) error {
 		configMap, err := c.Kube.CoreV1().ConfigMaps(e2etest.ControllerNamespace).Get(ctx, e2etest.ControllerConfigMap, metav1.GetOptions{})
 		if err == nil && configMap.Data["trafficRouterPlugins"] == before && !t.Failed() {
-			return // the test has put it back, and restarted the controller
+			return nil // the test has put it back, and restarted the controller
 		}
 		err = errors.Join(err, trySetConfig(ctx, c, `{"trafficRouterPlugins":`+QuoteJSON(t, before)+`}`))
-		for _, line := range []string{RestartCommand, StatusCommand} {
-			_, failed := e2etest.TryShell(ctx, line)
-			err = errors.Join(err, failed)
-		}
-		if err != nil {
-			t.Errorf("putting the ConfigMap back: %v", err)
-		}
+		_, failed := e2etest.TryShell(ctx, RestartCommand)
+		return errors.Join(err, failed)
 	})
 	return before
 }

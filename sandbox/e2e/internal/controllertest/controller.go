@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,13 +34,26 @@ func Restart(t testing.TB) corev1.Pod {
 }
 
 // Await waits until there is one pod of the controller, and it is ready, and returns
-// it.
+// it. If the controller before it has ended, its Lease is released, so that this one
+// begins to work within some 4 s.
 func Await(t testing.TB) corev1.Pod {
 	t.Helper()
-	var ready corev1.Pod
-	c := e2etest.Connect(t)
-	e2etest.Eventually(t, e2etest.Patience, "one controller, ready", func(ctx context.Context) error {
-		pods, err := Pods(ctx, c)
+	return AwaitIn(t, e2etest.ControllerNamespace)
+}
+
+// AwaitIn is Await for a controller in a namespace with no other pods.
+func AwaitIn(t testing.TB, namespace string) corev1.Pod {
+	t.Helper()
+	pod, err := tryAwait(t.Context(), e2etest.Connect(t), namespace)
+	if err != nil {
+		t.Fatalf("one controller in namespace %s, ready: not within %s: %v", namespace, e2etest.Patience, err)
+	}
+	return pod
+}
+
+func tryAwait(ctx context.Context, c *e2etest.Cluster, namespace string) (ready corev1.Pod, err error) {
+	err = e2etest.Poll(ctx, e2etest.Patience, func(ctx context.Context) error {
+		pods, err := podsIn(ctx, c, namespace)
 		if err != nil {
 			return err
 		}
@@ -55,14 +69,18 @@ func Await(t testing.TB) corev1.Pod {
 		if len(ready.Status.ContainerStatuses) == 0 {
 			return errors.New("it has not started")
 		}
-		return nil
+		return releaseLease(ctx, c, namespace)
 	})
-	return ready
+	return ready, err
 }
 
 // Pods returns the controller's pods, those on their way out among them.
 func Pods(ctx context.Context, c *e2etest.Cluster) ([]corev1.Pod, error) {
-	list, err := c.Kube.CoreV1().Pods(e2etest.ControllerNamespace).List(ctx, metav1.ListOptions{})
+	return podsIn(ctx, c, e2etest.ControllerNamespace)
+}
+
+func podsIn(ctx context.Context, c *e2etest.Cluster, namespace string) ([]corev1.Pod, error) {
+	list, err := c.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -80,26 +98,48 @@ func Log(t testing.TB, pod corev1.Pod) string {
 	return log
 }
 
-// Scale sets the controller's replicas, 0 or 1, and waits until it is so. When the
-// test ends there is one again.
+// Scale sets the controller's replicas, 0 or 1, and waits until it is so. After a 0
+// there is one again when the test ends.
 func Scale(t testing.TB, replicas int) {
 	t.Helper()
-	t.Cleanup(func() {
-		if _, err := e2etest.TryShell(context.Background(), "kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=1 && "+StatusCommand); err != nil {
-			t.Errorf("scaling the controller up: %v", err)
-		}
-	})
-	e2etest.Shell(t, fmt.Sprintf("kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas=%d", replicas))
+	const line = "kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas="
 	if replicas > 0 {
+		e2etest.Shell(t, line+strconv.Itoa(replicas))
 		Await(t)
 		return
 	}
-	cluster := e2etest.Connect(t)
+	PutBack(t, "scaling the controller up", func(ctx context.Context) error {
+		_, err := e2etest.TryShell(ctx, line+"1")
+		return err
+	})
+	e2etest.Shell(t, line+"0")
+	c := e2etest.Connect(t)
 	e2etest.Eventually(t, e2etest.Patience, "no controller", func(ctx context.Context) error {
-		pods, err := Pods(ctx, cluster)
+		pods, err := Pods(ctx, c)
 		if err == nil && len(pods) > 0 {
 			err = fmt.Errorf("there are %d pods", len(pods))
 		}
+		if err == nil {
+			err = releaseLease(ctx, c, e2etest.ControllerNamespace)
+		}
 		return err
+	})
+}
+
+// PutBack calls change, which puts something of the controller back, when the test ends,
+// and waits as StatusCommand and Await do. What goes wrong fails the test, and what says
+// in the message what was put back.
+func PutBack(t testing.TB, what string, change func(context.Context) error) {
+	t.Helper()
+	c := e2etest.Connect(t)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), e2etest.Patience)
+		defer cancel()
+		err := change(ctx)
+		_, statusErr := e2etest.TryShell(ctx, StatusCommand)
+		_, awaitErr := tryAwait(ctx, c, e2etest.ControllerNamespace)
+		if err := errors.Join(err, statusErr, awaitErr); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
 	})
 }
