@@ -16,7 +16,7 @@ func TestPluginKilled(t *testing.T) {
 	before := controllertest.Await(t)
 	plugin := controllertest.Process(t, controllertest.PluginProgram)
 
-	controllertest.Kill(t, plugin)
+	e2etest.KillProcess(t, plugin)
 	c.RequireSplit(name, c.App.Split(20))
 	c.Finish()
 
@@ -31,13 +31,13 @@ func TestPluginKilledAtWork(t *testing.T) {
 	c := canarytest.Start(t)
 	for range 5 {
 		plugin := controllertest.Process(t, controllertest.PluginProgram)
-		controllertest.Kill(t, plugin)
+		e2etest.KillProcess(t, plugin)
 		// A reconcile, which starts the plugin anew.
 		c.Reconcile(name)
 		controllertest.AnotherProcess(t, controllertest.PluginProgram, plugin)
 	}
 	c.Promote(name)
-	controllertest.Kill(t, controllertest.Process(t, controllertest.PluginProgram))
+	e2etest.KillProcess(t, controllertest.Process(t, controllertest.PluginProgram))
 	c.AwaitSplit(name, c.App.Split(50))
 	c.AwaitPaused(name, 3)
 	c.Conclude()
@@ -52,8 +52,8 @@ func TestControllerKilled(t *testing.T) {
 	controller, plugin := controllertest.Process(t, controllertest.ControllerProgram), controllertest.Process(t, controllertest.PluginProgram)
 
 	e2etest.AllowRestarts(t, e2etest.ControllerNamespace, before.Name)
-	controllertest.Kill(t, controller)
-	controllertest.AwaitEnd(t, plugin)
+	e2etest.KillProcess(t, controller)
+	e2etest.AwaitProcessEnd(t, plugin)
 	controllertest.AnotherProcess(t, controllertest.ControllerProgram, controller)
 	controllertest.AnotherProcess(t, controllertest.PluginProgram, plugin)
 	c.RequireSplit(name, c.App.Split(20))

@@ -31,7 +31,7 @@ func TestRolloutDeletedWhileTheControllerIsAway(t *testing.T) {
 func TestSelfHealingAfterThePluginWasKilled(t *testing.T) {
 	c := canarytest.Start(t)
 	plugin := controllertest.Process(t, controllertest.PluginProgram)
-	controllertest.Kill(t, plugin)
+	e2etest.KillProcess(t, plugin)
 	// A reconcile, which starts the plugin anew and tells it of the weight.
 	c.Reconcile(name)
 	controllertest.AnotherProcess(t, controllertest.PluginProgram, plugin)

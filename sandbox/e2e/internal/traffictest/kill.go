@@ -1,16 +1,12 @@
 package traffictest
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -65,17 +61,10 @@ func KillUnannounced(t testing.TB, pods ...corev1.Pod) (gone time.Time) {
 		ids = append(ids, of...)
 	}
 	for _, id := range ids {
-		if err := syscall.Kill(id, syscall.SIGKILL); err != nil {
-			t.Fatalf("killing process %d: %v", id, err)
-		}
+		e2etest.KillProcess(t, id)
 	}
 	for _, id := range ids {
-		e2etest.Eventually(t, e2etest.Patience, fmt.Sprintf("the end of process %d", id), func(context.Context) error {
-			if err := syscall.Kill(id, 0); !errors.Is(err, syscall.ESRCH) {
-				return errors.Join(errors.New("it is still there"), err)
-			}
-			return nil
-		})
+		e2etest.AwaitProcessEnd(t, id)
 	}
 	return time.Now()
 }
@@ -83,37 +72,8 @@ func KillUnannounced(t testing.TB, pods ...corev1.Pod) (gone time.Time) {
 // processes returns the ids, as this test may signal them, of the processes of a
 // pod: those that have its name for a host name.
 func processes(pod string) ([]int, error) {
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return nil, err
-	}
-	namespace, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		return nil, err
-	}
-	var ids []int
-	for _, dir := range dirs {
+	return e2etest.Processes(func(dir string) bool {
 		environment, err := os.ReadFile(filepath.Join(dir, "environ"))
-		if err != nil || !slices.ContainsFunc(bytes.Split(environment, []byte{0}), func(v []byte) bool { return string(v) == "HOSTNAME="+pod }) {
-			continue // it has ended, or is another's
-		}
-		if own, err := os.Readlink(filepath.Join(dir, "ns", "pid")); err != nil || own != namespace {
-			continue // of a sandbox within this one
-		}
-		status, err := os.ReadFile(filepath.Join(dir, "status"))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(status)) {
-			if all, found := strings.CutPrefix(line, "NSpid:"); found {
-				fields := strings.Fields(all)
-				id, err := strconv.Atoi(fields[len(fields)-1])
-				if err != nil {
-					return nil, err
-				}
-				ids = append(ids, id)
-			}
-		}
-	}
-	return ids, nil
+		return err == nil && slices.Contains(strings.Split(string(environment), "\x00"), "HOSTNAME="+pod)
+	})
 }

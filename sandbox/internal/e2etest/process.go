@@ -1,0 +1,77 @@
+package e2etest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Processes returns the ids, as this test may signal them, of the processes of the
+// sandbox that match, by their directory in /proc. One that ends meanwhile does not
+// match.
+func Processes(matches func(dir string) bool) ([]int, error) {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return nil, err
+	}
+	var ids []int
+	for _, dir := range dirs {
+		if !matches(dir) {
+			continue
+		}
+		if own, err := os.Readlink(filepath.Join(dir, "ns", "pid")); err != nil || own != namespace {
+			continue // of a sandbox within this one
+		}
+		id, err := ownID(dir)
+		if err != nil {
+			continue
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// ownID reads a process's id in its own PID namespace: /proc may be one of a
+// namespace around it.
+func ownID(dir string) (int, error) {
+	status, err := os.ReadFile(filepath.Join(dir, "status"))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if ids, found := strings.CutPrefix(line, "NSpid:"); found {
+			fields := strings.Fields(ids)
+			return strconv.Atoi(fields[len(fields)-1])
+		}
+	}
+	return 0, fmt.Errorf("%s/status has no NSpid", dir)
+}
+
+// KillProcess ends a process with SIGKILL.
+func KillProcess(t testing.TB, id int) {
+	t.Helper()
+	if err := syscall.Kill(id, syscall.SIGKILL); err != nil {
+		t.Fatalf("killing process %d: %v", id, err)
+	}
+}
+
+// AwaitProcessEnd waits until there is no process with an id.
+func AwaitProcessEnd(t testing.TB, id int) {
+	t.Helper()
+	Eventually(t, Patience, fmt.Sprintf("the end of process %d", id), func(context.Context) error {
+		if err := syscall.Kill(id, 0); !errors.Is(err, syscall.ESRCH) {
+			return errors.Join(errors.New("it is still there"), err)
+		}
+		return nil
+	})
+}
