@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -16,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -65,16 +62,8 @@ type Metadata struct {
 
 // connection is a client and the watch that runs on it.
 type connection struct {
-	client   metadata.Interface
-	informer cache.SharedIndexInformer
-	written  *written
-	// watching is true while list and watch are granted. Other failures (a
-	// lost API server) leave it: the last state known is then the best there
-	// is.
-	watching atomic.Bool
-	// tried is closed when the first list has been answered or has failed.
-	tried     chan struct{}
-	triedOnce sync.Once
+	*watched[*metav1.PartialObjectMetadata]
+	client metadata.Interface
 }
 
 // NewMetadata returns a store that connects with the configuration connect
@@ -174,24 +163,13 @@ func (m *Metadata) WithAnnotation(ctx context.Context, namespace, value string, 
 	if err != nil {
 		return nil, false, err
 	}
-	if !m.covers(namespace) || !conn.awaitWatch(ctx, wait) {
+	if !m.covers(namespace) || !conn.await(ctx, wait) {
 		return nil, false, nil
 	}
-	keys, err := conn.informer.GetIndexer().IndexKeys(m.opts.IndexAnnotation, namespace+"/"+value)
-	if err != nil {
-		return nil, false, err
-	}
-	// The index knows what the watch has delivered; our own writes may be ahead.
-	for _, key := range conn.written.addTo(keys) {
-		obj, found, err := conn.written.get(key)
-		if err != nil {
-			return nil, false, err
-		}
-		if found && obj.Namespace == namespace && obj.Annotations[m.opts.IndexAnnotation] == value {
-			objects = append(objects, obj)
-		}
-	}
-	return objects, true, nil
+	objects, err = conn.indexed(m.opts.IndexAnnotation, namespace+"/"+value, func(obj *metav1.PartialObjectMetadata) bool {
+		return obj.Namespace == namespace && obj.Annotations[m.opts.IndexAnnotation] == value
+	})
+	return objects, err == nil, err
 }
 
 // Annotate sets annotations of an object, and removes those whose value is
@@ -228,11 +206,7 @@ func (m *Metadata) read(ctx context.Context, conn *connection, namespace, name s
 	if err != nil {
 		return nil, err
 	}
-	if conn.current() {
-		conn.written.put(m.trim(obj))
-	} else {
-		conn.written.seen(obj)
-	}
+	conn.answered(m.trim(obj))
 	return obj, nil
 }
 
@@ -252,35 +226,30 @@ func (m *Metadata) connection() (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client for %s: %w", cfg.Host, err)
 	}
-	conn := &connection{client: client, tried: make(chan struct{})}
-	conn.informer = cache.NewSharedIndexInformer(m.listWatch(conn), &metav1.PartialObjectMetadata{}, 0, m.indexers())
-	if err := conn.informer.SetTransform(func(obj any) (any, error) {
-		if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
-			return m.trim(o), nil
-		}
-		return obj, nil
-	}); err != nil {
+	resource := client.Resource(m.opts.Resource).Namespace(m.opts.Namespace)
+	watched, err := newWatched(&metav1.PartialObjectMetadata{}, watchOptions{
+		resource: m.opts.Resource.GroupResource(),
+		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return resource.List(ctx, options)
+		},
+		watch:    resource.Watch,
+		indexers: m.indexers(),
+		transform: func(obj any) (any, error) {
+			if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
+				return m.trim(o), nil
+			}
+			return obj, nil
+		},
+		changed:      m.opts.Changed,
+		withoutWatch: m.opts.WithoutWatch,
+		logger:       m.opts.Logger,
+	})
+	if err != nil {
 		return nil, err
 	}
-	conn.written = newWritten(conn.informer.GetStore())
-	if _, err := conn.informer.AddEventHandler(conn.written.handler()); err != nil {
-		return nil, err
-	}
-	if m.opts.Changed != nil {
-		if _, err := conn.informer.AddEventHandler(m.changeHandler()); err != nil {
-			return nil, err
-		}
-	}
-	go conn.informer.Run(m.stop)
-	go func() {
-		// The first list is decoded whole; what it took is given back at once,
-		// since nothing as large follows.
-		if cache.WaitForCacheSync(m.stop, conn.informer.HasSynced) {
-			debug.FreeOSMemory()
-		}
-	}()
-	m.conn = conn
-	return conn, nil
+	go watched.run(m.stop)
+	m.conn = &connection{watched, client}
+	return m.conn, nil
 }
 
 // indexers has one by IndexAnnotation, where there is one.
@@ -298,81 +267,6 @@ func (m *Metadata) indexers() cache.Indexers {
 		}
 		return nil, nil
 	}}
-}
-
-func (m *Metadata) changeHandler() cache.ResourceEventHandler {
-	changed := func(obj any) {
-		if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
-			m.opts.Changed(o.Namespace, o.Name)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, obj any) { changed(obj) }}
-}
-
-// listWatch lists and watches, and keeps conn.watching true to what the API
-// server grants.
-func (m *Metadata) listWatch(conn *connection) *cache.ListWatch {
-	resource := conn.client.Resource(m.opts.Resource).Namespace(m.opts.Namespace)
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list, err := resource.List(ctx, options)
-			m.granted(conn, "list", err)
-			if err != nil {
-				conn.triedOnce.Do(func() { close(conn.tried) })
-			}
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			w, err := resource.Watch(ctx, options)
-			m.granted(conn, "watch", err)
-			conn.triedOnce.Do(func() { close(conn.tried) })
-			return w, err
-		},
-	}
-}
-
-func (m *Metadata) granted(conn *connection, verb string, err error) {
-	switch {
-	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		if conn.watching.Swap(false) || !conn.hasTried() {
-			m.opts.Logger.Warn("no watch: "+m.opts.WithoutWatch,
-				"resource", m.opts.Resource.GroupResource().String(), "verb", verb, "error", err)
-		}
-	case err == nil && verb == "watch":
-		if !conn.watching.Swap(true) && conn.hasTried() {
-			m.opts.Logger.Info("watch established", "resource", m.opts.Resource.GroupResource().String())
-		}
-	}
-}
-
-func (c *connection) hasTried() bool {
-	select {
-	case <-c.tried:
-		return true
-	default:
-		return false
-	}
-}
-
-// current tells whether the watch can be read from.
-func (c *connection) current() bool { return c.watching.Load() && c.informer.HasSynced() }
-
-// awaitWatch waits for the first list to be answered and to be in the store.
-func (c *connection) awaitWatch(ctx context.Context, wait time.Duration) bool {
-	if c.current() {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	select {
-	case <-c.tried:
-	case <-ctx.Done():
-	}
-	if !c.watching.Load() {
-		return false
-	}
-	cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced)
-	return c.current()
 }
 
 // trim keeps of an object what the store promises, so that thousands fit in

@@ -15,16 +15,16 @@ import (
 // until the watch has caught up, so that a read after a write sees that write
 // however far behind the watch is. (client-go's mutation cache does the same, but
 // forgets writes past the hundredth.)
-type written struct {
+type written[T metav1.Object] struct {
 	store cache.Store
 
 	mu      sync.Mutex
-	objects map[string]answer
+	objects map[string]answer[T]
 }
 
 // answer is an object as the API server has answered a request of ours.
-type answer struct {
-	object *metav1.PartialObjectMetadata
+type answer[T metav1.Object] struct {
+	object T
 	at     time.Time
 }
 
@@ -33,16 +33,16 @@ type answer struct {
 // after that has been deleted.
 const unseenFor = 10 * time.Second
 
-func newWritten(store cache.Store) *written {
-	return &written{store: store, objects: map[string]answer{}}
+func newWritten[T metav1.Object](store cache.Store) *written[T] {
+	return &written[T]{store: store, objects: map[string]answer[T]{}}
 }
 
 // put records the API server's answer to a write, or to a read past the watch,
 // unless the watch or an earlier answer has that state or a later one.
-func (w *written) put(obj *metav1.PartialObjectMetadata) {
+func (w *written[T]) put(obj T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	key := obj.Namespace + "/" + obj.Name
+	key := obj.GetNamespace() + "/" + obj.GetName()
 	stored, found, err := w.store.GetByKey(key)
 	if err != nil || (found && !older(stored, obj)) {
 		return
@@ -50,36 +50,36 @@ func (w *written) put(obj *metav1.PartialObjectMetadata) {
 	if earlier, ok := w.objects[key]; ok && older(obj, earlier.object) {
 		return
 	}
-	w.objects[key] = answer{obj, time.Now()}
+	w.objects[key] = answer[T]{obj, time.Now()}
 }
 
 // get returns the later of the stored object and what was answered for it. An
 // object that the watch does not show is found for a while after its answer.
 // The store is read under the lock: read before, it could be older than an
 // answer that the handler has just forgotten.
-func (w *written) get(key string) (obj *metav1.PartialObjectMetadata, found bool, err error) {
+func (w *written[T]) get(key string) (obj T, found bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	stored, found, err := w.store.GetByKey(key)
 	if err != nil {
-		return nil, false, err
+		return obj, false, err
 	}
 	own, answered := w.objects[key]
 	switch {
 	case found && answered && older(stored, own.object):
 		return own.object, true, nil
 	case found:
-		return stored.(*metav1.PartialObjectMetadata), true, nil
+		return stored.(T), true, nil
 	case answered && time.Since(own.at) < unseenFor:
 		return own.object, true, nil
 	}
 	delete(w.objects, key)
-	return nil, false, nil
+	return obj, false, nil
 }
 
 // addTo returns keys and, once each, those of all objects with a write that the
 // watch has not caught up with.
-func (w *written) addTo(keys []string) []string {
+func (w *written[T]) addTo(keys []string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key := range w.objects {
@@ -93,7 +93,7 @@ func (w *written) addTo(keys []string) []string {
 // handler forgets a write when the watch has caught up with it. The store is
 // always updated before handlers run, and put and get look at the store under
 // the lock that forgetting takes: no write stays behind, and none is missed.
-func (w *written) handler() cache.ResourceEventHandler {
+func (w *written[T]) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    w.seen,
 		UpdateFunc: func(_, obj any) { w.seen(obj) },
@@ -107,7 +107,7 @@ func (w *written) handler() cache.ResourceEventHandler {
 
 // seen forgets the write to an object whose state, as the watch or a read has
 // it, is not older than the write.
-func (w *written) seen(obj any) {
+func (w *written[T]) seen(obj any) {
 	key, err := cache.MetaNamespaceKeyFunc(obj)
 	if err != nil {
 		return
@@ -120,7 +120,7 @@ func (w *written) seen(obj any) {
 }
 
 // gone forgets the write to an object that has been deleted.
-func (w *written) gone(key string) {
+func (w *written[T]) gone(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.objects, key)
@@ -129,15 +129,15 @@ func (w *written) gone(key string) {
 // older tells whether an object's state is older than another's of the same
 // name. Resource versions are compared as numbers, as every API server of
 // Kubernetes gives them out; any other kind is older when it differs.
-func older(obj any, than *metav1.PartialObjectMetadata) bool {
+func older(obj any, than metav1.Object) bool {
 	o, err := meta.Accessor(obj)
 	if err != nil {
 		return false
 	}
 	a, errA := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
-	b, errB := strconv.ParseUint(than.ResourceVersion, 10, 64)
+	b, errB := strconv.ParseUint(than.GetResourceVersion(), 10, 64)
 	if errA != nil || errB != nil {
-		return o.GetResourceVersion() != than.ResourceVersion
+		return o.GetResourceVersion() != than.GetResourceVersion()
 	}
 	return a < b
 }

@@ -16,7 +16,7 @@ func object(version string) *metav1.PartialObjectMetadata {
 
 func TestWritten(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	w := newWritten(store)
+	w := newWritten[*metav1.PartialObjectMetadata](store)
 	events := w.handler()
 	put := func(version string) {
 		if err := store.Add(object(version)); err != nil {
@@ -64,7 +64,7 @@ func TestWritten(t *testing.T) {
 // while: the watch may be behind, or the object may have been deleted since.
 func TestAnObjectThatTheWatchDoesNotShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWritten(cache.NewStore(cache.MetaNamespaceKeyFunc))
+		w := newWritten[*metav1.PartialObjectMetadata](cache.NewStore(cache.MetaNamespaceKeyFunc))
 		found := func() bool {
 			t.Helper()
 			_, found, err := w.get("demo/app")
@@ -93,7 +93,7 @@ func TestAnObjectThatTheWatchDoesNotShow(t *testing.T) {
 // making the first list and its arrival.
 func TestWrittenBeforeTheFirstList(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	w := newWritten(store)
+	w := newWritten[*metav1.PartialObjectMetadata](store)
 	w.put(object("10"))
 	if err := store.Add(object("9")); err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestWrittenBeforeTheFirstList(t *testing.T) {
 // a write is never older than the write.
 func TestReadsNeverGoBack(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	w := newWritten(store)
+	w := newWritten[*metav1.PartialObjectMetadata](store)
 	events := w.handler()
 	if err := store.Add(object("1")); err != nil {
 		t.Fatal(err)
