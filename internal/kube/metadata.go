@@ -90,7 +90,7 @@ func (m *Metadata) Get(ctx context.Context, namespace, name string) (*metav1.Par
 	if err != nil {
 		return nil, err
 	}
-	if !m.covers(namespace) || !conn.current() {
+	if !conn.covers(namespace) || !conn.current() {
 		obj, err := m.read(ctx, conn, namespace, name)
 		if err != nil {
 			return nil, err
@@ -121,7 +121,7 @@ func (m *Metadata) Read(ctx context.Context, namespace, name string) (*metav1.Pa
 // does not exist.
 func (m *Metadata) Watched(namespace, name string) (object *metav1.PartialObjectMetadata, ok bool) {
 	conn, err := m.connection()
-	if err != nil || !m.covers(namespace) || !conn.current() {
+	if err != nil || !conn.covers(namespace) || !conn.current() {
 		return nil, false
 	}
 	object, _, err = conn.written.get(namespace + "/" + name)
@@ -150,11 +150,6 @@ func (m *Metadata) Annotated() (objects []*metav1.PartialObjectMetadata, ok bool
 	return objects, true
 }
 
-// covers tells whether the watch is of this namespace.
-func (m *Metadata) covers(namespace string) bool {
-	return m.opts.Namespace == "" || m.opts.Namespace == namespace
-}
-
 // WithAnnotation returns the objects in namespace whose IndexAnnotation has
 // this value. It needs the watch: while the first list is under way it waits
 // for it, at most as long as wait, and without a watch it answers ok = false.
@@ -163,7 +158,7 @@ func (m *Metadata) WithAnnotation(ctx context.Context, namespace, value string, 
 	if err != nil {
 		return nil, false, err
 	}
-	if !m.covers(namespace) || !conn.await(ctx, wait) {
+	if !conn.covers(namespace) || !conn.await(ctx, wait) {
 		return nil, false, nil
 	}
 	objects, err = conn.indexed(m.opts.IndexAnnotation, namespace+"/"+value, func(obj *metav1.PartialObjectMetadata) bool {
@@ -194,7 +189,7 @@ func (m *Metadata) Annotate(ctx context.Context, obj *metav1.PartialObjectMetada
 		return nil, err
 	}
 	written = m.trim(written)
-	conn.written.put(written)
+	conn.wrote(written)
 	return written, nil
 }
 
@@ -228,7 +223,8 @@ func (m *Metadata) connection() (*connection, error) {
 	}
 	resource := client.Resource(m.opts.Resource).Namespace(m.opts.Namespace)
 	watched, err := newWatched(&metav1.PartialObjectMetadata{}, watchOptions{
-		resource: m.opts.Resource.GroupResource(),
+		resource:  m.opts.Resource.GroupResource(),
+		namespace: m.opts.Namespace,
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return resource.List(ctx, options)
 		},

@@ -25,9 +25,11 @@ type stored interface {
 // watchOptions say what a watched store is filled with.
 type watchOptions struct {
 	resource schema.GroupResource
-	list     func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watch    func(context.Context, metav1.ListOptions) (watch.Interface, error)
-	indexers cache.Indexers
+	// namespace is the one that list and watch are of; all when it is empty.
+	namespace string
+	list      func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch     func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	indexers  cache.Indexers
 	// transform, where set, makes of each object what is stored.
 	transform cache.TransformFunc
 	// changed, where set, is called with each object that is new or has changed.
@@ -137,10 +139,22 @@ func (w *watched[T]) indexed(index, value string, matches func(T) bool) ([]T, er
 	return objects, nil
 }
 
+// covers tells whether the watch is of this namespace.
+func (w *watched[T]) covers(namespace string) bool {
+	return w.opts.namespace == "" || w.opts.namespace == namespace
+}
+
+// wrote records what the API server has answered to a write.
+func (w *watched[T]) wrote(obj T) {
+	if w.covers(obj.GetNamespace()) {
+		w.written.put(obj)
+	}
+}
+
 // answered records what the API server has answered to a read past the watch.
 func (w *watched[T]) answered(obj T) {
 	if w.current() {
-		w.written.put(obj)
+		w.wrote(obj)
 	} else {
 		w.written.seen(obj)
 	}

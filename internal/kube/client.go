@@ -1,0 +1,62 @@
+package kube
+
+import (
+	"fmt"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+)
+
+// lazyClient is a client for JSON of any resource that is made at the first
+// call that can.
+type lazyClient struct {
+	connect func() (*rest.Config, error)
+
+	mu     sync.Mutex
+	client rest.Interface
+}
+
+func (c *lazyClient) connection() (rest.Interface, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client != nil {
+		return c.client, nil
+	}
+	config, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	own := rest.CopyConfig(config)
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	own.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.UnversionedRESTClientFor(own)
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", config.Host, err)
+	}
+	c.client = client
+	return client, nil
+}
+
+// at has a request be about a resource.
+func at(request *rest.Request, resource schema.GroupVersionResource, namespace string) *rest.Request {
+	if resource.Group == "" {
+		request = request.AbsPath("/api", resource.Version)
+	} else {
+		request = request.AbsPath("/apis", resource.Group, resource.Version)
+	}
+	return request.Namespace(namespace).Resource(resource.Resource)
+}
+
+// body returns the body of a successful answer. An error has the API server's
+// message, which that of Result.Raw does not.
+func body(result rest.Result) ([]byte, error) {
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	return result.Raw()
+}

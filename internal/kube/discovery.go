@@ -1,0 +1,252 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// discoverEvery is how often it is asked again what the cluster serves.
+	discoverEvery = 10 * time.Minute
+	// discoverAtMost is the least time between two times that it is asked because
+	// something was not found.
+	discoverAtMost = 5 * time.Second
+	// discoveryTimeout bounds the asking. Callers wait no longer than their own
+	// context says.
+	discoveryTimeout = 10 * time.Second
+)
+
+// NotServedError says that the cluster serves a kind in no version.
+type NotServedError struct {
+	Group, Kind string
+}
+
+// Error returns the message, which says what to do.
+func (e *NotServedError) Error() string {
+	return fmt.Sprintf("kind %s of %s is not served by this cluster: install its CRD", e.Kind, e.Group)
+}
+
+// discovery knows the versions that a cluster serves the kinds of one API group
+// in.
+type discovery struct {
+	connection func() (rest.Interface, error)
+	group      string
+	atMost     time.Duration
+	// learned is called after each answer.
+	learned func()
+
+	mu sync.Mutex
+	// versions are those of the group, the cluster's preferred one first.
+	versions []string
+	// kinds has the resource name of each kind, by version. A version that could
+	// not be read has those it had before.
+	kinds map[string]map[string]string
+	// unknown is why a version could not be read, the last time that the cluster
+	// was asked.
+	unknown error
+	known   bool // whether the cluster has answered at all
+	asked   time.Time
+	flight  *flight
+}
+
+// flight is one asking, which any number of callers wait for.
+type flight struct {
+	done chan struct{}
+	err  error
+}
+
+// lookup returns the resource of a kind, in the first version that serves it, as
+// far as the cluster has been asked. It makes no request.
+func (d *discovery) lookup(kind string) (schema.GroupVersionResource, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, version := range d.versions {
+		if resource, ok := d.kinds[version][kind]; ok {
+			return schema.GroupVersionResource{Group: d.group, Version: version, Resource: resource}, nil
+		}
+	}
+	if d.unknown != nil {
+		return schema.GroupVersionResource{}, d.unknown
+	}
+	return schema.GroupVersionResource{}, &NotServedError{Group: d.group, Kind: kind}
+}
+
+// inVersion returns the resource of a kind in one version.
+func (d *discovery) inVersion(version, kind string) (schema.GroupVersionResource, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	resource, ok := d.kinds[version][kind]
+	return schema.GroupVersionResource{Group: d.group, Version: version, Resource: resource}, ok
+}
+
+// find is lookup that asks the cluster when the kind is not known, at most every
+// few seconds when it is not served.
+func (d *discovery) find(ctx context.Context, kind string) (schema.GroupVersionResource, error) {
+	if d.everAsked() {
+		resource, err := d.lookup(kind)
+		if err == nil || (isNotServed(err) && !d.due()) {
+			return resource, err
+		}
+	}
+	if err := d.ask(ctx); err != nil {
+		return schema.GroupVersionResource{}, err
+	}
+	return d.lookup(kind)
+}
+
+func (d *discovery) everAsked() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.known
+}
+
+// due tells whether it may be asked again because something was not found.
+func (d *discovery) due() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Since(d.asked) >= d.atMost
+}
+
+// refresh asks the cluster because something was not found, unless it has been
+// asked a moment ago.
+func (d *discovery) refresh(ctx context.Context) error {
+	if !d.due() {
+		return nil
+	}
+	return d.ask(ctx)
+}
+
+// ask asks the cluster what it serves, or waits for somebody else's asking that
+// is under way. It is an error when nothing is learned.
+func (d *discovery) ask(ctx context.Context) error {
+	d.mu.Lock()
+	current := d.flight
+	if current == nil {
+		current = &flight{done: make(chan struct{})}
+		d.flight = current
+		go d.fly(current)
+	}
+	d.mu.Unlock()
+	select {
+	case <-current.done:
+		return current.err
+	case <-ctx.Done():
+		return fmt.Errorf("finding out which versions of %s this cluster serves: %w", d.group, ctx.Err())
+	}
+}
+
+func (d *discovery) fly(current *flight) {
+	ctx, cancel := context.WithTimeout(context.Background(), discoveryTimeout)
+	defer cancel()
+	err := d.learn(ctx)
+	if err == nil {
+		d.learned()
+	} else {
+		current.err = fmt.Errorf("finding out which versions of %s this cluster serves: %w", d.group, err)
+	}
+	d.mu.Lock()
+	d.flight, d.asked = nil, time.Now()
+	d.mu.Unlock()
+	close(current.done)
+}
+
+func (d *discovery) learn(ctx context.Context) error {
+	client, err := d.connection()
+	if err != nil {
+		return err
+	}
+	versions, err := servedVersions(ctx, client, d.group)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	before := maps.Clone(d.kinds)
+	d.mu.Unlock()
+	kinds := map[string]map[string]string{}
+	var failed []error
+	for _, version := range versions {
+		kinds[version], err = servedKinds(ctx, client, d.group, version)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("version %s of %s: %w", version, d.group, err))
+			kinds[version] = before[version]
+		}
+	}
+	if len(versions) > 0 && len(failed) == len(versions) {
+		return errors.Join(failed...)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.versions, d.kinds, d.unknown, d.known = versions, kinds, errors.Join(failed...), true
+	return nil
+}
+
+// servedVersions returns the versions of a group, the preferred one first, and
+// none when the cluster does not have the group.
+func servedVersions(ctx context.Context, client rest.Interface, group string) ([]string, error) {
+	text, err := body(client.Get().AbsPath("/apis", group).Do(ctx))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var served metav1.APIGroup
+	if err := json.Unmarshal(text, &served); err != nil {
+		return nil, err
+	}
+	versions := make([]string, 0, len(served.Versions))
+	for _, version := range served.Versions {
+		if version == served.PreferredVersion {
+			versions = slices.Insert(versions, 0, version.Version)
+		} else {
+			versions = append(versions, version.Version)
+		}
+	}
+	return versions, nil
+}
+
+// servedKinds returns the resource names of the kinds of one version of a group,
+// and none when the cluster does not have the version (any more).
+func servedKinds(ctx context.Context, client rest.Interface, group, version string) (map[string]string, error) {
+	text, err := body(client.Get().AbsPath("/apis", group, version).Do(ctx))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var served metav1.APIResourceList
+	if err := json.Unmarshal(text, &served); err != nil {
+		return nil, err
+	}
+	kinds := map[string]string{}
+	for _, resource := range served.APIResources {
+		if !strings.Contains(resource.Name, "/") {
+			kinds[resource.Kind] = resource.Name
+		}
+	}
+	return kinds, nil
+}
+
+func isNotServed(err error) bool {
+	var notServed *NotServedError
+	return errors.As(err, &notServed)
+}
+
+// isPathUnknown tells whether the API server does not know the resource that was
+// asked for, rather than the object. (client-go calls both "not found".)
+func isPathUnknown(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}

@@ -1,0 +1,115 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+)
+
+// pageSize is how many objects a list asks for at a time. A page of routes is
+// half a megabyte, and twice that while it is read.
+const pageSize = 100
+
+// reader lists and watches whole objects of one resource in their encoded form.
+type reader struct {
+	client    rest.Interface
+	resource  schema.GroupVersionResource
+	namespace string // all of them when empty
+	index     func(*metav1.ObjectMeta) []string
+}
+
+// list lists the objects with the labels of selector (all of them when empty)
+// page by page, each encoded before the next is asked for. The pages are of one
+// moment. No resource version is asked for: with "0" the API server sends all
+// objects at once, whatever the limit.
+func (r reader) list(ctx context.Context, selector string) (*encodedList, error) {
+	list := &encodedList{}
+	for next := ""; ; next = list.Continue {
+		request := at(r.client.Get(), r.resource, r.namespace).Param("limit", strconv.Itoa(pageSize))
+		if next != "" {
+			request = request.Param("continue", next)
+		}
+		if selector != "" {
+			request = request.Param("labelSelector", selector)
+		}
+		text, err := body(request.Do(ctx))
+		if err != nil {
+			return nil, err
+		}
+		var page struct {
+			Metadata metav1.ListMeta   `json:"metadata"`
+			Items    []json.RawMessage `json:"items"`
+		}
+		if err := json.Unmarshal(text, &page); err != nil {
+			return nil, fmt.Errorf("list of %s: %w", r.resource.GroupResource(), err)
+		}
+		list.ListMeta = page.Metadata
+		for _, item := range page.Items {
+			object, err := encode(item, r.index)
+			if err != nil {
+				return nil, fmt.Errorf("list of %s: %w", r.resource.GroupResource(), err)
+			}
+			list.Items = append(list.Items, object)
+		}
+		if list.Continue == "" {
+			return list, nil
+		}
+	}
+}
+
+// watch watches the objects.
+func (r reader) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	request := at(r.client.Get(), r.resource, r.namespace).
+		Param("watch", "true").
+		Param("resourceVersion", options.ResourceVersion).
+		Param("allowWatchBookmarks", strconv.FormatBool(options.AllowWatchBookmarks))
+	if options.TimeoutSeconds != nil {
+		request = request.Param("timeoutSeconds", strconv.FormatInt(*options.TimeoutSeconds, 10))
+	}
+	stream, err := request.Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return watch.NewStreamWatcher(
+		&events{stream: stream, decoder: json.NewDecoder(stream), index: r.index},
+		apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding"),
+	), nil
+}
+
+// events are those of a watch, encoded.
+type events struct {
+	stream  io.Closer
+	decoder *json.Decoder
+	index   func(*metav1.ObjectMeta) []string
+}
+
+// Decode returns the next event.
+func (e *events) Decode() (watch.EventType, runtime.Object, error) {
+	var event struct {
+		Type   watch.EventType `json:"type"`
+		Object json.RawMessage `json:"object"`
+	}
+	if err := e.decoder.Decode(&event); err != nil {
+		return "", nil, err
+	}
+	if event.Type == watch.Error {
+		status := &metav1.Status{}
+		err := json.Unmarshal(event.Object, status)
+		return event.Type, status, err
+	}
+	object, err := encode(event.Object, e.index)
+	return event.Type, object, err
+}
+
+// Close ends the watch.
+func (e *events) Close() { _ = e.stream.Close() }
