@@ -1,9 +1,10 @@
 // Package apiservertest is a small Kubernetes API server in memory, for tests
 // that need what a real one cannot be made to show on demand: conflicts, 429,
 // 500, answers that never come, grants that come and go. It serves any resource:
-// get of whole objects, list and watch of their metadata, merge patch of
-// annotations with optimistic locking and field managers, and create of Events.
-// Behaviour against the real thing is tested in the sandbox.
+// get, list, watch and merge patch of objects or of their metadata alone, update
+// of objects, with optimistic locking and field managers, and create of Events;
+// and discovery of API groups whose versions a test sets. Behaviour against the
+// real thing is tested in the sandbox.
 package apiservertest
 
 import (
@@ -14,6 +15,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,14 +24,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
 // Request is one request the server has answered.
 type Request struct {
-	Verb      string // get, list, watch, patch or create
-	Resource  string
+	Verb      string // get, list, watch, patch, update, create or discover
+	Resource  string // of discover: the group, or group/version
 	Namespace string
 	Name      string
 }
@@ -60,20 +63,28 @@ type Server struct {
 	objects  map[string]*metav1.PartialObjectMetadata // resource/namespace/name
 	bodies   map[string]map[string]any                // what whole objects have besides metadata
 	events   []corev1.Event
-	watchers map[chan event]Request
+	groups   map[string][]Version
+	watchers map[chan event]target
 	requests []Request
 	fault    Fault
 	cut      chan struct{} // closed and replaced to end all watches
 }
 
 type event struct {
-	Type   string                        `json:"type"`
-	Object *metav1.PartialObjectMetadata `json:"object"`
+	Type   string `json:"type"`
+	Object any    `json:"object"`
+}
+
+// target is what a request is about, and the form that its answer is to have.
+type target struct {
+	Request
+	whole            bool // or metadata alone
+	apiVersion, kind string
 }
 
 // New starts a server that ends with the test.
 func New(t testing.TB) *Server {
-	s := &Server{objects: map[string]*metav1.PartialObjectMetadata{}, bodies: map[string]map[string]any{}, watchers: map[chan event]Request{}, cut: make(chan struct{})}
+	s := &Server{objects: map[string]*metav1.PartialObjectMetadata{}, bodies: map[string]map[string]any{}, groups: map[string][]Version{}, watchers: map[chan event]target{}, cut: make(chan struct{})}
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(func() {
 		s.http.CloseClientConnections()
@@ -167,10 +178,12 @@ func (s *Server) Delete(resource, namespace, name string) {
 	defer s.mu.Unlock()
 	key := resource + "/" + namespace + "/" + name
 	if obj, ok := s.objects[key]; ok {
+		s.version++
+		obj = obj.DeepCopy()
+		obj.ResourceVersion = strconv.Itoa(s.version)
+		s.tell(resource, "DELETED", obj)
 		delete(s.objects, key)
 		delete(s.bodies, key)
-		s.version++
-		s.tell(resource, event{"DELETED", obj})
 	}
 }
 
@@ -197,15 +210,31 @@ func (s *Server) store(resource string, obj *metav1.PartialObjectMetadata) {
 	obj.TypeMeta = metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}
 	obj.ResourceVersion = strconv.Itoa(s.version)
 	s.objects[key] = obj
-	s.tell(resource, event{kind, obj})
+	s.tell(resource, kind, obj)
 }
 
-func (s *Server) tell(resource string, e event) {
-	for watcher, request := range s.watchers {
-		if request.covers(resource + "/" + e.Object.Namespace + "/" + e.Object.Name) {
-			watcher <- e
+func (s *Server) tell(resource, kind string, obj *metav1.PartialObjectMetadata) {
+	for watcher, of := range s.watchers {
+		if of.covers(resource + "/" + obj.Namespace + "/" + obj.Name) {
+			watcher <- event{kind, s.shown(of, obj)}
 		}
 	}
+}
+
+// shown is an object in the form that a request has asked for; s.mu is held.
+func (s *Server) shown(of target, obj *metav1.PartialObjectMetadata) any {
+	if !of.whole {
+		return obj
+	}
+	body := maps.Clone(s.bodies[of.Resource+"/"+obj.Namespace+"/"+obj.Name])
+	if body == nil {
+		body = map[string]any{}
+	}
+	body["metadata"] = obj.ObjectMeta
+	if of.kind != "" {
+		body["apiVersion"], body["kind"] = of.apiVersion, of.kind
+	}
+	return body
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -214,10 +243,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if parts[0] == "api" {
 		parts = slices.Insert(parts, 1, "core")
 	}
+	if (len(parts) == 2 || len(parts) == 3) && parts[0] == "apis" {
+		s.discover(w, r, parts[1], parts[2:])
+		return
+	}
 	if len(parts) < 4 || !strings.HasPrefix(parts[0], "api") {
 		status(w, http.StatusNotFound, metav1.StatusReasonNotFound, "no such path", Request{})
 		return
 	}
+	group, version := parts[1], parts[2]
 	parts = parts[3:]
 	request := Request{}
 	if parts[0] == "namespaces" && len(parts) > 2 {
@@ -230,6 +264,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPatch:
 		request.Verb = "patch"
+	case r.Method == http.MethodPut:
+		request.Verb = "update"
 	case r.Method == http.MethodPost:
 		request.Verb = "create"
 	case request.Name != "":
@@ -246,49 +282,47 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if fault != nil && fault(w, r, request) {
 		return
 	}
+	kind, served := s.kindOf(group, version, request.Resource)
+	if !served {
+		unknownPath(w)
+		return
+	}
+	of := target{request, !strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata"), group + "/" + version, kind}
 	switch request.Verb {
 	case "watch":
-		s.watch(w, r, request)
+		s.watch(w, r, of)
 	case "patch":
-		s.patch(w, r, request)
+		s.patch(w, r, of)
+	case "update":
+		s.update(w, r, of)
 	case "create":
 		s.create(w, r, request)
 	case "get":
-		s.get(w, request, !strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata"))
+		s.get(w, of)
 	default:
-		s.Answer(w, request)
+		s.list(w, r.URL.Query(), of)
 	}
 }
 
-// Answer answers a get or a list as the server would now; for a Fault that
-// delivers it late.
+// Answer answers a get or a list of metadata as the server would now; for a Fault
+// that delivers it late.
 func (s *Server) Answer(w http.ResponseWriter, request Request) {
 	if request.Verb == "list" {
-		s.list(w, request)
+		s.list(w, nil, target{Request: request})
 		return
 	}
-	s.get(w, request, false)
+	s.get(w, target{Request: request})
 }
 
-func (s *Server) get(w http.ResponseWriter, request Request, whole bool) {
+func (s *Server) get(w http.ResponseWriter, of target) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := request.Resource + "/" + request.Namespace + "/" + request.Name
-	obj, ok := s.objects[key]
+	obj, ok := s.objects[of.Resource+"/"+of.Namespace+"/"+of.Name]
 	if !ok {
-		NotFound(w, request)
+		NotFound(w, of.Request)
 		return
 	}
-	if !whole {
-		answer(w, http.StatusOK, obj)
-		return
-	}
-	body := maps.Clone(s.bodies[key])
-	if body == nil {
-		body = map[string]any{}
-	}
-	body["metadata"] = obj.ObjectMeta
-	answer(w, http.StatusOK, body)
+	answer(w, http.StatusOK, s.shown(of, obj))
 }
 
 // create takes Events and nothing else.
@@ -304,34 +338,62 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, request Request)
 	answer(w, http.StatusCreated, event)
 }
 
-func (s *Server) list(w http.ResponseWriter, request Request) {
+// list answers by pages where there is a limit: the token by which a list goes on
+// is the last key of the page.
+func (s *Server) list(w http.ResponseWriter, query url.Values, of target) {
+	selector, err := labels.Parse(query.Get("labelSelector"))
+	if err != nil {
+		status(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error(), of.Request)
+		return
+	}
+	limit, _ := strconv.Atoi(query.Get("limit"))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := metav1.PartialObjectMetadataList{
-		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"},
-		ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(s.version)},
-		Items:    []metav1.PartialObjectMetadata{},
+	var list struct {
+		metav1.TypeMeta `json:",inline"`
+		metav1.ListMeta `json:"metadata"`
+		Items           []any `json:"items"`
 	}
-	for key, obj := range s.objects {
-		if request.covers(key) {
-			list.Items = append(list.Items, *obj)
+	list.TypeMeta = metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}
+	if of.whole {
+		list.TypeMeta = metav1.TypeMeta{Kind: of.kind + "List", APIVersion: of.apiVersion}
+	}
+	list.ResourceVersion = strconv.Itoa(s.version)
+	list.Items = []any{}
+	last := ""
+	for _, key := range slices.Sorted(maps.Keys(s.objects)) {
+		obj := s.objects[key]
+		if !of.covers(key) || key <= query.Get("continue") || !selector.Matches(labels.Set(obj.Labels)) {
+			continue
 		}
+		if limit > 0 && len(list.Items) == limit {
+			list.Continue = last
+			break
+		}
+		list.Items, last = append(list.Items, s.shown(of, obj)), key
 	}
 	answer(w, http.StatusOK, list)
 }
 
-func (s *Server) watch(w http.ResponseWriter, r *http.Request, request Request) {
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, of target) {
 	since, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	// Room for more than any test makes at once: the sender holds the lock.
 	events := make(chan event, 10000)
 	s.mu.Lock()
-	var missed []*metav1.PartialObjectMetadata
+	var changed []*metav1.PartialObjectMetadata
 	for key, obj := range s.objects {
-		if version, _ := strconv.Atoi(obj.ResourceVersion); request.covers(key) && version > since {
-			missed = append(missed, obj)
+		if version, _ := strconv.Atoi(obj.ResourceVersion); of.covers(key) && version > since {
+			changed = append(changed, obj)
 		}
 	}
-	s.watchers[events] = request
+	slices.SortFunc(changed, func(a, b *metav1.PartialObjectMetadata) int {
+		return cmp.Or(cmp.Compare(len(a.ResourceVersion), len(b.ResourceVersion)), strings.Compare(a.ResourceVersion, b.ResourceVersion))
+	})
+	missed := make([]any, len(changed))
+	for i, obj := range changed {
+		missed[i] = s.shown(of, obj)
+	}
+	s.watchers[events] = of
 	cut := s.cut
 	s.mu.Unlock()
 	defer func() {
@@ -339,9 +401,6 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, request Request) 
 		defer s.mu.Unlock()
 		delete(s.watchers, events)
 	}()
-	slices.SortFunc(missed, func(a, b *metav1.PartialObjectMetadata) int {
-		return cmp.Or(cmp.Compare(len(a.ResourceVersion), len(b.ResourceVersion)), strings.Compare(a.ResourceVersion, b.ResourceVersion))
-	})
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	encoder := json.NewEncoder(w)
@@ -362,97 +421,6 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, request Request) 
 			w.(http.Flusher).Flush()
 		}
 	}
-}
-
-// patch takes a merge patch of annotations and nothing else: whoever tries to
-// change more is told so.
-func (s *Server) patch(w http.ResponseWriter, r *http.Request, request Request) {
-	var patch struct {
-		Metadata struct {
-			ResourceVersion string             `json:"resourceVersion"`
-			Annotations     map[string]*string `json:"annotations"`
-		} `json:"metadata"`
-	}
-	decoder := json.NewDecoder(r.Body)
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&patch); err != nil || r.Header.Get("Content-Type") != "application/merge-patch+json" {
-		status(w, http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, fmt.Sprintf("want a merge patch of annotations: %v", err), request)
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	obj, ok := s.objects[request.Resource+"/"+request.Namespace+"/"+request.Name]
-	if !ok {
-		NotFound(w, request)
-		return
-	}
-	if patch.Metadata.ResourceVersion != "" && patch.Metadata.ResourceVersion != obj.ResourceVersion {
-		Conflict(w, request)
-		return
-	}
-	answer(w, http.StatusOK, s.annotate(r.URL.Query().Get("fieldManager"), request.Resource, obj, patch.Metadata.Annotations))
-}
-
-// annotate changes annotations of an object, and with them who manages each;
-// s.mu is held.
-func (s *Server) annotate(manager, resource string, obj *metav1.PartialObjectMetadata, annotations map[string]*string) *metav1.PartialObjectMetadata {
-	changed := obj.DeepCopy()
-	managed := map[string][]string{}
-	for _, entry := range obj.ManagedFields {
-		managed[entry.Manager] = fieldsOf(entry)
-	}
-	for key, value := range annotations {
-		for other, keys := range managed {
-			managed[other] = slices.DeleteFunc(keys, func(k string) bool { return k == key })
-		}
-		if value == nil {
-			delete(changed.Annotations, key)
-			continue
-		}
-		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, key, *value)
-		managed[manager] = append(managed[manager], key)
-	}
-	changed.ManagedFields = nil
-	for name, keys := range managed {
-		if len(keys) > 0 {
-			changed.ManagedFields = append(changed.ManagedFields, managedEntry(name, keys))
-		}
-	}
-	s.store(resource, changed)
-	return changed
-}
-
-// managedFields is the form of metadata.managedFields.
-type managedFields struct {
-	Metadata struct {
-		Annotations map[string]struct{} `json:"f:annotations"`
-	} `json:"f:metadata"`
-}
-
-func fieldsOf(entry metav1.ManagedFieldsEntry) []string {
-	var fields managedFields
-	if err := json.Unmarshal(entry.FieldsV1.Raw, &fields); err != nil {
-		panic(err)
-	}
-	keys := make([]string, 0, len(fields.Metadata.Annotations))
-	for key := range fields.Metadata.Annotations {
-		keys = append(keys, strings.TrimPrefix(key, "f:"))
-	}
-	return keys
-}
-
-func managedEntry(manager string, keys []string) metav1.ManagedFieldsEntry {
-	var fields managedFields
-	fields.Metadata.Annotations = map[string]struct{}{}
-	for _, key := range keys {
-		fields.Metadata.Annotations["f:"+key] = struct{}{}
-	}
-	raw, err := json.Marshal(fields)
-	if err != nil {
-		panic(err)
-	}
-	now := metav1.Now()
-	return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &now, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw}}
 }
 
 // NotFound answers 404 as the API server does for an object.
