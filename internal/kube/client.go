@@ -34,7 +34,9 @@ func (c *lazyClient) connection() (rest.Interface, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	own.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.UnversionedRESTClientFor(own)
+	// Requests name their group and version themselves.
+	own.GroupVersion = &schema.GroupVersion{}
+	client, err := rest.RESTClientFor(own)
 	if err != nil {
 		return nil, fmt.Errorf("client for %s: %w", config.Host, err)
 	}
