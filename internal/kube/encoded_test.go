@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -49,7 +48,7 @@ func TestEncodedKeepsAllButManagedFields(t *testing.T) {
 // an object or an error.
 func FuzzEncode(f *testing.F) {
 	f.Add([]byte(whole))
-	for _, text := range []string{``, `null`, `[]`, `{}`, `{"metadata":null}`, `{"metadata":1}`, `{"metadata":{"labels":[]}}`, `{"metadata":{"name":"a","name":"b"},"spec":{"a":1,"a":2}}`} {
+	for _, text := range []string{``, `null`, `[]`, `{}`, `{"metadata":null}`, `{"metadata":1}`, `{"metadata":{"labels":[]}}`, `{"metadata":{"nAme":"a"}}`, `{"metadata":{"name":"a","name":"b"},"spec":{"a":1,"a":2}}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -57,12 +56,9 @@ func FuzzEncode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !json.Valid(e.json) {
-			t.Fatalf("%q is kept as %q", text, e.json)
-		}
 		object, err := e.decode()
 		if err != nil {
-			t.Fatalf("%q cannot be decoded: %v", e.json, err)
+			t.Fatalf("what is kept of %q cannot be decoded: %v", text, err)
 		}
 		if object.GetName() != e.Name || object.GetResourceVersion() != e.ResourceVersion || len(object.GetManagedFields()) > 0 {
 			t.Errorf("%v is kept as %v", object, e)

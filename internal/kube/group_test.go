@@ -237,6 +237,9 @@ func TestGrants(t *testing.T) {
 			if _, ok := group.Watched("HTTPRoute", "demo", "app"); ok != tc.indexed {
 				t.Errorf("Watched: %t", ok)
 			}
+			if version, ok := group.ResourceVersion("HTTPRoute", "demo", "app"); ok != tc.indexed || ok && version != r.GetResourceVersion() {
+				t.Errorf("ResourceVersion: %s, %t", version, ok)
+			}
 			verbs(server)
 			if tc.write == nil {
 				_, err := group.Write(t.Context(), r, weigh(r, 2))
@@ -714,6 +717,9 @@ func TestOwnWritesAreSeenWithTheWatchBehind(t *testing.T) {
 		if got := weight(get(t, group, "app")); got != 10+w {
 			t.Fatalf("read %d after writing %d", got, 10+w)
 		}
+		if got, ok := group.ResourceVersion("HTTPRoute", "demo", "app"); !ok || got != r.GetResourceVersion() {
+			t.Fatalf("resourceVersion %s, %t, want %s", got, ok, r.GetResourceVersion())
+		}
 		if found, err := group.List(t.Context(), "HTTPRoute", "demo", selector); err != nil || len(found) != 1 || weight(found[0]) != 10+w {
 			t.Fatalf("List: %v, %v", found, err)
 		}
@@ -756,6 +762,9 @@ func TestDeletion(t *testing.T) {
 	})
 	if r, ok := group.Watched("HTTPRoute", "demo", "app"); r != nil || !ok {
 		t.Errorf("Watched: %v, %t", r, ok)
+	}
+	if version, ok := group.ResourceVersion("HTTPRoute", "demo", "app"); version != "" || !ok {
+		t.Errorf("ResourceVersion: %q, %t", version, ok)
 	}
 	if found, ok, err := group.Indexed(t.Context(), "HTTPRoute", "x", 0); len(found) > 0 || !ok || err != nil {
 		t.Errorf("Indexed: %v, %t, %v", found, ok, err)
