@@ -325,6 +325,19 @@ func (s *Server) get(w http.ResponseWriter, of target) {
 	answer(w, http.StatusOK, s.shown(of, obj))
 }
 
+// bookmark is the event that ends those of what was there before a watch; s.mu is
+// held.
+func (s *Server) bookmark(of target) event {
+	object := &metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"},
+		ObjectMeta: metav1.ObjectMeta{
+			ResourceVersion: strconv.Itoa(s.version),
+			Annotations:     map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+		},
+	}
+	return event{"BOOKMARK", s.shown(of, object)}
+}
+
 // create takes Events and nothing else.
 func (s *Server) create(w http.ResponseWriter, r *http.Request, request Request) {
 	event := corev1.Event{}
@@ -377,6 +390,10 @@ func (s *Server) list(w http.ResponseWriter, query url.Values, of target) {
 
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, of target) {
 	since, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
+	initial := r.URL.Query().Get("sendInitialEvents") == "true"
+	if initial {
+		since = 0
+	}
 	// Room for more than any test makes at once: the sender holds the lock.
 	events := make(chan event, 10000)
 	s.mu.Lock()
@@ -395,6 +412,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, of target) {
 	}
 	s.watchers[events] = of
 	cut := s.cut
+	bookmark := s.bookmark(of)
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -406,6 +424,9 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, of target) {
 	encoder := json.NewEncoder(w)
 	for _, obj := range missed {
 		_ = encoder.Encode(event{"MODIFIED", obj})
+	}
+	if initial {
+		_ = encoder.Encode(bookmark)
 	}
 	w.(http.Flusher).Flush()
 	for {

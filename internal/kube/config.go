@@ -1,6 +1,7 @@
 // Package kube reads and writes what the product needs of a cluster: client
-// configuration, and the metadata of one kind of object, from a watch where
-// the cluster grants one and by plain reads where it does not.
+// configuration, the metadata of one kind of object, and whole objects of an API
+// group, from watches where the cluster grants them and by plain reads where it
+// does not.
 package kube
 
 import (

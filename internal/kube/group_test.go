@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/features"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
@@ -144,9 +145,9 @@ func watching(t testing.TB, group *kube.Group, kind string) {
 // eventually polls, for what comes in its own time.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !condition(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
+			t.Fatalf("not within 30 s: %s", what)
 		}
 	}
 }
@@ -846,6 +847,33 @@ func TestListsComeInPages(t *testing.T) {
 	}
 }
 
+// streamedLists are client-go's features with KUBE_FEATURE_WatchListClient=true,
+// which the plugin inherits from the controller's environment.
+type streamedLists struct{ features.Gates }
+
+func (s streamedLists) Enabled(feature features.Feature) bool {
+	return feature == features.WatchListClient || s.Gates.Enabled(feature)
+}
+
+func TestWatchesThatBeginWithWhatIsThere(t *testing.T) {
+	before := features.FeatureGates()
+	features.ReplaceFeatureGates(streamedLists{before})
+	defer features.ReplaceFeatureGates(before)
+	server := newServer(t)
+	server.PutObject(httpRoutes, route("app"))
+	server.SetFault(deny("list"))
+	group, _ := newGroup(t, server)
+	get(t, group, "app")
+	watching(t, group, "HTTPRoute")
+	verbs(server)
+	get(t, group, "app")
+	if got := verbs(server); len(got) > 0 {
+		t.Errorf("requests %v with the watch there", got)
+	}
+	server.PutObject(httpRoutes, weigh(route("app"), 2))
+	eventually(t, "a change is seen", func() bool { return weight(get(t, group, "app")) == 2 })
+}
+
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	server := newServer(t)
@@ -871,7 +899,7 @@ func TestChanged(t *testing.T) {
 			return told[what] == want
 		})
 	}
-	r := get(t, group, "app")
+	get(t, group, "app")
 	times("HTTPRoute demo/app", 1)
 	watching(t, group, "HTTPRoute")
 	server.PutObject(httpRoutes, weigh(route("app"), 2))

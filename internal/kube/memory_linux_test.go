@@ -105,7 +105,7 @@ func watchManyRoutes(t *testing.T, address string) {
 	debug.FreeOSMemory() // as the store itself does, at about this time
 	tell(t, fmt.Sprintf("with %d routes", manyRoutes))
 	began := time.Now()
-	const reads = 20000
+	const reads = 10000
 	for i := range reads {
 		get(t, group, fmt.Sprintf("app-%d", i%500))
 	}

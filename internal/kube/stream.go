@@ -69,14 +69,9 @@ func (r reader) list(ctx context.Context, selector string) (*encodedList, error)
 
 // watch watches the objects.
 func (r reader) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	request := at(r.client.Get(), r.resource, r.namespace).
-		Param("watch", "true").
-		Param("resourceVersion", options.ResourceVersion).
-		Param("allowWatchBookmarks", strconv.FormatBool(options.AllowWatchBookmarks))
-	if options.TimeoutSeconds != nil {
-		request = request.Param("timeoutSeconds", strconv.FormatInt(*options.TimeoutSeconds, 10))
-	}
-	stream, err := request.Stream(ctx)
+	options.Watch = true
+	stream, err := at(r.client.Get(), r.resource, r.namespace).
+		SpecificallyVersionedParams(&options, metav1.ParameterCodec, metav1.Unversioned).Stream(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +103,25 @@ func (e *events) Decode() (watch.EventType, runtime.Object, error) {
 		return event.Type, status, err
 	}
 	object, err := encode(event.Object, e.index)
+	if err != nil {
+		return "", nil, err
+	}
+	if event.Type == watch.Bookmark {
+		// One annotation ends the events of what was there before, where the
+		// KUBE_FEATURE_WatchListClient of client-go has a watch begin with them.
+		object.Annotations, err = annotations(event.Object)
+	}
 	return event.Type, object, err
+}
+
+func annotations(object []byte) (map[string]string, error) {
+	var fields struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	err := json.Unmarshal(object, &fields)
+	return fields.Metadata.Annotations, err
 }
 
 // Close ends the watch.
