@@ -91,12 +91,12 @@ func (d *discovery) inVersion(version, kind string) (schema.GroupVersionResource
 	return schema.GroupVersionResource{Group: d.group, Version: version, Resource: resource}, ok
 }
 
-// find is lookup that asks the cluster when the kind is not known, at most every
-// few seconds when it is not served.
+// find is lookup that asks the cluster when the kind is not known: at every call
+// until the cluster has answered once, and then at most every few seconds.
 func (d *discovery) find(ctx context.Context, kind string) (schema.GroupVersionResource, error) {
 	if d.everAsked() {
 		resource, err := d.lookup(kind)
-		if err == nil || (isNotServed(err) && !d.due()) {
+		if err == nil || !d.due() {
 			return resource, err
 		}
 	}

@@ -54,7 +54,7 @@ type GroupOptions struct {
 // version that the cluster serves: the one it prefers if that has the kind, else
 // any. A kind is watched from its first use on, where list and watch are granted;
 // else each Get is one plain read. That a kind is not served, or may not be
-// watched, is nothing to the others.
+// watched, changes nothing for the others.
 //
 // The versions are asked for again every ten minutes, and a few seconds after the
 // last time when a kind is not found. When a kind's version changes, its watch
@@ -70,7 +70,7 @@ type Group struct {
 	discovery *discovery
 	refused   refusals
 
-	// Every is how often discovery is repeated; tests shorten it.
+	// every is how often discovery is repeated; tests shorten it.
 	every time.Duration
 
 	stop       chan struct{}
@@ -122,7 +122,7 @@ func (g *Group) Get(ctx context.Context, kind, namespace, name string) (*unstruc
 		return nil, err
 	}
 	if !s.covers(namespace) || !s.current() {
-		object, err := g.read(ctx, kind, namespace, name)
+		object, err := g.Read(ctx, kind, namespace, name)
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +141,22 @@ func (g *Group) Get(ctx context.Context, kind, namespace, name string) (*unstruc
 
 // Read is Get that always asks the API server, and returns managedFields, too.
 func (g *Group) Read(ctx context.Context, kind, namespace, name string) (*unstructured.Unstructured, error) {
-	return g.read(ctx, kind, namespace, name)
+	var text []byte
+	err := g.request(ctx, kind, func(s *source) (err error) {
+		text, err = body(at(s.client.Get(), s.resource, namespace).Name(name).Do(ctx))
+		switch {
+		case isPathUnknown(err):
+		case apierrors.IsNotFound(err):
+			s.written.gone(namespace + "/" + name)
+		case err == nil:
+			_, err = g.answered(kind, text, (*watched[*encoded]).answered)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return decode(text)
 }
 
 // Watched returns one object from the watch. It makes no request: ok is false
@@ -156,6 +171,17 @@ func (g *Group) Watched(kind, namespace, name string) (object *unstructured.Unst
 	return object, err == nil
 }
 
+// ResourceVersion returns that of the object that Watched would return, without
+// decoding the object, so that a caller that has judged this state need not do so
+// again. It is empty for an object that does not exist.
+func (g *Group) ResourceVersion(kind, namespace, name string) (version string, ok bool) {
+	stored, ok := g.stored(kind, namespace, name)
+	if stored == nil {
+		return "", ok
+	}
+	return stored.ResourceVersion, ok
+}
+
 // stored returns what the watch has of an object, nil when it does not exist.
 func (g *Group) stored(kind, namespace, name string) (object *encoded, ok bool) {
 	g.mu.Lock()
@@ -166,17 +192,6 @@ func (g *Group) stored(kind, namespace, name string) (object *encoded, ok bool) 
 	}
 	object, _, err := s.written.get(namespace + "/" + name)
 	return object, err == nil
-}
-
-// ResourceVersion returns that of the object that Watched would return, for a
-// tenth of the time, so that a caller that has judged this state need not do so
-// again. It is empty for an object that does not exist.
-func (g *Group) ResourceVersion(kind, namespace, name string) (version string, ok bool) {
-	stored, ok := g.stored(kind, namespace, name)
-	if stored == nil {
-		return "", ok
-	}
-	return stored.ResourceVersion, ok
 }
 
 // List returns the objects of a kind in a namespace whose labels the selector
@@ -239,26 +254,6 @@ func decodeAll(found []*encoded) ([]*unstructured.Unstructured, error) {
 		objects = append(objects, object)
 	}
 	return objects, nil
-}
-
-// read asks the API server for one object, and returns all of it.
-func (g *Group) read(ctx context.Context, kind, namespace, name string) (*unstructured.Unstructured, error) {
-	var text []byte
-	err := g.request(ctx, kind, func(s *source) (err error) {
-		text, err = body(at(s.client.Get(), s.resource, namespace).Name(name).Do(ctx))
-		switch {
-		case isPathUnknown(err):
-		case apierrors.IsNotFound(err):
-			s.written.gone(namespace + "/" + name)
-		case err == nil:
-			_, err = g.answered(kind, text, (*watched[*encoded]).answered)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return decode(text)
 }
 
 // answered has an answer of the API server recorded by the source that the kind

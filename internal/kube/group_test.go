@@ -623,12 +623,14 @@ func TestWrite(t *testing.T) {
 		group, _ := newGroup(t, server)
 		old := get(t, group, "app")
 		verbs(server)
-		other, unread := weigh(old, 2), weigh(old, 2)
+		other, unread, foreign := weigh(old, 2), weigh(old, 2), weigh(old, 2)
+		foreign.SetAPIVersion("example.com/v1")
 		other.SetName("other")
 		unread.SetResourceVersion("")
 		for want, pair := range map[string][2]*unstructured.Unstructured{
-			"HTTPRoute demo/app cannot be made into HTTPRoute demo/other": {old, other},
-			"HTTPRoute demo/app has no resourceVersion":                   {unread, weigh(old, 3)},
+			"HTTPRoute demo/app cannot be made into HTTPRoute demo/other":  {old, other},
+			"HTTPRoute demo/app has no resourceVersion":                    {unread, weigh(old, 3)},
+			`HTTPRoute demo/app is of group "example.com", not of gateway`: {foreign, weigh(foreign, 3)},
 		} {
 			if _, err := group.Write(t.Context(), pair[0], pair[1]); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want %s", err, want)
@@ -671,6 +673,15 @@ func TestARefusedPatchIsRememberedByNamespace(t *testing.T) {
 	}
 	if log.count("patch is not granted") != 1 {
 		t.Errorf("the log: %s", log.text.String())
+	}
+	// The grants change: one write is refused, and then patches are tried again.
+	server.SetFault(deny("update"))
+	r := get(t, group, "app")
+	if _, err := group.Write(t.Context(), r, weigh(r, 50)); !apierrors.IsForbidden(err) {
+		t.Errorf("an update that is no longer granted: %v", err)
+	}
+	if r, err := group.Write(t.Context(), r, weigh(r, 50)); err != nil || weight(r) != 50 {
+		t.Errorf("written %v, %v", r, err)
 	}
 }
 

@@ -31,6 +31,9 @@ const refusedFor = 10 * time.Minute
 // state. When there is no difference it makes no request and returns current.
 func (g *Group) Write(ctx context.Context, current, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	kind, namespace, name := current.GetKind(), current.GetNamespace(), current.GetName()
+	if group := current.GroupVersionKind().Group; group != g.opts.Group {
+		return nil, fmt.Errorf("%s %s/%s is of group %q, not of %s", kind, namespace, name, group, g.opts.Group)
+	}
 	if desired.GroupVersionKind() != current.GroupVersionKind() || desired.GetNamespace() != namespace || desired.GetName() != name {
 		return nil, fmt.Errorf("%s %s/%s cannot be made into %s %s/%s", kind, namespace, name, desired.GetKind(), desired.GetNamespace(), desired.GetName())
 	}
@@ -82,7 +85,10 @@ func (g *Group) send(ctx context.Context, client rest.Interface, resource schema
 	}
 	text, err := g.update(ctx, client, resource, current, desired)
 	switch {
-	case apierrors.IsForbidden(err) && refused != nil:
+	case apierrors.IsForbidden(err) && refused == nil:
+		// Grants may have changed: the next write tries a patch again.
+		g.refused.forget(where)
+	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("%w; patch is refused, too: %w", err, refused)
 	case refused != nil:
 		// An admission webhook would have refused both.
@@ -156,6 +162,12 @@ func (r *refusals) has(where refusal) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.Now().Before(r.until[where])
+}
+
+func (r *refusals) forget(where refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.until, where)
 }
 
 func (r *refusals) add(where refusal) {
