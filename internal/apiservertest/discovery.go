@@ -67,12 +67,14 @@ func (s *Server) discover(w http.ResponseWriter, r *http.Request, group string, 
 	unknownPath(w)
 }
 
+// discoveredGroup lists the preferred version last: its place in the list says
+// nothing.
 func discoveredGroup(group string, versions []Version) metav1.APIGroup {
 	discovered := metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: group}
-	for _, v := range versions {
+	for _, v := range slices.Backward(versions) {
 		discovered.Versions = append(discovered.Versions, metav1.GroupVersionForDiscovery{GroupVersion: group + "/" + v.Name, Version: v.Name})
 	}
-	discovered.PreferredVersion = discovered.Versions[0]
+	discovered.PreferredVersion = discovered.Versions[len(versions)-1]
 	return discovered
 }
 

@@ -1,10 +1,12 @@
 package kube_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -408,6 +410,20 @@ func TestVersions(t *testing.T) {
 			t.Errorf("written %v, %v", r, err)
 		}
 	})
+	t.Run("what a watch said is not believed once its path is unknown", func(t *testing.T) {
+		t.Parallel()
+		server, group, _ := fresh(t)
+		group.DiscoverEvery(time.Hour, time.Hour)
+		version(t, group, "TCPRoute", "v1alpha2")
+		watching(t, group, "TCPRoute")
+		server.Serve(gatewayAPI, upgraded...)
+		server.EndWatches()
+		eventually(t, "reads say so", func() bool {
+			_, err := ask(group, "TCPRoute")
+			return err != nil && !apierrors.IsNotFound(err) &&
+				strings.Contains(err.Error(), "kind TCPRoute: the API server lists it in gateway.networking.k8s.io/v1alpha2 but does not know it there")
+		})
+	})
 	t.Run("no longer served", func(t *testing.T) {
 		t.Parallel()
 		server, group, log := fresh(t)
@@ -436,6 +452,13 @@ func TestVersions(t *testing.T) {
 		})
 		eventually(t, "it is asked in vain", func() bool { return failed.Load() > 3 })
 		version(t, group, "TCPRoute", "v1alpha2")
+		r, err := ask(group, "TCPRoute")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := group.Write(t.Context(), r, weigh(r, 2)); err != nil {
+			t.Errorf("a write in that version: %v", err)
+		}
 		// What was in neither version may be in the one that does not answer.
 		if _, err := ask(group, "UDPRoute"); err == nil || errors.As(err, new(*kube.NotServedError)) || !strings.Contains(err.Error(), "v1alpha2") {
 			t.Errorf("error %v, want one that says which version cannot be asked", err)
@@ -640,6 +663,34 @@ func TestWrite(t *testing.T) {
 			t.Errorf("requests %v", got)
 		}
 	})
+}
+
+// An update with managedFields would set them.
+func TestUpdatesLeaveManagedFieldsToTheServer(t *testing.T) {
+	t.Parallel()
+	server := newServer(t)
+	server.PutObject(httpRoutes, route("app"))
+	server.Annotate("kubectl", httpRoutes, "demo", "app", map[string]*string{"by": new("hand")})
+	sent := make(chan []byte, 1)
+	server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
+		if request.Verb == "update" {
+			text, _ := io.ReadAll(r.Body)
+			sent <- text
+			r.Body = io.NopCloser(bytes.NewReader(text))
+		}
+		return deny("patch")(w, r, request)
+	})
+	group, _ := newGroup(t, server)
+	r, err := group.Read(t.Context(), "HTTPRoute", "demo", "app")
+	if err != nil || len(r.GetManagedFields()) == 0 {
+		t.Fatalf("%v, %v, want managedFields", r, err)
+	}
+	if _, err := group.Write(t.Context(), r, weigh(r, 2)); err != nil {
+		t.Fatal(err)
+	}
+	if text := <-sent; bytes.Contains(text, []byte("managedFields")) || !bytes.Contains(text, []byte(`"weight":2`)) {
+		t.Errorf("sent %s", text)
+	}
 }
 
 func TestARefusedPatchIsRememberedByNamespace(t *testing.T) {
@@ -960,6 +1011,9 @@ func TestOneNamespace(t *testing.T) {
 	}
 	if r, err = group.Get(t.Context(), "HTTPRoute", "elsewhere", "app"); err != nil || weight(r) != 2 {
 		t.Errorf("read %v, %v", r, err)
+	}
+	if _, err := group.List(t.Context(), "HTTPRoute", "elsewhere", labels.Everything()); !apierrors.IsForbidden(err) {
+		t.Errorf("List of a namespace that is not watched: %v, want the refusal", err)
 	}
 	if _, ok := group.Watched("HTTPRoute", "elsewhere", "app"); ok {
 		t.Error("a namespace that is not watched is known of")
