@@ -7,6 +7,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
@@ -200,7 +201,7 @@ func sidesScaled(s snapshot, ro *v1alpha1.Rollout, asked int32) bool {
 	if canary == nil || stable == nil || canary.Spec.Replicas == nil || ro.Spec.Replicas == nil {
 		return false
 	}
-	most := kedify.MaxWeight(ro)
+	most := rolloutspec.MaxWeight(ro)
 	return *canary.Spec.Replicas > 0 && canary.Status.AvailableReplicas >= *canary.Spec.Replicas &&
 		int64(stable.Status.AvailableReplicas) >= int64(most-asked)*int64(*ro.Spec.Replicas)/int64(most)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 )
 
@@ -28,7 +29,7 @@ func (b side) selectedBy(service corev1.Service) bool {
 
 // sides returns the backends of a Rollout that need endpoints.
 func sides(ro *v1alpha1.Rollout) []side {
-	stable, canary := kedify.Services(ro)
+	stable, canary := rolloutspec.Services(ro)
 	weights := weightsOf(ro)
 	var found []side
 	if weights.Stable.Weight > 0 {

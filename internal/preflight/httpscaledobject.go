@@ -8,6 +8,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 )
 
@@ -88,7 +89,7 @@ func checkTargetService(s snapshot, ro *v1alpha1.Rollout, o httpScaledObject) []
 	const check = "target-service"
 	at := object("HTTPScaledObject", o.Namespace, o.Name)
 	edit := fmt.Sprintf("kubectl -n %s edit httpscaledobject %s", o.Namespace, o.Name)
-	stable, canary := kedify.Services(ro)
+	stable, canary := rolloutspec.Services(ro)
 	pingPong := ro.Spec.Strategy.Canary.PingPong != nil
 	ref := o.Spec.ScaleTargetRef
 	switch {

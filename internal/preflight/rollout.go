@@ -10,6 +10,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 )
 
@@ -181,7 +182,7 @@ func pendingWeight(ro *v1alpha1.Rollout) (weight int32, underWay bool) {
 	}
 	steps := ro.Spec.Strategy.Canary.Steps
 	if status.CurrentStepIndex == nil || int(*status.CurrentStepIndex) >= len(steps) {
-		return kedify.MaxWeight(ro), true
+		return rolloutspec.MaxWeight(ro), true
 	}
 	for i := int(*status.CurrentStepIndex); i >= 0; i-- {
 		if steps[i].SetWeight != nil {
@@ -196,7 +197,7 @@ func pendingWeight(ro *v1alpha1.Rollout) (weight int32, underWay bool) {
 func weightsOf(ro *v1alpha1.Rollout) v1alpha1.TrafficWeights {
 	if ro.Status.Canary.Weights == nil {
 		return v1alpha1.TrafficWeights{
-			Stable: v1alpha1.WeightDestination{Weight: kedify.MaxWeight(ro), PodTemplateHash: ro.Status.StableRS},
+			Stable: v1alpha1.WeightDestination{Weight: rolloutspec.MaxWeight(ro), PodTemplateHash: ro.Status.StableRS},
 			Canary: v1alpha1.WeightDestination{PodTemplateHash: ro.Status.CurrentPodHash},
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 )
 
 // checkScaling: KEDA does not scale the Rollout so low that a side of a split
@@ -37,7 +37,7 @@ func checkTrigger(ro *v1alpha1.Rollout, o scaledObject) []Result {
 	}
 	for _, metadata := range triggers {
 		if service := metadata["service"]; service != "" {
-			stable, _ := kedify.Services(ro)
+			stable, _ := rolloutspec.Services(ro)
 			return []Result{warning(check, at,
 				fmt.Sprintf("its kedify-http trigger sets service: %s; for a Rollout the scaler takes the stable Service (%s) from the Rollout itself, and a fixed name gets out of step with it", service, stable),
 				fmt.Sprintf("remove service from the trigger's metadata: kubectl -n %s edit scaledobject %s", o.Namespace, o.Name))}

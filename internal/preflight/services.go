@@ -8,7 +8,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 )
 
 // serviceFields returns the fields of the Rollout that name its two Services.
@@ -66,7 +66,7 @@ func checkServices(s snapshot, ro *v1alpha1.Rollout) []Result {
 // no other Rollout moves them.
 func checkSelectors(s snapshot, ro *v1alpha1.Rollout) []Result {
 	const check = "service-selectors"
-	stable, canary := kedify.Services(ro)
+	stable, canary := rolloutspec.Services(ro)
 	if s.objects.services.Err != nil || stable == canary {
 		return nil // reported by services-exist and services-differ
 	}

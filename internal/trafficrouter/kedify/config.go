@@ -11,6 +11,8 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
 )
 
 // PluginName is the name under which the plugin is registered in
@@ -106,7 +108,7 @@ func object(raw json.RawMessage, at string, known ...string) (map[string]json.Ra
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(known, key) {
-			return nil, fmt.Errorf("unknown key %q: did you mean %q?", at+key, at+nearest(key, known))
+			return nil, fmt.Errorf("unknown key %q: did you mean %q?", at+key, at+nearest.Word(key, known))
 		}
 	}
 	return fields, nil

@@ -41,17 +41,3 @@ func TestDecide(t *testing.T) {
 		})
 	}
 }
-
-func TestNearest(t *testing.T) {
-	known := []string{"httpScaledObjectName", "httpScaledObjects"}
-	for word, want := range map[string]string{
-		"httpScaledObjectsName": "httpScaledObjectName",
-		"HTTPSCALEDOBJECTS":     "httpScaledObjects",
-		"httpScaledObject":      "httpScaledObjects",
-		"":                      "httpScaledObjects",
-	} {
-		if got := nearest(word, known); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
-		}
-	}
-}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8stypes "k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
@@ -28,7 +29,7 @@ type decision struct {
 }
 
 func (p plan) decision(split []weightedbackends.Backend) decision {
-	return decision{split, MaxWeight(p.ro) - p.weight - p.additional, p.weight, selfheal.FingerprintOf(p.ro)}
+	return decision{split, rolloutspec.MaxWeight(p.ro) - p.weight - p.additional, p.weight, selfheal.FingerprintOf(p.ro)}
 }
 
 // keep has the split put back that HTTPScaledObjects carry after a call, when

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
@@ -116,7 +117,7 @@ func (r *Router) hasSplit(ctx context.Context, ro *v1alpha1.Rollout) bool {
 // other than the stable one.
 func (r *Router) canaryHasShare(ctx context.Context, ro *v1alpha1.Rollout) bool {
 	splits, known := r.ownSplits(ctx, ro)
-	stable, _ := Services(ro)
+	stable, _ := rolloutspec.Services(ro)
 	if slices.ContainsFunc(splits, func(text string) bool { return sharesWithOthers(text, stable) }) {
 		return true
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
@@ -55,4 +56,4 @@ func planFor(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDes
 func (p plan) isFor(name string) bool { return slices.Contains(p.names, name) }
 
 // pingPong tells whether the Rollout's stable Service changes sides.
-func (p plan) pingPong() bool { return usesPingPong(p.ro) }
+func (p plan) pingPong() bool { return rolloutspec.UsesPingPong(p.ro) }

@@ -1,45 +1,11 @@
 package kedify
 
 import (
-	"errors"
-	"fmt"
-	"slices"
-
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
-
-// defaultMaxWeight is Argo Rollouts' default of
-// spec.strategy.canary.trafficRouting.maxTrafficWeight.
-const defaultMaxWeight = 100
-
-// Services returns the names of a Rollout's stable and canary Service. With
-// pingPong, those are the two Services of pingPong, in the order that
-// status.canary.stablePingPong gives them now. It returns empty names where
-// the Rollout has none.
-func Services(ro *v1alpha1.Rollout) (stable, canary string) {
-	c := ro.Spec.Strategy.Canary
-	switch {
-	case c == nil:
-		return "", ""
-	case c.PingPong == nil:
-		return c.StableService, c.CanaryService
-	// Before the first promotion the status is empty, and stable is "pong".
-	case ro.Status.Canary.StablePingPong == v1alpha1.PPPing:
-		return c.PingPong.PingService, c.PingPong.PongService
-	default:
-		return c.PingPong.PongService, c.PingPong.PingService
-	}
-}
-
-// MaxWeight returns the weight that is all of the traffic of a Rollout.
-func MaxWeight(ro *v1alpha1.Rollout) int32 {
-	if c := ro.Spec.Strategy.Canary; c != nil && c.TrafficRouting != nil && c.TrafficRouting.MaxTrafficWeight != nil {
-		return *c.TrafficRouting.MaxTrafficWeight
-	}
-	return defaultMaxWeight
-}
 
 // DesiredSplit returns the backends that carry a Rollout's traffic at a canary
 // weight: stable first, canary second, then each additional destination under
@@ -49,56 +15,33 @@ func MaxWeight(ro *v1alpha1.Rollout) int32 {
 // be named. It is an error when Services are missing or equal, or when a
 // weight is outside 0..MaxWeight or all of them add up past it.
 func DesiredSplit(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) ([]weightedbackends.Backend, error) {
-	if ro.Spec.Strategy.Canary == nil {
-		return nil, errors.New("spec.strategy.canary is missing: only the canary strategy splits traffic")
-	}
-	stable, canary := Services(ro)
-	if err := checkServices(ro, stable, canary); err != nil {
+	rest, err := rolloutspec.StableWeight(ro, weight, additional)
+	if err != nil {
 		return nil, err
 	}
-	most := MaxWeight(ro)
-	if most < 1 {
-		return nil, fmt.Errorf("spec.strategy.canary.trafficRouting.maxTrafficWeight is %d: want 1 or more", most)
-	}
-	if weight < 0 || weight > most {
-		return nil, fmt.Errorf("the canary weight %d is outside 0..%d: correct setWeight or spec.strategy.canary.trafficRouting.maxTrafficWeight", weight, most)
-	}
-	rest := most - weight
-	names := []string{stable, canary}
-	extra := make([]weightedbackends.Backend, 0, len(additional))
-	for i, destination := range additional {
-		switch {
-		case destination.ServiceName == "":
-			return nil, fmt.Errorf("additional destination %d (pod template hash %q) has no Service: the experiment's template needs one", i, destination.PodTemplateHash)
-		case slices.Contains(names, destination.ServiceName):
-			return nil, fmt.Errorf("Service %q would be in the split twice: the experiment's template needs a Service of its own", destination.ServiceName)
-		case destination.Weight < 0 || destination.Weight > most:
-			return nil, fmt.Errorf("the weight %d of experiment Service %q is outside 0..%d", destination.Weight, destination.ServiceName, most)
-		case destination.Weight > rest:
-			return nil, fmt.Errorf("the weights of canary and experiments add up past %d at Service %q: lower setWeight or the experiment's weights", most, destination.ServiceName)
-		}
-		rest -= destination.Weight
-		names = append(names, destination.ServiceName)
-		extra = append(extra, weightedbackends.Backend{Service: destination.ServiceName, Weight: destination.Weight})
-	}
-	if isIdle(weight, additional) && ro.Spec.Strategy.Canary.PingPong == nil {
+	if isIdle(weight, additional) && !rolloutspec.UsesPingPong(ro) {
 		return nil, nil
 	}
-	return append([]weightedbackends.Backend{{Service: stable, Weight: rest}, {Service: canary, Weight: weight}}, extra...), nil
+	stable, canary := rolloutspec.Services(ro)
+	split := []weightedbackends.Backend{{Service: stable, Weight: rest}, {Service: canary, Weight: weight}}
+	for _, destination := range additional {
+		split = append(split, weightedbackends.Backend{Service: destination.ServiceName, Weight: destination.Weight})
+	}
+	return split, nil
 }
 
 // restSplit returns what a Rollout asks for at weight 0, whatever is wrong with
 // the rest of its spec: nothing, or with pingPong everything for the Service
 // that is stable now. (Argo Rollouts refuses a pingPong without Services.)
 func restSplit(ro *v1alpha1.Rollout) []weightedbackends.Backend {
-	if !usesPingPong(ro) {
+	if !rolloutspec.UsesPingPong(ro) {
 		return nil
 	}
-	most := MaxWeight(ro)
+	most := rolloutspec.MaxWeight(ro)
 	if most < 1 {
-		most = defaultMaxWeight
+		most = rolloutspec.DefaultMaxWeight
 	}
-	stable, canary := Services(ro)
+	stable, canary := rolloutspec.Services(ro)
 	split := []weightedbackends.Backend{{Service: stable, Weight: most}}
 	if canary != "" && canary != stable {
 		split = append(split, weightedbackends.Backend{Service: canary})
@@ -106,29 +49,8 @@ func restSplit(ro *v1alpha1.Rollout) []weightedbackends.Backend {
 	return split
 }
 
-func usesPingPong(ro *v1alpha1.Rollout) bool {
-	return ro.Spec.Strategy.Canary != nil && ro.Spec.Strategy.Canary.PingPong != nil
-}
-
 // isIdle tells whether nothing is asked for canary or experiments: all of the
 // traffic is stable's.
 func isIdle(weight int32, additional []v1alpha1.WeightDestination) bool {
 	return weight == 0 && len(additional) == 0
-}
-
-func checkServices(ro *v1alpha1.Rollout, stable, canary string) error {
-	stableField, canaryField := "spec.strategy.canary.stableService", "spec.strategy.canary.canaryService"
-	if ro.Spec.Strategy.Canary.PingPong != nil {
-		stableField, canaryField = "spec.strategy.canary.pingPong.pingService", "spec.strategy.canary.pingPong.pongService"
-		stable, canary = ro.Spec.Strategy.Canary.PingPong.PingService, ro.Spec.Strategy.Canary.PingPong.PongService
-	}
-	switch {
-	case stable == "":
-		return fmt.Errorf("%s is missing: name the Service of that side", stableField)
-	case canary == "":
-		return fmt.Errorf("%s is missing: name the Service of that side", canaryField)
-	case stable == canary:
-		return fmt.Errorf("%s and %s are both %q: a split needs two Services", stableField, canaryField, stable)
-	}
-	return nil
 }

@@ -1,10 +1,11 @@
-package kedify
+// Package nearest finds the word that somebody may have meant.
+package nearest
 
 import "strings"
 
-// nearest returns the known word that takes the fewest edits to get from word,
-// ignoring case.
-func nearest(word string, known []string) string {
+// Word returns the known word that takes the fewest edits to get from word,
+// ignoring case; none when none is known.
+func Word(word string, known []string) string {
 	best, least := "", -1
 	for _, k := range known {
 		if d := distance(strings.ToLower(word), strings.ToLower(k)); least < 0 || d < least {
