@@ -1,0 +1,42 @@
+package gatewayapi
+
+import "strings"
+
+// Group is the API group of the routes.
+const Group = "gateway.networking.k8s.io"
+
+// Kind is a kind of route.
+type Kind string
+
+// The kinds of routes that a Rollout may name.
+const (
+	HTTPRoute Kind = "HTTPRoute"
+	GRPCRoute Kind = "GRPCRoute"
+	TCPRoute  Kind = "TCPRoute"
+	TLSRoute  Kind = "TLSRoute"
+	UDPRoute  Kind = "UDPRoute"
+)
+
+// Kinds are all kinds of routes, in the order in which a Rollout's routes are
+// listed.
+var Kinds = []Kind{HTTPRoute, GRPCRoute, TCPRoute, TLSRoute, UDPRoute}
+
+// TakesHeaderRoutes tells whether the rules of the kind match headers.
+func (k Kind) TakesHeaderRoutes() bool { return k == HTTPRoute || k == GRPCRoute }
+
+// key is the configuration's key for one route of the kind; httpRoutes and
+// httpRouteSelector are made of it.
+func (k Kind) key() string {
+	protocol, _ := strings.CutSuffix(string(k), "Route")
+	return strings.ToLower(protocol) + "Route"
+}
+
+// known tells whether the kind is one of Kinds.
+func (k Kind) known() bool {
+	for _, kind := range Kinds {
+		if k == kind {
+			return true
+		}
+	}
+	return false
+}
