@@ -1,0 +1,190 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// ParentState is what a parent says of the present generation of a route.
+type ParentState int
+
+// The states of a parent.
+const (
+	// Accepted: Accepted and ResolvedRefs are True at this generation.
+	Accepted ParentState = iota
+	// Refused: one of them is False at this generation.
+	Refused
+	// Behind: it has reported on both, and not yet on this generation, or not yet
+	// with True or False.
+	Behind
+	// Unreported: it has never reported on one of both.
+	Unreported
+)
+
+func (s ParentState) String() string {
+	return []string{"accepted", "refused", "behind", "unreported"}[s]
+}
+
+// Parent is what one controller says of a route for one of its parentRefs.
+type Parent struct {
+	// Name names the parent for people: "Gateway infra/public", with section and port
+	// where the route names them.
+	Name string
+	// Controller is the controllerName; empty where none has reported.
+	Controller string
+	State      ParentState
+	// Reason and Message are those of the condition that refuses; the message says
+	// which ReferenceGrants are missing where that is the reason.
+	Reason, Message string
+	// Generation is the generation that was reported on last; 0 where none was.
+	Generation int64
+}
+
+// String says what the parent says, in one line.
+func (p Parent) String() string {
+	text := fmt.Sprintf("%s: %s", p.Name, p.State)
+	if p.Controller != "" {
+		text = fmt.Sprintf("%s (%s): %s", p.Name, p.Controller, p.State)
+	}
+	if p.Reason != "" {
+		text += fmt.Sprintf(", %s: %s", p.Reason, p.Message)
+	}
+	return text
+}
+
+// ParentsOf returns what the parents of a route say of its present generation: one
+// for each parentRef and each controller that reports on it, in the order of the
+// route. Reports on a parent that the route does not name any more are left out.
+func ParentsOf(route *unstructured.Unstructured) []Parent {
+	if route == nil || route.Object == nil {
+		return nil
+	}
+	spec, _ := route.Object["spec"].(map[string]any)
+	status, _ := route.Object["status"].(map[string]any)
+	reports := objects(status["parents"])
+	var parents []Parent
+	seen := map[parentRef]bool{}
+	for _, raw := range objects(spec["parentRefs"]) {
+		ref := parentRefOf(raw, route.GetNamespace())
+		if seen[ref] {
+			continue
+		}
+		seen[ref] = true
+		reported := false
+		for _, report := range reports {
+			reportedRef, _ := report["parentRef"].(map[string]any)
+			if parentRefOf(reportedRef, route.GetNamespace()) == ref {
+				parents = append(parents, judge(route, ref, report))
+				reported = true
+			}
+		}
+		if !reported {
+			parents = append(parents, Parent{Name: ref.String(), State: Unreported})
+		}
+	}
+	return parents
+}
+
+// parentRef is a parentRef with the CRD's defaults.
+type parentRef struct {
+	group, kind, namespace, name, section string
+	port                                  int64
+}
+
+func parentRefOf(raw map[string]any, namespace string) parentRef {
+	p := parentRef{group: Group, kind: "Gateway", namespace: namespace}
+	set := func(field string, value *string) {
+		if s, ok := raw[field].(string); ok && (s != "" || field == "group") {
+			*value = s
+		}
+	}
+	set("group", &p.group)
+	set("kind", &p.kind)
+	set("namespace", &p.namespace)
+	set("name", &p.name)
+	set("sectionName", &p.section)
+	p.port, _ = number(raw["port"])
+	return p
+}
+
+func (p parentRef) String() string {
+	text := fmt.Sprintf("%s %s/%s", p.kind, p.namespace, p.name)
+	if p.section != "" {
+		text += " section " + p.section
+	}
+	if p.port != 0 {
+		text += fmt.Sprintf(" port %d", p.port)
+	}
+	return text
+}
+
+// judge says what a report means for the present generation.
+func judge(route *unstructured.Unstructured, ref parentRef, report map[string]any) Parent {
+	p := Parent{Name: ref.String()}
+	p.Controller, _ = report["controllerName"].(string)
+	conditions := objects(report["conditions"])
+	for _, kind := range []string{"Accepted", "ResolvedRefs"} {
+		i := slices.IndexFunc(conditions, func(c map[string]any) bool { return c["type"] == kind })
+		state := Unreported
+		if i >= 0 {
+			generation, _ := number(conditions[i]["observedGeneration"])
+			p.Generation = max(p.Generation, generation)
+			state = stateOfCondition(conditions[i], generation, route.GetGeneration())
+		}
+		if state == Refused && p.State != Refused {
+			p.Reason, _ = conditions[i]["reason"].(string)
+			p.Message, _ = conditions[i]["message"].(string)
+			if p.Reason == "RefNotPermitted" {
+				p.Message = strings.TrimPrefix(p.Message+"; "+missingGrants(route), "; ")
+			}
+		}
+		p.State = worse(p.State, state)
+	}
+	return p
+}
+
+func stateOfCondition(condition map[string]any, observed, generation int64) ParentState {
+	switch status, _ := condition["status"].(string); {
+	case observed < generation:
+		return Behind
+	case status == "True":
+		return Accepted
+	case status == "False":
+		return Refused
+	}
+	return Behind
+}
+
+// worse is the state of a parent of which one condition says a and the other b: a
+// refusal counts at once, and one that has never reported is not waited for.
+func worse(a, b ParentState) ParentState {
+	for _, state := range []ParentState{Refused, Unreported, Behind} {
+		if a == state || b == state {
+			return state
+		}
+	}
+	return Accepted
+}
+
+// missingGrants names the ReferenceGrants that a route needs for the backends of
+// other namespaces; which of them are missing is not known here.
+func missingGrants(route *unstructured.Unstructured) string {
+	spec, _ := route.Object["spec"].(map[string]any)
+	var grants []string
+	for _, rule := range objects(spec["rules"]) {
+		for _, ref := range objects(rule["backendRefs"]) {
+			b := backendOf(ref, route.GetNamespace())
+			grant := fmt.Sprintf("a ReferenceGrant in namespace %s from %s of namespace %s to %s %s", b.Namespace, route.GetKind(), route.GetNamespace(), b.Kind, b.Name)
+			if b.Namespace != route.GetNamespace() && !slices.Contains(grants, grant) {
+				grants = append(grants, grant)
+			}
+		}
+	}
+	if len(grants) == 0 {
+		return ""
+	}
+	return "the route needs " + strings.Join(grants, ", and ")
+}
