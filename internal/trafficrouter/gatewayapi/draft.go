@@ -42,8 +42,9 @@ type draft struct {
 	experiments []service
 	// records are the Rollout's records by the user's rule that they are of.
 	records map[*rule]ruleRecord
-	// notes are what the call that sets a header or mirror route warns of.
-	notes    []string
+	// setting is the header or mirror route that a call sets; only that call warns of
+	// what the route does not cover.
+	setting  string
 	warnings []string
 }
 
@@ -115,7 +116,7 @@ func (d *draft) findManaged() {
 	}
 	for i, r := range d.find(wanted, d.rules) {
 		if r != nil {
-			r.owner, r.route, r.before = all[i].owner, all[i].route, all[i].before
+			r.owner, r.route, r.given, r.before = all[i].owner, all[i].route, wanted[i].name, all[i].before
 		}
 	}
 }

@@ -87,10 +87,10 @@ func (d *draft) setManaged(managed managedRoute) (Decision, error) {
 		return Decision{}, err
 	}
 	d.wish(managed)
+	d.setting = managed.Name
 	if err := d.renderManaged(); err != nil {
 		return Decision{}, err
 	}
-	d.warnings = append(d.warnings, d.notes...)
 	return d.finish(), nil
 }
 

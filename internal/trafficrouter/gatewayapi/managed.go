@@ -46,9 +46,12 @@ type madeRule struct {
 	before  bool
 }
 
-// note adds what the call that sets a route warns of, and no later one.
-func (d *draft) note(format string, args ...any) {
-	d.notes = append(d.notes, d.name+": "+fmt.Sprintf(format, args...))
+// note warns of a header or mirror route once, in the call that sets it.
+func (d *draft) note(route managedRoute, format string, args ...any) {
+	warning := d.name + ": " + fmt.Sprintf(format, args...)
+	if route.Name == d.setting && !slices.Contains(d.warnings, warning) {
+		d.warnings = append(d.warnings, warning)
+	}
 }
 
 // renderManaged makes the rules of the Rollout's header and mirror routes anew from
@@ -114,12 +117,13 @@ func (d *draft) makeRules(route managedRoute, sources []*rule) ([]*madeRule, err
 	var made []*madeRule
 	var reasons []string
 	for _, source := range sources {
-		matches, skipped := d.matchesFor(route, source)
+		matches, skipped, elsewhere := d.matchesFor(route, source)
 		for _, reason := range skipped {
 			reason = d.describe(source) + " " + reason
 			reasons = append(reasons, reason)
-			d.note("%s route %q does not cover all requests: %s", route.sort(), route.Name, reason)
+			d.note(route, "%s route %q does not cover all requests: %s", route.sort(), route.Name, reason)
 		}
+		reasons = append(reasons, elsewhere...)
 		groups := [][]match{matches}
 		if len(matches) > 1 && replacesPrefix(source.body) {
 			groups = nil
@@ -139,16 +143,20 @@ func (d *draft) makeRules(route managedRoute, sources []*rule) ([]*madeRule, err
 	if len(reasons) == 0 {
 		reasons = []string{"no rule that the Rollout splits matches any of the requests that it is for"}
 	}
-	return nil, d.errorf("no rule can be made for %s route %q: %s", route.sort(), route.Name, strings.Join(reasons, "; "))
+	return nil, d.errorf("no rule can be made for %s route %q: %s", route.sort(), route.Name, strings.Join(slices.Compact(reasons), "; "))
 }
 
-// matchesFor are the source's matches as the route restricts them, and why some
-// are left out.
-func (d *draft) matchesFor(route managedRoute, source *rule) (matches []match, skipped []string) {
+// matchesFor are the source's matches as the route restricts them, why some cannot
+// be, and which requests reach other rules without and with the route.
+func (d *draft) matchesFor(route managedRoute, source *rule) (matches []match, skipped, elsewhere []string) {
 	for _, from := range objects(d.matchesOf(source.body)) {
 		for _, restrict := range route.restrictions() {
 			m := match{body: copyOf(from), source: from}
 			o := restrict(m.body)
+			if other := d.reaches(m, source); o == some && other != nil {
+				elsewhere = append(elsewhere, fmt.Sprintf("the requests that %s and the step match reach %s", d.describe(source), d.describe(other)))
+				continue
+			}
 			if o == some && replacesPrefix(source.body) && !reflect.DeepEqual(m.body["path"], from["path"]) {
 				skipped = append(skipped, "replaces the prefix of the path in a filter, which takes the rule's own path: leave the path out of the step, or give that path a rule of its own")
 				continue
@@ -161,7 +169,7 @@ func (d *draft) matchesFor(route managedRoute, source *rule) (matches []match, s
 			}
 		}
 	}
-	return matches, skipped
+	return matches, skipped, elsewhere
 }
 
 // restrictions are the ways in which a request may be one that the route is for.
@@ -228,7 +236,7 @@ func (d *draft) nameRules(made []*madeRule) {
 	taken := map[string]bool{}
 	for _, r := range d.rules {
 		if r.owner != d.key() {
-			taken[r.name()] = true
+			taken[r.name()], taken[r.given] = true, true
 		}
 	}
 	counts := map[string]int{}

@@ -68,7 +68,10 @@ const (
 )
 
 // condition is one on a text: of a header, a path or a method.
-type condition struct{ Type, Value string }
+type condition struct {
+	Type  string `json:"type"`
+	Value string `json:"value"`
+}
 
 // conditionOf says what a step asks of a text as routes say it: a prefix is a
 // regular expression there.

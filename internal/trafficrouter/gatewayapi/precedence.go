@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -81,28 +82,100 @@ func methodsDiffer(a, b any) bool {
 	return false
 }
 
-// noteUsersRules notes the user's rules that win against managed ones made for
-// route, and so take requests that the route is for. The rules that it was made
-// from do not: what is made from a match is greater, or stands before it.
-func (d *draft) noteUsersRules(route managedRoute, made []*madeRule, sources []*rule) {
+// covers tells whether each request that satisfies m satisfies u, too.
+func (d *draft) covers(u, m map[string]any) bool {
+	if d.kind == HTTPRoute {
+		pathU, _ := u["path"].(map[string]any)
+		pathM, _ := m["path"].(map[string]any)
+		both, o := conditionIn(pathU).andPath(conditionIn(pathM))
+		if o != some || both != conditionIn(pathM) {
+			return false
+		}
+		if u["method"] != nil && u["method"] != m["method"] {
+			return false
+		}
+	} else if u["method"] != nil && !reflect.DeepEqual(u["method"], m["method"]) {
+		return false
+	}
+	for _, field := range []string{"headers", "queryParams"} {
+		for _, wanted := range objects(u[field]) {
+			if !slices.ContainsFunc(objects(m[field]), func(has map[string]any) bool { return implies(has, wanted) }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// implies tells whether a condition on a header or query parameter implies another.
+func implies(has, wanted map[string]any) bool {
+	hasName, _ := has["name"].(string)
+	wantedName, _ := wanted["name"].(string)
+	both, o := conditionIn(has).and(conditionIn(wanted))
+	return strings.EqualFold(hasName, wantedName) && o == some && both == conditionIn(has)
+}
+
+// winsAgainst tells whether a match of a user's rule takes the requests that it has
+// in common with a match of another.
+func (d *draft) winsAgainst(a *rule, match map[string]any, b *rule, other map[string]any) bool {
+	c := d.precedenceOf(match).compare(d.precedenceOf(other))
+	return c > 0 || c == 0 && slices.Index(d.rules, a) < slices.Index(d.rules, b)
+}
+
+// reaches returns another rule of the user's that all requests of a match made from
+// a source's reach, if there is one: to take them would send them elsewhere.
+func (d *draft) reaches(m match, source *rule) *rule {
 	for _, r := range d.userRules() {
-		if slices.Contains(sources, r) || !d.winsAgainst(r, made) {
+		if r == source {
 			continue
 		}
-		d.note("%s takes precedence over %s route %q for the requests that both match: it has the more specific path, method, headers or query, or comes first among equals",
-			d.describe(r), route.sort(), route.Name)
+		for _, users := range objects(d.matchesOf(r.body)) {
+			if d.winsAgainst(r, users, source, m.source) && d.covers(users, m.body) {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// noteUsersRules notes the user's rules that take requests that a header or mirror
+// route is for, and those that it takes some from. The rules that it is made from
+// are neither: what is made from a match is greater, or stands before it.
+func (d *draft) noteUsersRules(route managedRoute, made []*madeRule, sources []*rule) {
+	if route.Name != d.setting {
+		return
+	}
+	for _, r := range d.userRules() {
+		if slices.Contains(sources, r) {
+			continue
+		}
+		loses, wins := d.compareTo(r, made)
+		if loses {
+			d.note(route, "%s takes precedence over %s route %q for the requests that both match: it has the more specific path, method, headers or query, or comes first among equals",
+				d.describe(r), route.sort(), route.Name)
+		}
+		if wins {
+			d.note(route, "%s route %q takes requests from %s that match both: it has the more specific path, method, headers or query",
+				route.sort(), route.Name, d.describe(r))
+		}
 	}
 }
 
-func (d *draft) winsAgainst(r *rule, made []*madeRule) bool {
+// compareTo tells whether managed rules lose requests to a user's rule, and whether
+// they win some that reached that rule without them.
+func (d *draft) compareTo(r *rule, made []*madeRule) (loses, wins bool) {
 	for _, users := range objects(d.matchesOf(r.body)) {
-		for _, m := range made {
-			for _, ours := range m.matches {
-				if d.mayOverlap(users, ours.body) && d.precedenceOf(users).compare(d.precedenceOf(ours.body)) >= 0 {
-					return true
+		for _, rule := range made {
+			for _, m := range rule.matches {
+				switch {
+				case !d.mayOverlap(users, m.body):
+				case d.precedenceOf(users).compare(d.precedenceOf(m.body)) >= 0:
+					loses = true
+				case d.winsAgainst(r, users, rule.source, m.source):
+					wins = true
 				}
 			}
 		}
 	}
-	return false
+	return loses, wins
 }
