@@ -1,7 +1,9 @@
 package gatewayapi
 
 // putLabel has the route carry the Rollout's label while it is not at rest for it,
-// and takes it away after the last Rollout that wants it.
+// and takes it away after the last Rollout that wants it. Where another Rollout has
+// put a label of that key, its value stays: two that write theirs in turn would
+// never come to rest.
 func (d *draft) putLabel() {
 	had := d.own.Label
 	if d.own.isIdle() {
@@ -25,43 +27,42 @@ func (d *draft) putLabel() {
 		d.own.Label = nil
 		return
 	}
-	now, has := stringsOf(d.route, "labels")[d.ro.Label.Key]
 	record := labelRecord{Label: d.ro.Label}
+	now, has := stringsOf(d.route, "labels")[record.Key]
+	others := d.labelsOfOthers(record.Key)
 	switch {
+	case len(others) > 0:
+		record = others[0]
 	case had != nil:
 		record.Before = had.Before
-	case has && now != d.ro.Label.Value && len(d.labelsOfOthers(d.ro.Label.Key)) == 0:
+	case has && now != record.Value:
 		record.Before = &now
 	}
 	d.own.Label = &record
-	if !has || now != d.ro.Label.Value {
-		setMetadata(d.route, "labels", d.ro.Label.Key, &d.ro.Label.Value)
+	if !has || now != record.Value {
+		setMetadata(d.route, "labels", record.Key, &record.Value)
 	}
 }
 
 // dropLabel takes a label away, or gives it the value that it had before, unless
 // somebody has given it another value or another Rollout wants it.
 func (d *draft) dropLabel(record labelRecord) {
-	others := d.labelsOfOthers(record.Key)
 	now, has := stringsOf(d.route, "labels")[record.Key]
-	switch {
-	case len(others) > 0:
-		setMetadata(d.route, "labels", record.Key, &others[0])
-	case has && now == record.Value:
+	if has && now == record.Value && len(d.labelsOfOthers(record.Key)) == 0 {
 		setMetadata(d.route, "labels", record.Key, record.Before)
 	}
 }
 
-// labelsOfOthers are the values that other Rollouts want a label to have.
-func (d *draft) labelsOfOthers(key string) []string {
-	var values []string
+// labelsOfOthers are the labels of a key that other Rollouts have put.
+func (d *draft) labelsOfOthers(key string) []labelRecord {
+	var records []labelRecord
 	for _, rollout := range d.state.keys() {
 		if rollout == d.key() {
 			continue
 		}
 		if label := d.state.entry(rollout).Label; label != nil && label.Key == key {
-			values = append(values, label.Value)
+			records = append(records, *label)
 		}
 	}
-	return values
+	return records
 }
