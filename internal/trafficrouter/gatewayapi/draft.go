@@ -16,6 +16,8 @@ type Decision struct {
 	Route *unstructured.Unstructured
 	// Changed tells whether that differs from the route as it is.
 	Changed bool
+	// Managed are the Rollout's header and mirror routes on the route.
+	Managed Managed
 	// Warnings say what the Rollout's owner should know, a sentence each.
 	Warnings []string
 }
@@ -232,7 +234,12 @@ func (d *draft) finish() Decision {
 	if d.state.set(d.key(), d.own) || d.broken {
 		d.state.write(d.route)
 	}
-	return Decision{Route: d.route, Changed: !reflect.DeepEqual(d.given.Object, d.route.Object), Warnings: d.warnings}
+	return Decision{
+		Route:    d.route,
+		Changed:  !reflect.DeepEqual(d.given.Object, d.route.Object),
+		Managed:  d.managed(),
+		Warnings: d.warnings,
+	}
 }
 
 // keepRecords has the entry name the rules that are the Rollout's, in an order that

@@ -125,9 +125,22 @@ func (c goldenCall) decide(route *unstructured.Unstructured, ro Rollout) (Decisi
 	case c.Release != nil:
 		return Release(route, ro.NamespacedName, *c.Release)
 	case c.Apply != nil:
-		return Apply(route, ro, Wanted{Weights: c.weights(ro, c.Apply.SetWeight), Headers: c.Apply.Headers, Mirrors: c.Apply.Mirrors})
+		return Apply(route, ro, Wanted{c.weights(ro, c.Apply.SetWeight), Managed{}.with(c.Apply)})
 	}
 	return Decision{}, fmt.Errorf("a call of no known kind")
+}
+
+// with are header and mirror routes as a call before has decided on them.
+func (m Managed) with(wanted *goldenWanted) Managed {
+	for i := range wanted.Headers {
+		route, _ := headerRouteOf(&wanted.Headers[i])
+		m.routes = append(m.routes, route)
+	}
+	for i := range wanted.Mirrors {
+		route, _ := mirrorRouteOf(&wanted.Mirrors[i], true)
+		m.routes = append(m.routes, route)
+	}
+	return m
 }
 
 func (c goldenCall) weights(ro Rollout, canary int32) Weights {

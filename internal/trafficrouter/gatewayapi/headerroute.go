@@ -94,12 +94,16 @@ func (d *draft) setManaged(managed managedRoute) (Decision, error) {
 	return d.finish(), nil
 }
 
-// wish notes what is wanted of a header or mirror route. Rules of its name that
-// nothing is known of make way for it.
+// wish notes what is wanted of a header or mirror route.
 func (d *draft) wish(managed managedRoute) {
 	d.own.Routes = slices.DeleteFunc(slices.Clone(d.own.Routes), func(m managedRoute) bool { return m.Name == managed.Name })
 	d.own.Routes = append(d.own.Routes, managed)
-	d.rules = slices.DeleteFunc(slices.Clone(d.rules), func(r *rule) bool { return d.isNamedAfter(r, managed.Name) })
+	d.makeWay(managed.Name)
+}
+
+// makeWay takes away the rules of a managed route's name that nothing is known of.
+func (d *draft) makeWay(name string) {
+	d.rules = slices.DeleteFunc(slices.Clone(d.rules), func(r *rule) bool { return d.isNamedAfter(r, name) })
 }
 
 // RemoveRoute decides what a route should be without one header or mirror route of
@@ -139,9 +143,8 @@ func remove(route *unstructured.Unstructured, ro Rollout, is func(string) bool) 
 // the annotation away, has named after it.
 func (d *draft) removeRoute(name string) {
 	d.own.Routes = slices.DeleteFunc(slices.Clone(d.own.Routes), func(m managedRoute) bool { return m.Name == name })
-	d.rules = slices.DeleteFunc(slices.Clone(d.rules), func(r *rule) bool {
-		return r.owner == d.key() && r.route == name || d.isNamedAfter(r, name)
-	})
+	d.rules = slices.DeleteFunc(slices.Clone(d.rules), func(r *rule) bool { return r.owner == d.key() && r.route == name })
+	d.makeWay(name)
 }
 
 // isNamedAfter tells whether a rule that nothing is known of was made for a managed

@@ -115,7 +115,7 @@ func (g generator) rollout(name string) Rollout {
 // call is one call of a Rollout.
 type call func(*unstructured.Unstructured) (Decision, error)
 
-func (g generator) calls(ro Rollout) (w Weights, calls []call, wanted Wanted) {
+func (g generator) calls(ro Rollout) (w Weights, calls []call) {
 	canary := 1 + g.Int32N(ro.Max-1)
 	w = Weights{Canary: canary, Stable: ro.Max - canary}
 	if g.IntN(2) == 0 {
@@ -123,14 +123,12 @@ func (g generator) calls(ro Rollout) (w Weights, calls []call, wanted Wanted) {
 		w.Stable -= share
 		w.Experiments = []ExperimentWeight{{"exp", share}}
 	}
-	wanted.Weights = w
 	calls = append(calls, func(r *unstructured.Unstructured) (Decision, error) { return SetWeight(r, ro, w) })
 	for _, header := range []v1alpha1.SetHeaderRoute{
 		{Name: "hdr", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "X-Canary", HeaderValue: &v1alpha1.StringMatch{Exact: "yes"}}}},
 		{Name: "more", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "X-More", HeaderValue: &v1alpha1.StringMatch{Prefix: "v."}}}},
 	} {
 		if g.IntN(2) == 0 {
-			wanted.Headers = append(wanted.Headers, header)
 			calls = append(calls, func(r *unstructured.Unstructured) (Decision, error) { return SetHeaderRoute(r, ro, &header) })
 		}
 	}
@@ -140,23 +138,22 @@ func (g generator) calls(ro Rollout) (w Weights, calls []call, wanted Wanted) {
 			percent = 30
 		}
 		mirror := v1alpha1.SetMirrorRoute{Name: "mirror", Percentage: &percent, Match: []v1alpha1.RouteMatch{{Method: &v1alpha1.StringMatch{Exact: "GET"}, Path: &v1alpha1.StringMatch{Prefix: "/"}}}}
-		wanted.Mirrors = append(wanted.Mirrors, mirror)
 		calls = append(calls, func(r *unstructured.Unstructured) (Decision, error) { return SetMirrorRoute(r, ro, &mirror) })
 	}
-	return w, calls, wanted
+	return w, calls
 }
 
 // made makes calls one after the other; a call that fails changes nothing.
-func made(route *unstructured.Unstructured, calls ...call) (after *unstructured.Unstructured, failed int) {
+func made(route *unstructured.Unstructured, calls ...call) (after *unstructured.Unstructured, managed Managed, failed int) {
 	for _, c := range calls {
 		decision, err := c(route)
 		if err != nil {
 			failed++
 			continue
 		}
-		route = decision.Route
+		route, managed = decision.Route, decision.Managed
 	}
-	return route, failed
+	return route, managed, failed
 }
 
 func canonical(t *testing.T, route *unstructured.Unstructured) string {
@@ -175,10 +172,10 @@ func TestProperties(t *testing.T) {
 	for seed := range uint64(600) {
 		g := generator{rand.New(rand.NewPCG(seed, 11))}
 		route, ro := g.route(), g.rollout("a")
-		w, calls, wanted := g.calls(ro)
+		w, calls := g.calls(ro)
 		given := canonical(t, route)
 
-		after, failed := made(route, calls...)
+		after, managedAfter, failed := made(route, calls...)
 		if canonical(t, route) != given {
 			t.Fatalf("seed %d: the route that was given has changed", seed)
 		}
@@ -187,10 +184,11 @@ func TestProperties(t *testing.T) {
 
 		shuffled := slices.Clone(calls)
 		g.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		again, _ := made(route, shuffled...)
+		again, _, _ := made(route, shuffled...)
 		if diff := cmp.Diff(canonical(t, after), canonical(t, again)); diff != "" {
 			t.Fatalf("seed %d: another order, another route:\n%s", seed, diff)
 		}
+		wanted := Wanted{w, managedAfter}
 		if applied, err := Apply(route, ro, wanted); failed == 0 && (err != nil || canonical(t, applied.Route) != canonical(t, after)) {
 			t.Fatalf("seed %d: all at once, another route: %v\n%s", seed, err, cmp.Diff(canonical(t, after), canonical(t, applied.Route)))
 		}
@@ -199,17 +197,17 @@ func TestProperties(t *testing.T) {
 		remove := func(r *unstructured.Unstructured) (Decision, error) { return RemoveManagedRoutes(r, ro) }
 		release := func(r *unstructured.Unstructured) (Decision, error) { return Release(r, ro.NamespacedName, "") }
 		for name, ending := range map[string][]call{"promoted": {remove, rest}, "aborted": {rest, remove}, "released": {release}} {
-			if ended, failed := made(after, ending...); failed > 0 || canonical(t, ended) != given {
+			if ended, _, failed := made(after, ending...); failed > 0 || canonical(t, ended) != given {
 				t.Fatalf("seed %d: %s, the route is not as it was:\n%s", seed, name, cmp.Diff(given, canonical(t, ended)))
 			}
 		}
 
 		// Another Rollout meanwhile, with rules of its own.
 		other := g.rollout("b")
-		_, others, _ := g.calls(other)
-		both, _ := made(after, others...)
-		both, _ = made(both, remove, rest)
-		both, _ = made(both,
+		_, others := g.calls(other)
+		both, _, _ := made(after, others...)
+		both, _, _ = made(both, remove, rest)
+		both, _, _ = made(both,
 			func(r *unstructured.Unstructured) (Decision, error) { return RemoveManagedRoutes(r, other) },
 			func(r *unstructured.Unstructured) (Decision, error) { return SetWeight(r, other, Weights{}) })
 		if canonical(t, both) != given {

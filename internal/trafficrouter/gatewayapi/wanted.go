@@ -1,42 +1,54 @@
 package gatewayapi
 
 import (
-	"errors"
+	"slices"
 
-	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Wanted is all that a Rollout wants of a route: its last SetWeight, and the header
-// and mirror routes set and not removed since.
+// Wanted is all that a Rollout wants of one route: the weights of its last SetWeight,
+// and the header and mirror routes of the last decision. It is what self-healing has
+// to keep.
 type Wanted struct {
 	Weights Weights
-	Headers []v1alpha1.SetHeaderRoute
-	Mirrors []v1alpha1.SetMirrorRoute
+	Managed Managed
+}
+
+// Managed are the header and mirror routes that a Rollout has on a route. The zero
+// value is none.
+type Managed struct{ routes []managedRoute }
+
+// Names are the names of the routes, highest precedence first.
+func (m Managed) Names() []string {
+	var names []string
+	for _, route := range m.routes {
+		names = append(names, route.Name)
+	}
+	return names
+}
+
+// managed are the header and mirror routes of the draft.
+func (d *draft) managed() Managed {
+	var m Managed
+	for _, route := range d.own.Routes {
+		route.Rules = nil
+		m.routes = append(m.routes, route)
+	}
+	return m
 }
 
 // Apply decides what a route should be for all that a Rollout wants of it, whatever
-// another writer has done to it: the calls in any order have the same outcome. The
-// route is as decided if that changes nothing.
+// another writer has done to it, our annotation included: the calls that have led to
+// wanted, in any order, have the same outcome. The route is as decided if that
+// changes nothing. It fails as SetWeight does.
 func Apply(route *unstructured.Unstructured, ro Rollout, wanted Wanted) (Decision, error) {
 	d, err := newDraft(route, ro)
 	if err != nil {
 		return Decision{}, err
 	}
-	d.own.Routes = nil
-	var failures []error
-	for i := range wanted.Headers {
-		managed, err := headerRouteOf(&wanted.Headers[i])
-		failures = append(failures, err)
-		d.wish(managed)
-	}
-	for i := range wanted.Mirrors {
-		managed, err := mirrorRouteOf(&wanted.Mirrors[i], ro.MirrorPercent)
-		failures = append(failures, err)
-		d.wish(managed)
-	}
-	if err := errors.Join(failures...); err != nil {
-		return Decision{}, d.errorf("%w", err)
+	d.own.Routes = slices.Clone(wanted.Managed.routes)
+	for _, managed := range wanted.Managed.routes {
+		d.makeWay(managed.Name)
 	}
 	if err := d.setWeight(wanted.Weights); err != nil {
 		return Decision{}, err
