@@ -46,6 +46,7 @@ func (d *draft) setWeight(w Weights) error {
 	}
 	d.leaveAllBut(sources)
 	for _, r := range sources {
+		d.leaveOtherServices(r)
 		d.remember(r)
 	}
 	if err := d.setExperiments(sources, w.Experiments); err != nil {
@@ -93,6 +94,11 @@ func (d *draft) restOf(r *rule) map[string]*int64 {
 	if d.isAtRest(r) || swapped {
 		return map[string]*int64{d.ro.Stable: writtenWeight(stable[0]), d.ro.Canary: writtenWeight(canary[0])}
 	}
+	return d.allForStable()
+}
+
+// allForStable are the weights at rest where there is no better knowledge.
+func (d *draft) allForStable() map[string]*int64 {
 	most, none := d.ro.max(), int64(0)
 	return map[string]*int64{d.ro.Stable: &most, d.ro.Canary: &none}
 }
@@ -121,6 +127,20 @@ func (d *draft) leaveAllBut(sources []*rule) {
 	}
 }
 
+// leaveOtherServices gives back what a rule had that was split between other Services
+// than now.
+func (d *draft) leaveOtherServices(r *rule) {
+	record := d.records[r]
+	_, stable := record.Rest[d.ro.Stable]
+	_, canary := record.Rest[d.ro.Canary]
+	if record.Rest == nil || d.ro.Unconfigured || stable && canary && len(record.Rest) == 2 {
+		return
+	}
+	d.restore(r, record.Rest)
+	record.Rest = nil
+	d.records[r] = record
+}
+
 // restore gives the backendRefs of a rule the weights that they had.
 func (d *draft) restore(r *rule, rest map[string]*int64) {
 	for _, name := range slices.Sorted(maps.Keys(rest)) {
@@ -139,10 +159,14 @@ func (d *draft) rest() {
 	claims := d.claims()
 	d.leaveAllBut(sources)
 	for _, r := range sources {
+		d.leaveOtherServices(r)
 		d.dropExperiments(r, nil)
 		if record, ok := d.records[r]; ok && record.Rest != nil {
 			record.Rest = d.restFrom(r, record.Rest)
 			d.records[r] = record
+			if d.holdsBoth(r) && !d.isAtRest(r) { // somebody has edited the annotation
+				d.restore(r, d.allForStable())
+			}
 		} else if claims[r] == "" && !d.isAtRest(r) && d.holdsBoth(r) {
 			d.records[r] = ruleRecord{Rest: d.restFrom(r, d.restOf(r))}
 			d.leftBehind = true
