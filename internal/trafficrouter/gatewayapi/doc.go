@@ -39,4 +39,21 @@
 // fail and one rule is left on either side, those are taken for the same. Where
 // that fails too, what was remembered is lost, and rest means the maximum for
 // stable and 0 for canary.
+//
+// # Header and mirror routes
+//
+// For each rule that is split, a header or mirror route makes a rule with all that
+// it has, whose matches are what both ask for. Managed rules stand at the end, by
+// Rollout and then in the order of managedRoutes. One that is not more specific than
+// its source stands right before it: of equals the first wins. (Contour v1.33, against
+// the Gateway API, lets the last of two rules with the same matches win, and so
+// mirrors nothing there.) What would take requests from another rule that they
+// reach now is left out, or, where it is only some of them, warned of.
+//
+// # One call
+//
+// SetWeight, SetHeaderRoute, SetMirrorRoute and RemoveManagedRoutes return a
+// Decision. Its Route is to be written if it has Changed, on condition that the route
+// still is as it was read. Its Managed, together with the weights of the last
+// SetWeight, is what self-healing hands to Apply.
 package gatewayapi

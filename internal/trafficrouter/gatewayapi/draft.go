@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -71,8 +72,9 @@ func newDraft(route *unstructured.Unstructured, ro Rollout) (*draft, error) {
 	}
 	d.own = d.state.entry(d.key())
 	for _, key := range d.state.keys() {
+		namespace, _, _ := strings.Cut(key, "/")
 		for _, e := range d.state.entry(key).Experiments {
-			d.experiments = append(d.experiments, service{namespaceOf(key), e.Service})
+			d.experiments = append(d.experiments, service{namespace, e.Service})
 		}
 	}
 	spec, _ := d.route.Object["spec"].(map[string]any)
@@ -86,10 +88,9 @@ func newDraft(route *unstructured.Unstructured, ro Rollout) (*draft, error) {
 	return d, nil
 }
 
-func (d *draft) key() string      { return d.ro.String() }
-func (d *draft) stable() service  { return service{d.ro.Namespace, d.ro.Stable} }
-func (d *draft) canary() service  { return service{d.ro.Namespace, d.ro.Canary} }
-func namespaceOf(k string) string { ns, _, _ := cut(k); return ns }
+func (d *draft) key() string     { return d.ro.String() }
+func (d *draft) stable() service { return service{d.ro.Namespace, d.ro.Stable} }
+func (d *draft) canary() service { return service{d.ro.Namespace, d.ro.Canary} }
 
 func (d *draft) warn(format string, args ...any) {
 	d.warnings = append(d.warnings, d.name+": "+fmt.Sprintf(format, args...))

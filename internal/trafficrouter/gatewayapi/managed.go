@@ -30,7 +30,8 @@ type madeRecord struct {
 	Before bool   `json:"before,omitempty"`
 }
 
-func (m managedRoute) sort() string {
+// what names the sort of route for a message.
+func (m managedRoute) what() string {
 	if len(m.Mirror) > 0 {
 		return "mirror"
 	}
@@ -121,7 +122,7 @@ func (d *draft) makeRules(route managedRoute, sources []*rule) ([]*madeRule, err
 		for _, reason := range skipped {
 			reason = d.describe(source) + " " + reason
 			reasons = append(reasons, reason)
-			d.note(route, "%s route %q does not cover all requests: %s", route.sort(), route.Name, reason)
+			d.note(route, "%s route %q does not cover all requests: %s", route.what(), route.Name, reason)
 		}
 		reasons = append(reasons, elsewhere...)
 		groups := [][]match{matches}
@@ -143,7 +144,7 @@ func (d *draft) makeRules(route managedRoute, sources []*rule) ([]*madeRule, err
 	if len(reasons) == 0 {
 		reasons = []string{"no rule that the Rollout splits matches any of the requests that it is for"}
 	}
-	return nil, d.errorf("no rule can be made for %s route %q: %s", route.sort(), route.Name, strings.Join(slices.Compact(reasons), "; "))
+	return nil, d.errorf("no rule can be made for %s route %q: %s", route.what(), route.Name, strings.Join(slices.Compact(reasons), "; "))
 }
 
 // matchesFor are the source's matches as the route restricts them, why some cannot

@@ -20,9 +20,6 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%s: %s is split by Rollout %s, and cannot be split by Rollout %s, too: wait for the other to finish, or give each Rollout a rule of its own", e.Route, e.Rule, e.Owner, e.Rollout)
 }
 
-// cut separates namespace and name.
-func cut(key string) (namespace, name string, ok bool) { return strings.Cut(key, "/") }
-
 func quoted(names []string) string {
 	list := make([]string, len(names))
 	for i, name := range names {

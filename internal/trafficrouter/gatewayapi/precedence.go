@@ -152,11 +152,11 @@ func (d *draft) noteUsersRules(route managedRoute, made []*madeRule, sources []*
 		loses, wins := d.compareTo(r, made)
 		if loses {
 			d.note(route, "%s takes precedence over %s route %q for the requests that both match: it has the more specific path, method, headers or query, or comes first among equals",
-				d.describe(r), route.sort(), route.Name)
+				d.describe(r), route.what(), route.Name)
 		}
 		if wins {
 			d.note(route, "%s route %q takes requests from %s that match both: it has the more specific path, method, headers or query",
-				route.sort(), route.Name, d.describe(r))
+				route.what(), route.Name, d.describe(r))
 		}
 	}
 }
