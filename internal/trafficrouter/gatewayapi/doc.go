@@ -45,10 +45,11 @@
 // For each rule that is split, a header or mirror route makes a rule with all that
 // it has, whose matches are what both ask for. Managed rules stand at the end, by
 // Rollout and then in the order of managedRoutes. One that is not more specific than
-// its source stands right before it: of equals the first wins. (Contour v1.33, against
-// the Gateway API, lets the last of two rules with the same matches win, and so
-// mirrors nothing there.) What would take requests from another rule that they
-// reach now is left out, or, where it is only some of them, warned of.
+// its source stands right before it: of equals the first wins. Where a rule has
+// several matches, and a managed rule would have some of them unchanged, those are
+// left out and warned of: Contour refuses the whole of a rule that has a match of an
+// earlier one, and its requests would be lost. What would take requests from another
+// rule that they reach now is left out, or, where it is only some of them, warned of.
 //
 // # One call
 //

@@ -170,7 +170,29 @@ func (d *draft) matchesFor(route managedRoute, source *rule) (matches []match, s
 			}
 		}
 	}
+	matches, shared := withoutShared(matches, d.matchesOf(source.body))
+	if shared {
+		skipped = append(skipped, "has other matches beside those that the route would share with it, and a gateway may refuse all of a rule that has a match of an earlier one: give those matches a rule of their own")
+	}
 	return matches, skipped, elsewhere
+}
+
+// withoutShared leaves out the matches that are the source's own, unless those are
+// all that the source has. Of two rules with one match the Gateway API has the first
+// win; Contour drops the later rule with all its matches, and their requests.
+func withoutShared(matches []match, source []any) (kept []match, left bool) {
+	shared := 0
+	for _, m := range matches {
+		if reflect.DeepEqual(m.body, m.source) {
+			shared++
+		} else {
+			kept = append(kept, m)
+		}
+	}
+	if shared == 0 || shared == len(source) {
+		return matches, false
+	}
+	return kept, true
 }
 
 // restrictions are the ways in which a request may be one that the route is for.
