@@ -10,6 +10,8 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/jsontype"
 )
 
 // DefaultPluginName is the name under which the plugin is registered in
@@ -249,7 +251,7 @@ func (c *Config) parseVerification(fields map[string]json.RawMessage) error {
 	}
 	var word string
 	if err := json.Unmarshal(raw, &word); err != nil {
-		return fmt.Errorf("%s: want on or off, got %s", keyVerification, jsonType(raw))
+		return fmt.Errorf("%s: want on or off, got %s", keyVerification, jsontype.Of(raw))
 	}
 	switch strings.ToLower(word) {
 	case "on", "":

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/jsontype"
 	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
 )
 
@@ -51,7 +52,7 @@ func (p *parser) object(raw json.RawMessage, at string, known []string) (map[str
 		if where == "" {
 			where = "the configuration"
 		}
-		return nil, fmt.Errorf("%s: want an object with %s, got %s", where, strings.Join(known[:min(len(known), 3)], ", "), jsonType(raw))
+		return nil, fmt.Errorf("%s: want an object with %s, got %s", where, strings.Join(known[:min(len(known), 3)], ", "), jsontype.Of(raw))
 	}
 	if at != "" {
 		at += "."
@@ -88,7 +89,7 @@ func text(raw json.RawMessage, at, what string) (string, error) {
 	}
 	var value string
 	if err := json.Unmarshal(raw, &value); err != nil {
-		return "", fmt.Errorf("%s: want %s, got %s", at, what, jsonType(raw))
+		return "", fmt.Errorf("%s: want %s, got %s", at, what, jsontype.Of(raw))
 	}
 	return value, nil
 }
@@ -99,7 +100,7 @@ func boolean(raw json.RawMessage, at string) (bool, error) {
 	}
 	var value bool
 	if err := json.Unmarshal(raw, &value); err != nil {
-		return false, fmt.Errorf("%s: want true or false, got %s", at, jsonType(raw))
+		return false, fmt.Errorf("%s: want true or false, got %s", at, jsontype.Of(raw))
 	}
 	return value, nil
 }
@@ -110,7 +111,7 @@ func list(raw json.RawMessage, at, what string) ([]json.RawMessage, error) {
 	}
 	var values []json.RawMessage
 	if err := json.Unmarshal(raw, &values); err != nil {
-		return nil, fmt.Errorf("%s: want %s, got %s", at, what, jsonType(raw))
+		return nil, fmt.Errorf("%s: want %s, got %s", at, what, jsontype.Of(raw))
 	}
 	return values, nil
 }
@@ -137,26 +138,4 @@ func names(raw json.RawMessage, at, what string) ([]string, error) {
 		}
 	}
 	return result, nil
-}
-
-// jsonType names the JSON type of a value for a message.
-func jsonType(raw json.RawMessage) string {
-	raw = bytes.TrimSpace(raw)
-	if !json.Valid(raw) {
-		return "no valid JSON"
-	}
-	switch raw[0] {
-	case '{':
-		return "an object"
-	case '[':
-		return "a list"
-	case '"':
-		return "a string"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
-	default:
-		return "a number"
-	}
 }

@@ -1,7 +1,6 @@
 package kedify
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/jsontype"
 	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
 )
 
@@ -66,7 +66,7 @@ func ParseConfig(raw json.RawMessage) (Config, error) {
 func parseList(raw json.RawMessage) (Config, error) {
 	var entries []json.RawMessage
 	if err := json.Unmarshal(raw, &entries); err != nil {
-		return Config{}, fmt.Errorf("%s: want a list of {%s: …}, got %s", keyList, keyEntry, kind(raw))
+		return Config{}, fmt.Errorf("%s: want a list of {%s: …}, got %s", keyList, keyEntry, jsontype.Of(raw))
 	}
 	if len(entries) == 0 {
 		return Config{}, fmt.Errorf("%s is empty: list at least one {%s: …}", keyList, keyEntry)
@@ -104,7 +104,7 @@ func object(raw json.RawMessage, at string, known ...string) (map[string]json.Ra
 		if where == "" {
 			where = "the configuration"
 		}
-		return nil, fmt.Errorf("%s: want an object with %s, got %s", where, strings.Join(known, " or "), kind(raw))
+		return nil, fmt.Errorf("%s: want an object with %s, got %s", where, strings.Join(known, " or "), jsontype.Of(raw))
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(known, key) {
@@ -116,8 +116,8 @@ func object(raw json.RawMessage, at string, known ...string) (map[string]json.Ra
 
 func objectName(raw json.RawMessage, at string) (string, error) {
 	var name string
-	if err := json.Unmarshal(raw, &name); err != nil || kind(raw) != "a string" {
-		return "", fmt.Errorf("%s: want the name of an HTTPScaledObject, got %s", at, kind(raw))
+	if err := json.Unmarshal(raw, &name); err != nil || jsontype.Of(raw) != "a string" {
+		return "", fmt.Errorf("%s: want the name of an HTTPScaledObject, got %s", at, jsontype.Of(raw))
 	}
 	if name == "" {
 		return "", fmt.Errorf("%s is empty: want the name of an HTTPScaledObject", at)
@@ -126,28 +126,6 @@ func objectName(raw json.RawMessage, at string) (string, error) {
 		return "", fmt.Errorf("%s: %q is no valid object name: %s", at, name, strings.Join(problems, "; "))
 	}
 	return name, nil
-}
-
-// kind names the JSON type of a value for a message.
-func kind(raw json.RawMessage) string {
-	raw = bytes.TrimSpace(raw)
-	if !json.Valid(raw) {
-		return "no valid JSON"
-	}
-	switch raw[0] {
-	case '{':
-		return "an object"
-	case '[':
-		return "a list"
-	case '"':
-		return "a string"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
-	default:
-		return "a number"
-	}
 }
 
 // Uses tells whether a Rollout is configured for the plugin, well or not.

@@ -1,0 +1,110 @@
+package gatewayapi
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// nameRules names the rules of a route <route>, <route>-1 and so on, past the names
+// that others have. One that is no valid name of a rule is left out.
+func (d *draft) nameRules(made []*madeRule) {
+	taken := map[string]bool{}
+	for _, r := range d.rules {
+		if r.owner != d.key() {
+			taken[r.name()], taken[r.given] = true, true
+		}
+	}
+	counts := map[string]int{}
+	for _, m := range made {
+		if len(validation.IsDNS1123Subdomain(m.route)) > 0 {
+			continue
+		}
+		for {
+			name := numbered(m.route, counts[m.route])
+			counts[m.route]++
+			if !taken[name] && (name == m.route || !d.isManagedRoute(name)) {
+				m.body["name"], taken[name] = name, true
+				break
+			}
+		}
+	}
+}
+
+func numbered(name string, n int) string {
+	if n == 0 {
+		return name
+	}
+	return name + "-" + strconv.Itoa(n)
+}
+
+func (d *draft) isManagedRoute(name string) bool {
+	return slices.Contains(d.ro.ManagedRoutes, name) || slices.ContainsFunc(d.own.Routes, func(m managedRoute) bool { return m.Name == name })
+}
+
+// placeRules returns the rules of the route with those that were made in place of
+// those that were there: at the end, or before their source where they would lose
+// against it as the later one among equals.
+func (d *draft) placeRules(made []*madeRule) []*rule {
+	var present []*rule
+	for _, r := range d.rules {
+		if r.owner == d.key() {
+			present = append(present, r)
+		}
+	}
+	var ordered, last []*rule
+	before := map[*rule][]*rule{}
+	for _, m := range made {
+		r := &rule{raw: m.body, body: d.asPresent(m.body, present), owner: d.key(), route: m.route, before: m.before}
+		r.given, _ = m.body["name"].(string)
+		if m.before {
+			before[m.source] = append(before[m.source], r)
+		} else {
+			last = append(last, r)
+		}
+	}
+	for _, r := range d.rules {
+		if r.owner != d.key() {
+			ordered = append(append(ordered, before[r]...), r)
+		}
+	}
+	return append(ordered, last...)
+}
+
+// asPresent returns a rule as the route has it already, if that says the same but
+// for the name, which old CRDs drop.
+func (d *draft) asPresent(body map[string]any, present []*rule) map[string]any {
+	for _, r := range present {
+		if (r.name() == "" || r.name() == body["name"]) && reflect.DeepEqual(d.inFull(r.body), d.inFull(body)) {
+			return r.body
+		}
+	}
+	return body
+}
+
+// inFull is a rule without its name, and with the CRD's defaults.
+func (d *draft) inFull(body map[string]any) map[string]any {
+	full := copyOf(body)
+	delete(full, "name")
+	full["matches"] = d.matchesOf(body)
+	var refs []any
+	for _, ref := range objects(body["backendRefs"]) {
+		refs = append(refs, d.withDefaults(ref))
+	}
+	full["backendRefs"] = refs
+	return full
+}
+
+// recordMade notes how the rules that were made are known again.
+func (d *draft) recordMade() {
+	for i := range d.own.Routes {
+		d.own.Routes[i].Rules = nil
+		for _, r := range d.rules {
+			if r.owner == d.key() && r.route == d.own.Routes[i].Name {
+				d.own.Routes[i].Rules = append(d.own.Routes[i].Rules, madeRecord{r.given, d.fingerprint(r.body), r.before})
+			}
+		}
+	}
+}
