@@ -10,6 +10,7 @@ package selfheal
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,28 +50,35 @@ const (
 	calm = 5 * time.Minute
 )
 
+// Object names an object that a router writes. String is for people.
+type Object interface {
+	comparable
+	fmt.Stringer
+}
+
 // Repair puts one object right, as decided for a Rollout. It runs while no call
 // of that Rollout does.
-type Repair[D any] func(ctx context.Context, rollout, object types.NamespacedName, decision D) Outcome
+type Repair[O Object, D any] func(ctx context.Context, rollout types.NamespacedName, object O, decision D) Outcome
 
 // Keeper keeps the decision made last for each Rollout, and repairs the objects
 // that it covers. Its methods are safe for concurrent use.
-type Keeper[D any] struct {
-	repair Repair[D]
+type Keeper[O Object, D any] struct {
+	repair Repair[O, D]
+	shared bool
 	logger hclog.Logger
 	locks  locks
-	queue  workqueue.TypedDelayingInterface[types.NamespacedName]
+	queue  workqueue.TypedDelayingInterface[O]
 
 	mu        sync.Mutex
-	decisions map[types.NamespacedName]*kept[D]
-	// covering names the Rollout whose decision covers an object.
-	covering map[types.NamespacedName]types.NamespacedName
-	backoffs map[types.NamespacedName]backoff
+	decisions map[types.NamespacedName]*kept[O, D]
+	// covering has the Rollouts whose decisions cover an object.
+	covering map[O][]types.NamespacedName
+	backoffs map[O]backoff
 }
 
-type kept[D any] struct {
+type kept[O Object, D any] struct {
 	decision D
-	objects  []types.NamespacedName
+	objects  []O
 }
 
 // backoff is how long repairs of an object have to wait.
@@ -79,40 +87,53 @@ type backoff struct {
 	until time.Time
 }
 
-// New returns a Keeper; Run has it repair.
-func New[D any](repair Repair[D], logger hclog.Logger) *Keeper[D] {
-	return &Keeper[D]{
+// New returns a Keeper of objects that each are covered by the decision for one
+// Rollout, the last. Run has it repair.
+func New[O Object, D any](repair Repair[O, D], logger hclog.Logger) *Keeper[O, D] {
+	return &Keeper[O, D]{
 		repair: repair, logger: logger,
 		locks:     locks{held: map[types.NamespacedName]*lock{}},
-		queue:     workqueue.NewTypedDelayingQueue[types.NamespacedName](),
-		decisions: map[types.NamespacedName]*kept[D]{},
-		covering:  map[types.NamespacedName]types.NamespacedName{},
-		backoffs:  map[types.NamespacedName]backoff{},
+		queue:     workqueue.NewTypedDelayingQueue[O](),
+		decisions: map[types.NamespacedName]*kept[O, D]{},
+		covering:  map[O][]types.NamespacedName{},
+		backoffs:  map[O]backoff{},
 	}
+}
+
+// NewShared is New for objects that may be covered by the decisions for several
+// Rollouts: a repair for one leaves the others' part of an object alone.
+func NewShared[O Object, D any](repair Repair[O, D], logger hclog.Logger) *Keeper[O, D] {
+	k := New(repair, logger)
+	k.shared = true
+	return k
 }
 
 // Lock keeps repairs and other calls of a Rollout away until unlock is called.
 // It fails when ctx ends first.
-func (k *Keeper[D]) Lock(ctx context.Context, rollout types.NamespacedName) (unlock func(), err error) {
+func (k *Keeper[O, D]) Lock(ctx context.Context, rollout types.NamespacedName) (unlock func(), err error) {
 	return k.locks.lock(ctx, rollout)
 }
 
 // Keep replaces what was decided for a Rollout, which is locked. The objects are
 // those that the decision covers; an object is covered by one decision, the
 // last.
-func (k *Keeper[D]) Keep(rollout types.NamespacedName, decision D, objects ...types.NamespacedName) {
+func (k *Keeper[O, D]) Keep(rollout types.NamespacedName, decision D, objects ...O) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forget(rollout)
-	k.decisions[rollout] = &kept[D]{decision, objects}
+	k.decisions[rollout] = &kept[O, D]{decision, objects}
 	for _, object := range objects {
-		k.covering[object] = rollout
+		if k.shared {
+			k.covering[object] = append(k.covering[object], rollout)
+		} else {
+			k.covering[object] = []types.NamespacedName{rollout}
+		}
 	}
 }
 
 // Kept returns what was decided for a Rollout last, and the objects that the
 // decision covers.
-func (k *Keeper[D]) Kept(rollout types.NamespacedName) (decision D, objects []types.NamespacedName, ok bool) {
+func (k *Keeper[O, D]) Kept(rollout types.NamespacedName) (decision D, objects []O, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	last, ok := k.decisions[rollout]
@@ -124,27 +145,30 @@ func (k *Keeper[D]) Kept(rollout types.NamespacedName) (decision D, objects []ty
 
 // Forget drops what was decided for a Rollout: nothing of it is repaired until
 // the next Keep.
-func (k *Keeper[D]) Forget(rollout types.NamespacedName) {
+func (k *Keeper[O, D]) Forget(rollout types.NamespacedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forget(rollout)
 }
 
-func (k *Keeper[D]) forget(rollout types.NamespacedName) {
+func (k *Keeper[O, D]) forget(rollout types.NamespacedName) {
 	decided, ok := k.decisions[rollout]
 	if !ok {
 		return
 	}
 	delete(k.decisions, rollout)
 	for _, object := range decided.objects {
-		if k.covering[object] == rollout {
+		others := slices.DeleteFunc(slices.Clone(k.covering[object]), func(r types.NamespacedName) bool { return r == rollout })
+		if len(others) == 0 {
 			delete(k.covering, object)
+		} else {
+			k.covering[object] = others
 		}
 	}
 }
 
 // Changed tells that an object is new or has changed. It never waits.
-func (k *Keeper[D]) Changed(object types.NamespacedName) {
+func (k *Keeper[O, D]) Changed(object O) {
 	k.mu.Lock()
 	_, covered := k.covering[object]
 	k.mu.Unlock()
@@ -154,7 +178,7 @@ func (k *Keeper[D]) Changed(object types.NamespacedName) {
 }
 
 // Run repairs until ctx ends.
-func (k *Keeper[D]) Run(ctx context.Context) {
+func (k *Keeper[O, D]) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
@@ -168,7 +192,7 @@ func (k *Keeper[D]) Run(ctx context.Context) {
 }
 
 // next repairs one object; it is false when the queue is shut down.
-func (k *Keeper[D]) next(ctx context.Context) bool {
+func (k *Keeper[O, D]) next(ctx context.Context) bool {
 	object, shutdown := k.queue.Get()
 	if shutdown {
 		return false
@@ -188,14 +212,14 @@ func (k *Keeper[D]) next(ctx context.Context) bool {
 }
 
 // wait is how long an object has to wait for its next repair.
-func (k *Keeper[D]) wait(object types.NamespacedName) time.Duration {
+func (k *Keeper[O, D]) wait(object O) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return time.Until(k.backoffs[object].until)
 }
 
 // backOff has the next repair of an object wait, and returns for how long.
-func (k *Keeper[D]) backOff(object types.NamespacedName) time.Duration {
+func (k *Keeper[O, D]) backOff(object O) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
@@ -212,36 +236,48 @@ func (k *Keeper[D]) backOff(object types.NamespacedName) time.Duration {
 	return wait
 }
 
-// covered returns the Rollout whose decision covers an object, and the decision.
-func (k *Keeper[D]) covered(object types.NamespacedName) (rollout types.NamespacedName, decision D, ok bool) {
+// covered returns the Rollouts whose decisions cover an object.
+func (k *Keeper[O, D]) covered(object O) []types.NamespacedName {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	rollout, ok = k.covering[object]
-	if !ok {
-		return rollout, decision, false
-	}
-	return rollout, k.decisions[rollout].decision, true
+	return slices.Clone(k.covering[object])
 }
 
-func (k *Keeper[D]) attempt(ctx context.Context, object types.NamespacedName) (outcome Outcome) {
+// coveredFor returns the decision for a Rollout, if it covers an object.
+func (k *Keeper[O, D]) coveredFor(rollout types.NamespacedName, object O) (decision D, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !slices.Contains(k.covering[object], rollout) {
+		return decision, false
+	}
+	return k.decisions[rollout].decision, true
+}
+
+// attempt repairs an object for each Rollout whose decision covers it. The outcome is
+// the worst of them.
+func (k *Keeper[O, D]) attempt(ctx context.Context, object O) Outcome {
+	worst := Unneeded
+	for _, rollout := range k.covered(object) {
+		worst = max(worst, k.attemptFor(ctx, rollout, object))
+	}
+	return worst
+}
+
+func (k *Keeper[O, D]) attemptFor(ctx context.Context, rollout types.NamespacedName, object O) (outcome Outcome) {
 	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
-	rollout, _, ok := k.covered(object)
-	if !ok {
-		return Unneeded
-	}
 	unlock, err := k.Lock(ctx, rollout)
 	if err != nil {
 		return Failed
 	}
 	defer unlock()
 	// A call may have decided anew meanwhile.
-	now, decision, ok := k.covered(object)
-	switch {
-	case !ok:
-		return Unneeded
-	case now != rollout:
-		return Failed
+	decision, ok := k.coveredFor(rollout, object)
+	if !ok {
+		if len(k.covered(object)) == 0 {
+			return Unneeded
+		}
+		return Failed // another Rollout's by now
 	}
 	outcome = Failed // if it panics
 	defer rolloutsplugin.LogPanic(k.logger, fmt.Sprintf("repairing %s for Rollout %s", object, rollout))

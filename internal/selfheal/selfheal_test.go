@@ -18,8 +18,10 @@ var (
 	object = types.NamespacedName{Namespace: "demo", Name: "object"}
 )
 
+type keeper = Keeper[types.NamespacedName, int]
+
 // run calls f with a running Keeper in a bubble of its own time.
-func run(t *testing.T, repair Repair[int], f func(k *Keeper[int])) {
+func run(t *testing.T, repair Repair[types.NamespacedName, int], f func(k *keeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		k := New(repair, hclog.NewNullLogger())
@@ -39,7 +41,7 @@ func TestRepairsBackOff(t *testing.T) {
 	run(t, func(context.Context, types.NamespacedName, types.NamespacedName, int) Outcome {
 		repairs <- time.Now()
 		return Repaired
-	}, func(k *Keeper[int]) {
+	}, func(k *keeper) {
 		repairedSince := func(began time.Time) (at []int) {
 			synctest.Wait()
 			for len(repairs) > 0 {
@@ -73,7 +75,7 @@ func TestAFailedRepairIsTriedAgainByItself(t *testing.T) {
 			return Failed
 		}
 		return Repaired
-	}, func(k *Keeper[int]) {
+	}, func(k *keeper) {
 		k.Keep(app, 1, object)
 		k.Changed(object)
 		time.Sleep(time.Hour)
@@ -91,7 +93,7 @@ func TestAPanicIsAFailedRepair(t *testing.T) {
 			panic("bug")
 		}
 		return Repaired
-	}, func(k *Keeper[int]) {
+	}, func(k *keeper) {
 		k.Keep(app, 1, object)
 		k.Changed(object)
 		time.Sleep(time.Minute)
@@ -114,7 +116,7 @@ func TestTheLastDecisionCounts(t *testing.T) {
 	run(t, func(_ context.Context, _, _ types.NamespacedName, decision int) Outcome {
 		decisions <- decision
 		return Unneeded
-	}, func(k *Keeper[int]) {
+	}, func(k *keeper) {
 		changed := func() { k.Changed(object); synctest.Wait() }
 		changed()
 		k.Keep(app, 1, object)
@@ -153,7 +155,7 @@ func TestCallsAndRepairsOfOneRolloutTakeTurns(t *testing.T) {
 	run(t, func(context.Context, types.NamespacedName, types.NamespacedName, int) Outcome {
 		enter()
 		return Unneeded
-	}, func(k *Keeper[int]) {
+	}, func(k *keeper) {
 		k.Keep(app, 1, object)
 		for range 100 {
 			go func() {
@@ -232,5 +234,47 @@ func TestFingerprint(t *testing.T) {
 		if got := FingerprintOf(ro(tc.change)) == of; got != tc.same {
 			t.Errorf("%s: the same is %t, want %t", name, got, tc.same)
 		}
+	}
+}
+
+// A shared object is repaired for each Rollout whose decision covers it, and still for
+// the others when one is forgotten; one that is not shared is the last Rollout's.
+func TestObjectsOfSeveralRollouts(t *testing.T) {
+	other := types.NamespacedName{Namespace: "demo", Name: "other"}
+	for name, tc := range map[string]struct {
+		new           func(Repair[types.NamespacedName, int], hclog.Logger) *keeper
+		both, without []types.NamespacedName
+	}{
+		"shared":     {NewShared[types.NamespacedName, int], []types.NamespacedName{app, other}, []types.NamespacedName{app}},
+		"not shared": {New[types.NamespacedName, int], []types.NamespacedName{other}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var repaired []types.NamespacedName
+				k := tc.new(func(_ context.Context, rollout, _ types.NamespacedName, _ int) Outcome {
+					repaired = append(repaired, rollout)
+					return Unneeded
+				}, hclog.NewNullLogger())
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { defer close(done); k.Run(ctx) }()
+				k.Keep(app, 1, object)
+				k.Keep(other, 2, object)
+				k.Changed(object)
+				synctest.Wait()
+				if !slices.Equal(repaired, tc.both) {
+					t.Errorf("repaired for %v, want %v", repaired, tc.both)
+				}
+				repaired = nil
+				k.Forget(other)
+				k.Changed(object)
+				synctest.Wait()
+				if !slices.Equal(repaired, tc.without) {
+					t.Errorf("after one was forgotten: repaired for %v, want %v", repaired, tc.without)
+				}
+				cancel()
+				<-done
+			})
+		})
 	}
 }

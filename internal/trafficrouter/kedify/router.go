@@ -53,7 +53,7 @@ type Router struct {
 	rollouts *kube.Metadata
 	whole    *kube.Objects
 	events   *rolloutsplugin.Events
-	healer   *selfheal.Keeper[decision]
+	healer   *selfheal.Keeper[k8stypes.NamespacedName, decision]
 	logger   hclog.Logger
 	options  Options
 	timeout  time.Duration
