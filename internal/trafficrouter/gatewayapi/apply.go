@@ -1,0 +1,132 @@
+package gatewayapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	k8stypes "k8s.io/apimachinery/pkg/types"
+)
+
+// decide makes one route's decision.
+type decide func(target) (Decision, error)
+
+// decided is a route with the decision on it.
+type decided struct {
+	target
+	decision Decision
+}
+
+// decideAll decides on all routes before the first is written.
+func (r *Router) decideAll(ctx context.Context, targets []target, decide decide) (all []decided, err error) {
+	var failures []error
+	for _, t := range targets {
+		d, err := r.decideOne(ctx, t, decide)
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		all = append(all, decided{t, d})
+	}
+	return all, errors.Join(failures...)
+}
+
+// decideOne decides on one route. Where a rule belongs to a Rollout that is gone, or
+// does not use the plugin any more, what it has left is taken off with it.
+func (r *Router) decideOne(ctx context.Context, t target, decide decide) (Decision, error) {
+	given := t.route
+	for {
+		d, err := decide(t)
+		var foreign *ForeignError
+		if !errors.As(err, &foreign) {
+			d.Changed = d.Changed || err == nil && t.route != given
+			return d, err
+		}
+		left, stable, readErr := r.hasLeft(ctx, foreign.Owner)
+		if readErr != nil {
+			return d, errors.Join(err, readErr)
+		}
+		if !left {
+			return d, err
+		}
+		released, releaseErr := Release(t.route, rolloutNamed(foreign.Owner), stable)
+		if releaseErr != nil || !released.Changed {
+			return d, err
+		}
+		r.logger.Info("what a Rollout that does not use the route any more has left is taken off", "rollout", foreign.Owner, "route", t.ref.String())
+		t.route = released.Route
+	}
+}
+
+// hasLeft tells whether a Rollout is gone or does not use the plugin any more, and
+// its Service that is stable, for a Rollout with pingPong. If the Rollout cannot be
+// read, it is taken to use the plugin, and the error says why.
+func (r *Router) hasLeft(ctx context.Context, key string) (left bool, stable string, err error) {
+	name := rolloutNamed(key)
+	ro := &v1alpha1.Rollout{}
+	err = r.whole.Get(ctx, v1alpha1.RolloutGVR, name.Namespace, name.Name, ro)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, "", nil
+	case err != nil:
+		return false, "", fmt.Errorf("Rollout %s cannot be read: %w", key, err)
+	}
+	of := RolloutOf(ro, nil)
+	if of.PingPong {
+		stable = of.Stable
+	}
+	return !Uses(ro, r.options.PluginName), stable, nil
+}
+
+func rolloutNamed(key string) k8stypes.NamespacedName {
+	namespace, name, _ := strings.Cut(key, "/")
+	return k8stypes.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// writeAll writes what was decided. The error names the routes that are not done.
+func (r *Router) writeAll(ctx context.Context, p plan, all []decided, decide decide) error {
+	var failures []error
+	for _, d := range all {
+		failures = append(failures, r.write(ctx, p, d, decide))
+	}
+	return errors.Join(failures...)
+}
+
+// write makes a route what was decided; a route that others have changed meanwhile
+// is read and decided on anew. What already is as decided costs no request.
+func (r *Router) write(ctx context.Context, p plan, d decided, decide decide) error {
+	started := time.Now()
+	for attempt := 1; ; attempt++ {
+		for _, warning := range d.decision.Warnings {
+			r.warn(p, reasonRoute, warning, warning)
+		}
+		if !d.decision.Changed {
+			return nil
+		}
+		written, err := r.routes.Write(ctx, d.route, d.decision.Route)
+		switch {
+		case err == nil:
+			r.mirroring.learn(written, d.decision.Route)
+			r.reports.wrote(d.ref, written.GetGeneration())
+			r.logger.Info("route changed", "rollout", nameOf(p.ro).String(), "route", d.ref.String(),
+				"stable", p.weights.Stable, "canary", p.weights.Canary, "took", time.Since(started).Round(time.Microsecond).String())
+			return nil
+		case isMissing(err) && p.atRest():
+			return nil // nothing is left to restore
+		case apierrors.IsConflict(err) && attempt < attempts:
+			if d.route, err = r.routes.Read(ctx, string(d.ref.kind), d.ref.Namespace, d.ref.Name); err != nil {
+				return requestError("get", d.ref.String(), d.ref.kind, r.timeout, err)
+			}
+			d.route.SetManagedFields(nil)
+			if d.decision, err = r.decideOne(ctx, d.target, decide); err != nil {
+				return err
+			}
+		default:
+			return requestError("patch", d.ref.String(), d.ref.kind, r.timeout, err)
+		}
+	}
+}

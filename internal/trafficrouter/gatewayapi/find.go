@@ -1,0 +1,147 @@
+package gatewayapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8stypes "k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+)
+
+// named returns the routes that the configuration of a call names or selects.
+// missing says which of them are not there, which stays so until a person changes
+// something; err is a failed request.
+func (r *Router) named(ctx context.Context, p plan) (targets []target, missing, err error) {
+	if p.configError != nil {
+		return nil, nil, nil
+	}
+	var absent, failures []error
+	add := func(route *unstructured.Unstructured, headers bool, rules []string) {
+		ref := refOf(route)
+		if !slices.ContainsFunc(targets, func(t target) bool { return t.ref == ref }) {
+			targets = append(targets, target{ref, headers, route, r.rollout(p, rules)})
+		}
+	}
+	for _, named := range p.config.Routes {
+		ref := routeRef{named.Kind, k8stypes.NamespacedName{Namespace: p.config.Namespace, Name: named.Name}}
+		route, err := r.get(ctx, ref, p.atRest())
+		switch {
+		case isMissing(err):
+			absent = append(absent, missingError(ref, err))
+		case err != nil:
+			failures = append(failures, requestError("get", ref.String(), named.Kind, r.timeout, err))
+		default:
+			add(route, named.UseHeaderRoutes, named.Rules)
+		}
+	}
+	for _, s := range p.config.Selectors {
+		what := fmt.Sprintf("%ss of namespace %s with labels %q", s.Kind, p.config.Namespace, s.Selector)
+		routes, err := r.routes.List(ctx, string(s.Kind), p.config.Namespace, s.Selector)
+		switch {
+		case isMissing(err):
+			absent = append(absent, err)
+		case err != nil:
+			failures = append(failures, requestError("list", what, s.Kind, r.timeout, err))
+		case len(routes) == 0:
+			absent = append(absent, fmt.Errorf("there are no %s: label the routes, or correct the selector in the Rollout's configuration", what))
+		}
+		for _, route := range routes {
+			add(route, false, s.Rules)
+		}
+	}
+	return targets, errors.Join(absent...), errors.Join(failures...)
+}
+
+// get reads a route. A watch may be behind one that has just been made: above rest,
+// where its absence is an error, the API server is asked before it is believed.
+func (r *Router) get(ctx context.Context, ref routeRef, atRest bool) (*unstructured.Unstructured, error) {
+	route, err := r.routes.Get(ctx, string(ref.kind), ref.Namespace, ref.Name)
+	if apierrors.IsNotFound(err) && !atRest {
+		return r.routes.Read(ctx, string(ref.kind), ref.Namespace, ref.Name)
+	}
+	return route, err
+}
+
+// isMissing tells whether an error says that a route or its kind is not there.
+func isMissing(err error) bool {
+	var notServed *kube.NotServedError
+	return apierrors.IsNotFound(err) || errors.As(err, &notServed)
+}
+
+func refOf(route *unstructured.Unstructured) routeRef {
+	return routeRef{Kind(route.GetKind()), k8stypes.NamespacedName{Namespace: route.GetNamespace(), Name: route.GetName()}}
+}
+
+// searches remembers for which generation of a Rollout the routes of all kinds
+// have been searched for what a former configuration has left on them.
+type searches struct {
+	mu   sync.Mutex
+	done map[k8stypes.NamespacedName]searchedFor
+}
+
+type searchedFor struct {
+	uid        k8stypes.UID
+	generation int64
+}
+
+// due tells whether they have not been for the present generation.
+func (s *searches) due(ro *v1alpha1.Rollout) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done[nameOf(ro)] != searchedFor{ro.UID, ro.Generation}
+}
+
+// note says that they have been, and nothing is left.
+func (s *searches) note(ro *v1alpha1.Rollout) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done == nil {
+		s.done = map[k8stypes.NamespacedName]searchedFor{}
+	}
+	s.done[nameOf(ro)] = searchedFor{ro.UID, ro.Generation}
+}
+
+// carrying returns the routes that carry something of a Rollout, whether it names
+// them or not. known is false where no watch says so for one of the kinds that the
+// Rollout names, or for any kind if its configuration cannot be read.
+//
+// A kind that the Rollout does not name is looked at until setWeight has left no route
+// behind, once for each generation of the Rollout: others need not be asked about.
+func (r *Router) carrying(ctx context.Context, p plan) (targets []target, known bool, err error) {
+	everywhere := p.configError != nil || r.searched.due(p.ro)
+	known = true
+	var failures []error
+	for _, kind := range Kinds {
+		names := p.config.has(kind)
+		if !names && !everywhere {
+			continue
+		}
+		routes, ok, err := r.routes.Indexed(ctx, string(kind), nameOf(p.ro).String(), syncTimeout)
+		switch {
+		case isMissing(err):
+			continue
+		case err != nil && (names || p.configError != nil):
+			failures = append(failures, requestError("list", string(kind)+"s", kind, r.timeout, err))
+			continue
+		case err != nil || !ok:
+			known = known && !names && p.configError == nil
+		}
+		for _, route := range routes {
+			targets = append(targets, target{ref: refOf(route), route: route, rollout: r.rollout(p, nil)})
+		}
+	}
+	return targets, known, errors.Join(failures...)
+}
+
+// has tells whether a configuration names or selects routes of a kind.
+func (c Config) has(kind Kind) bool {
+	return slices.ContainsFunc(c.Routes, func(r RouteConfig) bool { return r.Kind == kind }) ||
+		slices.ContainsFunc(c.Selectors, func(s SelectorConfig) bool { return s.Kind == kind })
+}

@@ -1,0 +1,126 @@
+package gatewayapi
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	k8stypes "k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
+	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
+)
+
+// decision is what a Rollout's routes carry after its last SetWeight.
+type decision struct {
+	weights     Weights
+	routes      map[routeRef]keptRoute
+	fingerprint selfheal.Fingerprint
+}
+
+// keptRoute is what one route carries, and the Rollout as it concerned the route then.
+type keptRoute struct {
+	rollout Rollout
+	wanted  Wanted
+}
+
+// keep has what was decided put back when something else changes a route. At rest,
+// without header and mirror routes, or with self-healing off, nothing is.
+func (r *Router) keep(p plan, all []decided) {
+	d := decision{p.weights, map[routeRef]keptRoute{}, selfheal.FingerprintOf(p.ro)}
+	var refs []routeRef
+	for _, route := range all {
+		if !p.atRest() || len(route.decision.Managed.Names()) > 0 {
+			refs = append(refs, route.ref)
+			d.routes[route.ref] = keptRoute{route.rollout, Wanted{p.weights, route.decision.Managed}}
+		}
+	}
+	if !r.options.SelfHeal || len(refs) == 0 {
+		r.healer.Forget(nameOf(p.ro))
+		return
+	}
+	r.healer.Keep(nameOf(p.ro), d, refs...)
+}
+
+// keepHeld goes on to put back what the call before has decided, for a Rollout
+// whose present spec asks for what cannot be.
+func (r *Router) keepHeld(p plan) {
+	if last, refs, ok := r.healer.Kept(nameOf(p.ro)); ok {
+		last.fingerprint = selfheal.FingerprintOf(p.ro)
+		r.healer.Keep(nameOf(p.ro), last, refs...)
+	}
+}
+
+// repair puts one route right for a Rollout, if the controller would still ask for
+// that.
+func (r *Router) repair(ctx context.Context, rollout k8stypes.NamespacedName, ref routeRef, d decision) selfheal.Outcome {
+	watched, ok := r.routes.Watched(string(ref.kind), ref.Namespace, ref.Name)
+	switch {
+	case !ok: // no watch now; what has changed meanwhile brings no event later
+		return selfheal.Failed
+	case watched == nil:
+		return selfheal.Unneeded
+	}
+	kept := d.routes[ref]
+	if again, err := Apply(watched, kept.rollout, kept.wanted); err == nil && !again.Changed {
+		return selfheal.Unneeded
+	}
+	outcome, err := r.putBack(ctx, rollout, ref, d)
+	if err != nil {
+		r.logger.Warn("a changed route is not put back yet", "rollout", rollout.String(), "route", ref.String(), "reason", err)
+	}
+	return outcome
+}
+
+// putBack reads the route before the Rollout and writes on condition that the route
+// did not change: when the controller, or another one, changes the route between
+// the two, the write fails.
+func (r *Router) putBack(ctx context.Context, rollout k8stypes.NamespacedName, ref routeRef, d decision) (selfheal.Outcome, error) {
+	fresh, err := r.routes.Read(ctx, string(ref.kind), ref.Namespace, ref.Name)
+	if isMissing(err) {
+		return selfheal.Unneeded, nil
+	}
+	if err != nil {
+		return selfheal.Failed, err
+	}
+	by := lastWriterOf(fresh.GetManagedFields())
+	fresh.SetManagedFields(nil)
+	again, err := Apply(fresh, d.routes[ref].rollout, d.routes[ref].wanted)
+	switch {
+	case err != nil:
+		return selfheal.Failed, err
+	case !again.Changed:
+		return selfheal.Unneeded, nil
+	case by.manager == FieldManager:
+		r.logger.Info("another instance of this plugin has changed a route: left as it is", "rollout", rollout.String(), "route", ref.String())
+		return selfheal.Unneeded, nil
+	}
+	ro := &v1alpha1.Rollout{}
+	err = r.whole.Get(ctx, v1alpha1.RolloutGVR, rollout.Namespace, rollout.Name, ro)
+	switch {
+	case apierrors.IsNotFound(err):
+		r.healer.Forget(rollout)
+		return selfheal.Unneeded, nil
+	case err != nil:
+		return selfheal.Failed, err
+	// The controller will call, or has called another instance of the plugin.
+	case selfheal.FingerprintOf(ro) != d.fingerprint:
+		return selfheal.Unneeded, nil
+	}
+	if weights := ro.Status.Canary.Weights; weights != nil &&
+		(weights.Canary.Weight != d.weights.Canary || weights.Stable.Weight != d.weights.Stable) {
+		return selfheal.Failed, fmt.Errorf("the Rollout's status says weights %d and %d for stable and canary, the last call was for %d and %d",
+			weights.Stable.Weight, weights.Canary.Weight, d.weights.Stable, d.weights.Canary)
+	}
+	written, err := r.routes.Write(ctx, fresh, again.Route)
+	if err != nil {
+		return selfheal.Failed, err
+	}
+	r.reports.wrote(ref, written.GetGeneration())
+	r.logger.Info("route put back", "rollout", rollout.String(), "route", ref.String(), "changedBy", by.String())
+	r.events.Warn(rolloutsplugin.RolloutReference(ro), reasonRestored, ref.String()+" "+by.manager,
+		fmt.Sprintf("field manager %s has changed %s; it is as this canary needs it again (stable %d, canary %d): have the other writer leave spec.rules alone while the route has the in-progress label; to end the canary, abort the Rollout",
+			by, ref, d.weights.Stable, d.weights.Canary))
+	return selfheal.Repaired, nil
+}

@@ -1,0 +1,35 @@
+package gatewayapi
+
+import (
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// mirrorSupport knows whether the HTTPRoutes of the cluster have the field percent of
+// a mirror. It is taken to be there until the API server has left it out of a route
+// that was written with it.
+type mirrorSupport struct{ lacksPercent atomic.Bool }
+
+func (m *mirrorSupport) knowsPercent() bool { return !m.lacksPercent.Load() }
+
+// learn compares a route as it was written with what was sent.
+func (m *mirrorSupport) learn(written, sent *unstructured.Unstructured) {
+	if mirrorPercents(sent) > mirrorPercents(written) {
+		m.lacksPercent.Store(true)
+	}
+}
+
+// mirrorPercents counts the mirrors of a route that have a percentage.
+func mirrorPercents(route *unstructured.Unstructured) (count int) {
+	spec, _ := route.Object["spec"].(map[string]any)
+	for _, rule := range objects(spec["rules"]) {
+		for _, filter := range objects(rule["filters"]) {
+			mirror, _ := filter["requestMirror"].(map[string]any)
+			if _, ok := mirror["percent"]; ok {
+				count++
+			}
+		}
+	}
+	return count
+}

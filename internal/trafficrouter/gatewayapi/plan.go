@@ -1,0 +1,93 @@
+package gatewayapi
+
+import (
+	"fmt"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
+)
+
+// Reasons of the router's Events.
+const (
+	// reasonError is the reason of Argo Rollouts' own Event for an error of
+	// SetWeight; it is where users look.
+	reasonError = "TrafficRoutingError"
+	// reasonConfiguration is for keys that are ignored.
+	reasonConfiguration = "GatewayAPIConfiguration"
+	// reasonRoute is for what a decision warns of.
+	reasonRoute = "GatewayAPIRoute"
+	// reasonRefused is for a parent that refuses a route.
+	reasonRefused = "RouteRefused"
+	// reasonUnreported is for a parent that does not say whether it accepts a route.
+	reasonUnreported = "RouteNotReported"
+	// reasonRestored names another writer.
+	reasonRestored = "RouteRestored"
+)
+
+// plan is what one call of the controller asks for.
+type plan struct {
+	ro     *v1alpha1.Rollout
+	weight int32
+	config Config
+	// configError is why the configuration cannot be read.
+	configError error
+	weights     Weights
+	// problem is what is wrong with the Rollout's spec, configError included.
+	problem error
+	// dropsExperiments is true when experiments get nothing because of the problem.
+	dropsExperiments bool
+}
+
+// planFor reads of a Rollout what a call needs. With nothing for the canary a
+// problem keeps the call from nothing: experiments then get nothing either, since
+// traffic may have to leave a canary without pods.
+func (r *Router) planFor(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) plan {
+	p := plan{ro: ro, weight: weight}
+	p.config, p.configError = ConfigOf(ro, r.options.PluginName)
+	weights, err := WeightsOf(ro, weight, additional)
+	p.weights, p.problem = weights, p.configError
+	if p.problem == nil {
+		p.problem = err
+	}
+	if p.problem != nil && weight == 0 {
+		p.weights, p.dropsExperiments = Weights{}, len(additional) > 0
+	}
+	for _, warning := range p.config.Warnings {
+		r.warn(p, reasonConfiguration, warning, warning)
+	}
+	return p
+}
+
+// atRest tells whether all of the traffic is to go to stable.
+func (p plan) atRest() bool { return p.weight == 0 && p.weights.AtRest() }
+
+// target is a route that a call is about, as it is, and the Rollout as far as the
+// route concerns it.
+type target struct {
+	ref     routeRef
+	headers bool // whether it takes header routes
+	route   *unstructured.Unstructured
+	rollout Rollout
+}
+
+// rollout returns what a decision on one route has to know of the call's Rollout.
+func (r *Router) rollout(p plan, rules []string) Rollout {
+	ro := RolloutOf(p.ro, rules)
+	ro.Label = p.config.Label
+	ro.Unconfigured = p.configError != nil
+	ro.MirrorPercent = r.mirroring.knowsPercent()
+	ro.Port = r.port(p.ro.Namespace)
+	return ro
+}
+
+// warn writes an Event on the call's Rollout, once for each step and topic: the
+// controller's own Event says then that the step's weight was set.
+func (r *Router) warn(p plan, reason, topic, message string) {
+	step := int32(0)
+	if p.ro.Status.CurrentStepIndex != nil {
+		step = *p.ro.Status.CurrentStepIndex
+	}
+	r.events.Warn(rolloutsplugin.RolloutReference(p.ro), reason, fmt.Sprintf("step %d: %s", step, topic), fmt.Sprintf("Rollout %s: %s", nameOf(p.ro), message))
+}

@@ -1,0 +1,184 @@
+package gatewayapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// setWeight carries a call out, and has what it has decided put back when
+// something else changes a route.
+func (r *Router) setWeight(ctx context.Context, p plan) error {
+	if p.problem != nil {
+		if !p.atRest() {
+			return r.hold(ctx, p, p.problem)
+		}
+		r.warn(p, reasonError, p.problem.Error(), fmt.Sprintf("%v; all requests go to stable", p.problem))
+	}
+	targets, missing, err := r.named(ctx, p)
+	switch {
+	case err != nil:
+		return err
+	case missing != nil && !p.atRest():
+		return r.hold(ctx, p, missing)
+	case missing != nil && p.isActive():
+		r.warn(p, reasonError, missing.Error(), fmt.Sprintf("%v; there is nothing to take traffic off", missing))
+	}
+	weigh := func(t target) (Decision, error) { return SetWeight(t.route, t.rollout, p.weights) }
+	all, err := r.decideAll(ctx, targets, weigh)
+	if err != nil {
+		return r.hold(ctx, p, err)
+	}
+	if err := r.writeAll(ctx, p, all, weigh); err != nil {
+		return err
+	}
+	err = r.leaveOthers(ctx, p, targets)
+	r.keep(p, all)
+	return err
+}
+
+// isActive tells whether a Rollout has a canary under way, for which the loss of a
+// route is news. One at rest that lacks its route is an idle one, and not said again
+// at each reconcile.
+func (p plan) isActive() bool {
+	return p.ro.Status.CurrentPodHash != p.ro.Status.StableRS
+}
+
+// leaveOthers takes what the Rollout has on routes that it does not name (any more)
+// off them. If its configuration cannot be read, they may all be named: they go to
+// rest, too, as a call with such a configuration is for weight 0 alone.
+func (r *Router) leaveOthers(ctx context.Context, p plan, named []target) error {
+	carrying, known, err := r.carrying(ctx, p)
+	if err != nil {
+		return err
+	}
+	if !known && p.configError != nil {
+		kept := r.keptFor(ctx, p)
+		if len(kept) == 0 {
+			return fmt.Errorf("the routes to take traffic off are not known: the controller may not list and watch them (or the watch has not begun), and %w", p.configError)
+		}
+		carrying = append(carrying, kept...)
+	}
+	var left []target
+	for _, t := range carrying {
+		if !contains(named, t.ref) && !contains(left, t.ref) {
+			left = append(left, t)
+		}
+	}
+	release := func(t target) (Decision, error) {
+		stable := ""
+		if t.rollout.PingPong {
+			stable = t.rollout.Stable
+		}
+		return Release(t.route, t.rollout.NamespacedName, stable)
+	}
+	all, err := r.decideAll(ctx, left, release)
+	if err := errors.Join(err, r.writeAll(ctx, p, all, release)); err != nil {
+		return err
+	}
+	r.searched.note(p.ro)
+	return nil
+}
+
+func contains(targets []target, ref routeRef) bool {
+	return slices.ContainsFunc(targets, func(t target) bool { return t.ref == ref })
+}
+
+// hold answers for a Rollout that asks for what cannot be. Without anything of it
+// on a route that is an error. With something, the routes stay as they are and the
+// controller is told of no error: one would keep it from the analysis, and the
+// analysis from the abort.
+//
+// With dynamicStableScale the controller scales stable down as the weight goes up,
+// so another weight than it has set already is an error: stable would be too small
+// for the split that stays. An abort has to go on nevertheless.
+func (r *Router) hold(ctx context.Context, p plan, problem error) error {
+	if movesStable(p.ro, p.weight) || !r.hasTraffic(ctx, p) {
+		return problem
+	}
+	r.warn(p, reasonError, problem.Error(), fmt.Sprintf("%v; the routes stay as they are until this is corrected or the Rollout is aborted", problem))
+	r.keepHeld(p)
+	return nil
+}
+
+// movesStable tells whether a weight lets the controller scale stable down.
+func movesStable(ro *v1alpha1.Rollout, weight int32) bool {
+	weights := ro.Status.Canary.Weights
+	return ro.Spec.Strategy.Canary != nil && ro.Spec.Strategy.Canary.DynamicStableScale && !ro.Status.Abort &&
+		(weights == nil || weights.Canary.Weight != weight)
+}
+
+// hasTraffic tells whether something of a Rollout is on a route, as far as that is
+// known.
+func (r *Router) hasTraffic(ctx context.Context, p plan) bool {
+	carrying, _, err := r.carrying(ctx, p)
+	if err == nil && len(carrying) > 0 {
+		return true
+	}
+	targets, _, _ := r.named(ctx, p)
+	return slices.ContainsFunc(append(targets, r.keptFor(ctx, p)...), func(t target) bool {
+		return slices.Contains(RolloutsOn(t.route), nameOf(p.ro))
+	})
+}
+
+// keptFor returns the routes that are put back for a Rollout.
+func (r *Router) keptFor(ctx context.Context, p plan) []target {
+	_, refs, _ := r.healer.Kept(nameOf(p.ro))
+	var targets []target
+	for _, ref := range refs {
+		route, err := r.routes.Get(ctx, string(ref.kind), ref.Namespace, ref.Name)
+		if err == nil {
+			targets = append(targets, target{ref: ref, route: route, rollout: r.rollout(p, nil)})
+		}
+	}
+	return targets
+}
+
+// manage makes the rules of a header or mirror route on each route of the Rollout
+// that takes it.
+func (r *Router) manage(ctx context.Context, p plan, what string, takes func(Kind) bool, decide decide) error {
+	if weights := p.ro.Status.Canary.Weights; weights != nil {
+		p.weight = weights.Canary.Weight
+	}
+	if p.configError != nil {
+		return r.hold(ctx, p, p.configError)
+	}
+	targets, missing, err := r.named(ctx, p)
+	if err := errors.Join(err, missing); err != nil {
+		return err
+	}
+	targets = slices.DeleteFunc(targets, func(t target) bool { return !t.headers || !takes(t.ref.kind) })
+	if len(targets) == 0 {
+		return fmt.Errorf("%s: none of the Rollout's routes takes it: set useHeaderRoutes on an HTTPRoute (for a header route, or a GRPCRoute) in its configuration, or take the step out", what)
+	}
+	all, err := r.decideAll(ctx, targets, decide)
+	if err != nil {
+		return err
+	}
+	return r.writeAll(ctx, p, all, decide)
+}
+
+// removeRoutes removes header and mirror routes from all routes that the Rollout
+// names, and from those that carry something of it. What is not there needs no
+// removal.
+func (r *Router) removeRoutes(ctx context.Context, p plan, remove decide) error {
+	targets, _, err := r.named(ctx, p)
+	if err != nil {
+		return err
+	}
+	carrying, _, err := r.carrying(ctx, p)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return err
+	}
+	for _, t := range append(carrying, r.keptFor(ctx, p)...) {
+		if !contains(targets, t.ref) {
+			targets = append(targets, t)
+		}
+	}
+	all, err := r.decideAll(ctx, targets, remove)
+	return errors.Join(err, r.writeAll(ctx, p, all, remove))
+}
