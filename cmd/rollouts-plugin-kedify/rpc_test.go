@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -20,83 +19,17 @@ import (
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
-	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"github.com/google/go-cmp/cmp"
-	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/go-plugin"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/plugintest"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
 const httpso = "httpscaledobjects"
-
-// client starts a plugin as the controller does (rollout/trafficrouting/
-// plugin/client of argo-rollouts v1.10.1).
-func client(path string, stderr io.Writer, args ...string) *plugin.Client {
-	return plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: 1, MagicCookieKey: "ARGO_ROLLOUTS_RPC_PLUGIN", MagicCookieValue: "trafficrouter"},
-		Plugins:         map[string]plugin.Plugin{"RpcTrafficRouterPlugin": &rpc.RpcTrafficRouterPlugin{}},
-		Cmd:             exec.Command(path, args...),
-		Managed:         true,
-		Stderr:          stderr,
-		Logger:          hclog.NewNullLogger(),
-	})
-}
-
-func dispense(c *plugin.Client) (rpc.TrafficRouterPlugin, error) {
-	protocol, err := c.Client()
-	if err != nil {
-		return nil, err
-	}
-	router, err := protocol.Dispense("RpcTrafficRouterPlugin")
-	if err != nil {
-		return nil, err
-	}
-	return router.(rpc.TrafficRouterPlugin), nil
-}
-
-// start runs the built plugin with a kubeconfig of this text.
-func start(t *testing.T, kubeconfig string, args ...string) (rpc.TrafficRouterPlugin, *lines) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(path, []byte(kubeconfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	stderr := &lines{}
-	c := client(binary, stderr, args...)
-	t.Cleanup(c.Kill)
-	t.Setenv("KUBECONFIG", path) // go-plugin hands on the environment
-	router, err := dispense(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := router.InitPlugin(); err.HasError() {
-		t.Fatalf("InitPlugin: %s", err)
-	}
-	return router, stderr
-}
-
-// lines collects what the plugin writes to stderr.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 func rollout(name string) *v1alpha1.Rollout {
 	return &v1alpha1.Rollout{
@@ -122,7 +55,7 @@ func eventually(t *testing.T, what string, within time.Duration, condition func(
 func TestOverRPC(t *testing.T) {
 	server := apiservertest.New(t)
 	server.Put(httpso, "demo", "app", map[string]string{"other": "tool"})
-	router, stderr := start(t, server.Kubeconfig())
+	router, stderr := plugintest.Start(t, binary, server.Kubeconfig())
 	ro := rollout("app")
 	if got := router.Type(); got != "kedify/http" {
 		t.Errorf("Type = %q", got)
@@ -187,7 +120,7 @@ func TestTenCallersAtOnce(t *testing.T) {
 	for i := range 50 {
 		server.Put(httpso, "demo", "app"+strconv.Itoa(i), nil)
 	}
-	router, _ := start(t, server.Kubeconfig())
+	router, _ := plugintest.Start(t, binary, server.Kubeconfig())
 	work := make(chan int)
 	var wg sync.WaitGroup
 	for range 10 {
@@ -224,7 +157,7 @@ func TestStartsWithoutAClusterAndServesWhenThereIsOne(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	router, _ := start(t, strings.ReplaceAll(server.Kubeconfig(), server.URL(), "http://"+address))
+	router, _ := plugintest.Start(t, binary, strings.ReplaceAll(server.Kubeconfig(), server.URL(), "http://"+address))
 	ro := rollout("app")
 	if err := router.SetWeight(ro, 20, nil); !strings.Contains(err.Error(), "Rollout demo/app") {
 		t.Fatalf("SetWeight without a cluster: %v", err)
@@ -296,8 +229,8 @@ func ended(pid int) bool {
 // playController starts a plugin, prints its process id and waits to be
 // killed.
 func playController(path string) {
-	c := client(path, os.Stderr)
-	router, err := dispense(c)
+	c := plugintest.Client(path, os.Stderr)
+	router, err := plugintest.Dispense(c)
 	if err == nil {
 		if rpcErr := router.InitPlugin(); rpcErr.HasError() {
 			err = rpcErr

@@ -197,6 +197,17 @@ func (s *Server) Annotations(resource, namespace, name string) map[string]string
 	return nil
 }
 
+// Object returns a copy of a whole object as JSON has it; nil when it is not there.
+func (s *Server) Object(resource, namespace, name string) map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	obj, ok := s.objects[resource+"/"+namespace+"/"+name]
+	if !ok {
+		return nil
+	}
+	return plain(s.shown(target{Request: Request{Resource: resource}, whole: true}, obj))
+}
+
 // store puts an object and tells the watchers; s.mu is held.
 func (s *Server) store(resource string, obj *metav1.PartialObjectMetadata) {
 	key := resource + "/" + obj.Namespace + "/" + obj.Name

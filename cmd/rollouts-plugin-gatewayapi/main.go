@@ -1,0 +1,99 @@
+// Command rollouts-plugin-gatewayapi is an Argo Rollouts traffic router plugin for
+// routes of the Gateway API. The controller runs it without a subcommand; `version`
+// is for people.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
+)
+
+const name = "rollouts-plugin-gatewayapi"
+
+// Set by the linker.
+var (
+	version = "dev"
+	commit  = "unknown"
+)
+
+func main() {
+	root := command(os.Args[0])
+	root.SetArgs(withTwoDashes(os.Args[1:]))
+	if err := root.Execute(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(2)
+	}
+}
+
+// Flags of argoproj-labs/gatewayAPI, which users have in their ConfigMaps.
+const (
+	formerQPS    = "kubeClientQPS"
+	formerBurst  = "kubeClientBurst"
+	formerFormat = "logformat"
+)
+
+// command returns the command line of a program that was started as path.
+func command(path string) *cobra.Command {
+	registered := registeredAs(path)
+	var former *pflag.FlagSet
+	root := rolloutsplugin.TrafficRouter{
+		Name: name, Version: version, Commit: commit,
+		Short: "Argo Rollouts traffic router for the Gateway API",
+		Long: `An Argo Rollouts traffic router plugin for routes of the Gateway API: it writes each canary weight
+to the HTTPRoutes, GRPCRoutes, TCPRoutes, TLSRoutes and UDPRoutes that a Rollout names.
+
+The Argo Rollouts controller starts it; register it in the ConfigMap argo-rollouts-config.`,
+		New: func(connect func() (*rest.Config, error), logger hclog.Logger, options rolloutsplugin.RouterOptions) (rpc.TrafficRouterPlugin, error) {
+			for _, flag := range []string{formerQPS, formerBurst, formerFormat} {
+				if former.Changed(flag) {
+					logger.Warn("a flag of argoproj-labs/gatewayAPI is ignored: take it out of argo-rollouts-config (requests are not throttled; the format is set by --log-format)", "flag", flag)
+				}
+			}
+			return gatewayapi.New(connect, logger, gatewayapi.Options{
+				PluginName: registered, WatchNamespace: options.WatchNamespace, SelfHeal: options.SelfHeal,
+			}), nil
+		},
+	}.Command()
+	former = root.Flags()
+	former.StringVar(&registered, "name", registered, "the name under which argo-rollouts-config registers the plugin")
+	former.Float64(formerQPS, 0, "of argoproj-labs/gatewayAPI: ignored")
+	former.Int(formerBurst, 0, "of argoproj-labs/gatewayAPI: ignored")
+	former.String(formerFormat, "", "of argoproj-labs/gatewayAPI: ignored")
+	return root
+}
+
+// registeredAs returns the name under which argo-rollouts-config registers the plugin:
+// the controller stores it as plugin-bin/<namespace>/<name>.
+func registeredAs(path string) string {
+	rest, last := filepath.Split(filepath.ToSlash(path))
+	rest, namespace := filepath.Split(strings.TrimSuffix(rest, "/"))
+	if filepath.Base(rest) != "plugin-bin" || namespace == "" {
+		return gatewayapi.DefaultPluginName
+	}
+	return namespace + "/" + last
+}
+
+// withTwoDashes gives the flags of argoproj-labs/gatewayAPI a second dash: users have
+// them as that takes them, with one or two.
+func withTwoDashes(args []string) []string {
+	var all []string
+	for _, arg := range args {
+		switch flag, _, _ := strings.Cut(arg, "="); flag {
+		case "-" + formerQPS, "-" + formerBurst, "-" + formerFormat:
+			arg = "-" + arg
+		}
+		all = append(all, arg)
+	}
+	return all
+}
