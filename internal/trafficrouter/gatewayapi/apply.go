@@ -112,8 +112,11 @@ func (r *Router) write(ctx context.Context, p plan, d decided, decide decide) er
 		case err == nil:
 			r.mirroring.learn(written, d.decision.Route)
 			r.reports.wrote(d.ref, written.GetGeneration())
-			r.logger.Info("route changed", "rollout", nameOf(p.ro).String(), "route", d.ref.String(),
-				"stable", p.weights.Stable, "canary", p.weights.Canary, "took", time.Since(started).Round(time.Microsecond).String())
+			said := []any{"rollout", nameOf(p.ro).String(), "route", d.ref.String(), "took", time.Since(started).Round(time.Microsecond).String()}
+			if !p.onlyRoutes {
+				said = append(said, "stable", p.weights.Stable, "canary", p.weights.Canary)
+			}
+			r.logger.Info("route changed", said...)
 			return nil
 		case isMissing(err) && p.atRest():
 			return nil // nothing is left to restore

@@ -3,9 +3,12 @@ package gatewayapi
 import (
 	"context"
 	"fmt"
+	"maps"
+	"reflect"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	k8stypes "k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
@@ -63,14 +66,27 @@ func (r *Router) repair(ctx context.Context, rollout k8stypes.NamespacedName, re
 		return selfheal.Unneeded
 	}
 	kept := d.routes[ref]
-	if again, err := Apply(watched, kept.rollout, kept.wanted); err == nil && !again.Changed {
-		return selfheal.Unneeded
+	again, err := Apply(watched, kept.rollout, kept.wanted)
+	if err == nil && (!again.Changed || changesSpec(watched, again.Route) && r.reports.wroteLast(ref, watched.GetGeneration())) {
+		return selfheal.Unneeded // in the second case a call has written it since, and the next SetWeight decides
 	}
 	outcome, err := r.putBack(ctx, rollout, ref, d)
 	if err != nil {
 		r.logger.Warn("a changed route is not put back yet", "rollout", rollout.String(), "route", ref.String(), "reason", err)
 	}
 	return outcome
+}
+
+// changesSpec tells whether a decision changes more of a route than its metadata.
+func changesSpec(route, decided *unstructured.Unstructured) bool {
+	return !reflect.DeepEqual(route.Object["spec"], decided.Object["spec"])
+}
+
+// lostMark tells whether all that a route lacks is the in-progress label or the
+// annotation.
+func lostMark(route, decided *unstructured.Unstructured) bool {
+	_, has := route.GetAnnotations()[Annotation]
+	return !changesSpec(route, decided) && (!has || !maps.Equal(route.GetLabels(), decided.GetLabels()))
 }
 
 // putBack reads the route before the Rollout and writes on condition that the route
@@ -92,6 +108,8 @@ func (r *Router) putBack(ctx context.Context, rollout k8stypes.NamespacedName, r
 		return selfheal.Failed, err
 	case !again.Changed:
 		return selfheal.Unneeded, nil
+	case lostMark(fresh, again.Route):
+		by = writer{manager: unnamed} // the rules are the plugin's, and no instance of it leaves them without label and annotation
 	case by.manager == FieldManager:
 		r.logger.Info("another instance of this plugin has changed a route: left as it is", "rollout", rollout.String(), "route", ref.String())
 		return selfheal.Unneeded, nil
@@ -120,7 +138,7 @@ func (r *Router) putBack(ctx context.Context, rollout k8stypes.NamespacedName, r
 	r.reports.wrote(ref, written.GetGeneration())
 	r.logger.Info("route put back", "rollout", rollout.String(), "route", ref.String(), "changedBy", by.String())
 	r.events.Warn(rolloutsplugin.RolloutReference(ro), reasonRestored, ref.String()+" "+by.manager,
-		fmt.Sprintf("field manager %s has changed %s; it is as this canary needs it again (stable %d, canary %d): have the other writer leave spec.rules alone while the route has the in-progress label; to end the canary, abort the Rollout",
-			by, ref, d.weights.Stable, d.weights.Canary))
+		fmt.Sprintf("%s has changed %s; it is as this canary needs it again (stable %d, canary %d): have the other writer leave spec.rules alone while the route has the in-progress label; to end the canary, abort the Rollout",
+			by.subject(), ref, d.weights.Stable, d.weights.Canary))
 	return selfheal.Repaired, nil
 }

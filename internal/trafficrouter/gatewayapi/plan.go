@@ -34,6 +34,8 @@ type plan struct {
 	// configError is why the configuration cannot be read.
 	configError error
 	weights     Weights
+	// onlyRoutes is true for a call that is about header and mirror routes, not weights.
+	onlyRoutes bool
 	// problem is what is wrong with the Rollout's spec, configError included.
 	problem error
 	// dropsExperiments is true when experiments get nothing because of the problem.
@@ -57,6 +59,13 @@ func (r *Router) planFor(ro *v1alpha1.Rollout, weight int32, additional []v1alph
 	for _, warning := range p.config.Warnings {
 		r.warn(p, reasonConfiguration, warning, warning)
 	}
+	return p
+}
+
+// planForRoutes is planFor for a call that is about header and mirror routes.
+func (r *Router) planForRoutes(ro *v1alpha1.Rollout) plan {
+	p := r.planFor(ro, 0, nil)
+	p.onlyRoutes = true
 	return p
 }
 

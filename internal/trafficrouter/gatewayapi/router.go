@@ -185,9 +185,9 @@ func (r *Router) SetHeaderRoute(ro *v1alpha1.Rollout, step *v1alpha1.SetHeaderRo
 	}
 	return r.locked(ro, "SetHeaderRoute", func(ctx context.Context) error {
 		if len(step.Match) == 0 {
-			return r.removeRoutes(ctx, r.planFor(ro, 0, nil), func(t target) (Decision, error) { return RemoveRoute(t.route, t.rollout, step.Name) })
+			return r.removeRoutes(ctx, r.planForRoutes(ro), func(t target) (Decision, error) { return RemoveRoute(t.route, t.rollout, step.Name) })
 		}
-		return r.manage(ctx, r.planFor(ro, 0, nil), "header route "+step.Name, Kind.TakesHeaderRoutes,
+		return r.manage(ctx, r.planForRoutes(ro), "header route "+step.Name, Kind.TakesHeaderRoutes,
 			func(t target) (Decision, error) { return SetHeaderRoute(t.route, t.rollout, step) })
 	})
 }
@@ -201,9 +201,9 @@ func (r *Router) SetMirrorRoute(ro *v1alpha1.Rollout, step *v1alpha1.SetMirrorRo
 	}
 	return r.locked(ro, "SetMirrorRoute", func(ctx context.Context) error {
 		if len(step.Match) == 0 {
-			return r.removeRoutes(ctx, r.planFor(ro, 0, nil), func(t target) (Decision, error) { return RemoveRoute(t.route, t.rollout, step.Name) })
+			return r.removeRoutes(ctx, r.planForRoutes(ro), func(t target) (Decision, error) { return RemoveRoute(t.route, t.rollout, step.Name) })
 		}
-		return r.manage(ctx, r.planFor(ro, 0, nil), "mirror route "+step.Name, func(k Kind) bool { return k == HTTPRoute },
+		return r.manage(ctx, r.planForRoutes(ro), "mirror route "+step.Name, func(k Kind) bool { return k == HTTPRoute },
 			func(t target) (Decision, error) { return SetMirrorRoute(t.route, t.rollout, step) })
 	})
 }
@@ -213,7 +213,7 @@ func (r *Router) SetMirrorRoute(ro *v1alpha1.Rollout, step *v1alpha1.SetMirrorRo
 // more.
 func (r *Router) RemoveManagedRoutes(ro *v1alpha1.Rollout) types.RpcError {
 	return r.locked(ro, "RemoveManagedRoutes", func(ctx context.Context) error {
-		return r.removeRoutes(ctx, r.planFor(ro, 0, nil), func(t target) (Decision, error) { return RemoveManagedRoutes(t.route, t.rollout) })
+		return r.removeRoutes(ctx, r.planForRoutes(ro), func(t target) (Decision, error) { return RemoveManagedRoutes(t.route, t.rollout) })
 	})
 }
 

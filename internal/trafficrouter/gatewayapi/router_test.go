@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
 )
 
 const httpRoutes, rolloutResource = "httproutes", "rollouts"
@@ -521,6 +522,27 @@ func TestAHeaderRoute(t *testing.T) {
 	requireSplit(t, router, "app", "app-stable=80 app-canary=20")
 }
 
+// The log has weights where a call sets them: a header route beside a weight of 20 says
+// nothing of a weight of 0.
+func TestTheLogOfAHeaderRouteHasNoWeights(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	log := &logbook{}
+	router := New(server.Config, hclog.New(&hclog.LoggerOptions{Output: log}), Options{})
+	t.Cleanup(router.Close)
+	ro := headers()
+	succeed(t, router.SetWeight(at(ro, 0), 20, nil))
+	succeed(t, router.SetHeaderRoute(at(ro, 0), ro.Spec.Strategy.Canary.Steps[0].SetHeaderRoute))
+	var changes []string
+	for line := range strings.Lines(log.text.String()) {
+		if strings.Contains(line, "route changed") {
+			changes = append(changes, line)
+		}
+	}
+	if len(changes) != 2 || !strings.Contains(changes[0], "canary=20") || strings.Contains(changes[1], "canary=") {
+		t.Errorf("the log says of the weight and of the header route:\n%q", changes)
+	}
+}
+
 func TestNoRouteTakesTheHeaderRoute(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
@@ -536,16 +558,25 @@ func TestAChangedRouteIsPutBack(t *testing.T) {
 	ro := headers()
 	for name, change := range map[string]func(*unstructured.Unstructured){
 		"another weight": func(r *unstructured.Unstructured) {
+			r.SetGeneration(r.GetGeneration() + 1)
 			rules := r.Object["spec"].(map[string]any)["rules"].([]any)
 			rules[0].(map[string]any)["backendRefs"].([]any)[1].(map[string]any)["weight"] = int64(0)
 		},
-		"the rules of git": func(r *unstructured.Unstructured) { r.Object["spec"] = httpRoute("app").Object["spec"] },
+		"the rules of git": func(r *unstructured.Unstructured) {
+			r.SetGeneration(r.GetGeneration() + 1)
+			r.Object["spec"] = httpRoute("app").Object["spec"]
+		},
 		"all of git": func(r *unstructured.Unstructured) {
+			r.SetGeneration(r.GetGeneration() + 1)
 			r.Object["spec"] = httpRoute("app").Object["spec"]
 			r.SetAnnotations(nil)
 			r.SetLabels(nil)
 		},
 		"without the label": func(r *unstructured.Unstructured) { r.SetLabels(nil) },
+		"without the label, the rules the plugin's": func(r *unstructured.Unstructured) {
+			r.SetLabels(nil)
+			r.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: FieldManager, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec": {"f:rules": {}}}`)}}})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -564,6 +595,36 @@ func TestAChangedRouteIsPutBack(t *testing.T) {
 			requireEvent(t, server, reasonRestored, "HTTPRoute demo/app", "to end the canary, abort the Rollout")
 		})
 	}
+}
+
+// A header route that a call has removed is not put back before the next SetWeight, nor
+// taken for another writer's change: that costs no request.
+func TestARemovedHeaderRouteIsNoChangeOfAnothers(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	router := newRouter(t, server)
+	ro := headers()
+	server.PutObject(rolloutResource, at(ro, 1))
+	succeed(t, router.SetHeaderRoute(at(ro, 0), ro.Spec.Strategy.Canary.Steps[0].SetHeaderRoute))
+	succeed(t, router.SetWeight(at(ro, 1), 20, nil))
+	succeed(t, router.RemoveManagedRoutes(at(ro, 1)))
+	const want = "app-stable=80 app-canary=20"
+	eventually(t, "the watch shows the change", func() bool { return split(watched(router)) == want })
+	unlock, err := router.healer.Lock(t.Context(), nameOf(ro))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	kept, refs, _ := router.healer.Kept(nameOf(ro))
+	server.Requests()
+	if outcome := router.repair(t.Context(), nameOf(ro), refs[0], kept); outcome != selfheal.Unneeded {
+		t.Errorf("the repair ends with %v, want it not to be needed", outcome)
+	}
+	for _, r := range server.Requests() {
+		if r.Verb == "get" || r.Verb == "patch" {
+			t.Errorf("it has sent %+v", r)
+		}
+	}
+	requireSplit(t, router, "app", want)
 }
 
 // A route is not put back for a Rollout that is not as at the call, nor at rest.
@@ -587,6 +648,7 @@ func TestAChangedRouteIsLeftAlone(t *testing.T) {
 			tc.change(ro)
 			server.PutObject(rolloutResource, ro)
 			changed := stored(t, router, "app")
+			changed.SetGeneration(changed.GetGeneration() + 1)
 			changed.Object["spec"] = parse(`{spec: {rules: [{backendRefs: [{name: app-stable, weight: 50}, {name: app-canary, weight: 50}]}]}}`).Object["spec"]
 			server.Requests()
 			server.PutObject(httpRoutes, changed)

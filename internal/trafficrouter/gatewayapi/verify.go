@@ -135,6 +135,7 @@ func (r *Router) awaitReport(ctx context.Context, ref routeRef, route *unstructu
 type reports struct {
 	mu    sync.Mutex
 	since map[routeRef]generationSince
+	own   map[routeRef]int64 // the generation of this process's last write
 }
 
 type generationSince struct {
@@ -142,7 +143,25 @@ type generationSince struct {
 	at         time.Time
 }
 
-func (r *reports) wrote(ref routeRef, generation int64) { r.age(ref, generation) }
+// wrote notes the generation that a route has by a write of this process.
+func (r *reports) wrote(ref routeRef, generation int64) {
+	r.age(ref, generation)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.own == nil {
+		r.own = map[routeRef]int64{}
+	}
+	r.own[ref] = generation
+}
+
+// wroteLast tells whether this process has written the spec that a route has at a
+// generation.
+func (r *reports) wroteLast(ref routeRef, generation int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own, ok := r.own[ref]
+	return ok && own == generation
+}
 
 // age returns for how long a route has been of a generation, as far as is known.
 func (r *reports) age(ref routeRef, generation int64) time.Duration {

@@ -8,6 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// unnamed stands for the writer of what managedFields names nobody for.
+const unnamed = "unknown"
+
 // writer is a field manager, and when it has written last.
 type writer struct {
 	manager string
@@ -18,7 +21,7 @@ type writer struct {
 // (metadata.managedFields, as the API server keeps it): rules are an atomic list, so
 // that one manager has them at a time, unless several have applied the same.
 func lastWriterOf(entries []metav1.ManagedFieldsEntry) writer {
-	last := writer{manager: "unknown"}
+	last := writer{manager: unnamed}
 	for _, entry := range entries {
 		var fields struct {
 			Spec struct {
@@ -32,7 +35,7 @@ func lastWriterOf(entries []metav1.ManagedFieldsEntry) writer {
 		if entry.Time != nil {
 			at = entry.Time.Time
 		}
-		if last.manager == "unknown" || at.After(last.at) {
+		if last.manager == unnamed || at.After(last.at) {
 			last = writer{entry.Manager, at}
 		}
 	}
@@ -44,4 +47,12 @@ func (w writer) String() string {
 		return w.manager
 	}
 	return fmt.Sprintf("%s (%s)", w.manager, w.at.UTC().Format(time.RFC3339))
+}
+
+// subject names the writer at the beginning of a sentence.
+func (w writer) subject() string {
+	if w.manager == unnamed {
+		return "something that the route's metadata.managedFields do not name"
+	}
+	return "field manager " + w.String()
 }
