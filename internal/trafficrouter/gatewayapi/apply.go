@@ -9,6 +9,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	k8stypes "k8s.io/apimachinery/pkg/types"
 )
 
@@ -87,49 +88,68 @@ func rolloutNamed(key string) k8stypes.NamespacedName {
 	return k8stypes.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// writeAll writes what was decided. The error names the routes that are not done.
+// writeAll writes what was decided, and puts in its place what was decided anew. The
+// error names the routes that are not done.
 func (r *Router) writeAll(ctx context.Context, p plan, all []decided, decide decide) error {
 	var failures []error
-	for _, d := range all {
-		failures = append(failures, r.write(ctx, p, d, decide))
+	for i := range all {
+		var err error
+		all[i].decision, err = r.write(ctx, p, all[i], decide)
+		failures = append(failures, err)
 	}
 	return errors.Join(failures...)
 }
 
 // write makes a route what was decided; a route that others have changed meanwhile
-// is read and decided on anew. What already is as decided costs no request.
-func (r *Router) write(ctx context.Context, p plan, d decided, decide decide) error {
+// is read and decided on anew. What already is as decided costs no request. It returns
+// the last decision.
+func (r *Router) write(ctx context.Context, p plan, d decided, decide decide) (Decision, error) {
 	started := time.Now()
 	for attempt := 1; ; attempt++ {
 		for _, warning := range d.decision.Warnings {
 			r.warn(p, reasonRoute, warning, warning)
 		}
 		if !d.decision.Changed {
-			return nil
+			return d.decision, nil
 		}
 		written, err := r.routes.Write(ctx, d.route, d.decision.Route)
 		switch {
 		case err == nil:
-			r.mirroring.learn(written, d.decision.Route)
-			r.reports.wrote(d.ref, written.GetGeneration())
+			r.reports.wrote(d.ref, written)
+			if r.mirroring.learn(written, d.decision.Route) {
+				return d.decision, r.undo(ctx, d, written, decide)
+			}
 			said := []any{"rollout", nameOf(p.ro).String(), "route", d.ref.String(), "took", time.Since(started).Round(time.Microsecond).String()}
 			if !p.onlyRoutes {
 				said = append(said, "stable", p.weights.Stable, "canary", p.weights.Canary)
 			}
 			r.logger.Info("route changed", said...)
-			return nil
+			return d.decision, nil
 		case isMissing(err) && p.atRest():
-			return nil // nothing is left to restore
+			return d.decision, nil // nothing is left to restore
 		case apierrors.IsConflict(err) && attempt < attempts:
 			if d.route, err = r.routes.Read(ctx, string(d.ref.kind), d.ref.Namespace, d.ref.Name); err != nil {
-				return requestError("get", d.ref.String(), d.ref.kind, r.timeout, err)
+				return d.decision, requestError("get", d.ref.String(), d.ref.kind, r.timeout, err)
 			}
 			d.route.SetManagedFields(nil)
-			if d.decision, err = r.decideOne(ctx, d.target, decide); err != nil {
-				return err
+			again, err := r.decideOne(ctx, d.target, decide)
+			if err != nil {
+				return d.decision, err
 			}
+			d.decision = again
 		default:
-			return requestError("patch", d.ref.String(), d.ref.kind, r.timeout, err)
+			return d.decision, requestError("patch", d.ref.String(), d.ref.kind, r.timeout, err)
 		}
 	}
+}
+
+// undo takes a mirror back that the API server has stored without its percentage, which
+// mirrors all requests, and returns why there can be none.
+func (r *Router) undo(ctx context.Context, d decided, written *unstructured.Unstructured, decide decide) error {
+	before := d.route.DeepCopy()
+	before.SetResourceVersion(written.GetResourceVersion())
+	d.rollout.MirrorPercent = r.mirroring.knowsPercent()
+	_, reason := r.decideOne(ctx, d.target, decide)
+	_, err := r.routes.Write(ctx, written, before)
+	return errors.Join(reason, err)
 }

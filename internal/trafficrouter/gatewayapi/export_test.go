@@ -1,6 +1,11 @@
 package gatewayapi
 
-import "time"
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"time"
+)
 
 // known tells whether the age of a route's generation has been asked for.
 func (r *reports) known(ref routeRef) bool {
@@ -18,4 +23,15 @@ func (r *reports) backdate(by time.Duration) {
 		since.at = since.at.Add(-by)
 		r.since[ref] = since
 	}
+}
+
+var percent = regexp.MustCompile(`,?"percent":[0-9]+`)
+
+// withoutPercent is a request's body as a CRD without the field percent leaves it.
+func withoutPercent(body io.ReadCloser) io.ReadCloser {
+	text, err := io.ReadAll(body)
+	if err != nil {
+		panic(err)
+	}
+	return io.NopCloser(bytes.NewReader(percent.ReplaceAll(text, nil)))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,7 +27,7 @@ func (r *Router) named(ctx context.Context, p plan) (targets []target, missing, 
 	add := func(route *unstructured.Unstructured, headers bool, rules []string) {
 		ref := refOf(route)
 		if !slices.ContainsFunc(targets, func(t target) bool { return t.ref == ref }) {
-			targets = append(targets, target{ref, headers, route, r.rollout(p, rules)})
+			targets = append(targets, target{ref, headers, route, r.rollout(ctx, p, rules)})
 		}
 	}
 	for _, named := range p.config.Routes {
@@ -79,65 +80,85 @@ func refOf(route *unstructured.Unstructured) routeRef {
 	return routeRef{Kind(route.GetKind()), k8stypes.NamespacedName{Namespace: route.GetNamespace(), Name: route.GetName()}}
 }
 
-// searches remembers for which generation of a Rollout the routes of all kinds
-// have been searched for what a former configuration has left on them.
+// searches remembers for which configuration of a Rollout the routes of all kinds have
+// been searched for what a former one has left on them.
 type searches struct {
 	mu   sync.Mutex
 	done map[k8stypes.NamespacedName]searchedFor
 }
 
 type searchedFor struct {
-	uid        k8stypes.UID
-	generation int64
+	uid           k8stypes.UID
+	configuration string
 }
 
-// due tells whether they have not been for the present generation.
-func (s *searches) due(ro *v1alpha1.Rollout) bool {
+func searchFor(ro *v1alpha1.Rollout, plugin string) searchedFor {
+	this := searchedFor{uid: ro.UID}
+	if Uses(ro, plugin) {
+		this.configuration = string(ro.Spec.Strategy.Canary.TrafficRouting.Plugins[plugin])
+	}
+	return this
+}
+
+// due tells whether they have not been for the present configuration.
+func (s *searches) due(name k8stypes.NamespacedName, this searchedFor) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.done[nameOf(ro)] != searchedFor{ro.UID, ro.Generation}
+	return s.done[name] != this
 }
 
 // note says that they have been, and nothing is left.
-func (s *searches) note(ro *v1alpha1.Rollout) {
+func (s *searches) note(name k8stypes.NamespacedName, this searchedFor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.done == nil {
 		s.done = map[k8stypes.NamespacedName]searchedFor{}
 	}
-	s.done[nameOf(ro)] = searchedFor{ro.UID, ro.Generation}
+	s.done[name] = this
 }
 
-// carrying returns the routes that carry something of a Rollout, whether it names
-// them or not. known is false where no watch says so for one of the kinds that the
-// Rollout names, or for any kind if its configuration cannot be read.
+// found is what carrying has found.
+type found struct {
+	targets []target
+	// known is false where no watch says what carries something of the Rollout: for one
+	// of the kinds that it names, or for any if its configuration cannot be read.
+	known bool
+	// everywhere is true where the routes of all kinds have been searched.
+	everywhere bool
+}
+
+// carrying finds the routes that carry something of a Rollout, whether it names them or
+// not. The error says which kinds could not be searched; what was found is there
+// nevertheless.
 //
 // A kind that the Rollout does not name is looked at until setWeight has left no route
-// behind, once for each generation of the Rollout: others need not be asked about.
-func (r *Router) carrying(ctx context.Context, p plan) (targets []target, known bool, err error) {
-	everywhere := p.configError != nil || r.searched.due(p.ro)
-	known = true
+// behind, once for each configuration of the Rollout: others need not be asked about.
+func (r *Router) carrying(ctx context.Context, p plan) (found, error) {
+	everywhere := p.configError != nil || r.searched.due(nameOf(p.ro), searchFor(p.ro, r.options.PluginName))
+	f := found{known: p.configError == nil || r.options.WatchNamespace == "", everywhere: everywhere}
+	deadline := time.Now().Add(syncTimeout) // for the first lists of all kinds together
 	var failures []error
 	for _, kind := range Kinds {
 		names := p.config.has(kind)
 		if !names && !everywhere {
 			continue
 		}
-		routes, ok, err := r.routes.Indexed(ctx, string(kind), nameOf(p.ro).String(), syncTimeout)
-		switch {
-		case isMissing(err):
+		routes, ok, err := r.routes.Indexed(ctx, string(kind), nameOf(p.ro).String(), max(0, time.Until(deadline)))
+		if isMissing(err) {
 			continue
-		case err != nil && (names || p.configError != nil):
+		}
+		if err != nil || !ok {
+			f.known = f.known && !names && p.configError == nil
+			f.everywhere = false
+		}
+		if err != nil && (names || p.configError != nil) {
 			failures = append(failures, requestError("list", string(kind)+"s", kind, r.timeout, err))
-			continue
-		case err != nil || !ok:
-			known = known && !names && p.configError == nil
 		}
 		for _, route := range routes {
-			targets = append(targets, target{ref: refOf(route), route: route, rollout: r.rollout(p, nil)})
+			f.targets = append(f.targets, target{ref: refOf(route), route: route, rollout: r.rollout(ctx, p, nil)})
 		}
 	}
-	return targets, known, errors.Join(failures...)
+	return f, errors.Join(failures...)
 }
 
 // has tells whether a configuration names or selects routes of a kind.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,7 +18,10 @@ import (
 
 // decision is what a Rollout's routes carry after its last SetWeight.
 type decision struct {
-	weights     Weights
+	weights Weights
+	// asked is the canary's weight that the last call was for, which is another than that
+	// of weights while a Rollout is held.
+	asked       int32
 	routes      map[routeRef]keptRoute
 	fingerprint selfheal.Fingerprint
 }
@@ -28,13 +32,14 @@ type keptRoute struct {
 	wanted  Wanted
 }
 
-// keep has what was decided put back when something else changes a route. At rest,
-// without header and mirror routes, or with self-healing off, nothing is.
+// keep has what was decided put back when something else changes a route, if the route
+// differs from what its user has: at rest it does with header and mirror routes, and
+// with pingPong. With self-healing off nothing is.
 func (r *Router) keep(p plan, all []decided) {
-	d := decision{p.weights, map[routeRef]keptRoute{}, selfheal.FingerprintOf(p.ro)}
+	d := decision{p.weights, p.weight, map[routeRef]keptRoute{}, selfheal.FingerprintOf(p.ro)}
 	var refs []routeRef
 	for _, route := range all {
-		if !p.atRest() || len(route.decision.Managed.Names()) > 0 {
+		if slices.Contains(RolloutsOn(route.decision.Route), nameOf(p.ro)) {
 			refs = append(refs, route.ref)
 			d.routes[route.ref] = keptRoute{route.rollout, Wanted{p.weights, route.decision.Managed}}
 		}
@@ -50,9 +55,25 @@ func (r *Router) keep(p plan, all []decided) {
 // whose present spec asks for what cannot be.
 func (r *Router) keepHeld(p plan) {
 	if last, refs, ok := r.healer.Kept(nameOf(p.ro)); ok {
-		last.fingerprint = selfheal.FingerprintOf(p.ro)
+		last.fingerprint, last.asked = selfheal.FingerprintOf(p.ro), p.weight
 		r.healer.Keep(nameOf(p.ro), last, refs...)
 	}
+}
+
+// keepManaged notes the header and mirror routes that a call has set or removed.
+func (r *Router) keepManaged(p plan, all []decided) {
+	last, refs, ok := r.healer.Kept(nameOf(p.ro))
+	if !ok {
+		return
+	}
+	last.routes = maps.Clone(last.routes)
+	for _, route := range all {
+		if kept, ok := last.routes[route.ref]; ok {
+			kept.wanted.Managed = route.decision.Managed
+			last.routes[route.ref] = kept
+		}
+	}
+	r.healer.Keep(nameOf(p.ro), last, refs...)
 }
 
 // repair puts one route right for a Rollout, if the controller would still ask for
@@ -66,11 +87,11 @@ func (r *Router) repair(ctx context.Context, rollout k8stypes.NamespacedName, re
 		return selfheal.Unneeded
 	}
 	kept := d.routes[ref]
-	again, err := Apply(watched, kept.rollout, kept.wanted)
-	if err == nil && (!again.Changed || changesSpec(watched, again.Route) && r.reports.wroteLast(ref, watched.GetGeneration())) {
-		return selfheal.Unneeded // in the second case a call has written it since, and the next SetWeight decides
+	kept.rollout.Port = r.port(ctx, kept.rollout.Namespace)
+	if again, err := Apply(watched, kept.rollout, kept.wanted); err == nil && !again.Changed {
+		return selfheal.Unneeded
 	}
-	outcome, err := r.putBack(ctx, rollout, ref, d)
+	outcome, err := r.putBack(ctx, rollout, ref, d, kept)
 	if err != nil {
 		r.logger.Warn("a changed route is not put back yet", "rollout", rollout.String(), "route", ref.String(), "reason", err)
 	}
@@ -92,7 +113,7 @@ func lostMark(route, decided *unstructured.Unstructured) bool {
 // putBack reads the route before the Rollout and writes on condition that the route
 // did not change: when the controller, or another one, changes the route between
 // the two, the write fails.
-func (r *Router) putBack(ctx context.Context, rollout k8stypes.NamespacedName, ref routeRef, d decision) (selfheal.Outcome, error) {
+func (r *Router) putBack(ctx context.Context, rollout k8stypes.NamespacedName, ref routeRef, d decision, kept keptRoute) (selfheal.Outcome, error) {
 	fresh, err := r.routes.Read(ctx, string(ref.kind), ref.Namespace, ref.Name)
 	if isMissing(err) {
 		return selfheal.Unneeded, nil
@@ -102,7 +123,7 @@ func (r *Router) putBack(ctx context.Context, rollout k8stypes.NamespacedName, r
 	}
 	by := lastWriterOf(fresh.GetManagedFields())
 	fresh.SetManagedFields(nil)
-	again, err := Apply(fresh, d.routes[ref].rollout, d.routes[ref].wanted)
+	again, err := Apply(fresh, kept.rollout, kept.wanted)
 	switch {
 	case err != nil:
 		return selfheal.Failed, err
@@ -110,7 +131,7 @@ func (r *Router) putBack(ctx context.Context, rollout k8stypes.NamespacedName, r
 		return selfheal.Unneeded, nil
 	case lostMark(fresh, again.Route):
 		by = writer{manager: unnamed} // the rules are the plugin's, and no instance of it leaves them without label and annotation
-	case by.manager == FieldManager:
+	case by.manager == FieldManager && !r.reports.wroteLast(ref, fresh):
 		r.logger.Info("another instance of this plugin has changed a route: left as it is", "rollout", rollout.String(), "route", ref.String())
 		return selfheal.Unneeded, nil
 	}
@@ -126,16 +147,14 @@ func (r *Router) putBack(ctx context.Context, rollout k8stypes.NamespacedName, r
 	case selfheal.FingerprintOf(ro) != d.fingerprint:
 		return selfheal.Unneeded, nil
 	}
-	if weights := ro.Status.Canary.Weights; weights != nil &&
-		(weights.Canary.Weight != d.weights.Canary || weights.Stable.Weight != d.weights.Stable) {
-		return selfheal.Failed, fmt.Errorf("the Rollout's status says weights %d and %d for stable and canary, the last call was for %d and %d",
-			weights.Stable.Weight, weights.Canary.Weight, d.weights.Stable, d.weights.Canary)
+	if weights := ro.Status.Canary.Weights; weights != nil && weights.Canary.Weight != d.asked {
+		return selfheal.Failed, fmt.Errorf("the Rollout's status says weight %d for the canary, the last call was for %d", weights.Canary.Weight, d.asked)
 	}
 	written, err := r.routes.Write(ctx, fresh, again.Route)
 	if err != nil {
 		return selfheal.Failed, err
 	}
-	r.reports.wrote(ref, written.GetGeneration())
+	r.reports.wrote(ref, written)
 	r.logger.Info("route put back", "rollout", rollout.String(), "route", ref.String(), "changedBy", by.String())
 	r.events.Warn(rolloutsplugin.RolloutReference(ro), reasonRestored, ref.String()+" "+by.manager,
 		fmt.Sprintf("%s has changed %s; it is as this canary needs it again (stable %d, canary %d): have the other writer leave spec.rules alone while the route has the in-progress label; to end the canary, abort the Rollout",

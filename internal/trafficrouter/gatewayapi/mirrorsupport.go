@@ -13,11 +13,14 @@ type mirrorSupport struct{ lacksPercent atomic.Bool }
 
 func (m *mirrorSupport) knowsPercent() bool { return !m.lacksPercent.Load() }
 
-// learn compares a route as it was written with what was sent.
-func (m *mirrorSupport) learn(written, sent *unstructured.Unstructured) {
-	if mirrorPercents(sent) > mirrorPercents(written) {
+// learn compares a route as it was written with what was sent, and tells whether the
+// API server has left a percentage out.
+func (m *mirrorSupport) learn(written, sent *unstructured.Unstructured) (lost bool) {
+	lost = mirrorPercents(sent) > mirrorPercents(written)
+	if lost {
 		m.lacksPercent.Store(true)
 	}
+	return lost
 }
 
 // mirrorPercents counts the mirrors of a route that have a percentage.

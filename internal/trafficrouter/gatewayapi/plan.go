@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -72,6 +73,13 @@ func (r *Router) planForRoutes(ro *v1alpha1.Rollout) plan {
 // atRest tells whether all of the traffic is to go to stable.
 func (p plan) atRest() bool { return p.weight == 0 && p.weights.AtRest() }
 
+// withoutExperiments is the plan for a weight of 0 that cannot have its experiments:
+// all of the traffic goes to stable.
+func (p plan) withoutExperiments(problem error) plan {
+	p.weights, p.dropsExperiments, p.problem = Weights{}, true, problem
+	return p
+}
+
 // target is a route that a call is about, as it is, and the Rollout as far as the
 // route concerns it.
 type target struct {
@@ -82,12 +90,12 @@ type target struct {
 }
 
 // rollout returns what a decision on one route has to know of the call's Rollout.
-func (r *Router) rollout(p plan, rules []string) Rollout {
+func (r *Router) rollout(ctx context.Context, p plan, rules []string) Rollout {
 	ro := RolloutOf(p.ro, rules)
 	ro.Label = p.config.Label
 	ro.Unconfigured = p.configError != nil
 	ro.MirrorPercent = r.mirroring.knowsPercent()
-	ro.Port = r.port(p.ro.Namespace)
+	ro.Port = r.port(ctx, p.ro.Namespace)
 	return ro
 }
 

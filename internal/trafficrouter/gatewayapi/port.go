@@ -8,12 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// port returns the PortFunc of Rollouts of a namespace. It reads both Services: only
-// an experiment that is new on a route asks it.
-func (r *Router) port(namespace string) PortFunc {
+// port returns the PortFunc of Rollouts of a namespace, for as long as ctx lives. It
+// reads both Services: only an experiment that is new on a route asks it.
+func (r *Router) port(ctx context.Context, namespace string) PortFunc {
 	return func(experiment, stable string, port int32) (int32, error) {
-		ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
-		defer cancel()
 		from, err := r.service(ctx, namespace, stable)
 		if err != nil {
 			return 0, err

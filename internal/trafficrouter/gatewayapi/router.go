@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -26,7 +27,7 @@ const (
 	// which routes carry something of a Rollout.
 	syncTimeout = 2 * time.Second
 	// attempts bounds the writes of one route when others keep changing it.
-	attempts = 5
+	attempts = 20
 	// FieldManager signs what the router writes.
 	FieldManager = "rollouts-plugin-gatewayapi"
 )
@@ -60,6 +61,8 @@ type Router struct {
 	ctx        context.Context
 	cancel     context.CancelFunc
 
+	// unremoved has the Rollouts whose header and mirror routes could not be removed.
+	unremoved sync.Map
 	searched  searches
 	reports   reports
 	mirroring mirrorSupport
@@ -158,7 +161,11 @@ func (r *Router) UpdateHash(*v1alpha1.Rollout, string, string, []v1alpha1.Weight
 // its abort.
 func (r *Router) SetWeight(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) types.RpcError {
 	return r.locked(ro, "SetWeight", func(ctx context.Context) error {
-		return r.setWeight(ctx, r.planFor(ro, weight, additional))
+		err := r.setWeight(ctx, r.planFor(ro, weight, additional))
+		if _, unremoved := r.unremoved.Load(nameOf(ro)); unremoved {
+			err = errors.Join(err, r.removeManagedRoutes(ctx, ro))
+		}
+		return err
 	})
 }
 
@@ -209,12 +216,24 @@ func (r *Router) SetMirrorRoute(ro *v1alpha1.Rollout, step *v1alpha1.SetMirrorRo
 }
 
 // RemoveManagedRoutes removes the header and mirror routes of the Rollout, and
-// nothing else: Argo Rollouts calls it before it sets the present weight once
-// more.
+// nothing else: Argo Rollouts calls it before it sets the present weight once more.
+// An error would keep it from that, which may be the way back to stable: what cannot
+// be removed is left to that SetWeight, which sets the weight first and fails then.
 func (r *Router) RemoveManagedRoutes(ro *v1alpha1.Rollout) types.RpcError {
-	return r.locked(ro, "RemoveManagedRoutes", func(ctx context.Context) error {
-		return r.removeRoutes(ctx, r.planForRoutes(ro), func(t target) (Decision, error) { return RemoveManagedRoutes(t.route, t.rollout) })
-	})
+	failed := r.locked(ro, "RemoveManagedRoutes", func(ctx context.Context) error { return r.removeManagedRoutes(ctx, ro) })
+	if failed.HasError() {
+		r.logger.Warn("header and mirror routes are not removed yet", "rollout", nameOf(ro).String(), "reason", failed.ErrorString)
+		r.unremoved.Store(nameOf(ro), true)
+	}
+	return types.RpcError{}
+}
+
+func (r *Router) removeManagedRoutes(ctx context.Context, ro *v1alpha1.Rollout) error {
+	err := r.removeRoutes(ctx, r.planForRoutes(ro), func(t target) (Decision, error) { return RemoveManagedRoutes(t.route, t.rollout) })
+	if err == nil {
+		r.unremoved.Delete(nameOf(ro))
+	}
+	return err
 }
 
 // locked makes a bounded call while no other of the same Rollout and no repair

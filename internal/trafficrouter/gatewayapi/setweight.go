@@ -7,11 +7,12 @@ import (
 	"slices"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // setWeight carries a call out, and has what it has decided put back when
 // something else changes a route.
+//
+// At weight 0 a route that cannot be read or written keeps no other from rest.
 func (r *Router) setWeight(ctx context.Context, p plan) error {
 	if p.problem != nil {
 		if !p.atRest() {
@@ -19,26 +20,35 @@ func (r *Router) setWeight(ctx context.Context, p plan) error {
 		}
 		r.warn(p, reasonError, p.problem.Error(), fmt.Sprintf("%v; all requests go to stable", p.problem))
 	}
-	targets, missing, err := r.named(ctx, p)
+	targets, missing, unread := r.named(ctx, p)
+	if missing != nil && p.weight == 0 && !p.atRest() {
+		p = p.withoutExperiments(missing)
+	}
 	switch {
-	case err != nil:
-		return err
-	case missing != nil && !p.atRest():
+	case !p.atRest() && unread != nil:
+		return unread
+	case !p.atRest() && missing != nil:
 		return r.hold(ctx, p, missing)
 	case missing != nil && p.isActive():
 		r.warn(p, reasonError, missing.Error(), fmt.Sprintf("%v; there is nothing to take traffic off", missing))
 	}
 	weigh := func(t target) (Decision, error) { return SetWeight(t.route, t.rollout, p.weights) }
 	all, err := r.decideAll(ctx, targets, weigh)
-	if err != nil {
+	if err != nil && p.weight == 0 && !p.atRest() {
+		p = p.withoutExperiments(err)
+		r.warn(p, reasonError, err.Error(), fmt.Sprintf("%v; all requests go to stable", err))
+		all, err = r.decideAll(ctx, targets, weigh)
+	}
+	if err != nil && !p.atRest() {
 		return r.hold(ctx, p, err)
 	}
-	if err := r.writeAll(ctx, p, all, weigh); err != nil {
+	failures := []error{unread, err, r.writeAll(ctx, p, all, weigh)}
+	if err := errors.Join(failures...); err != nil && !p.atRest() {
 		return err
 	}
-	err = r.leaveOthers(ctx, p, targets)
+	failures = append(failures, r.leaveOthers(ctx, p, targets))
 	r.keep(p, all)
-	return err
+	return errors.Join(failures...)
 }
 
 // isActive tells whether a Rollout has a canary under way, for which the loss of a
@@ -51,20 +61,15 @@ func (p plan) isActive() bool {
 // leaveOthers takes what the Rollout has on routes that it does not name (any more)
 // off them. If its configuration cannot be read, they may all be named: they go to
 // rest, too, as a call with such a configuration is for weight 0 alone.
+//
+// A route that is not named and cannot be written holds up nothing: it is an Event.
 func (r *Router) leaveOthers(ctx context.Context, p plan, named []target) error {
-	carrying, known, err := r.carrying(ctx, p)
-	if err != nil {
-		return err
-	}
-	if !known && p.configError != nil {
-		kept := r.keptFor(ctx, p)
-		if len(kept) == 0 {
-			return fmt.Errorf("the routes to take traffic off are not known: the controller may not list and watch them (or the watch has not begun), and %w", p.configError)
-		}
-		carrying = append(carrying, kept...)
+	others, unsearched := r.carrying(ctx, p)
+	if p.configError != nil {
+		others.targets = append(others.targets, r.keptFor(ctx, p)...)
 	}
 	var left []target
-	for _, t := range carrying {
+	for _, t := range others.targets {
 		if !contains(named, t.ref) && !contains(left, t.ref) {
 			left = append(left, t)
 		}
@@ -77,10 +82,17 @@ func (r *Router) leaveOthers(ctx context.Context, p plan, named []target) error 
 		return Release(t.route, t.rollout.NamespacedName, stable)
 	}
 	all, err := r.decideAll(ctx, left, release)
-	if err := errors.Join(err, r.writeAll(ctx, p, all, release)); err != nil {
+	err = errors.Join(err, r.writeAll(ctx, p, all, release))
+	switch {
+	case p.configError != nil && !others.known && len(left) == 0 && p.isActive():
+		return errors.Join(unsearched, fmt.Errorf("the routes to take traffic off are not known: the controller may not list and watch them (or the watch has not begun), and %w", p.configError))
+	case p.configError != nil:
 		return err
+	case err != nil:
+		r.warn(p, reasonError, err.Error(), fmt.Sprintf("a route that the Rollout does not name (any more) keeps what it has of it: %v", err))
+	case unsearched == nil && others.everywhere:
+		r.searched.note(nameOf(p.ro), searchFor(p.ro, r.options.PluginName))
 	}
-	r.searched.note(p.ro)
 	return nil
 }
 
@@ -109,14 +121,13 @@ func (r *Router) hold(ctx context.Context, p plan, problem error) error {
 func movesStable(ro *v1alpha1.Rollout, weight int32) bool {
 	weights := ro.Status.Canary.Weights
 	return ro.Spec.Strategy.Canary != nil && ro.Spec.Strategy.Canary.DynamicStableScale && !ro.Status.Abort &&
-		(weights == nil || weights.Canary.Weight != weight)
+		(weights == nil || weight > weights.Canary.Weight)
 }
 
 // hasTraffic tells whether something of a Rollout is on a route, as far as that is
 // known.
 func (r *Router) hasTraffic(ctx context.Context, p plan) bool {
-	carrying, _, err := r.carrying(ctx, p)
-	if err == nil && len(carrying) > 0 {
+	if carrying, _ := r.carrying(ctx, p); len(carrying.targets) > 0 {
 		return true
 	}
 	targets, _, _ := r.named(ctx, p)
@@ -132,7 +143,7 @@ func (r *Router) keptFor(ctx context.Context, p plan) []target {
 	for _, ref := range refs {
 		route, err := r.routes.Get(ctx, string(ref.kind), ref.Namespace, ref.Name)
 		if err == nil {
-			targets = append(targets, target{ref: ref, route: route, rollout: r.rollout(p, nil)})
+			targets = append(targets, target{ref: ref, route: route, rollout: r.rollout(ctx, p, nil)})
 		}
 	}
 	return targets
@@ -140,7 +151,15 @@ func (r *Router) keptFor(ctx context.Context, p plan) []target {
 
 // manage makes the rules of a header or mirror route on each route of the Rollout
 // that takes it.
+//
+// The controller asks for the route of the step that a Rollout stands at also when that
+// is aborted or promoted in full, and before it sets the weight: an error would keep
+// the weight where it is. A Rollout that has left its steps gets no route; one that
+// cannot have it, and has something on a route, goes on with an Event.
 func (r *Router) manage(ctx context.Context, p plan, what string, takes func(Kind) bool, decide decide) error {
+	if p.ro.Status.Abort || p.ro.Status.PromoteFull {
+		return nil
+	}
 	if weights := p.ro.Status.Canary.Weights; weights != nil {
 		p.weight = weights.Canary.Weight
 	}
@@ -148,37 +167,41 @@ func (r *Router) manage(ctx context.Context, p plan, what string, takes func(Kin
 		return r.hold(ctx, p, p.configError)
 	}
 	targets, missing, err := r.named(ctx, p)
-	if err := errors.Join(err, missing); err != nil {
-		return err
-	}
-	targets = slices.DeleteFunc(targets, func(t target) bool { return !t.headers || !takes(t.ref.kind) })
-	if len(targets) == 0 {
-		return fmt.Errorf("%s: none of the Rollout's routes takes it: set useHeaderRoutes on an HTTPRoute (for a header route, or a GRPCRoute) in its configuration, or take the step out", what)
-	}
-	all, err := r.decideAll(ctx, targets, decide)
 	if err != nil {
 		return err
 	}
-	return r.writeAll(ctx, p, all, decide)
+	if missing != nil {
+		return r.hold(ctx, p, fmt.Errorf("%s: %w", what, missing))
+	}
+	targets = slices.DeleteFunc(targets, func(t target) bool { return !t.headers || !takes(t.ref.kind) })
+	if len(targets) == 0 {
+		return r.hold(ctx, p, fmt.Errorf("%s: none of the Rollout's routes takes it: set useHeaderRoutes on an HTTPRoute (for a header route, or a GRPCRoute) in its configuration, or take the step out", what))
+	}
+	all, err := r.decideAll(ctx, targets, decide)
+	if err != nil {
+		return r.hold(ctx, p, err)
+	}
+	err = r.writeAll(ctx, p, all, decide)
+	r.keepManaged(p, all)
+	return err
 }
 
 // removeRoutes removes header and mirror routes from all routes that the Rollout
 // names, and from those that carry something of it. What is not there needs no
 // removal.
 func (r *Router) removeRoutes(ctx context.Context, p plan, remove decide) error {
-	targets, _, err := r.named(ctx, p)
-	if err != nil {
-		return err
-	}
-	carrying, _, err := r.carrying(ctx, p)
-	if err != nil && !apierrors.IsForbidden(err) {
-		return err
-	}
-	for _, t := range append(carrying, r.keptFor(ctx, p)...) {
-		if !contains(targets, t.ref) {
-			targets = append(targets, t)
+	targets, _, unread := r.named(ctx, p)
+	all, err := r.decideAll(ctx, targets, remove)
+	failures := []error{unread, err, r.writeAll(ctx, p, all, remove)}
+	carrying, _ := r.carrying(ctx, p)
+	var others []target
+	for _, t := range append(carrying.targets, r.keptFor(ctx, p)...) {
+		if !contains(targets, t.ref) && !contains(others, t.ref) {
+			others = append(others, t)
 		}
 	}
-	all, err := r.decideAll(ctx, targets, remove)
-	return errors.Join(err, r.writeAll(ctx, p, all, remove))
+	more, err := r.decideAll(ctx, others, remove)
+	failures = append(failures, err, r.writeAll(ctx, p, more, remove))
+	r.keepManaged(p, append(all, more...))
+	return errors.Join(failures...)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -27,15 +28,13 @@ func (r *Router) verify(ctx context.Context, p plan) error {
 	if p.problem != nil && (!p.atRest() || p.dropsExperiments) {
 		return p.problem
 	}
-	if p.configError == nil && !p.config.Verification {
-		return nil
-	}
 	targets, missing, err := r.named(ctx, p)
 	if err != nil || missing != nil && !p.atRest() {
 		return errors.Join(err, missing)
 	}
 	if p.configError != nil {
-		if targets, _, err = r.carrying(ctx, p); err != nil {
+		carrying, err := r.carrying(ctx, p)
+		if targets = slices.Concat(carrying.targets, r.keptFor(ctx, p)); err != nil && len(targets) == 0 {
 			return err
 		}
 	}
@@ -49,7 +48,7 @@ func (r *Router) verify(ctx context.Context, p plan) error {
 			return fmt.Errorf("%s is not as decided", d.ref)
 		}
 	}
-	if p.atRest() {
+	if p.atRest() || !p.config.Verification {
 		return nil
 	}
 	deadline := time.Now().Add(reportWait)
@@ -65,8 +64,7 @@ func (r *Router) verify(ctx context.Context, p plan) error {
 // the deadline, for a parent that has reported before.
 func (r *Router) accepted(ctx context.Context, p plan, ref routeRef, route *unstructured.Unstructured, deadline time.Time) error {
 	for {
-		generation := route.GetGeneration()
-		late := r.reports.age(ref, generation) > reportPatience
+		late := r.reports.age(ref, route) > reportPatience
 		var refused, behind, unreported []string
 		for _, parent := range ParentsOf(route) {
 			switch parent.State {
@@ -101,7 +99,7 @@ func (r *Router) accepted(ctx context.Context, p plan, ref routeRef, route *unst
 		if err != nil {
 			return requestError("get", ref.String(), ref.kind, r.timeout, err)
 		}
-		if fresh.GetGeneration() != generation {
+		if generationOf(fresh) != generationOf(route) {
 			return fmt.Errorf("%s has changed while it was verified", ref)
 		}
 		route = fresh
@@ -135,44 +133,53 @@ func (r *Router) awaitReport(ctx context.Context, ref routeRef, route *unstructu
 type reports struct {
 	mu    sync.Mutex
 	since map[routeRef]generationSince
-	own   map[routeRef]int64 // the generation of this process's last write
+	own   map[routeRef]generation // that of this process's last write
+}
+
+// generation is one of a route; one that is made anew begins with the first again.
+type generation struct {
+	uid    types.UID
+	number int64
+}
+
+func generationOf(route *unstructured.Unstructured) generation {
+	return generation{route.GetUID(), route.GetGeneration()}
 }
 
 type generationSince struct {
-	generation int64
-	at         time.Time
+	generation
+	at time.Time
 }
 
-// wrote notes the generation that a route has by a write of this process.
-func (r *reports) wrote(ref routeRef, generation int64) {
-	r.age(ref, generation)
+// wrote notes a route as a write of this process has left it.
+func (r *reports) wrote(ref routeRef, route *unstructured.Unstructured) {
+	r.age(ref, route)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.own == nil {
-		r.own = map[routeRef]int64{}
+		r.own = map[routeRef]generation{}
 	}
-	r.own[ref] = generation
+	r.own[ref] = generationOf(route)
 }
 
-// wroteLast tells whether this process has written the spec that a route has at a
-// generation.
-func (r *reports) wroteLast(ref routeRef, generation int64) bool {
+// wroteLast tells whether this process has written the spec that a route has.
+func (r *reports) wroteLast(ref routeRef, route *unstructured.Unstructured) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	own, ok := r.own[ref]
-	return ok && own == generation
+	return ok && own == generationOf(route)
 }
 
-// age returns for how long a route has been of a generation, as far as is known.
-func (r *reports) age(ref routeRef, generation int64) time.Duration {
+// age returns for how long a route has been of its generation, as far as is known.
+func (r *reports) age(ref routeRef, route *unstructured.Unstructured) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.since == nil {
 		r.since = map[routeRef]generationSince{}
 	}
 	last, ok := r.since[ref]
-	if !ok || last.generation != generation {
-		last = generationSince{generation, time.Now()}
+	if now := generationOf(route); !ok || last.generation != now {
+		last = generationSince{now, time.Now()}
 		r.since[ref] = last
 	}
 	return time.Since(last.at)

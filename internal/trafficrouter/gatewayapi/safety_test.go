@@ -1,0 +1,307 @@
+package gatewayapi
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
+)
+
+// refuse has the server refuse some verbs for an object, or all objects of a resource.
+func refuse(server *apiservertest.Server, resource, name string, verbs ...string) {
+	server.SetFault(func(w http.ResponseWriter, _ *http.Request, request apiservertest.Request) bool {
+		if request.Resource == resource && (name == "" || request.Name == name) && slices.Contains(verbs, request.Verb) {
+			apiservertest.Forbidden(w, request)
+			return true
+		}
+		return false
+	})
+}
+
+// The controller asks for the header route of the step that a Rollout stands at before
+// it sets the weight, also when that is aborted: it is in the way of no abort, and a
+// header route that was removed stays so.
+func TestAHeaderRouteIsInTheWayOfNoAbort(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	router := newRouter(t, server)
+	ro := headers()
+	step := ro.Spec.Strategy.Canary.Steps[0].SetHeaderRoute
+	succeed(t, router.SetHeaderRoute(at(ro, 0), step))
+	succeed(t, router.SetWeight(at(ro, 1), 20, nil))
+	for name, leave := range map[string]func(*v1alpha1.Rollout){
+		"aborted":          func(ro *v1alpha1.Rollout) { ro.Status.Abort = true },
+		"promoted in full": func(ro *v1alpha1.Rollout) { ro.Status.PromoteFull = true },
+		"aborted, with a route that is missing": func(ro *v1alpha1.Rollout) {
+			ro.Status.Abort = true
+			ro.Spec.Strategy.Canary.TrafficRouting.Plugins = app(`{"httpRoutes": [{"name": "app", "useHeaderRoutes": true}, {"name": "missing"}]}`).Spec.Strategy.Canary.TrafficRouting.Plugins
+		},
+	} {
+		leaving := at(ro, 0)
+		leave(leaving)
+		succeed(t, router.RemoveManagedRoutes(leaving))
+		succeed(t, router.SetHeaderRoute(leaving, step))
+		succeed(t, router.SetWeight(leaving, 0, nil))
+		if got := split(stored(t, router, "app")); got != "app-stable=100 app-canary=0" {
+			t.Errorf("%s: %s", name, got)
+		}
+		if value, ok := stored(t, router, "app").GetLabels()[DefaultLabelKey]; ok {
+			t.Errorf("%s: the label is %q", name, value)
+		}
+	}
+}
+
+// With traffic on a route, a header route that cannot be is an Event, and the controller
+// goes on to its analysis and to weight 0.
+func TestAHeaderRouteThatCannotBe(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	router := newRouter(t, server)
+	ro := app(`{"httpRoutes": [{"name": "app"}]}`)
+	step := headers().Spec.Strategy.Canary.Steps[0].SetHeaderRoute
+	fail(t, router.SetHeaderRoute(ro, step), "header route beta: none of the Rollout's routes takes it")
+	succeed(t, router.SetWeight(ro, 20, nil))
+	ro.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 20}}
+	succeed(t, router.SetHeaderRoute(ro, step))
+	requireEvent(t, server, reasonError, "header route beta: none of the Rollout's routes takes it")
+	succeed(t, router.SetWeight(ro, 0, nil))
+	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
+}
+
+// A route that cannot be read or written keeps no other from rest, and says so.
+func TestOneRouteKeepsNoOtherFromRest(t *testing.T) {
+	for name, verbs := range map[string][]string{"read": {"get", "list", "watch"}, "written": {"patch", "update"}} {
+		t.Run("cannot be "+name, func(t *testing.T) {
+			server := newServer(t, httpRoute("app"))
+			grpc := httpRoute("app")
+			grpc.SetKind("GRPCRoute")
+			server.PutObject("grpcroutes", grpc)
+			both := app(`{"grpcRoute": "app", "httpRoute": "app"}`)
+			succeed(t, newRouter(t, server).SetWeight(both, 40, nil))
+			requireSplit(t, newRouter(t, server), "app", "app-stable=60 app-canary=40")
+
+			refuse(server, "grpcroutes", "", verbs...)
+			router := newRouter(t, server) // a new process
+			succeed(t, router.RemoveManagedRoutes(both))
+			fail(t, router.SetWeight(both, 0, nil), "GRPCRoute demo/app", "the controller's ServiceAccount may not")
+			requireSplit(t, router, "app", "app-stable=100 app-canary=0")
+			server.SetFault(nil)
+			succeed(t, router.SetWeight(both, 0, nil))
+		})
+	}
+}
+
+// Header routes that cannot be removed keep no weight from being set, and are removed by
+// a later SetWeight.
+func TestRemovalFailsAfterTheWeight(t *testing.T) {
+	second := httpRoute("second")
+	server := newServer(t, httpRoute("app"), second)
+	router := newRouter(t, server)
+	ro := headers()
+	ro.Spec.Strategy.Canary.TrafficRouting.Plugins = app(`{"httpRoutes": [{"name": "app", "useHeaderRoutes": true}, {"name": "second"}]}`).Spec.Strategy.Canary.TrafficRouting.Plugins
+	succeed(t, router.SetHeaderRoute(at(ro, 0), ro.Spec.Strategy.Canary.Steps[0].SetHeaderRoute))
+	succeed(t, router.SetWeight(at(ro, 1), 20, nil))
+	refuse(server, httpRoutes, "app", "patch", "update")
+	aborted := at(ro, 1)
+	aborted.Status.Abort = true
+	succeed(t, router.RemoveManagedRoutes(aborted))
+	fail(t, router.SetWeight(aborted, 0, nil), "HTTPRoute demo/app")
+	requireSplit(t, router, "second", "app-stable=100 app-canary=0")
+	server.SetFault(nil)
+	succeed(t, router.SetWeight(aborted, 0, nil))
+	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
+}
+
+// With pingPong the route differs from git at rest, too, and is put back: the other
+// Service may have no pods.
+func TestPingPongIsPutBackAtRest(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	router := newRouter(t, server)
+	ro := app(named)
+	ro.Spec.Strategy.Canary.PingPong = &v1alpha1.PingPongSpec{PingService: "app-stable", PongService: "app-canary"}
+	ro.Status.Canary.StablePingPong = v1alpha1.PPPing
+	succeed(t, router.SetWeight(ro, 100, nil))
+	ro.Status.Canary.StablePingPong = v1alpha1.PPPong
+	ro.Status.StableRS = ro.Status.CurrentPodHash
+	server.PutObject(rolloutResource, ro)
+	succeed(t, router.SetWeight(ro, 0, nil))
+	const rest = "app-stable=0 app-canary=100"
+	requireSplit(t, router, "app", rest)
+	git := stored(t, router, "app")
+	git.Object["spec"] = httpRoute("app").Object["spec"]
+	git.SetGeneration(git.GetGeneration() + 1)
+	server.PutObject(httpRoutes, git)
+	eventually(t, "the route is put back", func() bool { return split(stored(t, router, "app")) == rest })
+}
+
+// Two Rollouts share a route: what is put back for one is no work of another instance of
+// the plugin for the other.
+func TestARevertIsPutBackForEachRollout(t *testing.T) {
+	shared := httpRoute("app")
+	rules := shared.Object["spec"].(map[string]any)["rules"].([]any)
+	own := parse(`{spec: {rules: [{matches: [{path: {value: /other}}], backendRefs: [{name: other-stable, port: 80, weight: 100}, {name: other-canary, port: 80, weight: 0}]}]}}`)
+	shared.Object["spec"].(map[string]any)["rules"] = append(rules, own.Object["spec"].(map[string]any)["rules"].([]any)...)
+	server := newServer(t, shared)
+	router := newRouter(t, server)
+	first, second := app(named), app(named)
+	second.Name, second.UID = "other", "u-2"
+	second.Spec.Strategy.Canary.StableService, second.Spec.Strategy.Canary.CanaryService = "other-stable", "other-canary"
+	for _, ro := range []*v1alpha1.Rollout{first, second} {
+		server.PutObject(rolloutResource, ro)
+		succeed(t, router.SetWeight(ro, 20, nil))
+	}
+	const want = "app-stable=80 app-canary=20; other-stable=80 other-canary=20"
+	requireSplit(t, router, "app", want)
+	git := stored(t, router, "app")
+	git.Object["spec"] = shared.Object["spec"]
+	git.SetGeneration(git.GetGeneration() + 1)
+	git.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: FieldManager, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec": {"f:rules": {}}}`)}}})
+	router.reports.wrote(refOf(git), git) // as a repair for one of them leaves it
+	server.PutObject(httpRoutes, git)
+	eventually(t, "the route is put back for both", func() bool { return split(stored(t, router, "app")) == want })
+}
+
+// The canary's pods die while an experiment runs, and one route is missing: the others
+// go to rest all the same.
+func TestWeightZeroWithAnExperimentThatCannotBe(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	router := newRouter(t, server)
+	succeed(t, router.SetWeight(app(named), 40, nil))
+	ro := app(`{"httpRoutes": [{"name": "app"}, {"name": "missing"}]}`)
+	experiment := []v1alpha1.WeightDestination{{ServiceName: "app-experiment", PodTemplateHash: "x", Weight: 10}}
+	succeed(t, router.SetWeight(ro, 0, experiment))
+	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
+	if got, err := router.VerifyWeight(ro, 0, experiment); err.HasError() || got != types.NotVerified {
+		t.Errorf("VerifyWeight = %d, %v", got, err)
+	}
+
+	// Its Service is not there.
+	succeed(t, router.SetWeight(app(named), 40, nil))
+	succeed(t, router.SetWeight(app(named), 0, experiment))
+	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
+	requireEvent(t, server, reasonError, "app-stable, for the ports of an experiment", "all requests go to stable")
+}
+
+// A Rollout that is held keeps what it has: a change by another writer is put back
+// though the controller takes the held weight for set.
+func TestAHeldRolloutIsPutBack(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	router := newRouter(t, server)
+	succeed(t, router.SetWeight(app(named), 20, nil))
+	held := app(`{"httpRoutes": [{"name": "app"}, {"name": "missing"}]}`)
+	held.Generation++
+	held.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 60}, Stable: v1alpha1.WeightDestination{Weight: 40}}
+	succeed(t, router.SetWeight(held, 60, nil))
+	server.PutObject(rolloutResource, held)
+	changed := stored(t, router, "app")
+	changed.Object["spec"] = httpRoute("app").Object["spec"]
+	changed.SetGeneration(changed.GetGeneration() + 1)
+	server.PutObject(httpRoutes, changed)
+	eventually(t, "the route is put back", func() bool { return split(stored(t, router, "app")) == "app-stable=80 app-canary=20" })
+
+	// Without verification, too, a weight that is held is not verified.
+	off := app(`{"httpRoutes": [{"name": "app"}, {"name": "missing"}], "verification": "off"}`)
+	verified(t, router, off, 60, types.NotVerified)
+	verified(t, router, app(`{"httpRoute": "app", "verification": "off"}`), 20, types.Verified)
+}
+
+// Routes outside the one namespace that is watched are not found by their annotation: of
+// a Rollout with a broken configuration, those that this process has split are restored.
+func TestWeightZeroOutsideTheWatchedNamespace(t *testing.T) {
+	away := httpRoute("app")
+	away.SetNamespace("infra")
+	refs := away.Object["spec"].(map[string]any)["rules"].([]any)[0].(map[string]any)["backendRefs"].([]any)
+	for _, ref := range refs {
+		ref.(map[string]any)["namespace"] = "demo"
+	}
+	server := newServer(t, away)
+	router := newRouter(t, server)
+	router.Close()
+	router = New(server.Config, router.logger, Options{SelfHeal: true, WatchNamespace: "demo"})
+	t.Cleanup(router.Close)
+	succeed(t, router.SetWeight(app(`{"httpRoute": "app", "namespace": "infra"}`), 40, nil))
+	broken := app(`{"httpRoute": 5}`)
+	broken.Generation++
+	succeed(t, router.SetWeight(broken, 0, nil))
+	route, err := router.routes.Read(t.Context(), "HTTPRoute", "infra", "app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := split(route); got != "app-stable=100 app-canary=0" {
+		t.Errorf("the route: %s", got)
+	}
+	// Nothing is known of it now: an abort must not pass for done.
+	fail(t, router.SetWeight(broken, 0, nil), "the routes to take traffic off are not known")
+}
+
+// A mirror whose percentage the API server leaves out would mirror all requests: it is
+// taken back.
+func TestAMirrorWithoutItsPercentage(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	router := newRouter(t, server)
+	server.SetFault(func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
+		if request.Verb == "patch" {
+			r.Body = withoutPercent(r.Body)
+		}
+		return false
+	})
+	ro := app(named)
+	ro.Spec.Strategy.Canary.TrafficRouting.ManagedRoutes = []v1alpha1.MangedRoutes{{Name: "shadow"}}
+	percentage := int32(10)
+	step := &v1alpha1.SetMirrorRoute{Name: "shadow", Percentage: &percentage, Match: []v1alpha1.RouteMatch{{Method: &v1alpha1.StringMatch{Exact: "GET"}}}}
+	fail(t, router.SetMirrorRoute(ro, step), "SetMirrorRoute for Rollout demo/app", "percent")
+	if route := stored(t, router, "app"); len(objects(route.Object["spec"].(map[string]any)["rules"])) != 1 {
+		t.Errorf("the mirror is on the route: %v", route.Object["spec"])
+	}
+}
+
+// With dynamicStableScale a held Rollout may go down, as stable grows with that.
+func TestAHeldRolloutGoesDownWithDynamicStableScale(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	router := newRouter(t, server)
+	succeed(t, router.SetWeight(app(named), 40, nil))
+	broken := app(`{"httpRoute": 5}`)
+	broken.Spec.Strategy.Canary.DynamicStableScale = true
+	broken.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 40}}
+	succeed(t, router.SetWeight(broken, 20, nil))
+	requireSplit(t, router, "app", "app-stable=60 app-canary=40")
+	fail(t, router.SetWeight(broken, 60, nil), "SetWeight for Rollout demo/app")
+}
+
+// A route that is made anew has not been accepted before, though its generation has.
+func TestARouteMadeAnewIsNotLate(t *testing.T) {
+	var r reports
+	route := &unstructured.Unstructured{Object: map[string]any{}}
+	route.SetUID("u-1")
+	route.SetGeneration(2)
+	ref := routeRef{kind: HTTPRoute}
+	r.age(ref, route)
+	r.backdate(reportPatience)
+	route.SetUID("u-2")
+	if age := r.age(ref, route); age >= reportPatience {
+		t.Errorf("it counts as %s old", age)
+	}
+}
+
+func TestARouteThatIsNotNamedHoldsUpNothing(t *testing.T) {
+	server := newServer(t, httpRoute("app"), httpRoute("second"))
+	router := newRouter(t, server)
+	succeed(t, router.SetWeight(app(`{"httpRoute": "second"}`), 20, nil))
+	refuse(server, httpRoutes, "second", "patch", "update")
+	moved := app(named)
+	moved.Generation++
+	succeed(t, router.SetWeight(moved, 30, nil))
+	requireSplit(t, router, "app", "app-stable=70 app-canary=30")
+	requireEvent(t, server, reasonError, "a route that the Rollout does not name (any more) keeps what it has of it", "HTTPRoute demo/second")
+	server.SetFault(nil)
+	succeed(t, router.SetWeight(moved, 30, nil))
+	requireSplit(t, router, "second", "app-stable=100 app-canary=0")
+	if strings.Contains(split(stored(t, router, "app")), "100") {
+		t.Error("the named route has gone to rest")
+	}
+}
