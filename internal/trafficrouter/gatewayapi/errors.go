@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
-	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -41,12 +39,4 @@ func missingError(ref routeRef, err error) error {
 		return fmt.Errorf("%s not found: create it, or correct its name or namespace in the Rollout's configuration", ref)
 	}
 	return fmt.Errorf("%s: %w", ref, err)
-}
-
-// rpcError names the Rollout and the call that failed.
-func rpcError(ro *v1alpha1.Rollout, call string, err error) types.RpcError {
-	if err == nil {
-		return types.RpcError{}
-	}
-	return types.RpcError{ErrorString: fmt.Sprintf("%s for Rollout %s/%s: %v", call, ro.Namespace, ro.Name, err)}
 }

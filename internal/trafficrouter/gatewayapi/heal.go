@@ -98,16 +98,11 @@ func (r *Router) repair(ctx context.Context, rollout k8stypes.NamespacedName, re
 	return outcome
 }
 
-// changesSpec tells whether a decision changes more of a route than its metadata.
-func changesSpec(route, decided *unstructured.Unstructured) bool {
-	return !reflect.DeepEqual(route.Object["spec"], decided.Object["spec"])
-}
-
 // lostMark tells whether all that a route lacks is the in-progress label or the
 // annotation.
 func lostMark(route, decided *unstructured.Unstructured) bool {
 	_, has := route.GetAnnotations()[Annotation]
-	return !changesSpec(route, decided) && (!has || !maps.Equal(route.GetLabels(), decided.GetLabels()))
+	return reflect.DeepEqual(route.Object["spec"], decided.Object["spec"]) && (!has || !maps.Equal(route.GetLabels(), decided.GetLabels()))
 }
 
 // putBack reads the route before the Rollout and writes on condition that the route

@@ -246,7 +246,7 @@ func (r *Router) locked(ro *v1alpha1.Rollout, call string, do func(context.Conte
 		defer unlock()
 		err = do(ctx)
 	}
-	return rpcError(ro, call, err)
+	return rolloutsplugin.CallError(ro, call, err)
 }
 
 func nameOf(ro *v1alpha1.Rollout) k8stypes.NamespacedName {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/plugintest"
 	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
 )
 
@@ -80,17 +80,6 @@ func reported(route *unstructured.Unstructured, generation, observed int64, acce
 	return r
 }
 
-type logbook struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
 // newServer serves Gateway API with these objects.
 func newServer(t *testing.T, routes ...*unstructured.Unstructured) *apiservertest.Server {
 	server := apiservertest.New(t)
@@ -104,10 +93,10 @@ func newServer(t *testing.T, routes ...*unstructured.Unstructured) *apiservertes
 }
 
 func newRouter(t *testing.T, server *apiservertest.Server) *Router {
-	log := &logbook{}
+	log := &plugintest.Output{}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(log.text.String())
+			t.Log(log.String())
 		}
 	})
 	router := New(server.Config, hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Debug}), Options{SelfHeal: true})
@@ -526,14 +515,14 @@ func TestAHeaderRoute(t *testing.T) {
 // nothing of a weight of 0.
 func TestTheLogOfAHeaderRouteHasNoWeights(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
-	log := &logbook{}
+	log := &plugintest.Output{}
 	router := New(server.Config, hclog.New(&hclog.LoggerOptions{Output: log}), Options{})
 	t.Cleanup(router.Close)
 	ro := headers()
 	succeed(t, router.SetWeight(at(ro, 0), 20, nil))
 	succeed(t, router.SetHeaderRoute(at(ro, 0), ro.Spec.Strategy.Canary.Steps[0].SetHeaderRoute))
 	var changes []string
-	for line := range strings.Lines(log.text.String()) {
+	for line := range strings.Lines(log.String()) {
 		if strings.Contains(line, "route changed") {
 			changes = append(changes, line)
 		}

@@ -68,12 +68,7 @@ func (r *Router) leaveOthers(ctx context.Context, p plan, named []target) error 
 	if p.configError != nil {
 		others.targets = append(others.targets, r.keptFor(ctx, p)...)
 	}
-	var left []target
-	for _, t := range others.targets {
-		if !contains(named, t.ref) && !contains(left, t.ref) {
-			left = append(left, t)
-		}
-	}
+	left := without(named, others.targets)
 	release := func(t target) (Decision, error) {
 		stable := ""
 		if t.rollout.PingPong {
@@ -96,8 +91,15 @@ func (r *Router) leaveOthers(ctx context.Context, p plan, named []target) error 
 	return nil
 }
 
-func contains(targets []target, ref routeRef) bool {
-	return slices.ContainsFunc(targets, func(t target) bool { return t.ref == ref })
+// without returns the targets whose route is none of named, each route once.
+func without(named, targets []target) (others []target) {
+	for _, t := range targets {
+		same := func(other target) bool { return other.ref == t.ref }
+		if !slices.ContainsFunc(named, same) && !slices.ContainsFunc(others, same) {
+			others = append(others, t)
+		}
+	}
+	return others
 }
 
 // hold answers for a Rollout that asks for what cannot be. Without anything of it
@@ -106,8 +108,8 @@ func contains(targets []target, ref routeRef) bool {
 // analysis from the abort.
 //
 // With dynamicStableScale the controller scales stable down as the weight goes up,
-// so another weight than it has set already is an error: stable would be too small
-// for the split that stays. An abort has to go on nevertheless.
+// so a higher one than it has set already is an error: stable would be too small for
+// the split that stays. An abort has to go on nevertheless.
 func (r *Router) hold(ctx context.Context, p plan, problem error) error {
 	if movesStable(p.ro, p.weight) || !r.hasTraffic(ctx, p) {
 		return problem
@@ -194,12 +196,7 @@ func (r *Router) removeRoutes(ctx context.Context, p plan, remove decide) error 
 	all, err := r.decideAll(ctx, targets, remove)
 	failures := []error{unread, err, r.writeAll(ctx, p, all, remove)}
 	carrying, _ := r.carrying(ctx, p)
-	var others []target
-	for _, t := range append(carrying.targets, r.keptFor(ctx, p)...) {
-		if !contains(targets, t.ref) && !contains(others, t.ref) {
-			others = append(others, t)
-		}
-	}
+	others := without(targets, slices.Concat(carrying.targets, r.keptFor(ctx, p)))
 	more, err := r.decideAll(ctx, others, remove)
 	failures = append(failures, err, r.writeAll(ctx, p, more, remove))
 	r.keepManaged(p, append(all, more...))

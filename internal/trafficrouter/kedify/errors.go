@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
-	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -42,12 +40,4 @@ func (e *missingError) Error() string {
 		return fmt.Sprintf("HTTPScaledObject %s/%s: the cluster does not know this kind: install Kedify's HTTP stack (its CRD httpscaledobjects.http.keda.sh): %v", e.namespace, e.name, e.cause)
 	}
 	return fmt.Sprintf("HTTPScaledObject %s/%s not found: create it (KEDA makes it from a ScaledObject with a kedify-http trigger), or correct its name in plugins[%q] of the Rollout", e.namespace, e.name, PluginName)
-}
-
-// rpcError names the Rollout and the call that failed.
-func rpcError(ro *v1alpha1.Rollout, call string, err error) types.RpcError {
-	if err == nil {
-		return types.RpcError{}
-	}
-	return types.RpcError{ErrorString: fmt.Sprintf("%s for Rollout %s/%s: %v", call, ro.Namespace, ro.Name, err)}
 }

@@ -161,10 +161,10 @@ func (r *Router) SetWeight(ro *v1alpha1.Rollout, weight int32, additional []v1al
 	defer cancel()
 	unlock, err := r.healer.Lock(ctx, nameOf(ro))
 	if err != nil {
-		return rpcError(ro, "SetWeight", err)
+		return rolloutsplugin.CallError(ro, "SetWeight", err)
 	}
 	defer unlock()
-	return rpcError(ro, "SetWeight", r.setWeight(ctx, planFor(ro, weight, additional)))
+	return rolloutsplugin.CallError(ro, "SetWeight", r.setWeight(ctx, planFor(ro, weight, additional)))
 }
 
 // VerifyWeight is Verified when SetWeight with the same arguments would write

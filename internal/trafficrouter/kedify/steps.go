@@ -70,7 +70,7 @@ func (r *Router) refuseRoute(ro *v1alpha1.Rollout, call string, refusal error) t
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
 	defer cancel()
-	answer := rpcError(ro, call, refusal)
+	answer := rolloutsplugin.CallError(ro, call, refusal)
 	r.events.Warn(rolloutsplugin.RolloutReference(ro), reasonError, refusal.Error(), answer.Error())
 	if r.canaryHasShare(ctx, ro) {
 		return types.RpcError{}
