@@ -24,6 +24,7 @@ BUILDFLAGS = -trimpath -tags grpcnotrace -ldflags '-s -w -X main.version=$(VERSI
 PLUGINFLAGS = -gcflags=all=-l -gcflags=std= $(BUILDFLAGS)
 
 PLUGIN_BINARY := rollouts-plugin-kedify
+GATEWAYAPI_BINARY := rollouts-plugin-gatewayapi
 IMG    ?= ghcr.io/kedify/argo-rollouts-plugin:dev
 INTERCEPTOR_BINARY := interceptor
 INTERCEPTOR_IMG ?= ghcr.io/kedify/argo-rollouts-interceptor:dev
@@ -63,8 +64,9 @@ TIMES       := $(CURDIR)/bin/test-times
 ##@ Build
 
 .PHONY: build
-build: ## Build ./rollouts-plugin-kedify and bin/interceptor for linux/amd64, bin/rollouts-plugin-kedify for this machine
+build: ## Build ./rollouts-plugin-{kedify,gatewayapi} and bin/interceptor for linux/amd64, bin/rollouts-plugin-kedify for this machine
 	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(PLUGIN_BINARY) ./cmd/$(PLUGIN_BINARY)
+	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(GATEWAYAPI_BINARY) ./cmd/$(GATEWAYAPI_BINARY)
 	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o bin/$(INTERCEPTOR_BINARY) ./cmd/$(INTERCEPTOR_BINARY)
 	GOOS=$$($(GO) env GOHOSTOS) GOARCH=$$($(GO) env GOHOSTARCH) $(GO) build $(PLUGINFLAGS) -o bin/$(PLUGIN_BINARY) ./cmd/$(PLUGIN_BINARY)
 
@@ -259,7 +261,7 @@ release-snapshot: ## Build all of a release into dist/, publish nothing (no Dock
 
 .PHONY: clean
 clean: ## Remove what was built here (not the sandbox's cache, nor Go's)
-	rm -rf $(PLUGIN_BINARY) bin dist
+	rm -rf $(PLUGIN_BINARY) $(GATEWAYAPI_BINARY) bin dist
 
 .PHONY: help
 help: ## List the targets

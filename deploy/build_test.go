@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// make build builds for the controller's usual platform, linux/amd64, and the plugin
+// make build builds for the controller's usual platform, linux/amd64, and kedify/http
 // also for the machine that it runs on, for check: here as it would on a Mac, which a
 // program in the place of go says it is.
 func TestBuildIsAlsoForThisMachine(t *testing.T) {
@@ -38,6 +38,6 @@ esac
 		built = append(built, words[0]+" "+words[i+1])
 	}
 	equal(t, "programs", []string{
-		"linux/amd64 rollouts-plugin-kedify", "linux/amd64 bin/interceptor", "darwin/arm64 bin/rollouts-plugin-kedify",
+		"linux/amd64 rollouts-plugin-kedify", "linux/amd64 rollouts-plugin-gatewayapi", "linux/amd64 bin/interceptor", "darwin/arm64 bin/rollouts-plugin-kedify",
 	}, built)
 }

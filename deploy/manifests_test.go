@@ -18,6 +18,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
 )
 
 // Every YAML file is what it says it is: each of its documents reads without
@@ -138,6 +140,28 @@ func TestPermissions(t *testing.T) {
 	equal(t, "minimal subjects", controller, minimalBinding.Subjects)
 	// kubectl -n decides where they go.
 	equal(t, "minimal namespaces", "", minimal.Namespace+minimalBinding.Namespace)
+}
+
+// Each verb of the Gateway API router's permission is one that it uses, on the routes
+// of all of its kinds, for the ServiceAccount that Argo Rollouts installs.
+func TestGatewayAPIPermissions(t *testing.T) {
+	var role rbacv1.ClusterRole
+	var binding rbacv1.ClusterRoleBinding
+	read(t, "gatewayapi/clusterrole.yaml", &role)
+	read(t, "gatewayapi/clusterrolebinding.yaml", &binding)
+	var routes []string
+	for _, kind := range gatewayapi.Kinds {
+		routes = append(routes, strings.ToLower(string(kind))+"s")
+	}
+	equal(t, "rules", []rbacv1.PolicyRule{
+		{APIGroups: []string{gatewayapi.Group}, Resources: routes, Verbs: []string{"get", "list", "watch", "patch"}},
+		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}},
+		{APIGroups: []string{"argoproj.io"}, Resources: []string{"rollouts"}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
+	}, role.Rules)
+	equal(t, "role name", "argo-rollouts-gatewayapi", role.Name)
+	equal(t, "role referred to", rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}, binding.RoleRef)
+	equal(t, "subjects", []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "argo-rollouts", Namespace: "argo-rollouts"}}, binding.Subjects)
 }
 
 // The local route: what the init container writes is what the ConfigMap names,
