@@ -7,6 +7,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/demoapp"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/envoy"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapi"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapiplugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/httpscaledobject"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
@@ -22,6 +23,7 @@ func All() []addon.Addon {
 		demoapp.Addon(),
 		envoy.Addon(),
 		gatewayapi.Addon(),
+		gatewayapiplugin.Addon(),
 		httpscaledobject.Addon(),
 		interceptor.Addon(),
 		plugin.Addon(),

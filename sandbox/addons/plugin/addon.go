@@ -63,15 +63,7 @@ func images(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
 }
 
 func manifests(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
-	sum, err := addon.SHA256(c.Paths[Asset])
-	if err != nil {
-		return nil, err
-	}
-	registration, err := registration(c.Deploy, c.Releases+"/"+Asset, sum)
-	if err != nil {
-		return nil, err
-	}
-	if err := argorollouts.Register(c, registration); err != nil {
+	if err := argorollouts.RegisterAsset(c, "plugin", Asset); err != nil {
 		return nil, err
 	}
 	objects, err := c.Deployed(ctx, "rbac")

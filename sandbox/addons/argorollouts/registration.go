@@ -1,4 +1,4 @@
-package plugin
+package argorollouts
 
 import (
 	"fmt"
@@ -8,13 +8,27 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/manifest"
 )
 
-// registration is the template in deploy/plugin with a plugin's location and
-// SHA-256 filled in, as hack/release-manifests.sh does it.
-func registration(deploy, location, sha256 string) (*unstructured.Unstructured, error) {
-	path := filepath.Join(deploy, "plugin", "argo-rollouts-config.yaml")
+// RegisterAsset registers a plugin that the releases server offers as asset, by the
+// template in a directory of deploy/: with its location and SHA-256 filled in.
+func RegisterAsset(c *addon.Cluster, template, asset string) error {
+	sum, err := addon.SHA256(c.Paths[asset])
+	if err != nil {
+		return err
+	}
+	plugins, err := registration(filepath.Join(c.Deploy, template, "argo-rollouts-config.yaml"), c.Releases+"/"+asset, sum)
+	if err != nil {
+		return err
+	}
+	return Register(c, plugins)
+}
+
+// registration is a template of a registration with a plugin's location and SHA-256
+// filled in, as hack/release-manifests.sh does it.
+func registration(path, location, sha256 string) (*unstructured.Unstructured, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("the plugin's registration: %w: pass the repository's deploy directory with --deploy", err)

@@ -1,4 +1,4 @@
-package plugin
+package argorollouts
 
 import (
 	"os"
@@ -9,17 +9,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
-
-	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
 )
 
-// The sandbox registers its plugin by the template that releases are made from.
+// The sandbox registers each plugin by its template in deploy/.
 func TestRegistration(t *testing.T) {
-	object, err := registration("../../../deploy", "http://releases.sandbox/plugin", strings.Repeat("ab", 32))
+	for template, name := range map[string]string{"plugin": "kedify/http", "gatewayapi-plugin": "argoproj-labs/gatewayAPI"} {
+		t.Run(template, func(t *testing.T) { testRegistration(t, template, name) })
+	}
+}
+
+func testRegistration(t *testing.T, template, name string) {
+	object, err := registration(filepath.Join("../../../deploy", template, "argo-rollouts-config.yaml"), "http://releases.sandbox/plugin", strings.Repeat("ab", 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if object.GetName() != "argo-rollouts-config" || object.GetNamespace() != argorollouts.Namespace {
+	if object.GetName() != "argo-rollouts-config" || object.GetNamespace() != Namespace {
 		t.Errorf("the ConfigMap is %s/%s", object.GetNamespace(), object.GetName())
 	}
 	text, _, err := unstructured.NestedString(object.Object, "data", "trafficRouterPlugins")
@@ -30,20 +34,16 @@ func TestRegistration(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(text), &plugins); err != nil {
 		t.Fatal(err)
 	}
-	want := []map[string]string{{"name": "kedify/http", "location": "http://releases.sandbox/plugin", "sha256": strings.Repeat("ab", 32)}}
+	want := []map[string]string{{"name": name, "location": "http://releases.sandbox/plugin", "sha256": strings.Repeat("ab", 32)}}
 	if diff := cmp.Diff(want, plugins); diff != "" {
 		t.Errorf("plugins (-want +got):\n%s", diff)
 	}
 }
 
 func TestRegistrationWithoutTemplate(t *testing.T) {
-	deploy := t.TempDir()
-	if _, err := registration(deploy, "http://x", ""); err == nil || !strings.Contains(err.Error(), "--deploy") {
+	path := filepath.Join(t.TempDir(), "argo-rollouts-config.yaml")
+	if _, err := registration(path, "http://x", ""); err == nil || !strings.Contains(err.Error(), "--deploy") {
 		t.Errorf("no file: %v", err)
-	}
-	path := filepath.Join(deploy, "plugin", "argo-rollouts-config.yaml")
-	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
 		"applied as it is": "kind: ConfigMap\ndata: {a: '@LOCATION@ @SHA256@'}\n",
@@ -53,7 +53,7 @@ func TestRegistrationWithoutTemplate(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := registration(deploy, "http://x", "ab"); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "expected a template") {
+		if _, err := registration(path, "http://x", "ab"); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "expected a template") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,0 +1,48 @@
+// Package gatewayapiplugin is the add-on with this project's traffic router plugin for
+// the Gateway API: served as a release is, registered with Argo Rollouts beside other
+// plugins, and with the permissions of deploy/gatewayapi.
+package gatewayapiplugin
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapi"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
+)
+
+const (
+	// Name of the add-on.
+	Name = "gatewayapi-plugin"
+	// Program is the plugin's.
+	Program = "rollouts-plugin-gatewayapi"
+	// Asset is the name under which the releases server offers the plugin: the one that
+	// users have in their ConfigMaps.
+	Asset = Name + "-" + runtime.GOOS + "-" + runtime.GOARCH
+)
+
+// Addon describes the plugin.
+func Addon() addon.Addon {
+	return addon.Addon{
+		Name:     Name,
+		Summary:  "the traffic router plugin argoproj-labs/gatewayAPI of this project, registered with Argo Rollouts",
+		Needs:    []string{argorollouts.Name, gatewayapi.Name},
+		Prepare:  prepare,
+		Programs: []addon.Program{{Name: Program, Variable: "GATEWAYAPI_PLUGIN", Built: Program}},
+		Commands: []string{Program},
+		Releases: []string{Asset},
+		Manifests: func(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
+			if err := argorollouts.RegisterAsset(c, "gatewayapi-plugin", Asset); err != nil {
+				return nil, err
+			}
+			objects, err := c.Deployed(ctx, "gatewayapi")
+			return []addon.Manifests{{Namespace: argorollouts.Namespace, Objects: objects}}, err
+		},
+	}
+}
+
+func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
+	path, err := h.Project(ctx, Program, ".", "./cmd/"+Program)
+	return addon.Prepared{Paths: addon.Paths{Program: path, Asset: path}}, err
+}
