@@ -108,7 +108,7 @@ demo: $(SANDBOX_CMD) ## Show a canary promoted under requests, and a bad one abo
 
 .PHONY: sandbox-build
 sandbox-build: $(SANDBOX_CMD) ## Build the sandbox's cluster into its cache (5 to 10 minutes the first time)
-	$(SANDBOX_CMD) build --with interceptor
+	$(SANDBOX_CMD) build --with interceptor,gateway-api
 
 .PHONY: sandbox-up
 sandbox-up: $(SANDBOX_CMD) ## Start the sandbox NAME, with the plugin and the interceptor installed

@@ -134,13 +134,94 @@ func TestAnalysisFitsTheCanary(t *testing.T) {
 	}
 }
 
-// The sample is in one namespace, so that whoever may deploy there can apply and
+// The objects of the canary behind a Gateway name one another as they have to.
+func TestGatewayCanaryObjectsFitTogether(t *testing.T) {
+	var rollout rollouts.Rollout
+	read(t, "gatewayapi/canary/rollout.yaml", &rollout)
+	type reference struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+		Port      int32  `json:"port"`
+		Weight    int32  `json:"weight"`
+	}
+	var route struct {
+		Metadata reference `json:"metadata"`
+		Spec     struct {
+			ParentRefs []reference `json:"parentRefs"`
+			Rules      []struct {
+				BackendRefs []reference `json:"backendRefs"`
+			} `json:"rules"`
+		} `json:"spec"`
+	}
+	readLoosely(t, "gatewayapi/canary/httproute.yaml", &route)
+	var gateway struct {
+		Metadata reference `json:"metadata"`
+	}
+	readLoosely(t, "gatewayapi/gateway/gateway.yaml", &gateway)
+
+	canary := rollout.Spec.Strategy.Canary
+	var config struct {
+		HTTPRoute string `json:"httpRoute"`
+	}
+	if err := yaml.UnmarshalStrict(canary.TrafficRouting.Plugins["argoproj-labs/gatewayAPI"], &config); err != nil {
+		t.Fatal(err)
+	}
+	if config.HTTPRoute != route.Metadata.Name {
+		t.Errorf("the Rollout names HTTPRoute %s, want %s", config.HTTPRoute, route.Metadata.Name)
+	}
+	if want := []reference{gateway.Metadata}; !slices.Equal(route.Spec.ParentRefs, want) {
+		t.Errorf("the HTTPRoute's parents are %v, want %v", route.Spec.ParentRefs, want)
+	}
+	if want := []reference{{Name: canary.StableService, Port: 80, Weight: 100}, {Name: canary.CanaryService, Port: 80}}; len(route.Spec.Rules) != 1 || !slices.Equal(route.Spec.Rules[0].BackendRefs, want) {
+		t.Errorf("the HTTPRoute's rules are %v, want one with %v", route.Spec.Rules, want)
+	}
+	var weights []int32
+	for _, step := range canary.Steps {
+		if step.SetWeight != nil {
+			weights = append(weights, *step.SetWeight)
+		}
+	}
+	if want := []int32{5, 25, 50, 75}; !slices.Equal(weights, want) {
+		t.Errorf("the steps' weights are %v, want %v", weights, want)
+	}
+	text, err := os.ReadFile("gatewayapi/canary/services.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var services []string
+	for _, document := range bytes.Split(text, []byte("\n---\n")) {
+		var service corev1.Service
+		if err := yaml.UnmarshalStrict(document, &service); err != nil {
+			t.Fatal(err)
+		}
+		services = append(services, service.Name)
+		if service.Spec.Ports[0].Port != 80 || service.Spec.Ports[0].TargetPort.IntVal != rollout.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort {
+			t.Errorf("Service %s has the ports %v, want 80 to the container's", service.Name, service.Spec.Ports)
+		}
+		for key, value := range service.Spec.Selector {
+			if rollout.Spec.Template.Labels[key] != value {
+				t.Errorf("Service %s selects %s=%s, which the Rollout's pods do not have", service.Name, key, value)
+			}
+		}
+	}
+	if want := []string{canary.StableService, canary.CanaryService}; !slices.Equal(services, want) {
+		t.Errorf("there are the Services %v, want %v", services, want)
+	}
+}
+
+// The samples are in one namespace, so that whoever may deploy there can apply and
 // delete it, and no other canary loses the controller's permission with it.
 func TestCanaryHoldsNothingOfTheCluster(t *testing.T) {
+	for _, dir := range []string{"canary", "gatewayapi/canary"} {
+		t.Run(dir, func(t *testing.T) { requireObjectsOfAnApplication(t, dir) })
+	}
+}
+
+func requireObjectsOfAnApplication(t *testing.T, dir string) {
 	var kustomization struct {
 		Resources []string `json:"resources"`
 	}
-	text, err := os.ReadFile("canary/kustomization.yaml")
+	text, err := os.ReadFile(dir + "/kustomization.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +229,7 @@ func TestCanaryHoldsNothingOfTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, resource := range kustomization.Resources {
-		text, err := os.ReadFile("canary/" + resource)
+		text, err := os.ReadFile(dir + "/" + resource)
 		if err != nil {
 			t.Errorf("resource %s is no file beside kustomization.yaml: %v", resource, err)
 			continue
@@ -161,11 +242,23 @@ func TestCanaryHoldsNothingOfTheCluster(t *testing.T) {
 				t.Fatal(err)
 			}
 			switch object.Kind {
-			case "Service", "Ingress", "Rollout", "ScaledObject", "HTTPScaledObject":
+			case "Service", "Ingress", "HTTPRoute", "Rollout", "ScaledObject", "HTTPScaledObject":
 			default:
 				t.Errorf("%s: a %s is none of the objects of an application", resource, object.Kind)
 			}
 		}
+	}
+}
+
+// readLoosely decodes the keys of a YAML file that a Go type has.
+func readLoosely(t *testing.T, path string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, into); err != nil {
+		t.Fatalf("%s: %v", path, err)
 	}
 }
 

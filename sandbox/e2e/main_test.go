@@ -13,6 +13,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapi"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
@@ -33,5 +34,5 @@ func run(m *testing.M) int {
 			return 2
 		}
 	}
-	return e2etest.RunTests(m, "e2e", interceptor.Name)
+	return e2etest.RunTests(m, "e2e", interceptor.Name, gatewayapi.Name)
 }

@@ -40,9 +40,15 @@ func TestTemplatesAreNotApplied(t *testing.T) {
 		{"-k", e2etest.Repository(t, "deploy", "plugin")},
 		{"-k", beside},
 		{"-f", e2etest.Repository(t, "deploy", "plugin", "argo-rollouts-config.yaml")},
+		{"-k", e2etest.Repository(t, "deploy", "gatewayapi-plugin")},
+		{"-f", e2etest.Repository(t, "deploy", "gatewayapi-plugin", "argo-rollouts-config.yaml")},
 	} {
 		output, err := exec.CommandContext(t.Context(), "kubectl", append([]string{"apply"}, args...)...).CombinedOutput()
-		if err == nil || !strings.Contains(string(output), "unfilled-template--apply-install-OS-ARCH-yaml-of-a-release--or-run-make-release-manifests--see-docs-guide-md") {
+		advice := "unfilled-template--apply-install-OS-ARCH-yaml-of-a-release--or-run-make-release-manifests--see-docs-guide-md"
+		if strings.Contains(args[1], "gatewayapi-plugin") {
+			advice = "unfilled-template--fill-in-location-and-sha256"
+		}
+		if err == nil || !strings.Contains(string(output), advice) {
 			t.Errorf("kubectl apply %s: %v\n%s", strings.Join(args, " "), err, output)
 		}
 	}
