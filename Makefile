@@ -158,9 +158,9 @@ e2e: build sandbox-build envoy $(GOTESTSUM) ## Run the end-to-end tests (RUN=reg
 
 # Apart from the others, as Contour is long to build.
 .PHONY: e2e-contour
-e2e-contour: build $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests behind Contour
+e2e-contour: build $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests behind Contour, those of the Gateway API router among them
 	@mkdir -p $(TIMES)
-	$(SANDBOX_CMD) build --with interceptor,contour
+	$(SANDBOX_CMD) build --with interceptor,contour,gatewayapi-plugin
 	$(call E2E,e2e-contour) ./e2e/contour
 
 .PHONY: test-times

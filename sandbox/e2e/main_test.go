@@ -8,8 +8,6 @@
 package e2e
 
 import (
-	"flag"
-	"fmt"
 	"os"
 	"testing"
 
@@ -18,21 +16,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// atOnce is how many tests run at the same time unless -parallel says
-// otherwise: they mostly wait, so more than there are CPUs.
-const atOnce = "8"
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		if err := flag.Set("test.parallel", atOnce); err != nil {
-			fmt.Fprintln(os.Stderr, "e2e:", err)
-			return 2
-		}
-	}
-	return e2etest.RunTests(m, "e2e", interceptor.Name, gatewayapi.Name)
+func TestMain(m *testing.M) {
+	os.Exit(e2etest.RunWaitingTests(m, "e2e", interceptor.Name, gatewayapi.Name))
 }

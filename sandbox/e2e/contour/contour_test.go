@@ -42,7 +42,7 @@ spec:
                   number: 80
 `
 
-const httpRoute = `
+const stableRoute = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 metadata:
@@ -176,7 +176,7 @@ func TestRolloutBehindAnIngress(t *testing.T) {
 func TestRolloutBehindAGateway(t *testing.T) {
 	t.Parallel()
 	address := loadBalancer(t)
-	n, host := deploy(t, httpRoute)
+	n, host := deploy(t, stableRoute)
 	requireServed(t, n, address, host)
 
 	gateways := schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}

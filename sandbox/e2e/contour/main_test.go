@@ -1,5 +1,7 @@
 // Package contour tests a Rollout behind Contour, which runs in the package's
-// sandbox from its own manifests.
+// sandbox from its own manifests: as an ingress controller and as a Gateway, and with
+// canaries of the Gateway API router. Its tests run at the same time, but for the one
+// that changes what the router may do.
 package contour
 
 import (
@@ -7,7 +9,10 @@ import (
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/contour"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapiplugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-func TestMain(m *testing.M) { os.Exit(e2etest.RunTests(m, "e2e-contour", contour.Name)) }
+func TestMain(m *testing.M) {
+	os.Exit(e2etest.RunWaitingTests(m, "e2e-contour", contour.Name, gatewayapiplugin.Name))
+}

@@ -20,7 +20,9 @@ type App struct {
 	// HTTPScaledObjects the Rollout names; one with the Rollout's name. Two or
 	// more are named under httpScaledObjects.
 	HTTPScaledObjects []string
-	// Plugin is the YAML under plugins["kedify/http"], in place of naming
+	// PluginName is the name that the plugin is registered with; kedify/http.
+	PluginName string
+	// Plugin is the YAML under plugins[PluginName], in place of naming
 	// HTTPScaledObjects.
 	Plugin string
 	// Steps is the YAML list under spec.strategy.canary.steps; none.
@@ -42,6 +44,9 @@ func (a App) complete() App {
 	}
 	if a.Image == "" {
 		a.Image = Image("blue")
+	}
+	if a.PluginName == "" {
+		a.PluginName = "kedify/http"
 	}
 	if a.Replicas == 0 {
 		a.Replicas = 1
@@ -154,7 +159,7 @@ spec:
       trafficRouting:
 {{- indent 8 .TrafficRouting}}
         plugins:
-          kedify/http:
+          {{.PluginName}}:
 {{- indent 12 .Plugin}}
 {{- if .Steps}}
       steps:

@@ -45,6 +45,24 @@ func RunTests(m *testing.M, name string, with ...string) int {
 	return run()
 }
 
+// atOnce is how many tests run at the same time in RunWaitingTests.
+const atOnce = "8"
+
+// RunWaitingTests is RunTests for tests that mostly wait: more of them run at the same
+// time than there are CPUs, unless -parallel says how many.
+func RunWaitingTests(m *testing.M, name string, with ...string) int {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", atOnce); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+			return 2
+		}
+	}
+	return RunTests(m, name, with...)
+}
+
 // failedRun is the directory for what a failed run leaves; it is empty outside
 // RunTests.
 var failedRun string

@@ -47,6 +47,7 @@ const requestPatience = 30 * time.Second
 func start(t testing.TB, p Proxy, o traffic.Options) *Load {
 	t.Helper()
 	o.Target = p.Address
+	o.Path = p.Prefix + "/color"
 	o.Timeout = requestPatience
 	l, err := traffic.Start(o)
 	if err != nil {
@@ -68,7 +69,7 @@ func (l *Load) sample(count int, ordered bool) []traffic.Answer {
 	defer cancel()
 	answers, err := traffic.Send(ctx, traffic.Options{
 		Target: l.proxy.Address, Host: l.host, Connections: sampleConnections, Timeout: requestPatience,
-		Path: "/", Backend: pageColour,
+		Path: l.proxy.Prefix + "/", Backend: pageColour,
 	}, count)
 	if err != nil {
 		l.t.Fatal(err)

@@ -38,6 +38,8 @@ type Proxy struct {
 	// Smooth tells that its choice is not random: of any 100 requests in a row
 	// a backend gets its share, give or take one.
 	Smooth bool
+	// Prefix is what the paths of a load's requests begin with, such as /app.
+	Prefix string
 
 	namespace *e2etest.Namespace
 	envoy     *interceptortest.KedifyProxy // nil for the interceptor's

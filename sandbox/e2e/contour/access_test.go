@@ -1,0 +1,58 @@
+package contour
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// The verbs that the argo-rollouts chart grants with providers.gatewayAPI: it has no
+// patch, and the router sends updates in its place. It does not run beside other tests,
+// whose canaries would be written so, too: a router that may not patch does not try
+// again for ten minutes, so the controller is restarted at the end.
+func TestUpdateWithoutPatch(t *testing.T) {
+	const role = "argo-rollouts-gatewayapi"
+	t.Cleanup(func() {
+		for _, line := range []string{
+			"kubectl apply --server-side --force-conflicts -k " + e2etest.Repository(t, "deploy", "gatewayapi"),
+			"kubectl -n argo-rollouts rollout restart deploy/argo-rollouts",
+			"kubectl -n argo-rollouts rollout status deploy/argo-rollouts --timeout=2m",
+		} {
+			if _, err := e2etest.TryShell(context.Background(), line); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	e2etest.Shell(t, "kubectl patch clusterrole "+role+` --type=merge -p='{"rules":[{"apiGroups":["gateway.networking.k8s.io"],`+
+		`"resources":["httproutes","grpcroutes","tcproutes","tlsroutes","udproutes"],"verbs":["get","list","watch","update"]}]}'`)
+	for verb, want := range map[string]string{"patch": "no\n", "update": "yes\n"} {
+		line := "kubectl auth can-i " + verb + " httproutes.gateway.networking.k8s.io -A --as=system:serviceaccount:argo-rollouts:argo-rollouts || true"
+		e2etest.Eventually(t, e2etest.Patience, line, func(ctx context.Context) error {
+			got, err := e2etest.TryShell(ctx, line)
+			if err == nil && got != want {
+				err = fmt.Errorf("it says %q, want %q", got, want)
+			}
+			return err
+		})
+	}
+
+	c := startCanary(t, e2etest.App{Steps: twoPauses}, routeManifest)
+	c.awaitServed(t)
+	before := routeOf(t, c.Namespace, name)
+	record := recordWeights(t, c.Namespace, name)
+	c.SetImage(name, e2etest.Image("yellow"))
+	c.AwaitPaused(name, 1)
+	requireWeights(t, c.Namespace, name, "80/20")
+	c.Apply(c.route)
+	c.awaitWeights(t, soon, "80/20")
+	c.AwaitEvent("Rollout", name, "RouteRestored", "field manager e2e (")
+	c.Promote(name)
+	c.AwaitPaused(name, 3)
+	requireWeights(t, c.Namespace, name, "40/60")
+	c.Promote(name)
+	c.AwaitHealthy(name, e2etest.Image("yellow"))
+	awaitRest(t, c.Namespace, before)
+	record.requireWeights("100/0", "80/20", "100/0", "80/20", "40/60", "0/100", "100/0")
+}

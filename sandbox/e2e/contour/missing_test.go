@@ -1,0 +1,66 @@
+package contour
+
+import (
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// A Rollout whose HTTPRoute is not there starts all the same, since nothing is to be
+// taken off a route at weight 0. Above 0 an Event says what is missing; as soon as the
+// route is there the canary goes on. Without its route again, it can be aborted.
+func TestMissingRoute(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	route := replaceHost(routeManifest, n.Name+".test")
+	app := routed(e2etest.App{Steps: twoPauses})
+	n.Apply(app.Services() + app.Rollout())
+	n.AwaitHealthy(name, e2etest.Image("blue"))
+
+	n.SetImage(name, e2etest.Image("yellow"))
+	missing := "HTTPRoute " + n.Name + "/app not found: create it, or correct its name or namespace"
+	n.AwaitEvent("Rollout", name, "TrafficRoutingError", missing)
+	n.Apply(route)
+	n.AwaitPaused(name, 1)
+	requireWeights(t, n, name, "80/20")
+
+	n.Delete(route)
+	n.Promote(name)
+	n.Abort(name)
+	n.AwaitAborted(name)
+	n.AwaitEvent("Rollout", name, "TrafficRoutingError", missing, "there is nothing to take traffic off")
+}
+
+// One of two routes goes in the middle of a canary: the other keeps its weight and the
+// Rollout stays at its step, which an Event says; it goes on when the route is back, and
+// brings that to its weight, too.
+func TestOneOfTwoRoutesGoes(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	route := replaceHost(routeManifest, n.Name+".test")
+	second := changed(t, replaceHost(routeManifest, "second."+n.Name+".test"), "  name: app\n", "  name: second\n")
+	app := routed(e2etest.App{Steps: twoPauses})
+	app.Plugin = "httpRoutes: [{name: app}, {name: second}]"
+	n.Apply(app.Services() + "---" + route + "---" + second + app.Rollout())
+	n.AwaitHealthy(name, e2etest.Image("blue"))
+	first, other := routeOf(t, n, "app"), routeOf(t, n, "second")
+
+	n.SetImage(name, e2etest.Image("yellow"))
+	n.AwaitPaused(name, 1)
+	requireWeights(t, n, "app", "80/20")
+	requireWeights(t, n, "second", "80/20")
+	n.Delete(second)
+	n.Promote(name)
+	n.AwaitEvent("Rollout", name, "TrafficRoutingError", "HTTPRoute "+n.Name+"/second not found", "the routes stay as they are until this is corrected or the Rollout is aborted")
+	requireHeld(t, n, 2)
+	requireWeights(t, n, "app", "80/20")
+
+	n.Apply(second)
+	n.AwaitPaused(name, 3)
+	requireWeights(t, n, "app", "40/60")
+	requireWeights(t, n, "second", "40/60")
+	n.Promote(name)
+	n.AwaitHealthy(name, e2etest.Image("yellow"))
+	awaitRest(t, n, first)
+	awaitRest(t, n, other)
+}

@@ -1,0 +1,180 @@
+package contour
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+var httpRoutes = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
+
+// What the router writes on a route that is not at rest. It is spelt out here, and not
+// taken from the router: users rely on it.
+const (
+	inProgressLabel = "rollouts.argoproj.io/gatewayapi-canary"
+	stateAnnotation = "rollouts.kedify.io/gatewayapi-canary"
+)
+
+// routeOf returns an HTTPRoute of a namespace as it is now.
+func routeOf(t *testing.T, n *e2etest.Namespace, name string) *unstructured.Unstructured {
+	t.Helper()
+	route, err := n.Dynamic.Resource(httpRoutes).Namespace(n.Name).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatalf("HTTPRoute %s/%s: %v", n.Name, name, err)
+	}
+	return route
+}
+
+// awaitRoute waits until check returns nil for an HTTPRoute.
+func awaitRoute(t *testing.T, n *e2etest.Namespace, name string, within time.Duration, what string, check func(*unstructured.Unstructured) error) {
+	t.Helper()
+	e2etest.Eventually(t, within, "HTTPRoute "+name+": "+what, func(ctx context.Context) error {
+		route, err := n.Dynamic.Resource(httpRoutes).Namespace(n.Name).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		return check(route)
+	})
+}
+
+// written is what people write of a route: labels, annotations and spec, in canonical
+// JSON.
+func written(t *testing.T, route *unstructured.Unstructured) string {
+	t.Helper()
+	text, err := json.MarshalIndent(map[string]any{
+		"labels": route.GetLabels(), "annotations": route.GetAnnotations(), "spec": route.Object["spec"],
+	}, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// awaitRest waits until a route is, to the byte, as it was before the canary.
+func awaitRest(t *testing.T, n *e2etest.Namespace, before *unstructured.Unstructured) {
+	t.Helper()
+	awaitRoute(t, n, before.GetName(), e2etest.Patience, "as before the canary", func(now *unstructured.Unstructured) error {
+		if diff := cmp.Diff(written(t, before), written(t, now)); diff != "" {
+			return fmt.Errorf("-before +now:\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// requireWeights fails the test unless a route has these weights, as weightsOf shows
+// them, and says that a canary is in progress.
+func requireWeights(t *testing.T, n *e2etest.Namespace, name, want string) {
+	t.Helper()
+	if err := checkWeights(routeOf(t, n, name), want); err != nil {
+		t.Errorf("HTTPRoute %s: %v", name, err)
+	}
+}
+
+func checkWeights(route *unstructured.Unstructured, want string) error {
+	if got := weightsOf(route); got != want {
+		return fmt.Errorf("its weights are %q, want %q", got, want)
+	}
+	if got := route.GetLabels()[inProgressLabel]; got != "in-progress" {
+		return fmt.Errorf("label %s is %q, want in-progress", inProgressLabel, got)
+	}
+	if route.GetAnnotations()[stateAnnotation] == "" {
+		return errors.New("there is no annotation " + stateAnnotation)
+	}
+	return nil
+}
+
+// weightsOf returns the weights of a route's backends in order, as in "95/5", those of
+// several rules with spaces between.
+func weightsOf(route *unstructured.Unstructured) string {
+	var all []string
+	rules, _, _ := unstructured.NestedSlice(route.Object, "spec", "rules")
+	for _, rule := range rules {
+		var weights []string
+		refs, _, _ := unstructured.NestedSlice(rule.(map[string]any), "backendRefs")
+		for _, ref := range refs {
+			weights = append(weights, fmt.Sprint(ref.(map[string]any)["weight"]))
+		}
+		all = append(all, strings.Join(weights, "/"))
+	}
+	return strings.Join(all, " ")
+}
+
+// record has every state of a route's spec since it began, by generation.
+type record struct {
+	t     *testing.T
+	mu    sync.Mutex
+	specs []spec
+}
+
+type spec struct {
+	generation int64
+	weights    string
+}
+
+// recordWeights records a route until the test ends.
+func recordWeights(t *testing.T, n *e2etest.Namespace, name string) *record {
+	t.Helper()
+	first := routeOf(t, n, name)
+	r := &record{t: t}
+	r.add(first)
+	w, err := n.Dynamic.Resource(httpRoutes).Namespace(n.Name).Watch(t.Context(), metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), ResourceVersion: first.GetResourceVersion(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	go func() {
+		for event := range w.ResultChan() {
+			if route, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Error {
+				r.add(route)
+			}
+		}
+	}()
+	return r
+}
+
+func (r *record) add(route *unstructured.Unstructured) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last := len(r.specs) - 1; last < 0 || r.specs[last].generation != route.GetGeneration() {
+		r.specs = append(r.specs, spec{route.GetGeneration(), weightsOf(route)})
+	}
+}
+
+// requireWeights fails the test unless the route's spec was changed to exactly these
+// weights, one after the other, each by one write.
+func (r *record) requireWeights(want ...string) {
+	r.t.Helper()
+	var got []string
+	e2etest.Eventually(r.t, e2etest.Patience, "the record of the route ends with "+want[len(want)-1], func(context.Context) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		got = nil
+		for _, s := range r.specs {
+			got = append(got, s.weights)
+		}
+		if len(got) < len(want) || got[len(got)-1] != want[len(want)-1] {
+			return fmt.Errorf("so far: %q", got)
+		}
+		return nil
+	})
+	if !slices.Equal(got, want) {
+		r.t.Errorf("the route's weights from first to last are %q, want %q", got, want)
+	}
+}
