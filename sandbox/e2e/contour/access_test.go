@@ -55,4 +55,11 @@ func TestUpdateWithoutPatch(t *testing.T) {
 	c.AwaitHealthy(name, e2etest.Image("yellow"))
 	awaitRest(t, c.Namespace, before)
 	record.requireWeights("100/0", "80/20", "100/0", "80/20", "40/60", "0/100", "100/0")
+	counts := map[string]int{}
+	for _, w := range c.ControllerWrites(name) {
+		counts[w]++
+	}
+	if counts["patch 403"] != 1 || counts["update"] != 5 || counts["patch"] != 0 {
+		t.Errorf("the router has written the route by %v, want one patch that is forbidden, and 5 updates", counts)
+	}
 }

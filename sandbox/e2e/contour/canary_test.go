@@ -170,6 +170,7 @@ func TestGatewayCanaryPromoted(t *testing.T) {
 	s.load.RequireOnly("yellow")
 	s.load.Finish(nil, "blue", "yellow")
 	record.requireWeights("100/0", "95/5", "75/25", "50/50", "25/75", "0/100", "100/0")
+	requireWrites(t, s.Namespace, sampleRoute, "patch", 6)
 }
 
 // An abort in the middle takes all requests back to the old version, without losing
@@ -189,4 +190,5 @@ func TestGatewayCanaryAborted(t *testing.T) {
 	awaitOnly(t, s.load, "blue")
 	s.load.Finish(nil, "blue", "yellow")
 	record.requireWeights("100/0", "95/5", "75/25", "100/0")
+	requireWrites(t, s.Namespace, sampleRoute, "patch", 3)
 }

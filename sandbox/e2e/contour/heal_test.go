@@ -17,9 +17,10 @@ import (
 const soon = 20 * time.Second
 
 // The route's manifest is applied again in the middle of a pause, as self-heal of a
-// GitOps tool does, and then put in its place as a whole, without label and annotation:
-// each time it is soon as the canary needs it, an Event names the other writer, and in
-// the end it is as the manifest says.
+// GitOps tool does, then put in its place as a whole, without label and annotation, and
+// then the label alone is taken away: each time the route is soon as the canary needs
+// it, an Event names the other writer where the API server knows it, and in the end the
+// route is as the manifest says.
 func TestRouteAppliedAgainMidCanary(t *testing.T) {
 	t.Parallel()
 	c := startCanary(t, e2etest.App{Steps: twoPauses}, routeManifest)
@@ -44,6 +45,11 @@ func TestRouteAppliedAgainMidCanary(t *testing.T) {
 	c.awaitWeights(t, soon, "80/20")
 	t.Logf("put back %s after the route was replaced", time.Since(begun).Round(time.Millisecond))
 	c.AwaitEvent("Rollout", name, "RouteRestored", "field manager kubectl-replace (")
+	c.Kubectl("label", "httproute", name, inProgressLabel+"-")
+	begun = time.Now()
+	c.awaitWeights(t, soon, "80/20")
+	t.Logf("put back %s after the label was removed", time.Since(begun).Round(time.Millisecond))
+	c.AwaitEvent("Rollout", name, "RouteRestored", "something that the route's metadata.managedFields do not name has changed HTTPRoute")
 	load := traffictest.StartLoad(t, c.proxy, c.host)
 	load.AwaitShare("yellow", 20)
 

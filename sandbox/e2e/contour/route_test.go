@@ -114,6 +114,18 @@ func weightsOf(route *unstructured.Unstructured) string {
 	return strings.Join(all, " ")
 }
 
+// requireWrites fails the test unless the router has written a route so many times in
+// all, each time with the same verb. A write that another one came before, as of the
+// route's status, does not count: it was refused and made anew.
+func requireWrites(t *testing.T, n *e2etest.Namespace, name, verb string, want int) {
+	t.Helper()
+	writes := n.ControllerWrites(name)
+	counted := slices.DeleteFunc(slices.Clone(writes), func(w string) bool { return w == verb+" 409" })
+	if !slices.Equal(counted, slices.Repeat([]string{verb}, want)) {
+		t.Errorf("the router has written HTTPRoute %s by %q, want %d times %s", name, writes, want, verb)
+	}
+}
+
 // record has every state of a route's spec since it began, by generation.
 type record struct {
 	t     *testing.T

@@ -2,8 +2,9 @@ package cluster
 
 import "os"
 
-// auditPolicy has the API server log who writes which HTTPScaledObject, without
-// the objects, and nothing else. A write that changes nothing reaches no watch:
+// auditPolicy has the API server log who writes which HTTPScaledObject and which route
+// of the Gateway API, without the objects, and nothing else; of routes not their
+// status, which a gateway's controller writes. A write that changes nothing reaches no watch:
 // this log is the only place that shows it. A line is written before the request
 // is carried out, and another one when it is answered, so that a reader can tell
 // whether a request is still under way.
@@ -15,10 +16,12 @@ rules:
     resources:
       - group: http.keda.sh
         resources: [httpscaledobjects, httpscaledobjects/status]
+      - group: gateway.networking.k8s.io
+        resources: [httproutes, grpcroutes, tcproutes, tlsroutes, udproutes]
   - level: None
 `
 
-// AuditLog is the API server's log of the writes of HTTPScaledObjects: an Event
+// AuditLog is the API server's log of the writes of HTTPScaledObjects and routes: an Event
 // of audit.k8s.io/v1 as JSON on each line. There is none until the first of them.
 func (l Layout) AuditLog() string { return l.Log("audit") }
 

@@ -2,6 +2,7 @@ package e2etest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,6 +112,40 @@ func auditLog() (string, error) {
 		return "", err
 	}
 	return l.AuditLog(), nil
+}
+
+// ControllerWrites returns the verbs of the requests by which the controller's
+// ServiceAccount has written an object of the namespace, in order; those that were not
+// carried out with their status, as in "patch 409". It is for the kinds in the audit
+// log: HTTPScaledObjects and routes of the Gateway API.
+func (n *Namespace) ControllerWrites(name string) []string {
+	n.t.Helper()
+	path, err := auditLog()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var verbs []string
+	Eventually(n.t, Patience, "a moment at which nobody writes "+name, func(context.Context) error {
+		writes, _, err := readAudit(path, n.Name, name, 0)
+		if err != nil {
+			return err
+		}
+		verbs = nil
+		for _, w := range writes {
+			if w.underWay(time.Now()) {
+				return fmt.Errorf("%s", w)
+			}
+			switch {
+			case w.user != controllerUser:
+			case w.carriedOut():
+				verbs = append(verbs, w.verb)
+			default:
+				verbs = append(verbs, fmt.Sprintf("%s %d", w.verb, w.code))
+			}
+		}
+		return nil
+	})
+	return verbs
 }
 
 // checkWrites returns an error unless each write of the plugin has changed the
