@@ -245,8 +245,8 @@ func isNotServed(err error) bool {
 	return errors.As(err, &notServed)
 }
 
-// isPathUnknown tells whether the API server does not know the resource that was
+// IsPathUnknown tells whether the API server does not know the resource that was
 // asked for, rather than the object. (client-go calls both "not found".)
-func isPathUnknown(err error) bool {
+func IsPathUnknown(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

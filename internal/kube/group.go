@@ -145,7 +145,7 @@ func (g *Group) Read(ctx context.Context, kind, namespace, name string) (*unstru
 	err := g.request(ctx, kind, func(s *source) (err error) {
 		text, err = body(at(s.client.Get(), s.resource, namespace).Name(name).Do(ctx))
 		switch {
-		case isPathUnknown(err):
+		case IsPathUnknown(err):
 		case apierrors.IsNotFound(err):
 			s.written.gone(namespace + "/" + name)
 		case err == nil:
@@ -221,6 +221,40 @@ func (g *Group) List(ctx context.Context, kind, namespace string, selector label
 	return decodeAll(found)
 }
 
+// Keyed is an object for which GroupOptions.Index returns keys, without what is inside.
+type Keyed struct {
+	Namespace, Name string
+	Labels          map[string]string // not to be changed
+	Keys            []string          // not to be changed
+}
+
+// Keyed returns the objects of a kind for which GroupOptions.Index returns any key, from
+// the watch, in no order. It makes no request: ok is false while there is no watch to
+// know from.
+func (g *Group) Keyed(kind string) (objects []Keyed, ok bool) {
+	g.mu.Lock()
+	s := g.sources[kind]
+	g.mu.Unlock()
+	if s == nil || !s.current() {
+		return nil, false
+	}
+	found, err := s.allIndexed(indexByKey)
+	for _, object := range found {
+		if len(object.keys) > 0 {
+			objects = append(objects, Keyed{object.Namespace, object.Name, object.Labels, object.keys})
+		}
+	}
+	return objects, err == nil
+}
+
+// Watch has a kind be watched from now on, as its first use has it, and does not wait
+// for what the watch shows. It is an error when the cluster does not serve the kind, or
+// does not say so.
+func (g *Group) Watch(ctx context.Context, kind string) error {
+	_, err := g.source(ctx, kind)
+	return err
+}
+
 // Indexed returns the objects of a kind, of all namespaces that are watched, for
 // which GroupOptions.Index returns key, by namespace and name. It needs the
 // watch: while the first list is under way it waits for it, at most as long as
@@ -279,14 +313,14 @@ func (g *Group) request(ctx context.Context, kind string, ask func(*source) erro
 		return err
 	}
 	err = ask(s)
-	if !isPathUnknown(err) {
+	if !IsPathUnknown(err) {
 		return err
 	}
 	moved, moveErr := g.moved(ctx, s, err)
 	if moveErr != nil {
 		return moveErr
 	}
-	if err := ask(moved); !isPathUnknown(err) {
+	if err := ask(moved); !IsPathUnknown(err) {
 		return err
 	}
 	return notYetServed(kind, moved.resource, err)
@@ -406,7 +440,7 @@ func (g *Group) reader(client rest.Interface, resource schema.GroupVersionResour
 // lost has calls no longer believe a watch whose resource the API server does not
 // know any more, and asks what it serves instead.
 func (g *Group) lost(s *source, err error) {
-	if !isPathUnknown(err) {
+	if !IsPathUnknown(err) {
 		return
 	}
 	s.watching.Store(false)

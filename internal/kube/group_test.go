@@ -505,6 +505,40 @@ func TestAWatchBeginsWithTheFirstUseOfItsKind(t *testing.T) {
 	}
 }
 
+// Keyed shows what Index finds anything in, whatever it is found by.
+func TestKeyed(t *testing.T) {
+	t.Parallel()
+	server := newServer(t)
+	server.PutObject(httpRoutes, route("one", owned("x,y"), labelled("in", "progress")))
+	server.PutObject(httpRoutes, route("none"))
+	group, _ := newGroup(t, server)
+	if _, ok := group.Keyed("HTTPRoute"); ok {
+		t.Error("something is known before the kind is watched")
+	}
+	if err := group.Watch(t.Context(), "HTTPRoute"); err != nil {
+		t.Fatal(err)
+	}
+	if err := group.Watch(t.Context(), "UDPRoute"); !errors.As(err, new(*kube.NotServedError)) {
+		t.Errorf("watching a kind that is not served: %v", err)
+	}
+	watching(t, group, "HTTPRoute")
+	want := []kube.Keyed{{Namespace: "demo", Name: "one", Labels: map[string]string{"in": "progress"}, Keys: []string{"x", "y"}}}
+	got, ok := group.Keyed("HTTPRoute")
+	if diff := cmp.Diff(want, got); diff != "" || !ok {
+		t.Errorf("ok %t (-want +got):\n%s", ok, diff)
+	}
+	// Our own write is seen at once.
+	one := get(t, group, "one")
+	freed := one.DeepCopy()
+	freed.SetAnnotations(nil)
+	if _, err := group.Write(t.Context(), one, freed); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := group.Keyed("HTTPRoute"); len(got) > 0 || !ok {
+		t.Errorf("after the write: %v, %t", got, ok)
+	}
+}
+
 func TestAKindThatMayNotBeListedDisturbsNoOther(t *testing.T) {
 	t.Parallel()
 	server := newServer(t)

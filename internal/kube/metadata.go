@@ -135,19 +135,8 @@ func (m *Metadata) Annotated() (objects []*metav1.PartialObjectMetadata, ok bool
 	if err != nil || !conn.current() {
 		return nil, false
 	}
-	indexer := conn.informer.GetIndexer()
-	for _, value := range indexer.ListIndexFuncValues(m.opts.IndexAnnotation) {
-		keys, err := indexer.IndexKeys(m.opts.IndexAnnotation, value)
-		if err != nil {
-			return nil, false
-		}
-		for _, key := range keys {
-			if obj, found, err := conn.written.get(key); err == nil && found {
-				objects = append(objects, obj)
-			}
-		}
-	}
-	return objects, true
+	objects, err = conn.allIndexed(m.opts.IndexAnnotation)
+	return objects, err == nil
 }
 
 // WithAnnotation returns the objects in namespace whose IndexAnnotation has

@@ -139,6 +139,32 @@ func (w *watched[T]) indexed(index, value string, matches func(T) bool) ([]T, er
 	return objects, nil
 }
 
+// allIndexed returns the objects that an index has under any value, each once and as
+// our own writes have left it. An object that is indexed since such a write may not be
+// among them yet, and one that no longer is may be.
+func (w *watched[T]) allIndexed(index string) ([]T, error) {
+	indexer := w.informer.GetIndexer()
+	seen := map[string]bool{}
+	var objects []T
+	for _, value := range indexer.ListIndexFuncValues(index) {
+		keys, err := indexer.IndexKeys(index, value)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range keys {
+			obj, found, err := w.written.get(key)
+			if err != nil {
+				return nil, err
+			}
+			if found && !seen[key] {
+				seen[key] = true
+				objects = append(objects, obj)
+			}
+		}
+	}
+	return objects, nil
+}
+
 // covers tells whether the watch is of this namespace.
 func (w *watched[T]) covers(namespace string) bool {
 	return w.opts.namespace == "" || w.opts.namespace == namespace

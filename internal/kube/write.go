@@ -57,7 +57,7 @@ func (g *Group) Write(ctx context.Context, current, desired *unstructured.Unstru
 	}
 	text, err := g.send(ctx, s.client, resource, patch, current, desired)
 	switch {
-	case isPathUnknown(err):
+	case IsPathUnknown(err):
 		return nil, g.pathGone(ctx, kind, resource, current, err)
 	case apierrors.IsNotFound(err):
 		s.written.gone(namespace + "/" + name)

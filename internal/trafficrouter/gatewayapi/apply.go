@@ -3,11 +3,9 @@ package gatewayapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
-	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	k8stypes "k8s.io/apimachinery/pkg/types"
@@ -37,7 +35,7 @@ func (r *Router) decideAll(ctx context.Context, targets []target, decide decide)
 }
 
 // decideOne decides on one route. Where a rule belongs to a Rollout that is gone, or
-// does not use the plugin any more, what it has left is taken off with it.
+// does not use the route any more, what it has left is taken off with it.
 func (r *Router) decideOne(ctx context.Context, t target, decide decide) (Decision, error) {
 	given := t.route
 	for {
@@ -47,12 +45,9 @@ func (r *Router) decideOne(ctx context.Context, t target, decide decide) (Decisi
 			d.Changed = d.Changed || err == nil && t.route != given
 			return d, err
 		}
-		left, stable, readErr := r.hasLeft(ctx, foreign.Owner)
-		if readErr != nil {
+		owns, stable, readErr := r.owner(ctx, rolloutNamed(foreign.Owner), t.route)
+		if owns {
 			return d, errors.Join(err, readErr)
-		}
-		if !left {
-			return d, err
 		}
 		released, releaseErr := Release(t.route, rolloutNamed(foreign.Owner), stable)
 		if releaseErr != nil || !released.Changed {
@@ -63,26 +58,7 @@ func (r *Router) decideOne(ctx context.Context, t target, decide decide) (Decisi
 	}
 }
 
-// hasLeft tells whether a Rollout is gone or does not use the plugin any more, and
-// its Service that is stable, for a Rollout with pingPong. If the Rollout cannot be
-// read, it is taken to use the plugin, and the error says why.
-func (r *Router) hasLeft(ctx context.Context, key string) (left bool, stable string, err error) {
-	name := rolloutNamed(key)
-	ro := &v1alpha1.Rollout{}
-	err = r.whole.Get(ctx, v1alpha1.RolloutGVR, name.Namespace, name.Name, ro)
-	switch {
-	case apierrors.IsNotFound(err):
-		return true, "", nil
-	case err != nil:
-		return false, "", fmt.Errorf("Rollout %s cannot be read: %w", key, err)
-	}
-	of := RolloutOf(ro, nil)
-	if of.PingPong {
-		stable = of.Stable
-	}
-	return !Uses(ro, r.options.PluginName), stable, nil
-}
-
+// rolloutNamed reads the name of a Rollout in an annotation: namespace/name.
 func rolloutNamed(key string) k8stypes.NamespacedName {
 	namespace, name, _ := strings.Cut(key, "/")
 	return k8stypes.NamespacedName{Namespace: namespace, Name: name}

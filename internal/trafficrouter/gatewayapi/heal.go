@@ -42,6 +42,9 @@ func (r *Router) keep(p plan, all []decided) {
 		if slices.Contains(RolloutsOn(route.decision.Route), nameOf(p.ro)) {
 			refs = append(refs, route.ref)
 			d.routes[route.ref] = keptRoute{route.rollout, Wanted{p.weights, route.decision.Managed}}
+			if p.configError == nil && r.options.SelfHeal {
+				r.orphans.Owned(markOf(route.ref, stringsOf(route.decision.Route, "labels"), nameOf(p.ro)), p.ro)
+			}
 		}
 	}
 	if !r.options.SelfHeal || len(refs) == 0 {

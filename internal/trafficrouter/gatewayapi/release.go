@@ -13,12 +13,16 @@ import (
 //
 // stable is the Service that is stable now, for a Rollout with pingPong; all
 // traffic of its rules goes there, for the other Service may have no pods. It is
-// empty otherwise, and where it is not known.
+// empty otherwise, and where it is not known: then it is the one of the last call, as
+// the entry has it.
 func Release(route *unstructured.Unstructured, rollout types.NamespacedName, stable string) (Decision, error) {
 	ro := Rollout{NamespacedName: rollout, Stable: stable, PingPong: stable != "", Unconfigured: true}
 	d, err := newDraft(route, ro)
 	if err != nil {
 		return Decision{}, err
+	}
+	if stable == "" {
+		d.ro.Stable, d.ro.PingPong = d.own.Stable, d.own.Stable != ""
 	}
 	for _, m := range d.own.Routes {
 		d.removeRoute(m.Name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/orphans"
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
 )
@@ -41,7 +43,7 @@ type Options struct {
 	// empty. Routes of other namespaces are read one by one.
 	WatchNamespace string
 	// SelfHeal has the router write between two calls: put back what something else
-	// has changed.
+	// has changed, and take off what a Rollout that is gone has left.
 	SelfHeal bool
 }
 
@@ -49,13 +51,15 @@ type Options struct {
 // RpcTrafficRoutingReconciler; they are safe for concurrent use and return within
 // ten seconds. A call that fails leaves each route as it was or as decided.
 type Router struct {
-	routes  *kube.Group
-	whole   *kube.Objects
-	events  *rolloutsplugin.Events
-	healer  *selfheal.Keeper[routeRef, decision]
-	logger  hclog.Logger
-	options Options
-	timeout time.Duration
+	routes   *kube.Group
+	rollouts *kube.Metadata
+	whole    *kube.Objects
+	events   *rolloutsplugin.Events
+	healer   *selfheal.Keeper[routeRef, decision]
+	orphans  *orphans.Remover[routeRef]
+	logger   hclog.Logger
+	options  Options
+	timeout  time.Duration
 
 	background sync.Once
 	ctx        context.Context
@@ -66,6 +70,8 @@ type Router struct {
 	searched  searches
 	reports   reports
 	mirroring mirrorSupport
+	// watchesAll is true once the routes of all kinds that the cluster serves are watched.
+	watchesAll atomic.Bool
 }
 
 // routeRef names a route.
@@ -84,6 +90,12 @@ func New(connect func() (*rest.Config, error), logger hclog.Logger, options Opti
 		options.PluginName = DefaultPluginName
 	}
 	r := &Router{
+		rollouts: kube.NewMetadata(connect, kube.MetadataOptions{
+			Resource:     v1alpha1.RolloutGVR,
+			Namespace:    options.WatchNamespace,
+			WithoutWatch: "what deleted Rollouts have left on routes is not found",
+			Logger:       logger,
+		}),
 		whole:   kube.NewObjects(connect),
 		events:  rolloutsplugin.NewEvents(connect, FieldManager, logger),
 		logger:  logger,
@@ -92,6 +104,7 @@ func New(connect func() (*rest.Config, error), logger hclog.Logger, options Opti
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.healer = selfheal.NewShared(r.repair, logger)
+	r.orphans = orphans.New(orphans.Options[routeRef]{Rollouts: r.rollouts, Marks: r.marks, TakeOff: r.takeOff, Logger: logger})
 	kinds := make([]string, len(Kinds))
 	for i, kind := range Kinds {
 		kinds[i] = string(kind)
@@ -130,6 +143,7 @@ func rolloutKeys(meta *metav1.ObjectMeta) []string {
 func (r *Router) Close() {
 	r.cancel()
 	r.routes.Close()
+	r.rollouts.Close()
 	r.events.Close()
 }
 
@@ -137,7 +151,10 @@ func (r *Router) Close() {
 // retry it, so a failure would be for good.
 func (r *Router) InitPlugin() types.RpcError {
 	if r.options.SelfHeal {
-		r.background.Do(func() { go r.healer.Run(r.ctx) })
+		r.background.Do(func() {
+			go r.healer.Run(r.ctx)
+			go r.orphans.Run(r.ctx)
+		})
 	}
 	return types.RpcError{}
 }

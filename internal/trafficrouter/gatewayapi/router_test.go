@@ -101,6 +101,8 @@ func newRouter(t *testing.T, server *apiservertest.Server) *Router {
 	})
 	router := New(server.Config, hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Debug}), Options{SelfHeal: true})
 	t.Cleanup(router.Close)
+	// What InitPlugin begins, but for the look for deleted Rollouts: many tests have none.
+	router.background.Do(func() { go router.healer.Run(router.ctx) })
 	succeed(t, router.InitPlugin())
 	eventually(t, "routes come from the watch", func() bool {
 		_, ok, err := router.routes.Indexed(t.Context(), "HTTPRoute", "none", time.Second)

@@ -26,6 +26,8 @@ type entry struct {
 	Routes []managedRoute `json:"routes,omitempty"`
 	// Label is the label that this Rollout has put on the route.
 	Label *labelRecord `json:"label,omitempty"`
+	// Stable is the Service that was stable at the last call, of a Rollout with pingPong.
+	Stable string `json:"stable,omitempty"`
 }
 
 // ruleRecord says how a rule is known again, and its weights at rest.

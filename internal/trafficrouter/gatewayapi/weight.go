@@ -23,6 +23,10 @@ func SetWeight(route *unstructured.Unstructured, ro Rollout, w Weights) (Decisio
 }
 
 func (d *draft) setWeight(w Weights) error {
+	d.own.Stable = ""
+	if d.ro.PingPong {
+		d.own.Stable = d.ro.Stable
+	}
 	if w.AtRest() {
 		d.rest()
 		if err := d.renderManaged(); err != nil {

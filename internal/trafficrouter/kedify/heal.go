@@ -44,7 +44,7 @@ func (r *Router) keep(p plan, carrying []string) {
 	for i, name := range carrying {
 		objects[i] = k8stypes.NamespacedName{Namespace: p.ro.Namespace, Name: name}
 		if p.configError == nil {
-			r.noteOwned(objects[i], ownership{p.ro.Name, p.ro.UID, p.ro.Generation})
+			r.orphans.Owned(markOf(objects[i], p.ro.Name), p.ro)
 		}
 	}
 	r.healer.Keep(nameOf(p.ro), p.decision(p.split), objects...)

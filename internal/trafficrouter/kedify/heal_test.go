@@ -364,7 +364,7 @@ func TestALookForOrphansHoldsUpNoCall(t *testing.T) {
 		return true
 	})
 	done := make(chan struct{})
-	go func() { defer close(done); router.takeOffOrphansOnce(t.Context()) }()
+	go func() { defer close(done); router.orphans.Look(t.Context()) }()
 	<-hanging
 	succeed(t, router.SetWeight(overRPC(ro), 0, nil))
 	select {

@@ -65,13 +65,13 @@ func TestASplitWhoseRolloutIsGoneIsTakenOff(t *testing.T) {
 				server.PutObject(rolloutResource, tc.rollout)
 			}
 			router, _ := sweeping(t, server)
-			router.takeOffOrphansOnce(t.Context())
+			router.orphans.Look(t.Context())
 			if diff := cmp.Diff(tc.want, server.Annotations(httpso, "demo", "app")); diff != "" {
 				t.Errorf("annotations (-want +got):\n%s", diff)
 			}
 			// Looked at once.
 			server.Requests()
-			router.takeOffOrphansOnce(t.Context())
+			router.orphans.Look(t.Context())
 			// The Event of the first look is written beside it, and may come late.
 			again := slices.DeleteFunc(server.Requests(), func(r apiservertest.Request) bool { return r.Resource == "events" })
 			if len(again) > 0 {
@@ -88,12 +88,12 @@ func TestARolloutThatStopsUsingThePlugin(t *testing.T) {
 	ro.Generation = 1
 	server.PutObject(rolloutResource, ro)
 	router, _ := sweeping(t, server)
-	router.takeOffOrphansOnce(t.Context())
+	router.orphans.Look(t.Context())
 	changed := ro.DeepCopy()
 	changed.Generation, changed.Spec.Strategy.Canary.TrafficRouting = 2, nil
 	server.PutObject(rolloutResource, changed)
 	eventually(t, "the split is taken off", func() bool {
-		router.takeOffOrphansOnce(t.Context())
+		router.orphans.Look(t.Context())
 		return current(server, "app") == ""
 	})
 	eventually(t, "an Event on the HTTPScaledObject", func() bool {
@@ -108,18 +108,27 @@ func TestARolloutThatStopsUsingThePlugin(t *testing.T) {
 
 // If a Rollout cannot be read, assume that it exists.
 func TestARolloutThatCannotBeReadKeepsItsSplit(t *testing.T) {
-	for name, verbs := range map[string]string{"get": "get", "list": "list"} {
+	for name, tc := range map[string]struct {
+		verb   string
+		answer func(http.ResponseWriter, apiservertest.Request)
+	}{
+		"get is refused":  {"get", apiservertest.Forbidden},
+		"list is refused": {"list", apiservertest.Forbidden},
+		"the API server does not know Rollouts": {"get", func(w http.ResponseWriter, _ apiservertest.Request) {
+			http.Error(w, "404 page not found", http.StatusNotFound)
+		}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := apiservertest.New(t)
 			server.PutObject(httpso, splitObject(split(50, 50)))
-			refused := make(chan struct{}, 1000)
+			answered := make(chan struct{}, 1000)
 			server.SetFault(func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
-				if r.Resource != rolloutResource || r.Verb != verbs {
+				if r.Resource != rolloutResource || r.Verb != tc.verb {
 					return false
 				}
-				apiservertest.Forbidden(w, r)
-				refused <- struct{}{}
+				tc.answer(w, r)
+				answered <- struct{}{}
 				return true
 			})
 			router, _ := newRouter(t, server)
@@ -127,8 +136,8 @@ func TestARolloutThatCannotBeReadKeepsItsSplit(t *testing.T) {
 			if err := router.rollouts.Connect(); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the refusal", func() bool { router.takeOffOrphansOnce(t.Context()); return len(refused) > 0 })
-			router.takeOffOrphansOnce(t.Context())
+			eventually(t, "the answer", func() bool { router.orphans.Look(t.Context()); return len(answered) > 0 })
+			router.orphans.Look(t.Context())
 			if got := current(server, "app"); got != split(50, 50) {
 				t.Errorf("split %q", got)
 			}
@@ -147,7 +156,7 @@ func TestASplitThatACallHasSetIsNotAskedAbout(t *testing.T) {
 	succeed(t, router.SetWeight(ro, 20, nil))
 	eventually(t, "the watch shows the split", func() bool { objects, _ := router.objects.Annotated(); return len(objects) == 1 })
 	server.Requests()
-	router.takeOffOrphansOnce(t.Context())
+	router.orphans.Look(t.Context())
 	if got := server.Requests(); len(got) > 0 {
 		t.Errorf("requests %v", got)
 	}
@@ -167,7 +176,7 @@ func TestARolloutMadeAnewMeanwhileKeepsItsSplit(t *testing.T) {
 		}
 		return false
 	})
-	router.takeOffOrphansOnce(t.Context())
+	router.orphans.Look(t.Context())
 	if got := current(server, "app"); got != split(90, 10) {
 		t.Errorf("split %q", got)
 	}

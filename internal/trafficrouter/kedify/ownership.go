@@ -7,8 +7,9 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/validation"
+	k8stypes "k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/orphans"
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
@@ -25,7 +26,7 @@ type foreignError struct {
 func (e *foreignError) Error() string {
 	text := fmt.Sprintf("HTTPScaledObject %s/%s carries the split of Rollout %s/%s", e.namespace, e.object, e.namespace, e.owner)
 	if e.unread != nil {
-		return fmt.Sprintf("%s, and whether that Rollout still uses it could not be read: %v", text, e.unread)
+		return fmt.Sprintf("%s, and whether that Rollout still uses it is not known: %v", text, e.unread)
 	}
 	return fmt.Sprintf("%s: one HTTPScaledObject takes the split of one Rollout; let %s finish, or give each Rollout an HTTPScaledObject of its own", text, e.owner)
 }
@@ -49,18 +50,8 @@ func (r *Router) mayChange(ctx context.Context, namespace, rollout, object strin
 // owns asks the API server whether the split of a Rollout on an HTTPScaledObject
 // is still that Rollout's.
 func (r *Router) owns(ctx context.Context, namespace, rollout, object string) (bool, error) {
-	if len(validation.IsDNS1123Subdomain(rollout)) > 0 {
-		return false, nil // no Rollout has that name
-	}
-	ro := &v1alpha1.Rollout{}
-	err := r.whole.Get(ctx, v1alpha1.RolloutGVR, namespace, rollout, ro)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return Owns(ro, object), nil
+	ro, err := orphans.Rollout(ctx, r.whole, k8stypes.NamespacedName{Namespace: namespace, Name: rollout})
+	return ro != nil && Owns(ro, object), err
 }
 
 // Owns tells whether a split that names a Rollout as its owner is that Rollout's:

@@ -17,6 +17,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/orphans"
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
@@ -54,6 +55,7 @@ type Router struct {
 	whole    *kube.Objects
 	events   *rolloutsplugin.Events
 	healer   *selfheal.Keeper[k8stypes.NamespacedName, decision]
+	orphans  *orphans.Remover[k8stypes.NamespacedName]
 	logger   hclog.Logger
 	options  Options
 	timeout  time.Duration
@@ -65,13 +67,6 @@ type Router struct {
 	// missed holds the namespace/name of the HTTPScaledObjects whose absence
 	// has been logged, so that an idle Rollout does not log it forever.
 	missed sync.Map
-	// stuck holds the HTTPScaledObjects of which it has been logged that their
-	// split may be left behind.
-	stuck sync.Map
-
-	// owned has the Rollout that was last seen to own the split of an object.
-	ownedMu sync.Mutex
-	owned   map[k8stypes.NamespacedName]ownership
 }
 
 // New returns a router that talks to the cluster of the configuration that
@@ -90,10 +85,10 @@ func New(connect func() (*rest.Config, error), logger hclog.Logger, options Opti
 		logger:  logger,
 		options: options,
 		timeout: callTimeout,
-		owned:   map[k8stypes.NamespacedName]ownership{},
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.healer = selfheal.New(r.repair, logger)
+	r.orphans = orphans.New(orphans.Options[k8stypes.NamespacedName]{Rollouts: r.rollouts, Marks: r.splits, TakeOff: r.takeOffOrphan, Logger: logger})
 	r.objects = kube.NewMetadata(connect, kube.MetadataOptions{
 		Resource:        httpv1alpha1.HTTPScaledObjects,
 		Namespace:       options.WatchNamespace,
@@ -127,7 +122,7 @@ func (r *Router) InitPlugin() types.RpcError {
 	if r.options.SelfHeal {
 		r.background.Do(func() {
 			go r.healer.Run(r.ctx)
-			go r.takeOffOrphans(r.ctx)
+			go r.orphans.Run(r.ctx)
 		})
 	}
 	return types.RpcError{}

@@ -1,0 +1,32 @@
+package orphans
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+)
+
+// Rollout asks the API server for a Rollout, and returns nil if there is none. It is an
+// error when that is not known; what the Rollout has is then to be taken for its own. An
+// API server that does not know Rollouts at all, as while their CRD is made anew, does
+// not know that.
+func Rollout(ctx context.Context, objects *kube.Objects, name types.NamespacedName) (*v1alpha1.Rollout, error) {
+	if len(validation.IsDNS1123Label(name.Namespace))+len(validation.IsDNS1123Subdomain(name.Name)) > 0 {
+		return nil, nil // no Rollout has that name
+	}
+	ro := &v1alpha1.Rollout{}
+	err := objects.Get(ctx, v1alpha1.RolloutGVR, name.Namespace, name.Name, ro)
+	switch {
+	case err == nil:
+		return ro, nil
+	case apierrors.IsNotFound(err) && !kube.IsPathUnknown(err):
+		return nil, nil
+	}
+	return nil, fmt.Errorf("Rollout %s cannot be read: %w", name, err)
+}

@@ -1,0 +1,319 @@
+package gatewayapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
+)
+
+// looking returns a router whose watches of Rollouts and routes are current.
+func looking(t *testing.T, server *apiservertest.Server) *Router {
+	t.Helper()
+	router := newRouter(t, server)
+	router.orphans.Look(t.Context()) // has all kinds be watched
+	eventually(t, "the watches are current", func() bool {
+		_, rollouts := router.rollouts.Watched("demo", "none")
+		current := !slices.ContainsFunc([]Kind{HTTPRoute, GRPCRoute, TCPRoute}, func(kind Kind) bool {
+			_, ok := router.routes.Keyed(string(kind))
+			return !ok
+		})
+		return rollouts && current
+	})
+	server.Requests()
+	return router
+}
+
+// carrying is a route in the middle of the canary of a Rollout: with weights, a header
+// route and the label.
+func carrying(t *testing.T, ro *v1alpha1.Rollout, route *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	of := RolloutOf(ro, nil)
+	of.Label = Label{DefaultLabelKey, DefaultLabelValue}
+	header, err := SetHeaderRoute(route, of, headers().Spec.Strategy.Canary.Steps[0].SetHeaderRoute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weighed, err := SetWeight(header.Route, of, Weights{Stable: 60, Canary: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return weighed.Route
+}
+
+// plain is a route as text, without what the API server keeps in its metadata.
+func plain(t *testing.T, route *unstructured.Unstructured) string {
+	t.Helper()
+	route = route.DeepCopy()
+	route.SetResourceVersion("")
+	route.SetUID("")
+	route.SetManagedFields(nil)
+	route.SetGeneration(0)
+	text, err := yaml.Marshal(route.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// What a Rollout that is gone has left is taken off, whole; what may be a Rollout's stays.
+func TestWhatARolloutHasLeftIsTakenOff(t *testing.T) {
+	selecting := func(labels string) *v1alpha1.Rollout {
+		return app(`{"httpRouteSelector": {"matchLabels": ` + labels + `}}`)
+	}
+	elsewhere := app(named)
+	elsewhere.Spec.Strategy.Canary.TrafficRouting.Plugins = map[string]json.RawMessage{"other/router": json.RawMessage(`{}`)}
+	blueGreen := app(named)
+	blueGreen.Spec.Strategy = v1alpha1.RolloutStrategy{BlueGreen: &v1alpha1.BlueGreenStrategy{}}
+	waiting := app(named)
+	waiting.DeletionTimestamp, waiting.Finalizers = &metav1.Time{Time: time.Now()}, []string{"example.com/wait"}
+	for name, tc := range map[string]struct {
+		rollout *v1alpha1.Rollout
+		owns    bool
+	}{
+		"it is deleted":                       {nil, false},
+		"it waits for a finalizer":            {waiting, false},
+		"it does not use the plugin":          {elsewhere, false},
+		"it is a blue-green one now":          {blueGreen, false},
+		"it names another route":              {app(`{"httpRoute": "second"}`), false},
+		"it names a route of another kind":    {app(`{"grpcRoute": "app"}`), false},
+		"it names one of another namespace":   {app(`{"httpRoute": "app", "namespace": "other"}`), false},
+		"it selects other routes":             {selecting(`{"team": "b"}`), false},
+		"it names the route":                  {app(named), true},
+		"it selects the route":                {selecting(`{"team": "a"}`), true},
+		"its configuration cannot be read":    {app(`{"httpRoute": 5}`), true},
+		"its configuration has no route":      {app(`{}`), true},
+		"its configuration has more than one": {app(`{"httpRoutes": [{"name": "other"}, {"name": "app"}]}`), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rest := httpRoute("app")
+			rest.SetLabels(map[string]string{"team": "a"})
+			want := carrying(t, app(named), rest)
+			server := newServer(t, want)
+			if tc.rollout != nil {
+				server.PutObject(rolloutResource, tc.rollout)
+			}
+			router := looking(t, server)
+			router.orphans.Look(t.Context())
+			if !tc.owns {
+				want = rest
+			}
+			if diff := cmp.Diff(plain(t, want), plain(t, stored(t, router, "app"))); diff != "" {
+				t.Errorf("the route (-want +got):\n%s", diff)
+			}
+			if !tc.owns {
+				eventually(t, "an Event on the route", func() bool {
+					return slices.ContainsFunc(server.Events(), func(e corev1.Event) bool {
+						return e.Reason == reasonReleased && e.InvolvedObject.Kind == "HTTPRoute" && e.InvolvedObject.Name == "app" &&
+							strings.Contains(e.Message, "Rollout demo/app") && strings.Contains(e.Message, "does not exist, or does not use this route any more")
+					})
+				})
+			}
+			// Looked at once.
+			server.Requests()
+			router.orphans.Look(t.Context())
+			if got := server.Requests(); len(got) > 0 {
+				t.Errorf("requests of a second look: %v", got)
+			}
+		})
+	}
+}
+
+// Of a route that several Rollouts share, only the deleted one's part is restored; the
+// label stays for the other.
+func TestASharedRouteKeepsTheOthersPart(t *testing.T) {
+	shared := httpRoute("app")
+	rules := shared.Object["spec"].(map[string]any)["rules"].([]any)
+	own := parse(`{spec: {rules: [{matches: [{path: {value: /other}}], backendRefs: [{name: other-stable, port: 80, weight: 100}, {name: other-canary, port: 80, weight: 0}]}]}}`)
+	shared.Object["spec"].(map[string]any)["rules"] = append(rules, own.Object["spec"].(map[string]any)["rules"].([]any)...)
+	other := app(named)
+	other.Name, other.UID = "other", "u-2"
+	other.Spec.Strategy.Canary.StableService, other.Spec.Strategy.Canary.CanaryService = "other-stable", "other-canary"
+	server := newServer(t, carrying(t, app(named), shared))
+	server.PutObject(rolloutResource, other)
+	router := looking(t, server)
+	succeed(t, router.SetWeight(other, 20, nil))
+	router.orphans.Look(t.Context())
+	requireSplit(t, router, "app", "app-stable=100 app-canary=0; other-stable=80 other-canary=20")
+	route := stored(t, router, "app")
+	if got := RolloutsOn(route); len(got) != 1 || got[0] != nameOf(other) {
+		t.Errorf("the route carries %v", got)
+	}
+	if value := route.GetLabels()[DefaultLabelKey]; value != DefaultLabelValue {
+		t.Errorf("the label is %q", value)
+	}
+}
+
+// A Rollout that the API server does not say to be absent is taken to exist.
+func TestARolloutThatCannotBeReadKeepsItsRoute(t *testing.T) {
+	refused := func(verb string) apiservertest.Fault {
+		return func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+			if r.Resource == rolloutResource && r.Verb == verb {
+				apiservertest.Forbidden(w, r)
+				return true
+			}
+			return false
+		}
+	}
+	for name, fault := range map[string]apiservertest.Fault{
+		"it may not be read":      refused("get"),
+		"they may not be listed":  refused("list"),
+		"they may not be watched": refused("watch"),
+		"the API server has faults": func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+			if r.Resource == rolloutResource && r.Verb == "get" {
+				apiservertest.Fail(w, http.StatusInternalServerError, r)
+				return true
+			}
+			return false
+		},
+		"the API server does not know Rollouts": func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+			if r.Resource == rolloutResource && r.Verb == "get" {
+				http.Error(w, "404 page not found", http.StatusNotFound)
+				return true
+			}
+			return false
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := newServer(t, carrying(t, app(named), httpRoute("app")))
+			asked := make(chan struct{}, 1000)
+			server.SetFault(func(w http.ResponseWriter, request *http.Request, r apiservertest.Request) bool {
+				if !fault(w, request, r) {
+					return false
+				}
+				asked <- struct{}{}
+				return true
+			})
+			router := newRouter(t, server)
+			eventually(t, "the API server does not say", func() bool { router.orphans.Look(t.Context()); return len(asked) > 0 })
+			router.orphans.Look(t.Context())
+			requireSplit(t, router, "app", "app-stable=60 app-canary=40; app-canary=1")
+			// The fault ends: the Rollout is absent.
+			server.SetFault(nil)
+			if name == "they may not be listed" || name == "they may not be watched" {
+				return // the watch comes back in its own time
+			}
+			router.orphans.Look(t.Context())
+			requireSplit(t, router, "app", "app-stable=100 app-canary=0")
+		})
+	}
+}
+
+// A Rollout that the watch does not show yet is no deleted one.
+func TestARolloutThatTheWatchDoesNotShowKeepsItsRoute(t *testing.T) {
+	server := newServer(t, carrying(t, app(named), httpRoute("app")))
+	server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
+		if request.Resource != rolloutResource || request.Verb != "watch" {
+			return false
+		}
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		return true
+	})
+	router := looking(t, server)
+	server.PutObject(rolloutResource, app(named))
+	router.orphans.Look(t.Context())
+	if rollout, ok := router.rollouts.Watched("demo", "app"); rollout != nil || !ok {
+		t.Fatalf("the watch shows %v, %t: the test is about one that is behind", rollout, ok)
+	}
+	requireSplit(t, router, "app", "app-stable=60 app-canary=40; app-canary=1")
+}
+
+// The deleted Rollout was the only one with TCPRoutes, and this process has not known it.
+func TestAnOrphanOfAKindThatNoRolloutNames(t *testing.T) {
+	route := parse(`
+apiVersion: gateway.networking.k8s.io/v1alpha2
+kind: TCPRoute
+metadata: {namespace: demo, name: app}
+spec: {rules: [{backendRefs: [{name: app-stable, port: 80, weight: 1}, {name: app-canary, port: 80, weight: 0}]}]}
+`)
+	weighed, err := SetWeight(route, RolloutOf(app(named), nil), Weights{Stable: 60, Canary: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := newServer(t)
+	server.PutObject("tcproutes", weighed.Route)
+	router := looking(t, server)
+	router.orphans.Look(t.Context())
+	got, err := router.routes.Read(t.Context(), "TCPRoute", "demo", "app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(plain(t, route), plain(t, got)); diff != "" {
+		t.Errorf("the route (-want +got):\n%s", diff)
+	}
+}
+
+// A Rollout whose call has written a route is not asked about, until its spec or the
+// route's labels change.
+func TestARouteThatACallHasWrittenIsNotAskedAbout(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	ro := app(named)
+	server.PutObject(rolloutResource, ro)
+	router := looking(t, server)
+	succeed(t, router.SetWeight(ro, 20, nil))
+	eventually(t, "the watch shows the write", func() bool { return len(router.marks(t.Context())) == 1 })
+	server.Requests()
+	router.orphans.Look(t.Context())
+	if got := server.Requests(); len(got) > 0 {
+		t.Errorf("requests %v", got)
+	}
+	changed := app(`{"httpRoute": "second"}`)
+	changed.Generation = 2
+	server.PutObject(rolloutResource, changed)
+	eventually(t, "the route goes back to rest", func() bool {
+		router.orphans.Look(t.Context())
+		return split(stored(t, router, "app")) == "app-stable=100 app-canary=0"
+	})
+}
+
+// A Rollout made anew between the look at it and the write keeps what it sets.
+func TestARolloutMadeAnewMeanwhileKeepsItsRoute(t *testing.T) {
+	server := newServer(t, carrying(t, app(named), httpRoute("app")))
+	router := looking(t, server)
+	newer, err := SetWeight(stored(t, router, "app"), RolloutOf(app(named), nil), Weights{Stable: 90, Canary: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.SetFault(func(_ http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+		if r.Verb == "patch" {
+			server.SetFault(nil)
+			server.PutObject(rolloutResource, app(named))
+			server.PutObject(httpRoutes, newer.Route)
+		}
+		return false
+	})
+	router.orphans.Look(t.Context())
+	requireSplit(t, router, "app", "app-stable=90 app-canary=10; app-canary=1")
+}
+
+// What is taken off is put back neither for the Rollout that is gone, nor taken for
+// another writer's change.
+func TestWhatIsTakenOffIsNotPutBack(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	router := looking(t, server)
+	ro := app(named)
+	server.PutObject(rolloutResource, ro)
+	succeed(t, router.SetWeight(ro, 40, nil))
+	server.Delete(rolloutResource, "demo", "app")
+	eventually(t, "the route goes back to rest", func() bool {
+		router.orphans.Look(t.Context())
+		return split(stored(t, router, "app")) == "app-stable=100 app-canary=0"
+	})
+	eventually(t, "nothing is put back any more", func() bool { _, _, kept := router.healer.Kept(nameOf(ro)); return !kept })
+	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
+}
