@@ -22,10 +22,13 @@ const (
 	Behind
 	// Unreported: it has never reported on one of both.
 	Unreported
+	// RefusedBefore: its last report on one of both is False, and not on this
+	// generation yet.
+	RefusedBefore
 )
 
 func (s ParentState) String() string {
-	return []string{"accepted", "refused", "behind", "unreported"}[s]
+	return []string{"accepted", "refused", "behind", "unreported", "has refused an earlier state of the route and not reported on this one"}[s]
 }
 
 // Parent is what one controller says of a route for one of its parentRefs.
@@ -36,8 +39,9 @@ type Parent struct {
 	// Controller is the controllerName; empty where none has reported.
 	Controller string
 	State      ParentState
-	// Reason and Message are those of the condition that refuses; the message says
-	// which ReferenceGrants are missing where that is the reason.
+	// Reason and Message are those of the condition that refuses, or has refused
+	// before; the message says which ReferenceGrants are missing where that is the
+	// reason.
 	Reason, Message string
 	// Generation is the generation that was reported on last; 0 where none was.
 	Generation int64
@@ -134,20 +138,23 @@ func judge(route *unstructured.Unstructured, ref parentRef, report map[string]an
 			p.Generation = max(p.Generation, generation)
 			state = stateOfCondition(conditions[i], generation, route.GetGeneration())
 		}
-		if state == Refused && p.State != Refused {
+		worst := worse(p.State, state)
+		if worst != p.State && (worst == Refused || worst == RefusedBefore) {
 			p.Reason, _ = conditions[i]["reason"].(string)
 			p.Message, _ = conditions[i]["message"].(string)
 			if p.Reason == "RefNotPermitted" {
 				p.Message = strings.TrimPrefix(p.Message+"; "+missingGrants(route), "; ")
 			}
 		}
-		p.State = worse(p.State, state)
+		p.State = worst
 	}
 	return p
 }
 
 func stateOfCondition(condition map[string]any, observed, generation int64) ParentState {
 	switch status, _ := condition["status"].(string); {
+	case observed < generation && status == "False":
+		return RefusedBefore
 	case observed < generation:
 		return Behind
 	case status == "True":
@@ -161,7 +168,7 @@ func stateOfCondition(condition map[string]any, observed, generation int64) Pare
 // worse is the state of a parent of which one condition says a and the other b: a
 // refusal counts at once, and one that has never reported is not waited for.
 func worse(a, b ParentState) ParentState {
-	for _, state := range []ParentState{Refused, Unreported, Behind} {
+	for _, state := range []ParentState{Refused, RefusedBefore, Unreported, Behind} {
 		if a == state || b == state {
 			return state
 		}

@@ -48,7 +48,15 @@ func TestParentsOf(t *testing.T) {
 		},
 		"refused before, and not yet again": {
 			gateway, "[" + report(short, accepted, condition("ResolvedRefs", "False", 2, "BackendNotFound")) + "]",
-			[]string{"Gateway infra/public (example.com/c): behind"},
+			[]string{"Gateway infra/public (example.com/c): has refused an earlier state of the route and not reported on this one, BackendNotFound: said"},
+		},
+		"refused before, and the other condition never reported": {
+			gateway, "[{parentRef: " + short + ", controllerName: example.com/c, conditions: [" + condition("Accepted", "False", 2, "NoMatchingParent") + "]}]",
+			[]string{"Gateway infra/public (example.com/c): has refused an earlier state of the route and not reported on this one, NoMatchingParent: said"},
+		},
+		"refused, and before for another reason": {
+			gateway, "[" + report(short, condition("Accepted", "False", 2, "NoMatchingParent"), condition("ResolvedRefs", "False", 3, "BackendNotFound")) + "]",
+			[]string{"Gateway infra/public (example.com/c): refused, BackendNotFound: said"},
 		},
 		"not decided yet": {
 			gateway, "[" + report(short, condition("Accepted", "Unknown", 3, "Pending"), resolved) + "]",

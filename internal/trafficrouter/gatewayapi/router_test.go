@@ -466,7 +466,61 @@ func TestVerifyWeight(t *testing.T) {
 		router.reports.backdate(reportPatience + time.Second)
 		verified(t, router, app(named), 20, types.Verified)
 		requireEvent(t, server, reasonUnreported, "Gateway demo/public")
+		// The next steps do not wait for it.
+		for _, weight := range []int32{40, 60} {
+			succeed(t, router.SetWeight(app(named), weight, nil))
+			verified(t, router, app(named), weight, types.Verified)
+		}
+		// It reports, and is waited for again.
+		route := stored(t, router, "app")
+		server.PutObject(httpRoutes, reported(route, route.GetGeneration(), route.GetGeneration(), true, "Accepted"))
+		eventually(t, "the watch shows the report", func() bool { return stateOfFirst(router) == Accepted })
+		verified(t, router, app(named), 60, types.Verified)
+		succeed(t, router.SetWeight(app(named), 80, nil))
+		verified(t, router, app(named), 80, types.NotVerified)
 	})
+	t.Run("silent, and reports on an earlier state", func(t *testing.T) {
+		server := newServer(t, httpRoute("app"))
+		router := newRouter(t, server)
+		route := split(t, server, router, named)
+		server.PutObject(httpRoutes, reported(route, 2, 1, true, "Accepted"))
+		eventually(t, "the watch shows the report", func() bool { return stateOfFirst(router) == Behind })
+		router.reports.age(refOf(route), watched(router))
+		router.reports.backdate(reportPatience + time.Second)
+		verified(t, router, app(named), 20, types.Verified)
+		succeed(t, router.SetWeight(app(named), 40, nil))
+		verified(t, router, app(named), 40, types.Verified)
+		// A late report on the state before shows that it reports.
+		server.PutObject(httpRoutes, reported(stored(t, router, "app"), 3, 2, true, "Accepted"))
+		eventually(t, "the watch shows the report", func() bool { return ParentsOf(watched(router))[0].Generation == 2 })
+		verified(t, router, app(named), 40, types.NotVerified)
+	})
+	t.Run("refused an earlier state, and never reports again", func(t *testing.T) {
+		server := newServer(t, httpRoute("app"))
+		router := newRouter(t, server)
+		route := split(t, server, router, named)
+		server.PutObject(httpRoutes, reported(route, 2, 1, false, "BackendNotFound"))
+		eventually(t, "the watch shows the report", func() bool { return stateOfFirst(router) == RefusedBefore })
+		verified(t, router, app(named), 20, types.NotVerified)
+		router.reports.backdate(reportPatience + time.Second)
+		verified(t, router, app(named), 20, types.NotVerified)
+		if router.reports.judge(refOf(route), watched(router)).reporting {
+			t.Error("each call goes on to wait for it, and so holds up a worker of the controller")
+		}
+		requireEvent(t, server, reasonUnreported, "Gateway demo/public", "has refused an earlier state of the route", "BackendNotFound", "the weight is not verified until it is accepted")
+		server.PutObject(httpRoutes, reported(stored(t, router, "app"), 2, 2, true, "Accepted"))
+		eventually(t, "the watch shows the report", func() bool { return stateOfFirst(router) == Accepted })
+		verified(t, router, app(named), 20, types.Verified)
+	})
+}
+
+// stateOfFirst is what the first parent of HTTPRoute app says, as the watch shows it.
+func stateOfFirst(router *Router) ParentState {
+	parents := ParentsOf(watched(router))
+	if len(parents) == 0 {
+		return Unreported
+	}
+	return parents[0].State
 }
 
 func watched(router *Router) *unstructured.Unstructured {

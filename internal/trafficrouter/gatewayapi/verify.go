@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -64,33 +61,24 @@ func (r *Router) verify(ctx context.Context, p plan) error {
 // the deadline, for a parent that has reported before.
 func (r *Router) accepted(ctx context.Context, p plan, ref routeRef, route *unstructured.Unstructured, deadline time.Time) error {
 	for {
-		late := r.reports.age(ref, route) > reportPatience
-		var refused, behind, unreported []string
-		for _, parent := range ParentsOf(route) {
-			switch parent.State {
-			case Refused:
-				refused = append(refused, parent.String())
-			case Behind:
-				behind = append(behind, parent.String())
-			case Unreported:
-				unreported = append(unreported, parent.String())
-			case Accepted:
-			}
-		}
-		waited := !time.Now().Before(deadline)
-		switch silent := slices.Concat(behind, unreported); {
-		case len(refused) > 0:
-			message := fmt.Sprintf("%s: %s", ref, strings.Join(refused, "; "))
+		said := r.reports.judge(ref, route)
+		switch {
+		case len(said.refused) > 0:
+			message := said.message(ref, said.refused)
 			r.warn(p, reasonRefused, message, message+"; the weight is not verified until it is accepted")
 			return errors.New(message)
-		case len(silent) == 0:
+		case said.reporting && time.Now().Before(deadline):
+		case len(said.awaited) > 0:
+			message := said.message(ref, said.awaited)
+			if said.held {
+				r.warn(p, reasonUnreported, message, message+"; the weight is not verified until it is accepted: see why the controller of the Gateway does not report, or take its stale entry out of the status.parents of the route")
+			}
+			return errors.New(message)
+		case len(said.silent) > 0:
+			r.warn(p, reasonUnreported, ref.String(), fmt.Sprintf("%s: no report on the route within %s of its change; the weight counts as verified, and this parent is not waited for until it reports", said.message(ref, said.silent), reportPatience))
 			return nil
-		case late:
-			message := fmt.Sprintf("%s: %s", ref, strings.Join(silent, "; "))
-			r.warn(p, reasonUnreported, ref.String(), fmt.Sprintf("%s: no report on the route within %s of its change; the weight counts as verified", message, reportPatience))
+		default:
 			return nil
-		case len(behind) == 0 || waited:
-			return fmt.Errorf("%s: %s", ref, strings.Join(silent, "; "))
 		}
 		if err := r.awaitReport(ctx, ref, route, deadline); err != nil {
 			return err
@@ -126,61 +114,4 @@ func (r *Router) awaitReport(ctx context.Context, ref routeRef, route *unstructu
 			return nil
 		}
 	}
-}
-
-// reports knows since when routes are of their present generation: since our write,
-// or since this process has first looked.
-type reports struct {
-	mu    sync.Mutex
-	since map[routeRef]generationSince
-	own   map[routeRef]generation // that of this process's last write
-}
-
-// generation is one of a route; one that is made anew begins with the first again.
-type generation struct {
-	uid    types.UID
-	number int64
-}
-
-func generationOf(route *unstructured.Unstructured) generation {
-	return generation{route.GetUID(), route.GetGeneration()}
-}
-
-type generationSince struct {
-	generation
-	at time.Time
-}
-
-// wrote notes a route as a write of this process has left it.
-func (r *reports) wrote(ref routeRef, route *unstructured.Unstructured) {
-	r.age(ref, route)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.own == nil {
-		r.own = map[routeRef]generation{}
-	}
-	r.own[ref] = generationOf(route)
-}
-
-// wroteLast tells whether this process has written the spec that a route has.
-func (r *reports) wroteLast(ref routeRef, route *unstructured.Unstructured) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	own, ok := r.own[ref]
-	return ok && own == generationOf(route)
-}
-
-// age returns for how long a route has been of its generation, as far as is known.
-func (r *reports) age(ref routeRef, route *unstructured.Unstructured) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.since == nil {
-		r.since = map[routeRef]generationSince{}
-	}
-	last, ok := r.since[ref]
-	if now := generationOf(route); !ok || last.generation != now {
-		last = generationSince{now, time.Now()}
-		r.since[ref] = last
-	}
-	return time.Since(last.at)
 }
