@@ -25,6 +25,7 @@ PLUGINFLAGS = -gcflags=all=-l -gcflags=std= $(BUILDFLAGS)
 
 PLUGIN_BINARY := rollouts-plugin-kedify
 GATEWAYAPI_BINARY := rollouts-plugin-gatewayapi
+KUBECTL_BINARY := kubectl-canary
 IMG    ?= ghcr.io/kedify/argo-rollouts-plugin:dev
 INTERCEPTOR_BINARY := interceptor
 INTERCEPTOR_IMG ?= ghcr.io/kedify/argo-rollouts-interceptor:dev
@@ -64,11 +65,11 @@ TIMES       := $(CURDIR)/bin/test-times
 ##@ Build
 
 .PHONY: build
-build: ## Build ./rollouts-plugin-{kedify,gatewayapi} and bin/interceptor for linux/amd64, bin/rollouts-plugin-kedify for this machine
+build: ## Build ./rollouts-plugin-{kedify,gatewayapi} and bin/interceptor for linux/amd64, bin/kubectl-canary for this machine
 	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(PLUGIN_BINARY) ./cmd/$(PLUGIN_BINARY)
 	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(GATEWAYAPI_BINARY) ./cmd/$(GATEWAYAPI_BINARY)
 	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o bin/$(INTERCEPTOR_BINARY) ./cmd/$(INTERCEPTOR_BINARY)
-	GOOS=$$($(GO) env GOHOSTOS) GOARCH=$$($(GO) env GOHOSTARCH) $(GO) build $(PLUGINFLAGS) -o bin/$(PLUGIN_BINARY) ./cmd/$(PLUGIN_BINARY)
+	GOOS=$$($(GO) env GOHOSTOS) GOARCH=$$($(GO) env GOHOSTARCH) $(GO) build $(PLUGINFLAGS) -o bin/$(KUBECTL_BINARY) ./cmd/$(KUBECTL_BINARY)
 
 .PHONY: release-binaries
 release-binaries: ## Cross-compile what a release holds into dist/, with checksums.txt
@@ -81,7 +82,14 @@ release-binaries: ## Cross-compile what a release holds into dist/, with checksu
 	  out=dist/$(INTERCEPTOR_BINARY)-linux-$$arch; echo "$$out"; \
 	  GOOS=linux GOARCH=$$arch $(GO) build $(BUILDFLAGS) -o "$$out" ./cmd/$(INTERCEPTOR_BINARY); \
 	done
-	cd dist && sha256sum $(PLUGIN_BINARY)-* $(INTERCEPTOR_BINARY)-* >checksums.txt && cat checksums.txt
+	for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
+	  os=$${platform%/*} out=dist/$(KUBECTL_BINARY)-$${platform/\//-}; exe=; if [[ $$os == windows ]]; then exe=.exe; fi; echo "$$out$$exe $$out.tar.gz"; \
+	  mkdir -p dist/archive && cp LICENSE dist/archive; \
+	  GOOS=$$os GOARCH=$${platform#*/} $(GO) build $(PLUGINFLAGS) -o "dist/archive/$(KUBECTL_BINARY)$$exe" ./cmd/$(KUBECTL_BINARY); \
+	  tar -C dist/archive -czf "$$out.tar.gz" LICENSE "$(KUBECTL_BINARY)$$exe"; \
+	  mv "dist/archive/$(KUBECTL_BINARY)$$exe" "$$out$$exe"; rm -r dist/archive; \
+	done
+	cd dist && sha256sum $(PLUGIN_BINARY)-* $(INTERCEPTOR_BINARY)-* $(KUBECTL_BINARY)-* >checksums.txt && cat checksums.txt
 
 .PHONY: release-manifests
 release-manifests: ## Fill in the manifests of VERSION from CHECKSUMS (RELEASE_URL, DIGESTS, MANIFESTS=directory)

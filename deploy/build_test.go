@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// make build builds for the controller's usual platform, linux/amd64, and kedify/http
-// also for the machine that it runs on, for check: here as it would on a Mac, which a
-// program in the place of go says it is.
-func TestBuildIsAlsoForThisMachine(t *testing.T) {
+// make build builds for the controller's usual platform, linux/amd64, and kubectl-canary
+// for the machine that it runs on: here as it would on a Mac, which a program in the
+// place of go says it is.
+func TestBuildIsForTheControllerAndThisMachine(t *testing.T) {
 	dir := t.TempDir()
 	mac := filepath.Join(dir, "go")
 	const script = `#!/bin/sh
@@ -38,6 +38,6 @@ esac
 		built = append(built, words[0]+" "+words[i+1])
 	}
 	equal(t, "programs", []string{
-		"linux/amd64 rollouts-plugin-kedify", "linux/amd64 rollouts-plugin-gatewayapi", "linux/amd64 bin/interceptor", "darwin/arm64 bin/rollouts-plugin-kedify",
+		"linux/amd64 rollouts-plugin-kedify", "linux/amd64 rollouts-plugin-gatewayapi", "linux/amd64 bin/interceptor", "darwin/arm64 bin/kubectl-canary",
 	}, built)
 }

@@ -25,6 +25,7 @@ func TestOneSetOfBuildFlags(t *testing.T) {
 	programs := map[string]string{
 		"rollouts-plugin-kedify": plugin[1] + " " + shared[1],
 		"interceptor":            shared[1],
+		"kubectl-canary":         plugin[1] + " " + shared[1],
 	}
 
 	var config struct {
@@ -56,6 +57,9 @@ func TestOneSetOfBuildFlags(t *testing.T) {
 		ldflags := strings.NewReplacer("$(VERSION)", "v{{ .Version }}", "$(COMMIT)", "{{ .FullCommit }}").Replace(shared[2])
 		equal(t, "ldflags of a release of "+release.ID, []string{ldflags}, release.LDFlags)
 
+		if release.ID == "kubectl-canary" {
+			continue // runs on people's machines, from no image
+		}
 		image := strings.NewReplacer("$(VERSION)", "$VERSION", "$(COMMIT)", "$COMMIT").Replace(
 			"go build " + flags + ` -ldflags "` + shared[2] + `"` + " \\\n      -o /" + release.ID)
 		if !strings.Contains(readText(t, "../Dockerfile"), image+" ") {

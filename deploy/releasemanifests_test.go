@@ -18,8 +18,8 @@ import (
 )
 
 // templates are the files in which the location and the SHA-256 of a plugin are filled
-// in; those of kedify/http by `make release-manifests`.
-var templates = []string{"plugin/argo-rollouts-config.yaml", "helm/argo-rollouts-values.yaml", "gatewayapi-plugin/argo-rollouts-config.yaml"}
+// in, or of kubectl-canary; but for gatewayapi-plugin by `make release-manifests`.
+var templates = []string{"plugin/argo-rollouts-config.yaml", "helm/argo-rollouts-values.yaml", "gatewayapi-plugin/argo-rollouts-config.yaml", "krew/canary.yaml"}
 
 // platforms are those that a release has the plugin for.
 var platforms = []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"}
@@ -34,8 +34,11 @@ const (
 func TestTemplatesDoNotReadUnfilled(t *testing.T) {
 	for _, template := range templates {
 		advice := "OS-ARCH-yaml-of-a-release--or-run-make-release-manifests--see-docs-guide-md"
-		if strings.HasPrefix(template, "gatewayapi-plugin/") {
+		switch {
+		case strings.HasPrefix(template, "gatewayapi-plugin/"):
 			advice = "fill-in-location-and-sha256"
+		case strings.HasPrefix(template, "krew/"):
+			advice = "install-canary-yaml-of-a-release"
 		}
 		var content map[string]any
 		err := yaml.Unmarshal([]byte(readText(t, template)), &content)
@@ -162,7 +165,8 @@ func TestReleaseManifestsRefuse(t *testing.T) {
 		}
 		return path
 	}
-	missing := broken(func(lines []string) []string { return lines[:len(lines)-1] })
+	missing := broken(func(lines []string) []string { return lines[:len(platforms)-1] })
+	unarchived := broken(func(lines []string) []string { return lines[:len(lines)-1] })
 	short := broken(func(lines []string) []string { return append([]string{lines[0][1:]}, lines[1:]...) })
 	for name, c := range map[string]struct {
 		variable string
@@ -171,6 +175,7 @@ func TestReleaseManifestsRefuse(t *testing.T) {
 		"no version":               {"VERSION=2ffb523-dirty", []string{"VERSION is '2ffb523-dirty'", "expected the tag of a release", "make release-manifests VERSION=v1.2.3"}},
 		"no checksums":             {"CHECKSUMS=/absent/checksums.txt", []string{"there is no /absent/checksums.txt", "make release-binaries"}},
 		"a platform missing":       {"CHECKSUMS=" + missing, []string{missing + " has no SHA-256 of rollouts-plugin-kedify-darwin-arm64", "64 hexadecimal digits"}},
+		"an archive missing":       {"CHECKSUMS=" + unarchived, []string{unarchived + " has no SHA-256 of kubectl-canary-windows-arm64.tar.gz", "64 hexadecimal digits"}},
 		"a sum too short":          {"CHECKSUMS=" + short, []string{short + " has no SHA-256 of rollouts-plugin-kedify-linux-amd64"}},
 		"no URL":                   {"RELEASE_URL=releases/v1.2.3", []string{"RELEASE_URL is 'releases/v1.2.3'", "expected the http:// or https:// URL"}},
 		"credentials":              {"RELEASE_URL=https://robot:s3cret@example.com", []string{"RELEASE_URL has credentials in it", "headersFrom"}},
@@ -203,6 +208,7 @@ func TestReleaseManifestsRefuseWhatTheyCannotMake(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, says string }{
 		"a patch":       {"deploy/rbac/kustomization.yaml", "patches:\n  - path: more.yaml\n", "deploy/rbac/kustomization.yaml does more than to list files"},
 		"another patch": {"deploy/interceptor/kustomization.yaml", "namePrefix: x-\n", "deploy/interceptor/kustomization.yaml does more than to list files"},
+		"of Krew":       {"deploy/krew/canary.yaml", "  x: \"@OTHER@\"\n", "deploy/krew/canary.yaml: there is nothing to fill in for @OTHER@"},
 		"a placeholder": {"deploy/plugin/argo-rollouts-config.yaml", "      args: [\"@ARGS@\"]\n", "deploy/plugin/argo-rollouts-config.yaml: there is nothing to fill in for @ARGS@"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -237,6 +243,9 @@ func checksums() string {
 	var text strings.Builder
 	for i, platform := range platforms {
 		_, _ = io.WriteString(&text, sumOf(i)+"  rollouts-plugin-kedify-"+platform+"\n")
+	}
+	for i, platform := range krewPlatforms {
+		_, _ = io.WriteString(&text, archiveSum(i)+"  kubectl-canary-"+platform+".tar.gz\n")
 	}
 	return text.String()
 }

@@ -33,7 +33,7 @@ for flags in "${combinations[@]}"; do
   echo "=== sandbox up $flags" >&2
   # shellcheck disable=SC2086 # several flags
   if ! "$sandbox" up --name "$name" --with interceptor \
-    --program "rollouts-plugin-kedify=$PWD/rollouts-plugin-kedify" --program "interceptor=$PWD/bin/interceptor" $flags >&2; then
+    --program "rollouts-plugin-kedify=$PWD/rollouts-plugin-kedify" --program "interceptor=$PWD/bin/interceptor" --program "kubectl-canary=$PWD/bin/kubectl-canary" $flags >&2; then
     rows+=("| ${flags:-as pinned} | | does not come up | | |")
     failed=1
     continue

@@ -3,8 +3,9 @@
 #   install-<os>-<arch>.yaml               the permission and the registration
 #   argo-rollouts-values-<os>-<arch>.yaml  the same as values of the argo-rollouts chart
 #   crds.yaml, interceptor.yaml, kedify-proxy.yaml
+#   canary.yaml                            for Krew, which installs `kubectl canary` by it
 # They are what deploy/ says, with what the release pins filled in: the URL and the
-# SHA-256 of the platform's plugin, and the interceptor's image.
+# SHA-256 of the platform's plugin, those of kubectl-canary, and the interceptor's image.
 #
 # hack/release-manifests.sh VERSION CHECKSUMS URL DIGESTS DIRECTORY
 #   VERSION    the release's tag, such as v1.2.3
@@ -152,5 +153,16 @@ crds=$(files_of deploy/crds)
   with_image deploy/kedify-proxy
 } >"$made/kedify-proxy.yaml"
 
+# Each archive of the template has a placeholder with its name.
+krew=$(sed '1,/^template: /d' deploy/krew/canary.yaml)
+krew=${krew//@VERSION@/"$version"}
+krew=${krew//@URL@/"$url"}
+while [[ $krew =~ @SHA256\ ([a-z0-9.-]+)@ ]]; do
+  sum=$(sum_of "$checksums" "${BASH_REMATCH[1]}")
+  krew=${krew//"${BASH_REMATCH[0]}"/"$sum"}
+done
+if [[ $krew =~ @[A-Z0-9]+[@\ ] ]]; then fail "deploy/krew/canary.yaml: there is nothing to fill in for ${BASH_REMATCH[0]}"; fi
+printf '%s\n%s\n' "$header" "$krew" >"$made/canary.yaml"
+
 mv "$made"/*.yaml "$directory"
-echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml, argo-rollouts-values-<os>-<arch>.yaml, crds.yaml, interceptor.yaml, kedify-proxy.yaml"
+echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml, argo-rollouts-values-<os>-<arch>.yaml, crds.yaml, interceptor.yaml, kedify-proxy.yaml, canary.yaml"

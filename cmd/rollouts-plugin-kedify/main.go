@@ -1,6 +1,5 @@
 // Command rollouts-plugin-kedify is the Argo Rollouts traffic router plugin
-// kedify/http. The controller runs it without a subcommand; `check` and
-// `version` are for people.
+// kedify/http. The controller runs it without a subcommand; `version` is for people.
 package main
 
 import (
@@ -13,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/preflight"
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 )
@@ -27,12 +25,10 @@ var (
 )
 
 func main() {
-	err := command().Execute()
-	// Of a failed check the report has said it all.
-	if err != nil && !errors.Is(err, preflight.ErrFailed) {
+	if err := command().Execute(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(2)
 	}
-	os.Exit(preflight.ExitCode(err))
 }
 
 func command() *cobra.Command {
@@ -43,11 +39,26 @@ func command() *cobra.Command {
 HTTPScaledObject a Rollout names, as the annotation http.kedify.io/weighted-backends.
 
 The Argo Rollouts controller starts it; register it in the ConfigMap argo-rollouts-config.`,
-		Hint: " (see `check` for a look at your set-up)",
 		New: func(connect func() (*rest.Config, error), logger hclog.Logger, options rolloutsplugin.RouterOptions) (rpc.TrafficRouterPlugin, error) {
 			return kedify.New(connect, logger, kedify.Options{WatchNamespace: options.WatchNamespace, SelfHeal: options.SelfHeal}), nil
 		},
 	}.Command()
-	root.AddCommand(preflight.NewCommand())
+	root.AddCommand(formerCheck())
 	return root
 }
+
+// formerCheck says where `check` is now, whatever its arguments: users have it in
+// scripts.
+func formerCheck() *cobra.Command {
+	return &cobra.Command{
+		Use:                "check",
+		Hidden:             true,
+		DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return errors.New("check is a program of its own now, `kubectl canary check` with the same arguments: install kubectl-canary of this release, " + releases)
+		},
+	}
+}
+
+// releases is where the programs of a release are.
+const releases = "https://github.com/kedify/argo-rollouts-plugin/releases"

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // ErrFailed is what the command returns when a check is a Failure: the report
@@ -35,9 +34,9 @@ const defaultTimeout = 30 * time.Second
 // with ExitCode.
 func NewCommand() *cobra.Command {
 	var (
-		opts                    Options
-		kubeconfig, contextName string
-		output                  = "text"
+		opts       Options
+		connection connection
+		output     = "text"
 	)
 	cmd := &cobra.Command{
 		Use:   "check [rollout]",
@@ -48,8 +47,8 @@ what to do for each. It changes nothing. Without a Rollout's name it checks
 every Rollout in the namespace that uses kedify/http.
 
 Exit code: 0 without ✗, 1 with any, 2 when it could not be checked.`,
-		Example: `  rollouts-plugin-kedify check myapp -n shop
-  rollouts-plugin-kedify check -n shop --download -o json`,
+		Example: `  kubectl canary check myapp -n shop
+  kubectl canary check -n shop --download -o json`,
 		Args:          cobra.MaximumNArgs(1),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -63,13 +62,11 @@ Exit code: 0 without ✗, 1 with any, 2 when it could not be checked.`,
 			if len(args) == 1 {
 				opts.Rollout = args[0]
 			}
-			return run(cmd, opts, kubeconfig, contextName, output)
+			return run(cmd, opts, connection, output)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&opts.Namespace, "namespace", "n", "", "namespace of the Rollouts (default: that of the kubeconfig's context)")
-	flags.StringVar(&kubeconfig, "kubeconfig", "", "path of the kubeconfig (default: KUBECONFIG, else ~/.kube/config)")
-	flags.StringVar(&contextName, "context", "", "context of the kubeconfig to use")
+	connection.addFlags(flags)
 	flags.StringVar(&opts.ControllerNamespace, "controller-namespace", "", "namespace of the Argo Rollouts controller (default: searched for)")
 	flags.StringVar(&opts.InterceptorNamespace, "interceptor-namespace", defaultInterceptorNamespace, "namespace of the interceptors")
 	flags.BoolVar(&opts.Download, "download", false, "also fetch the plugin from its location and compare the sha256")
@@ -78,19 +75,12 @@ Exit code: 0 without ✗, 1 with any, 2 when it could not be checked.`,
 	return cmd
 }
 
-func run(cmd *cobra.Command, opts Options, kubeconfig, contextName, output string) error {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: contextName})
-	cfg, err := loader.ClientConfig()
+func run(cmd *cobra.Command, opts Options, connection connection, output string) error {
+	cfg, namespace, err := connection.load()
 	if err != nil {
-		return fmt.Errorf("no cluster to look at: %w; set KUBECONFIG, or use --kubeconfig and --context", err)
+		return err
 	}
-	if opts.Namespace == "" {
-		if opts.Namespace, _, err = loader.Namespace(); err != nil {
-			return fmt.Errorf("namespace of the kubeconfig's context: %w; name one with --namespace", err)
-		}
-	}
+	opts.Namespace = namespace
 	ctx := cmd.Context()
 	if ctx == nil {
 		ctx = context.Background()

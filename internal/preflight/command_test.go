@@ -66,6 +66,11 @@ func TestCommand(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 
+	// kubectl's own flags of a connection, which win over the kubeconfig.
+	if out, err = execute("--kubeconfig", kubeconfig(t, "http://127.0.0.1:1", "shop"), "-s", a.URL, "demo"); err != nil {
+		t.Errorf("-s: %v\n%s", err, out)
+	}
+
 	out, err = execute("--kubeconfig", config, "--context", "elsewhere")
 	if err != nil || !strings.Contains(out, "! rollout-found         Namespace elsewhere  no Rollout here uses kedify/http") {
 		t.Errorf("another context: %v\n%s", err, out)

@@ -6,7 +6,7 @@ import (
 )
 
 // The kinds below hold only what the checks read. The generated types of
-// k8s.io/api would add a megabyte of protobuf to the plugin, which speaks JSON
+// k8s.io/api would add a megabyte of protobuf to the program, which speaks JSON
 // to the API server and would use none of it.
 
 // deployment is the part of an apps/v1 Deployment that the checks read.

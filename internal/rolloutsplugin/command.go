@@ -21,8 +21,6 @@ type TrafficRouter struct {
 	Name, Version, Commit string
 	// Short and Long describe it for --help.
 	Short, Long string
-	// Hint says what a person who runs it may want instead.
-	Hint string
 	// New makes the router when the controller has started the program.
 	New func(connect func() (*rest.Config, error), logger hclog.Logger, options RouterOptions) (rpc.TrafficRouterPlugin, error)
 }
@@ -58,7 +56,7 @@ func (p TrafficRouter) Command() *cobra.Command {
 			}
 			if !StartedByController() {
 				_ = cmd.Usage()
-				return errors.New("this is a plugin: the Argo Rollouts controller runs it" + p.Hint)
+				return errors.New("this is a plugin: the Argo Rollouts controller runs it (`kubectl canary check` looks at your set-up)")
 			}
 			connect := func() (*rest.Config, error) { return kube.RESTConfig(p.Name + "/" + p.Version) }
 			router, err := p.New(connect, logger, options)

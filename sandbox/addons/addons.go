@@ -10,6 +10,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapiplugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/httpscaledobject"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/kubectlcanary"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/scaledobject"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
@@ -26,6 +27,7 @@ func All() []addon.Addon {
 		gatewayapiplugin.Addon(),
 		httpscaledobject.Addon(),
 		interceptor.Addon(),
+		kubectlcanary.Addon(),
 		plugin.Addon(),
 		scaledobject.Addon(),
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// The plugin that `make build` makes for this machine checks the cluster from it.
+// The kubectl plugin that `make build` makes for this machine checks the cluster from it.
 func TestCheckOfTheBuildForThisMachine(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	checktest.DeploySample(t, n)
-	program := e2etest.Repository(t, "bin", "rollouts-plugin-kedify")
+	program := e2etest.Repository(t, "bin", "kubectl-canary")
 	version, err := exec.CommandContext(t.Context(), program, "version").CombinedOutput()
 	if platform := runtime.GOOS + "/" + runtime.GOARCH; err != nil || !strings.Contains(string(version), platform) {
 		t.Fatalf("%s version: %v\n%s; want it to be for %s", program, err, version, platform)

@@ -75,6 +75,9 @@ func TestReleaseManifests(t *testing.T) {
 	for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"} {
 		text.WriteString(strings.Repeat("0123456789abcdef", 4) + "  rollouts-plugin-kedify-" + platform + "\n")
 	}
+	for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64", "windows-amd64", "windows-arm64"} {
+		text.WriteString(strings.Repeat("0123456789abcdef", 4) + "  kubectl-canary-" + platform + ".tar.gz\n")
+	}
 	if err := os.WriteFile(sums, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -84,13 +87,13 @@ func TestReleaseManifests(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	files, err := filepath.Glob(filepath.Join(made, "*.yaml"))
-	if err != nil || len(files) != 11 {
+	if err != nil || len(files) != 12 {
 		t.Fatalf("%d files (%v): %v", len(files), err, files)
 	}
 	for _, file := range files {
 		name := filepath.Base(file)
-		if strings.HasPrefix(name, "argo-rollouts-values-") {
-			continue
+		if strings.HasPrefix(name, "argo-rollouts-values-") || name == "canary.yaml" {
+			continue // for Helm, and for Krew
 		}
 		t.Run(name, func(t *testing.T) {
 			content, err := os.ReadFile(file)

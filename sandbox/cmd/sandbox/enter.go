@@ -20,7 +20,7 @@ func execCommand(w *which) *cobra.Command {
 		Use:   "exec -- COMMAND [ARGUMENT...]",
 		Short: "Run a command inside a sandbox",
 		Long: `Run a command inside a sandbox, with kubectl, kubectl argo rollouts, the
-plugin and the interceptor on PATH, and KUBECONFIG set. The exit code is the command's.`,
+plugin, kubectl canary and the interceptor on PATH, and KUBECONFIG set. The exit code is the command's.`,
 		Example: "  sandbox exec -- kubectl get pods -A",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,7 +38,7 @@ func shellCommand(w *which) *cobra.Command {
 		Use:   "shell",
 		Short: "Start a shell inside a sandbox",
 		Long: `Start a shell inside a sandbox, with kubectl, kubectl argo rollouts, the
-plugin and the interceptor on PATH, and KUBECONFIG set. Leaving it leaves the sandbox running.`,
+plugin, kubectl canary and the interceptor on PATH, and KUBECONFIG set. Leaving it leaves the sandbox running.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := w.open()

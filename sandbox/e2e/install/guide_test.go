@@ -53,7 +53,7 @@ func TestGuide(t *testing.T) {
 	if diff := cmp.Diff(checktest.SampleSplit(20).Text, e2etest.Shell(t, line)); diff != "" {
 		t.Errorf("%s (-want +printed):\n%s", line, diff)
 	}
-	says(t, "rollouts-plugin-kedify check rollouts-demo -n rollouts-demo",
+	says(t, "kubectl canary check rollouts-demo -n rollouts-demo",
 		"✓ kedify-proxy-split", "✓ interceptor-split", "rollouts-demo-stable=80,rollouts-demo-canary=20", " 0 ✗")
 	requireProxiesAnswer(t)
 	requireWeightedClusters(t)

@@ -53,6 +53,9 @@ func makeRelease(t *testing.T) string {
 			text += controllertest.OtherSHA256 + "  rollouts-plugin-kedify-" + platform + "\n"
 		}
 	}
+	for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64", "windows-amd64", "windows-arm64"} {
+		text += controllertest.OtherSHA256 + "  kubectl-canary-" + platform + ".tar.gz\n"
+	}
 	dist := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dist, "checksums.txt"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)

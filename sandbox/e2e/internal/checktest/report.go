@@ -1,4 +1,4 @@
-// Package checktest runs `rollouts-plugin-kedify check` as a person would, and
+// Package checktest runs `kubectl canary check` as a person would, and
 // compares what it finds with the faults that a test has made.
 package checktest
 
@@ -17,9 +17,6 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
-
-// Program is the command under test; the sandbox has it on PATH.
-const Program = "rollouts-plugin-kedify"
 
 // runTimeout bounds one run; a download alone may take two minutes.
 const runTimeout = 3 * time.Minute
@@ -60,7 +57,7 @@ type Output struct {
 func Run(ctx context.Context, kubeconfig string, args ...string) (Output, error) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, Program, append([]string{"check"}, args...)...)
+	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"canary", "check"}, args...)...)
 	if kubeconfig != "" {
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	}

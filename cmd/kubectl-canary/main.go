@@ -1,0 +1,53 @@
+// Command kubectl-canary is the kubectl plugin `kubectl canary`. Its `check` looks at a
+// cluster for what keeps a canary from working with the plugins of this project.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/preflight"
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
+)
+
+// name is the program's: kubectl runs `kubectl-canary` for `kubectl canary`.
+const name = "kubectl-canary"
+
+// Set by the linker.
+var (
+	version = "dev"
+	commit  = "unknown"
+)
+
+func main() {
+	err := command().Execute()
+	// Of a failed check the report has said it all.
+	if err != nil && !errors.Is(err, preflight.ErrFailed) {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+	}
+	os.Exit(preflight.ExitCode(err))
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           name,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl canary"},
+		Short:         "Look at canaries of Argo Rollouts",
+		Long:          "Look at canaries of Argo Rollouts whose traffic is routed by kedify/http.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(preflight.NewCommand(), &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), rolloutsplugin.Version(name, version, commit))
+			return err
+		},
+	})
+	return root
+}

@@ -1,0 +1,40 @@
+package preflight
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// connection is which cluster to look at, and as whom, by the flags that kubectl has
+// for that.
+type connection struct {
+	kubeconfig string
+	overrides  clientcmd.ConfigOverrides
+}
+
+func (c *connection) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&c.kubeconfig, clientcmd.RecommendedConfigPathFlag, "", "path of the kubeconfig (default: KUBECONFIG, else ~/.kube/config)")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.ContextOverrideFlags.Namespace.Description = "namespace of the Rollouts (default: that of the kubeconfig's context)"
+	names.ClusterOverrideFlags.APIServer.ShortName = "s"
+	// Kubernetes knows no passwords any more.
+	names.AuthOverrideFlags.Username.LongName, names.AuthOverrideFlags.Password.LongName = "", ""
+	clientcmd.BindOverrideFlags(&c.overrides, flags, names)
+}
+
+// load returns the configuration of the client, and the namespace that is asked for.
+func (c *connection) load() (cfg *rest.Config, namespace string, err error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &c.overrides)
+	if cfg, err = loader.ClientConfig(); err != nil {
+		return nil, "", fmt.Errorf("no cluster to look at: %w; set KUBECONFIG, or use --kubeconfig and --context", err)
+	}
+	if namespace, _, err = loader.Namespace(); err != nil {
+		return nil, "", fmt.Errorf("namespace of the kubeconfig's context: %w; name one with --namespace", err)
+	}
+	return cfg, namespace, nil
+}
