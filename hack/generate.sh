@@ -5,6 +5,7 @@
 #   sandbox/addons/scaledobject/*.yaml  copied from KEDA's Go module
 #   deploy/kedify-proxy/configmap.yaml, and the patch of it for mutual TLS,
 #                                       from what `interceptor bootstrap` prints
+#   docs/reference.md                   its table of checks, from internal/preflight
 # With --check it fails when one of them was not as it is made (and leaves the
 # one that is).
 set -euo pipefail
@@ -12,7 +13,7 @@ cd "$(dirname "$0")/.."
 
 generated=(api/http/v1alpha1/zz_generated.deepcopy.go deploy/crds/http.keda.sh_httpscaledobjects.yaml
   sandbox/addons/scaledobject/keda.sh_scaledobjects.yaml deploy/kedify-proxy/configmap.yaml
-  deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml)
+  deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml docs/reference.md)
 
 # KEDA's definition of ScaledObjects, and the checksum its module must have.
 keda=github.com/kedacore/keda/v2@v2.20.2
@@ -70,6 +71,8 @@ put_bootstrap deploy/kedify-proxy/configmap.yaml envoy.yaml
 put_bootstrap deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml \
   'envoy.yaml xds-certificate.yaml xds-authority.yaml' --secrets-dir /etc/envoy \
   --ca-file /xds-certs/ca.crt --cert-file /xds-certs/tls.crt --key-file /xds-certs/tls.key
+
+go run ./hack/checktable docs/reference.md
 
 if [[ ${1:-} == --check ]]; then
   stale=0

@@ -64,7 +64,6 @@ func flagValue(item *plugintypes.PluginItem, flag string) string {
 // checkControllerAccess: the controller's ServiceAccount may do what the plugin
 // does.
 func checkControllerAccess(c controllerSnapshot) []Result {
-	const check = "controller-access"
 	if c.deployment == nil {
 		return nil
 	}
@@ -76,7 +75,7 @@ func checkControllerAccess(c controllerSnapshot) []Result {
 	for _, a := range c.access {
 		switch {
 		case a.allowed.Err != nil:
-			result := couldNotLook(check, at, a.allowed.Err)
+			result := couldNotLook(at, a.allowed.Err)
 			if a.allowed.Err.forbidden() {
 				result.Remedy = "ask somebody who may impersonate it: " + canIAs(a, namespace, name)
 			}
@@ -92,13 +91,13 @@ func checkControllerAccess(c controllerSnapshot) []Result {
 	for _, without := range order {
 		may := "may not " + accessText(denied[without])
 		if without == "" {
-			results = append(results, failure(check, at, may+", so no weight can be set"+c.boundInstead(namespace, name), remedy))
+			results = append(results, failure(at, may+", so no weight can be set"+c.boundInstead(namespace, name), remedy))
 		} else {
-			results = append(results, warning(check, at, may+": "+without, remedy))
+			results = append(results, warning(at, may+": "+without, remedy))
 		}
 	}
 	if len(results) == 0 && len(c.access) > 0 {
-		results = append(results, ok(check, at, "may "+accessText(c.access)))
+		results = append(results, ok(at, "may "+accessText(c.access)))
 	}
 	return results
 }

@@ -12,9 +12,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
-// splitCheck is the id of every finding about the split itself.
-const splitCheck = "annotation"
-
 // checkAnnotations: each HTTPScaledObject carries the split that the Rollout's
 // status says, set by this Rollout; and none that it no longer names does.
 func checkAnnotations(s snapshot, ro *v1alpha1.Rollout, config kedify.Config) []Result {
@@ -27,7 +24,7 @@ func checkAnnotations(s snapshot, ro *v1alpha1.Rollout, config kedify.Config) []
 		case slices.Contains(config.Names(), o.Name):
 			results = append(results, checkSplit(s, ro, o))
 		case o.Annotations[weightedbackends.OwnerAnnotation] == ro.Name:
-			results = append(results, failure(splitCheck, object("HTTPScaledObject", o.Namespace, o.Name),
+			results = append(results, failure(object("HTTPScaledObject", o.Namespace, o.Name),
 				fmt.Sprintf("carries a split of Rollout %s, which does not name it", ro.Name),
 				"the controller takes it off where it may list and watch (see controller-access); by hand: "+removeCommand(o)))
 		}
@@ -39,6 +36,9 @@ func checkAnnotations(s snapshot, ro *v1alpha1.Rollout, config kedify.Config) []
 // any more, and splits without owner, on HTTPScaledObjects that no Rollout names:
 // no other check would find them.
 func checkOrphans(s snapshot) []Result {
+	if s.rollout != "" || s.objects.rollouts.Err != nil {
+		return nil
+	}
 	var results []Result
 	remedy := "take it off: "
 	if s.controller.selfHeals {
@@ -52,7 +52,7 @@ func checkOrphans(s snapshot) []Result {
 			continue
 		}
 		if !owned {
-			results = append(results, warning(splitCheck, at, fmt.Sprintf("carries a split that names no owner, and no Rollout names the HTTPScaledObject: %s", strings.Join(strings.Fields(split), " ")),
+			results = append(results, warning(at, fmt.Sprintf("carries a split that names no owner, and no Rollout names the HTTPScaledObject: %s", strings.Join(strings.Fields(split), " ")),
 				"if nothing else splits its traffic, make sure that its scaleTargetRef.service has endpoints, and take it off: "+removeCommand(o)))
 			continue
 		}
@@ -64,7 +64,7 @@ func checkOrphans(s snapshot) []Result {
 		if ro != nil {
 			why = "does not use " + kedify.PluginName + " any more"
 		}
-		results = append(results, failure(splitCheck, at,
+		results = append(results, failure(at,
 			fmt.Sprintf("carries a split of Rollout %s, which %s, and no Rollout names it", owner, why), remedy+removeCommand(o)))
 	}
 	return results
@@ -99,32 +99,32 @@ func checkSplit(s snapshot, ro *v1alpha1.Rollout, o httpScaledObject) Result {
 	if present && owned && owner != ro.Name {
 		other := s.objects.rollout(owner)
 		if other != nil && kedify.Owns(other, o.Name) {
-			return failure(splitCheck, at, fmt.Sprintf("carries the split of Rollout %s, so Rollout %s cannot set its own", owner, ro.Name),
+			return failure(at, fmt.Sprintf("carries the split of Rollout %s, so Rollout %s cannot set its own", owner, ro.Name),
 				fmt.Sprintf("give each Rollout an HTTPScaledObject of its own; if the split of %s is left over: %s", owner, removeCommand(o)))
 		}
 		why := "does not exist"
 		if other != nil {
 			why = "does not name it"
 		}
-		return failure(splitCheck, at, fmt.Sprintf("carries the split of Rollout %s, which %s", owner, why),
+		return failure(at, fmt.Sprintf("carries the split of Rollout %s, which %s", owner, why),
 			fmt.Sprintf("Rollout %s takes it over at its next setWeight; until then: %s", ro.Name, removeCommand(o)))
 	}
 	weights := weightsOf(ro)
 	want, err := kedify.DesiredSplit(ro, weights.Canary.Weight, weights.Additional)
 	if err != nil {
-		return failure(splitCheck, at, fmt.Sprintf("Rollout %s asks for a split that cannot be: %v", ro.Name, err), fmt.Sprintf("kubectl -n %s edit rollout %s", ro.Namespace, ro.Name))
+		return failure(at, fmt.Sprintf("Rollout %s asks for a split that cannot be: %v", ro.Name, err), fmt.Sprintf("kubectl -n %s edit rollout %s", ro.Namespace, ro.Name))
 	}
 	if !present {
 		return absentSplit(s, ro, o, want, said, log)
 	}
 	split, err := weightedbackends.Parse(value)
 	if err != nil {
-		return failure(splitCheck, at, fmt.Sprintf("%s cannot be read: %v", weightedbackends.Annotation, err),
+		return failure(at, fmt.Sprintf("%s cannot be read: %v", weightedbackends.Annotation, err),
 			"the controller writes it anew at its next reconcile if it may (see controller-access); by hand: "+removeCommand(o))
 	}
 	for _, backend := range split {
 		if !slices.ContainsFunc(want, func(b weightedbackends.Backend) bool { return b.Service == backend.Service }) && !isService(ro, backend.Service) {
-			return failure(splitCheck, at, fmt.Sprintf("%s names Service %s, which is none of Rollout %s (%s)", weightedbackends.Annotation, backend.Service, ro.Name, weightedbackends.Describe(split)),
+			return failure(at, fmt.Sprintf("%s names Service %s, which is none of Rollout %s (%s)", weightedbackends.Annotation, backend.Service, ro.Name, weightedbackends.Describe(split)),
 				"the controller writes it anew at its next reconcile; if it does not: "+log)
 		}
 	}
@@ -138,15 +138,15 @@ func checkSplit(s snapshot, ro *v1alpha1.Rollout, o httpScaledObject) Result {
 		if len(want) == 0 {
 			remedy += "; by hand: " + removeCommand(o)
 		}
-		return failure(splitCheck, at, message, remedy)
+		return failure(at, message, remedy)
 	case !owned:
-		return warning(splitCheck, at, fmt.Sprintf("the split %s does not say who set it (%s is missing): by hand, or by another tool", weightedbackends.Describe(split), weightedbackends.OwnerAnnotation),
+		return warning(at, fmt.Sprintf("the split %s does not say who set it (%s is missing): by hand, or by another tool", weightedbackends.Describe(split), weightedbackends.OwnerAnnotation),
 			"the controller adds it at its next reconcile; if it does not: "+log)
 	}
 	if result, pending := notSetYet(s, ro, at, said, log); pending {
 		return result
 	}
-	return ok(splitCheck, at, weightedbackends.Describe(split)+", as the Rollout's status says")
+	return ok(at, weightedbackends.Describe(split)+", as the Rollout's status says")
 }
 
 // absentSplit judges an HTTPScaledObject without a split.
@@ -160,14 +160,14 @@ func absentSplit(s snapshot, ro *v1alpha1.Rollout, o httpScaledObject, want []we
 		if said != "" {
 			message += "; the controller last said: " + said
 		}
-		return failure(splitCheck, at, message, "the controller writes it anew at its next reconcile; if it does not: "+log)
+		return failure(at, message, "the controller writes it anew at its next reconcile; if it does not: "+log)
 	case hasOwner(o):
-		return warning(splitCheck, at, fmt.Sprintf("carries %s, but no split", weightedbackends.OwnerAnnotation), removeCommand(o))
+		return warning(at, fmt.Sprintf("carries %s, but no split", weightedbackends.OwnerAnnotation), removeCommand(o))
 	}
 	if result, pending := notSetYet(s, ro, at, said, log); pending {
 		return result
 	}
-	return ok(splitCheck, at, "no split: all traffic goes to stable, as the Rollout's status says")
+	return ok(at, "no split: all traffic goes to stable, as the Rollout's status says")
 }
 
 func hasOwner(o httpScaledObject) bool {
@@ -189,9 +189,9 @@ func notSetYet(s snapshot, ro *v1alpha1.Rollout, at, said, log string) (Result, 
 	}
 	message := fmt.Sprintf("Rollout %s asks for weight %d at %s, but has set %d", ro.Name, asked, step, weights.Canary.Weight)
 	if said != "" {
-		return failure(splitCheck, at, message+"; the controller says: "+said, complaintRemedy(s.controller, said, log)), true
+		return failure(at, message+"; the controller says: "+said, complaintRemedy(s.controller, said, log)), true
 	}
-	return warning(splitCheck, at, message, "try again in a moment; if it stays so: "+log), true
+	return warning(at, message, "try again in a moment; if it stays so: "+log), true
 }
 
 // sidesScaled tells whether both ReplicaSets have the pods that the controller

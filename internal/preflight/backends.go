@@ -54,19 +54,18 @@ func sides(ro *v1alpha1.Rollout) []side {
 // checkBackends: each side that gets traffic has an endpoint to send it to; if
 // not, why.
 func checkBackends(s snapshot, ro *v1alpha1.Rollout, config kedify.Config) []Result {
-	const check = "backends-ready"
 	var results []Result
 	for _, b := range sides(ro) {
 		at := object("Service", ro.Namespace, b.service)
 		service := s.objects.service(b.service)
 		if service == nil {
 			if b.role == "experiment" && s.objects.services.Err == nil {
-				results = append(results, failure(check, at, fmt.Sprintf("the experiment's Service does not exist, but gets weight %d", b.weight), "kubectl -n "+ro.Namespace+" get experiments"))
+				results = append(results, failure(at, fmt.Sprintf("the experiment's Service does not exist, but gets weight %d", b.weight), "kubectl -n "+ro.Namespace+" get experiments"))
 			}
 			continue // the Rollout's own are reported by services-exist
 		}
 		if err := s.objects.endpointSlices.Err; err != nil {
-			results = append(results, couldNotLook(check, at, err))
+			results = append(results, couldNotLook(at, err))
 			continue
 		}
 		ready := 0
@@ -78,15 +77,15 @@ func checkBackends(s snapshot, ro *v1alpha1.Rollout, config kedify.Config) []Res
 			share = fmt.Sprintf("%s, about to get weight %d", b.role, b.asked)
 		}
 		if ready > 0 {
-			results = append(results, ok(check, at, fmt.Sprintf("%s (%s)", count(ready, "ready endpoint"), share)))
+			results = append(results, ok(at, fmt.Sprintf("%s (%s)", count(ready, "ready endpoint"), share)))
 			continue
 		}
 		why := diagnose(s, ro, b, *service)
 		message := fmt.Sprintf("no ready endpoint (%s)%s", share, because(why.message))
 		if why.stuck || b.weight > 0 && !why.asleep && ro.Status.StableRS != "" {
-			results = append(results, failure(check, at, message, why.remedy))
+			results = append(results, failure(at, message, why.remedy))
 		} else {
-			results = append(results, warning(check, at, message, why.remedy))
+			results = append(results, warning(at, message, why.remedy))
 		}
 	}
 	return results

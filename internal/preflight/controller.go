@@ -12,29 +12,28 @@ import (
 
 // checkController: the Argo Rollouts controller is there, and runs.
 func checkController(c controllerSnapshot) []Result {
-	const check = "controller-found"
 	install := "install Argo Rollouts, or say where it runs with --controller-namespace"
 	if c.deployment == nil {
 		if c.found.Err != nil && !c.found.Err.notFound() {
-			return []Result{couldNotLook(check, "Deployment "+defaultControllerName, c.found.Err)}
+			return []Result{couldNotLook("Deployment "+defaultControllerName, c.found.Err)}
 		}
 		if n := len(c.found.Value); n > 0 {
-			return []Result{failure(check, "Deployment "+defaultControllerName,
+			return []Result{failure("Deployment "+defaultControllerName,
 				"every Argo Rollouts controller here is bound to another namespace (--namespaced): "+deploymentNames(c.found.Value), install)}
 		}
-		return []Result{failure(check, "Deployment "+defaultControllerName, "no Argo Rollouts controller "+c.searched, install)}
+		return []Result{failure("Deployment "+defaultControllerName, "no Argo Rollouts controller "+c.searched, install)}
 	}
 	at := object("Deployment", c.deployment.Namespace, c.deployment.Name)
 	namespace, workload := c.name()
 	if replicas := c.deployment.Spec.Replicas; replicas != nil && *replicas == 0 {
-		return []Result{failure(check, at, "is scaled to 0 replicas: nothing drives Rollouts", fmt.Sprintf("kubectl -n %s scale %s --replicas=1", namespace, workload))}
+		return []Result{failure(at, "is scaled to 0 replicas: nothing drives Rollouts", fmt.Sprintf("kubectl -n %s scale %s --replicas=1", namespace, workload))}
 	}
 	if c.pods.Err != nil {
-		return []Result{couldNotLook(check, at, c.pods.Err)}
+		return []Result{couldNotLook(at, c.pods.Err)}
 	}
 	pods := livePods(c.pods.Value)
 	if len(pods) == 0 {
-		return []Result{failure(check, at, "has no pod"+because(c.deployment.Status.podsRefused()), fmt.Sprintf("kubectl -n %s describe %s", namespace, workload))}
+		return []Result{failure(at, "has no pod"+because(c.deployment.Status.podsRefused()), fmt.Sprintf("kubectl -n %s describe %s", namespace, workload))}
 	}
 	var results []Result
 	healthy := 0
@@ -44,22 +43,22 @@ func checkController(c controllerSnapshot) []Result {
 		}
 	}
 	for _, pod := range pods {
-		results = append(results, c.checkPod(check, pod, healthy > 0)...)
+		results = append(results, c.checkPod(pod, healthy > 0)...)
 	}
 	others := slices.DeleteFunc(slices.Clone(c.found.Value), func(d deployment) bool {
 		return d.Namespace == c.deployment.Namespace && d.Name == c.deployment.Name || namespaced(&d) && d.Namespace != c.deployment.Namespace
 	})
 	if len(others) > 0 && !namespaced(c.deployment) {
-		results = append(results, warning(check, at, "there are other controllers that may serve this namespace: "+deploymentNames(others), "say which one to check with --controller-namespace"))
+		results = append(results, warning(at, "there are other controllers that may serve this namespace: "+deploymentNames(others), "say which one to check with --controller-namespace"))
 	}
 	if len(results) == 0 {
-		results = append(results, ok(check, at, "is running"))
+		results = append(results, ok(at, "is running"))
 	}
 	return results
 }
 
 // checkPod reports a pod of the controller that does not run as it should.
-func (c controllerSnapshot) checkPod(check string, pod corev1.Pod, another bool) []Result {
+func (c controllerSnapshot) checkPod(pod corev1.Pod, another bool) []Result {
 	at := object("Pod", pod.Namespace, pod.Name)
 	container := c.container().Name
 	status := containerStatus(pod, container)
@@ -75,18 +74,18 @@ func (c controllerSnapshot) checkPod(check string, pod corev1.Pod, another bool)
 		if another {
 			message += "; the older pod keeps running with the configuration it started with"
 		}
-		return []Result{failure(check, at, message, remedy)}
+		return []Result{failure(at, message, remedy)}
 	case podReady(pod) && recentlyFailed(pod, container, c.now):
 		message := fmt.Sprintf("runs, but was restarted %s (%s)", count(int(status.RestartCount), "time"), lastExit(status)) + because(lastFatal(logs))
-		return []Result{warning(check, at, message, "see why: "+c.previousLogCommand(pod.Name))}
+		return []Result{warning(at, message, "see why: "+c.previousLogCommand(pod.Name))}
 	case podReady(pod):
 		return nil
 	}
 	message := "is not ready: " + podProblem(pod)
 	if another {
-		return []Result{warning(check, at, message+"; another pod is", "wait for it, or: "+fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name))}
+		return []Result{warning(at, message+"; another pod is", "wait for it, or: "+fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name))}
 	}
-	return []Result{failure(check, at, message, fmt.Sprintf("kubectl -n %s describe pod %s; %s", pod.Namespace, pod.Name, c.logCommand("plugin")))}
+	return []Result{failure(at, message, fmt.Sprintf("kubectl -n %s describe pod %s; %s", pod.Namespace, pod.Name, c.logCommand("plugin")))}
 }
 
 func (c controllerSnapshot) previousLogCommand(pod string) string {
@@ -170,7 +169,6 @@ func because(reason string) string {
 // checkRestarted: the controller started after the ConfigMap got what it holds
 // now; it reads it only then.
 func checkRestarted(c controllerSnapshot) []Result {
-	const check = "controller-restarted"
 	if c.deployment == nil || c.config.Err != nil || c.config.Value == nil || c.pods.Err != nil {
 		return nil
 	}
@@ -190,11 +188,11 @@ func checkRestarted(c controllerSnapshot) []Result {
 	}
 	changed := dataChanged(c.config.Value.ObjectMeta)
 	if changed.After(oldest) {
-		return []Result{failure(check, at,
+		return []Result{failure(at,
 			fmt.Sprintf("the controller started at %s, and %s changed after that, at %s: it reads it only at its start", stamp(oldest), c.configObject(), stamp(changed)),
 			c.restartCommand())}
 	}
-	return []Result{ok(check, at, fmt.Sprintf("started at %s, after the last change of %s", stamp(oldest), c.configObject()))}
+	return []Result{ok(at, fmt.Sprintf("started at %s, after the last change of %s", stamp(oldest), c.configObject()))}
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -100,7 +100,7 @@ func TestNoReportPrintsCredentials(t *testing.T) {
 			s.configData()[trafficRouterPlugins] = fmt.Sprintf("- {name: kedify/http, location: %q, sha256: %q}", c.location, sum)
 			c.also(&s)
 			s.download = gatherDownload(t.Context(), nil, s.controller)
-			report := Report{Results: check(s)}
+			report := Report{Results: look(s)}
 			var text, json bytes.Buffer
 			if err := errors.Join(report.WriteText(&text), report.WriteJSON(&json)); err != nil {
 				t.Fatal(err)
@@ -123,7 +123,7 @@ func TestNoReportPrintsCredentials(t *testing.T) {
 func TestCredentialsInALocationAreAWarning(t *testing.T) {
 	s := healthy()
 	s.configData()[trafficRouterPlugins] = fmt.Sprintf("- {name: kedify/http, location: %q, sha256: %q}", "https://robot:s3cret@example.com/rollouts-plugin-kedify-linux-amd64", sum)
-	for _, result := range check(s) {
+	for _, result := range look(s) {
 		if result.Check != "plugin-location" {
 			continue
 		}

@@ -141,7 +141,6 @@ func readBinary(data []byte) *program {
 
 // checkDownload: the location serves the program that sha256 pins.
 func checkDownload(c controllerSnapshot, r registration, d *downloaded) []Result {
-	const check = "plugin-download"
 	if d == nil || r.item == nil {
 		return nil
 	}
@@ -149,29 +148,29 @@ func checkDownload(c controllerSnapshot, r registration, d *downloaded) []Result
 	edit := fmt.Sprintf("kubectl -n %s edit configmap %s, then %s", c.configNamespace, configMapName, c.restartCommand())
 	switch {
 	case d.local:
-		return []Result{warning(check, at, "is on the controller's disk, so it cannot be fetched from here", "look at it there, or serve the binary over https")}
+		return []Result{warning(at, "is on the controller's disk, so it cannot be fetched from here", "look at it there, or serve the binary over https")}
 	case d.headers != nil && d.headers.notFound():
-		return []Result{failure(check, object("Secret", c.configNamespace, d.headers.Name), "does not exist; headersFrom names it, so the controller does not start", "create it, or take it out of headersFrom: "+edit)}
+		return []Result{failure(object("Secret", c.configNamespace, d.headers.Name), "does not exist; headersFrom names it, so the controller does not start", "create it, or take it out of headersFrom: "+edit)}
 	case d.headers != nil:
-		return []Result{couldNotLook(check, object("Secret", c.configNamespace, d.headers.Name), d.headers)}
+		return []Result{couldNotLook(object("Secret", c.configNamespace, d.headers.Name), d.headers)}
 	case d.err != nil && d.status != "" && !strings.HasPrefix(d.status, "2"):
-		return []Result{failure(check, at, "the server answers "+d.status, "correct location (and headersFrom, if it needs a log-in): "+edit)}
+		return []Result{failure(at, "the server answers "+d.status, "correct location (and headersFrom, if it needs a log-in): "+edit)}
 	case d.err != nil:
-		return []Result{warning(check, at, fmt.Sprintf("cannot be fetched from here: %v; the controller may still reach it", d.err), "fetch it from the cluster's network; where that does not reach it either, mirror the binary and update location: "+edit)}
+		return []Result{warning(at, fmt.Sprintf("cannot be fetched from here: %v; the controller may still reach it", d.err), "fetch it from the cluster's network; where that does not reach it either, mirror the binary and update location: "+edit)}
 	case d.binary == nil:
-		return []Result{failure(check, at, fmt.Sprintf("%d bytes with sha256 %s, which are no program: a web page?", d.size, d.sum), "copy the link of the asset itself: "+edit)}
+		return []Result{failure(at, fmt.Sprintf("%d bytes with sha256 %s, which are no program: a web page?", d.size, d.sum), "copy the link of the asset itself: "+edit)}
 	}
 	var results []Result
 	switch r.item.Sha256 {
 	case d.sum:
-		results = append(results, ok(check, at, fmt.Sprintf("%d bytes with the sha256 that is pinned", d.size)))
+		results = append(results, ok(at, fmt.Sprintf("%d bytes with the sha256 that is pinned", d.size)))
 	case "":
-		results = append(results, warning(check, at, fmt.Sprintf("%d bytes with sha256 %s, which nothing pins", d.size, d.sum), fmt.Sprintf("compare it with checksums.txt, and set sha256: %s: %s", d.sum, edit)))
+		results = append(results, warning(at, fmt.Sprintf("%d bytes with sha256 %s, which nothing pins", d.size, d.sum), fmt.Sprintf("compare it with checksums.txt, and set sha256: %s: %s", d.sum, edit)))
 	default:
-		results = append(results, failure(check, at, fmt.Sprintf("its sha256 is %s, but %s is pinned: the controller does not start", d.sum, r.item.Sha256), "paste the asset's line of checksums.txt; if that is what is pinned, the file is not the released one: "+edit))
+		results = append(results, failure(at, fmt.Sprintf("its sha256 is %s, but %s is pinned: the controller does not start", d.sum, r.item.Sha256), "paste the asset's line of checksums.txt; if that is what is pinned, the file is not the released one: "+edit))
 	}
 	if d.binary.dynamic && d.binary.platform.os == "linux" {
-		results = append(results, failure(check, at, "the program is linked dynamically: the controller's image has no loader for it", "use the release asset, or build with CGO_ENABLED=0 (make build)"))
+		results = append(results, failure(at, "the program is linked dynamically: the controller's image has no loader for it", "use the release asset, or build with CGO_ENABLED=0 (make build)"))
 	}
 	return results
 }

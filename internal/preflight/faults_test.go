@@ -57,7 +57,7 @@ func testFaults(t *testing.T, faults map[string]struct {
 			fault.make(&s)
 			var got, want []string
 			var rest []Result
-			for _, result := range check(s) {
+			for _, result := range look(s) {
 				if result.Status != OK {
 					got = append(got, fmt.Sprint(result.Check, " ", result.Status, " ", result.Object))
 					rest = append(rest, result)
@@ -556,8 +556,8 @@ func TestAnnotationFaults(t *testing.T) {
 		"plugin taken out in the middle": {func(s *snapshot) {
 			s.demo().Spec.Strategy.Canary.TrafficRouting = nil
 		}, []finding{
-			{"annotation", Failure, "HTTPScaledObject shop/demo", []string{"Rollout demo, which does not use kedify/http any more, and no Rollout names it", remove}},
 			{"rollout-found", Warning, "Namespace shop", []string{"no Rollout here uses kedify/http"}},
+			{"annotation", Failure, "HTTPScaledObject shop/demo", []string{"Rollout demo, which does not use kedify/http any more, and no Rollout names it", remove}},
 		}},
 		"no annotation after setWeight": {notSet, one(Warning, "asks for weight 20 at step 2 of 4, but has set 0", `grep -i "httpscaled\|forbidden"`)},
 		"no annotation after setWeight, forbidden": {both(notSet, forbiddenEvent),
@@ -566,7 +566,7 @@ func TestAnnotationFaults(t *testing.T) {
 	t.Run("history is no fault", func(t *testing.T) {
 		s := healthy()
 		forbiddenEvent(&s)
-		if report := (Report{Results: check(s)}); report.Failed() || report.count(Warning) > 0 {
+		if report := (Report{Results: look(s)}); report.Failed() || report.count(Warning) > 0 {
 			t.Errorf("got %+v", report)
 		}
 	})

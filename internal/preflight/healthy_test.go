@@ -257,7 +257,7 @@ metadata:
 		"mid-canary": healthy(), "settled": settled, "ping-pong": pingPong, "scaled by KEDA": scaled, "without KEDA": noKEDA,
 	} {
 		t.Run(name, func(t *testing.T) {
-			report := Report{Results: check(s)}
+			report := Report{Results: look(s)}
 			for _, result := range report.Results {
 				if result.Status != OK || result.Remedy != "" {
 					t.Errorf("%+v", result)
@@ -272,10 +272,11 @@ metadata:
 
 func TestReportForms(t *testing.T) {
 	report := Report{Results: []Result{
-		ok("plugin-registered", "ConfigMap a/b", "fine"),
-		failure("annotation", "HTTPScaledObject shop/demo", "over\n  two lines", "do this"),
+		ok("ConfigMap a/b", "fine"),
+		failure("HTTPScaledObject shop/demo", "over\n  two lines", "do this"),
 	}}
-	report.Results[1].Rollout = "shop/demo"
+	report.Results[0].Check = "plugin-registered"
+	report.Results[1].Check, report.Results[1].Rollout = "annotation", "shop/demo"
 	var text strings.Builder
 	if err := report.WriteText(&text); err != nil {
 		t.Fatal(err)

@@ -12,32 +12,52 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 )
 
-// checkHTTPScaledObjects: each HTTPScaledObject that the Rollout names exists,
-// is named by no other Rollout, and targets the stable Service.
+// checkHTTPScaledObjects: each HTTPScaledObject that the Rollout names exists.
 func checkHTTPScaledObjects(s snapshot, ro *v1alpha1.Rollout, config kedify.Config) []Result {
-	const check = "httpscaledobject-exists"
 	if err := s.objects.httpScaledObjects.Err; err != nil {
 		at := "Namespace " + ro.Namespace
 		if err.kindMissing() {
-			return []Result{failure(check, at, "the cluster does not know HTTPScaledObjects (http.keda.sh)", "install Kedify's HTTP add-on, or its CustomResourceDefinition")}
+			return []Result{failure(at, "the cluster does not know HTTPScaledObjects (http.keda.sh)", "install Kedify's HTTP add-on, or its CustomResourceDefinition")}
 		}
-		return []Result{couldNotLook(check, at, err)}
+		return []Result{couldNotLook(at, err)}
 	}
 	var results []Result
 	for _, name := range config.Names() {
 		at := object("HTTPScaledObject", ro.Namespace, name)
-		if o := s.objects.httpScaledObject(name); o == nil {
-			results = append(results, failure(check, at, "does not exist", missingRemedy(s, ro, name)))
+		if s.objects.httpScaledObject(name) == nil {
+			results = append(results, failure(at, "does not exist", missingRemedy(s, ro, name)))
 		} else {
-			results = append(results, ok(check, at, "exists"))
-			results = append(results, checkTargetService(s, ro, *o)...)
+			results = append(results, ok(at, "exists"))
 		}
+	}
+	return results
+}
+
+// checkExclusive: no other Rollout names an HTTPScaledObject of the Rollout.
+func checkExclusive(s snapshot, ro *v1alpha1.Rollout, config kedify.Config) []Result {
+	if s.objects.httpScaledObjects.Err != nil {
+		return nil // reported by httpscaledobject-exists
+	}
+	var results []Result
+	for _, name := range config.Names() {
+		at := object("HTTPScaledObject", ro.Namespace, name)
 		if others := otherOwners(s, ro, name); len(others) > 0 {
-			results = append(results, failure("httpscaledobject-exclusive", at,
+			results = append(results, failure(at,
 				fmt.Sprintf("is named by Rollout %s and by Rollout %s: only one can set its split", ro.Name, strings.Join(others, ", ")),
 				"give each Rollout an HTTPScaledObject of its own"))
 		} else {
-			results = append(results, ok("httpscaledobject-exclusive", at, "is named by this Rollout alone"))
+			results = append(results, ok(at, "is named by this Rollout alone"))
+		}
+	}
+	return results
+}
+
+// checkTargetServices: each HTTPScaledObject targets the stable Service.
+func checkTargetServices(s snapshot, ro *v1alpha1.Rollout, config kedify.Config) []Result {
+	var results []Result
+	for _, name := range config.Names() {
+		if o := s.objects.httpScaledObject(name); o != nil {
+			results = append(results, checkTargetService(s, ro, *o)...)
 		}
 	}
 	return results
@@ -86,7 +106,6 @@ func otherOwners(s snapshot, ro *v1alpha1.Rollout, name string) []string {
 // spec.scaleTargetRef.service, so that has to be the stable Service; and each
 // side is reached at the port named there.
 func checkTargetService(s snapshot, ro *v1alpha1.Rollout, o httpScaledObject) []Result {
-	const check = "target-service"
 	at := object("HTTPScaledObject", o.Namespace, o.Name)
 	edit := fmt.Sprintf("kubectl -n %s edit httpscaledobject %s", o.Namespace, o.Name)
 	stable, canary := rolloutspec.Services(ro)
@@ -95,11 +114,11 @@ func checkTargetService(s snapshot, ro *v1alpha1.Rollout, o httpScaledObject) []
 	switch {
 	case ref.Service == stable, pingPong && ref.Service == canary:
 	case ref.Service == canary:
-		return []Result{failure(check, at, fmt.Sprintf("spec.scaleTargetRef.service is %q, the canary Service: all traffic would go there whenever no split is set", ref.Service), fmt.Sprintf("set it to the stable Service %s: %s", stable, edit))}
+		return []Result{failure(at, fmt.Sprintf("spec.scaleTargetRef.service is %q, the canary Service: all traffic would go there whenever no split is set", ref.Service), fmt.Sprintf("set it to the stable Service %s: %s", stable, edit))}
 	case ref.Service == "":
-		return []Result{failure(check, at, "spec.scaleTargetRef.service is missing", fmt.Sprintf("set it to the stable Service %s: %s", stable, edit))}
+		return []Result{failure(at, "spec.scaleTargetRef.service is missing", fmt.Sprintf("set it to the stable Service %s: %s", stable, edit))}
 	default:
-		return []Result{failure(check, at, fmt.Sprintf("spec.scaleTargetRef.service is %q, want the stable Service %q", ref.Service, stable), fmt.Sprintf("set it to %s: %s", stable, edit))}
+		return []Result{failure(at, fmt.Sprintf("spec.scaleTargetRef.service is %q, want the stable Service %q", ref.Service, stable), fmt.Sprintf("set it to %s: %s", stable, edit))}
 	}
 	var results []Result
 	for _, name := range []string{stable, canary} {
@@ -107,11 +126,11 @@ func checkTargetService(s snapshot, ro *v1alpha1.Rollout, o httpScaledObject) []
 		if service == nil || backendPort(service, o) != nil {
 			continue
 		}
-		results = append(results, failure(check, at, fmt.Sprintf("spec.scaleTargetRef asks for %s, which Service %s does not have (it has %s)", portText(o), name, portsText(service)),
+		results = append(results, failure(at, fmt.Sprintf("spec.scaleTargetRef asks for %s, which Service %s does not have (it has %s)", portText(o), name, portsText(service)),
 			fmt.Sprintf("give both Services that port, or correct it: %s", edit)))
 	}
 	if len(results) == 0 {
-		results = append(results, ok(check, at, "targets "+ref.Service))
+		results = append(results, ok(at, "targets "+ref.Service))
 	}
 	return results
 }

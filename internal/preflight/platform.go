@@ -53,7 +53,6 @@ func nodePlatforms(c controllerSnapshot) map[string]platform {
 // checkPlatform: the asset is built for the nodes that the controller runs on.
 // The binary itself, when it was downloaded, says more than its name.
 func checkPlatform(c controllerSnapshot, r registration, d *downloaded) []Result {
-	const check = "plugin-platform"
 	if r.item == nil || strings.HasPrefix(r.item.Location, "file:") {
 		return nil
 	}
@@ -61,13 +60,13 @@ func checkPlatform(c controllerSnapshot, r registration, d *downloaded) []Result
 	var results []Result
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
 		if node := c.nodes[name]; node.Err != nil {
-			results = append(results, couldNotLook(check, "Node "+name, node.Err))
+			results = append(results, couldNotLook("Node "+name, node.Err))
 		}
 	}
 	nodes := nodePlatforms(c)
 	if len(nodes) == 0 {
 		if len(results) == 0 {
-			results = append(results, warning(check, at, "not checked: no node runs the controller yet", "see controller-found, then check again"))
+			results = append(results, warning(at, "not checked: no node runs the controller yet", "see controller-found, then check again"))
 		}
 		return results
 	}
@@ -81,12 +80,12 @@ func checkPlatform(c controllerSnapshot, r registration, d *downloaded) []Result
 		node := nodes[name]
 		switch {
 		case asset.os == "" || asset.arch == "":
-			results = append(results, warning(check, at, fmt.Sprintf("the name in location %q does not say its platform; the controller's node %s is %s", r.item.Location, name, node), "run the check with --download to look into the binary"))
+			results = append(results, warning(at, fmt.Sprintf("the name in location %q does not say its platform; the controller's node %s is %s", r.item.Location, name, node), "run the check with --download to look into the binary"))
 		case asset != node:
-			results = append(results, failure(check, at, fmt.Sprintf("%s, the controller's node %s is %s: the plugin cannot be run", says, name, node),
+			results = append(results, failure(at, fmt.Sprintf("%s, the controller's node %s is %s: the plugin cannot be run", says, name, node),
 				fmt.Sprintf("use the asset …-%s-%s and its sha256: %s", node.os, node.arch, edit)))
 		default:
-			results = append(results, ok(check, at, fmt.Sprintf("%s, as is node %s", asset, name)))
+			results = append(results, ok(at, fmt.Sprintf("%s, as is node %s", asset, name)))
 		}
 	}
 	return results

@@ -58,7 +58,7 @@ func Run(ctx context.Context, cfg *rest.Config, opts Options) (Report, error) {
 	if opts.Download {
 		s.download = gatherDownload(ctx, c, s.controller)
 	}
-	return Report{Results: check(s)}, nil
+	return Report{Results: look(s)}, nil
 }
 
 func gatherInTime(ctx context.Context, c *cluster, opts Options) (snapshot, error) {
@@ -78,20 +78,26 @@ func gatherInTime(ctx context.Context, c *cluster, opts Options) (snapshot, erro
 	return s, nil
 }
 
-// check decides on everything, installation first, then Rollout by Rollout.
-func check(s snapshot) []Result {
+// look makes all checks: of the installation first, then Rollout by Rollout.
+func look(s snapshot) []Result {
 	var results []Result
-	registration := register(s.controller)
-	results = append(results, checkController(s.controller)...)
-	results = append(results, checkPluginDirectory(s.controller)...)
-	results = append(results, checkRegistered(s.controller, registration)...)
-	results = append(results, checkLocation(s.controller, registration)...)
-	results = append(results, checkPlatform(s.controller, registration, s.download)...)
-	results = append(results, checkDownload(s.controller, registration, s.download)...)
-	results = append(results, checkRestarted(s.controller)...)
-	results = append(results, checkControllerAccess(s.controller)...)
-	results = append(results, checkKEDAAccess(s)...)
-	results = append(results, checkRollouts(s)...)
+	for _, c := range checks {
+		if c.installation != nil {
+			results = append(results, c.named(c.installation(s))...)
+		}
+	}
+	for _, ro := range rolloutsToCheck(s) {
+		r := subjectOf(s, ro)
+		for _, c := range checks {
+			if c.rollout == nil {
+				continue
+			}
+			for _, result := range c.named(c.rollout(r)) {
+				result.Rollout = ro.Namespace + "/" + ro.Name
+				results = append(results, result)
+			}
+		}
+	}
 	if s.controller.config.Value != nil {
 		hideCredentials(s.controller.config.Value.Data, results)
 	} else {

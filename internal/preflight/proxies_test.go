@@ -161,11 +161,11 @@ func TestProxiesInAHealthyCluster(t *testing.T) {
 	s := healthy()
 	s.withProxies()
 	var seen []string
-	for _, r := range check(s) {
+	for _, r := range look(s) {
 		if r.Status != OK {
 			t.Errorf("%+v", r)
 		}
-		if r.Check == proxyCheck || r.Check == interceptorCheck {
+		if r.Check == "kedify-proxy-split" || r.Check == "interceptor-split" {
 			seen = append(seen, r.Check+" "+r.Object+" "+r.Message)
 		}
 	}
@@ -191,28 +191,28 @@ func TestProxyFaults(t *testing.T) {
 				s.withProxies()
 				s.change(func(_ *proxyLook, have *proxyRoutes) { have.splits = other })
 			},
-			[]finding{{proxyCheck, Failure, first, []string{"serves demo-stable=95,demo-canary=5 for host demo.example.com, expected demo-stable=80,demo-canary=20", "routes of version 41", "describe httpscaledobject demo", "port-forward pod/kedify-proxy-1 19901:19901"}}},
+			[]finding{{"kedify-proxy-split", Failure, first, []string{"serves demo-stable=95,demo-canary=5 for host demo.example.com, expected demo-stable=80,demo-canary=20", "routes of version 41", "describe httpscaledobject demo", "port-forward pod/kedify-proxy-1 19901:19901"}}},
 		},
 		"not connected": {
 			func(s *snapshot) {
 				s.withProxies()
 				s.change(func(l *proxyLook, have *proxyRoutes) { have.splits, l.state.connected = other, false })
 			},
-			[]finding{{proxyCheck, Failure, first, []string{"not connected to the interceptor", "xDS Service"}}},
+			[]finding{{"kedify-proxy-split", Failure, first, []string{"not connected to the interceptor", "xDS Service"}}},
 		},
 		"refused updates": {
 			func(s *snapshot) {
 				s.withProxies()
 				s.change(func(l *proxyLook, have *proxyRoutes) { have.splits, l.state.rejected = other, 2 })
 			},
-			[]finding{{proxyCheck, Failure, first, []string{"has refused 2 updates", "logs kedify-proxy-1 says why"}}},
+			[]finding{{"kedify-proxy-split", Failure, first, []string{"has refused 2 updates", "logs kedify-proxy-1 says why"}}},
 		},
 		"a cluster that is missing": {
 			func(s *snapshot) {
 				s.withProxies()
 				s.change(func(_ *proxyLook, have *proxyRoutes) { have.clusters = []string{"demo-stable"} })
 			},
-			[]finding{{proxyCheck, Failure, first, []string{"has no active cluster shop/demo/demo-canary"}}},
+			[]finding{{"kedify-proxy-split", Failure, first, []string{"has no active cluster shop/demo/demo-canary"}}},
 		},
 		"a cluster that waits": {
 			func(s *snapshot) {
@@ -221,18 +221,18 @@ func TestProxyFaults(t *testing.T) {
 					have.clusters, have.warming = []string{"demo-stable"}, []string{"demo-canary"}
 				})
 			},
-			[]finding{{proxyCheck, Failure, first, []string{"shop/demo/demo-canary (it waits for its endpoints)"}}},
+			[]finding{{"kedify-proxy-split", Failure, first, []string{"shop/demo/demo-canary (it waits for its endpoints)"}}},
 		},
 		"a kedify-proxy that does not run": {
 			func(s *snapshot) {
 				s.withProxies()
 				s.proxies.proxies[0].pod = proxyPod("kedify-proxy-1", "Pending")
 			},
-			[]finding{{proxyCheck, Warning, first, []string{"does not run: Pending", "describe pod kedify-proxy-1"}}},
+			[]finding{{"kedify-proxy-split", Warning, first, []string{"does not run: Pending", "describe pod kedify-proxy-1"}}},
 		},
 		"no kedify-proxy behind the Service": {
 			func(s *snapshot) { s.withProxies(); s.proxies.proxies = nil },
-			[]finding{{proxyCheck, Warning, "Service shop/kedify-proxy-admin", []string{"selects no pod"}}},
+			[]finding{{"kedify-proxy-split", Warning, "Service shop/kedify-proxy-admin", []string{"selects no pod"}}},
 		},
 		"may not look at pods": {
 			func(s *snapshot) {
@@ -243,8 +243,8 @@ func TestProxyFaults(t *testing.T) {
 				}
 			},
 			[]finding{
-				{proxyCheck, Warning, first, []string{"need get on pods/proxy", "kubectl auth can-i get pods/proxy -n shop"}},
-				{interceptorCheck, Warning, interceptor, []string{"need get on pods/proxy", "-n keda"}},
+				{"kedify-proxy-split", Warning, first, []string{"need get on pods/proxy", "kubectl auth can-i get pods/proxy -n shop"}},
+				{"interceptor-split", Warning, interceptor, []string{"need get on pods/proxy", "-n keda"}},
 			},
 		},
 		"an interceptor with other weights": {
@@ -252,18 +252,18 @@ func TestProxyFaults(t *testing.T) {
 				s.withProxies()
 				s.proxies.interceptors[0].routes.Routes[0].Backends[1].Weight = 5
 			},
-			[]finding{{interceptorCheck, Failure, interceptor, []string{"serves demo-stable=80,demo-canary=5, expected", "it says: keeps the last good split"}}},
+			[]finding{{"interceptor-split", Failure, interceptor, []string{"serves demo-stable=80,demo-canary=5, expected", "it says: keeps the last good split"}}},
 		},
 		"no interceptor": {
 			func(s *snapshot) { s.withProxies(); s.proxies.interceptors = nil },
-			[]finding{{interceptorCheck, Warning, "Service keda/" + interceptorAdminService, []string{"selects no pod"}}},
+			[]finding{{"interceptor-split", Warning, "Service keda/" + interceptorAdminService, []string{"selects no pod"}}},
 		},
 		"may not find the interceptors": {
 			func(s *snapshot) {
 				s.withProxies()
 				s.proxies.interceptorService = read[string]{Err: forbidden("get", "services", "keda", interceptorAdminService)}
 			},
-			[]finding{{interceptorCheck, Warning, httpso, []string{"need get on services " + interceptorAdminService + " in namespace keda"}}},
+			[]finding{{"interceptor-split", Warning, httpso, []string{"need get on services " + interceptorAdminService + " in namespace keda"}}},
 		},
 		"an interceptor of Kedify's": {
 			func(s *snapshot) {
@@ -281,7 +281,7 @@ func TestProxyFaults(t *testing.T) {
 				s.proxies.objects[0].Annotations = s.httpso().Annotations
 				s.change(func(_ *proxyLook, have *proxyRoutes) { have.splits = other })
 			},
-			[]finding{{splitCheck, Failure, httpso, []string{"cannot be read"}}},
+			[]finding{{"annotation", Failure, httpso, []string{"cannot be read"}}},
 		},
 	})
 }
@@ -348,7 +348,7 @@ func TestRunLooksAtTheProxies(t *testing.T) {
 		opts.Namespace = "shop"
 		var found []string
 		for _, r := range runOn(t, a, opts).Results {
-			if r.Status != OK || r.Check == proxyCheck || r.Check == interceptorCheck {
+			if r.Status != OK || r.Check == "kedify-proxy-split" || r.Check == "interceptor-split" {
 				found = append(found, r.Check+" "+r.Status.String())
 			}
 		}

@@ -12,26 +12,35 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
-const (
-	proxyCheck       = "kedify-proxy-split"
-	interceptorCheck = "interceptor-split"
-)
-
-// checkProxies: every kedify-proxy of the namespace, and every interceptor, does
-// with the requests of each HTTPScaledObject what its annotation says. Without
-// kedify-proxies the interceptors split by themselves.
-func checkProxies(s snapshot, ro *v1alpha1.Rollout, config kedify.Config) []Result {
+// servable calls look for each HTTPScaledObject of the Rollout whose split a proxy can
+// serve.
+func servable(s snapshot, config kedify.Config, look func(o httpScaledObject, want []weightedbackends.Backend) []Result) []Result {
 	var results []Result
 	for _, o := range s.proxies.objects {
 		if !slices.Contains(config.Names(), o.Name) {
 			continue
 		}
 		if want, servable := wantedSplit(s.objects, o); servable {
-			results = append(results, checkKedifyProxies(s.proxies, o, want)...)
-			results = append(results, checkInterceptors(s.proxies, o, want)...)
+			results = append(results, look(o, want)...)
 		}
 	}
 	return results
+}
+
+// checkProxies: every kedify-proxy of the namespace does with the requests of each
+// HTTPScaledObject what its annotation says.
+func checkProxies(s snapshot, _ *v1alpha1.Rollout, config kedify.Config) []Result {
+	return servable(s, config, func(o httpScaledObject, want []weightedbackends.Backend) []Result {
+		return checkKedifyProxies(s.proxies, o, want)
+	})
+}
+
+// checkInterceptors: every interceptor does so. Without kedify-proxies the interceptors
+// split by themselves.
+func checkInterceptors(s snapshot, _ *v1alpha1.Rollout, config kedify.Config) []Result {
+	return servable(s, config, func(o httpScaledObject, want []weightedbackends.Backend) []Result {
+		return checkInterceptorsOf(s.proxies, o, want)
+	})
 }
 
 func checkKedifyProxies(p proxySnapshot, o httpScaledObject, want []weightedbackends.Backend) []Result {
@@ -46,17 +55,17 @@ func checkKedifyProxies(p proxySnapshot, o httpScaledObject, want []weightedback
 		pod := object("Pod", l.pod.Namespace, l.pod.Name)
 		switch {
 		case l.pod.Status.Phase != corev1.PodRunning:
-			results = append(results, warning(proxyCheck, pod, "kedify-proxy does not run: "+podProblem(l.pod), fmt.Sprintf("kubectl -n %s describe pod %s", l.pod.Namespace, l.pod.Name)))
+			results = append(results, warning(pod, "kedify-proxy does not run: "+podProblem(l.pod), fmt.Sprintf("kubectl -n %s describe pod %s", l.pod.Namespace, l.pod.Name)))
 		case l.err != nil && l.err.forbidden():
 			if !forbidden { // the others are forbidden alike
-				results = append(results, couldNotLook(proxyCheck, pod, l.err))
+				results = append(results, couldNotLook(pod, l.err))
 			}
 			forbidden = true
 		case l.err != nil:
-			results = append(results, warning(proxyCheck, pod, "could not look: "+l.err.Error(), byHand(l)))
+			results = append(results, warning(pod, "could not look: "+l.err.Error(), byHand(l)))
 		default:
 			if lacks := l.lacks(o, want); lacks != "" {
-				results = append(results, failure(proxyCheck, pod, "kedify-proxy "+lacks+l.state.text()+l.version(o), l.remedy(o)))
+				results = append(results, failure(pod, "kedify-proxy "+lacks+l.state.text()+l.version(o), l.remedy(o)))
 				continue
 			}
 			good++
@@ -64,9 +73,9 @@ func checkKedifyProxies(p proxySnapshot, o httpScaledObject, want []weightedback
 	}
 	switch {
 	case len(p.proxies) == 0:
-		results = append(results, warning(proxyCheck, object("Service", o.Namespace, p.service), "selects no pod: requests to kedify-proxy are not answered", get))
+		results = append(results, warning(object("Service", o.Namespace, p.service), "selects no pod: requests to kedify-proxy are not answered", get))
 	case good > 0:
-		results = append(results, ok(proxyCheck, at, fmt.Sprintf("%s of kedify-proxy: %s, as asked", count(good, "pod"), describeWanted(want))))
+		results = append(results, ok(at, fmt.Sprintf("%s of kedify-proxy: %s, as asked", count(good, "pod"), describeWanted(want))))
 	}
 	return results
 }
@@ -126,10 +135,10 @@ func byHand(l proxyLook) string {
 	return fmt.Sprintf("kubectl -n %s port-forward pod/%s %d:%d, then curl -s localhost:%d/config_dump", l.pod.Namespace, l.pod.Name, l.port, l.port, l.port)
 }
 
-func checkInterceptors(p proxySnapshot, o httpScaledObject, want []weightedbackends.Backend) []Result {
+func checkInterceptorsOf(p proxySnapshot, o httpScaledObject, want []weightedbackends.Backend) []Result {
 	at := object("HTTPScaledObject", o.Namespace, o.Name)
 	if err := p.interceptorService.Err; err != nil {
-		return []Result{couldNotLook(interceptorCheck, at, err)}
+		return []Result{couldNotLook(at, err)}
 	}
 	if p.interceptorService.Value == "" {
 		return nil
@@ -142,16 +151,16 @@ func checkInterceptors(p proxySnapshot, o httpScaledObject, want []weightedbacke
 		switch {
 		case l.foreign: // not ours: it shows no routes
 		case l.pod.Status.Phase != corev1.PodRunning:
-			results = append(results, warning(interceptorCheck, pod, "the interceptor does not run: "+podProblem(l.pod), describe))
+			results = append(results, warning(pod, "the interceptor does not run: "+podProblem(l.pod), describe))
 		case l.err != nil && l.err.forbidden():
 			if !forbidden {
-				results = append(results, couldNotLook(interceptorCheck, pod, l.err))
+				results = append(results, couldNotLook(pod, l.err))
 			}
 			forbidden = true
 		case l.err != nil:
-			results = append(results, warning(interceptorCheck, pod, "could not look: "+l.err.Error(), describe))
+			results = append(results, warning(pod, "could not look: "+l.err.Error(), describe))
 		case l.routes == nil:
-			results = append(results, warning(interceptorCheck, pod, "could not look: it was not asked in time", "allow more with --timeout"))
+			results = append(results, warning(pod, "could not look: it was not asked in time", "allow more with --timeout"))
 		default:
 			text := difference(want, l.routes.of(o))
 			if text == "" {
@@ -161,15 +170,15 @@ func checkInterceptors(p proxySnapshot, o httpScaledObject, want []weightedbacke
 			if problem := l.routes.problem(o); problem != "" {
 				text += "; it says: " + problem
 			}
-			results = append(results, failure(interceptorCheck, pod, "the interceptor "+text,
+			results = append(results, failure(pod, "the interceptor "+text,
 				fmt.Sprintf("kubectl -n %s describe httpscaledobject %s; kubectl -n %s logs %s", o.Namespace, o.Name, l.pod.Namespace, l.pod.Name)))
 		}
 	}
 	switch {
 	case len(p.interceptors) == 0:
-		results = append(results, warning(interceptorCheck, p.interceptorService.Value, "selects no pod: no weight reaches a proxy, and requests to the interceptor are not answered", "scale its Deployment up, or install deploy/interceptor"))
+		results = append(results, warning(p.interceptorService.Value, "selects no pod: no weight reaches a proxy, and requests to the interceptor are not answered", "scale its Deployment up, or install deploy/interceptor"))
 	case good > 0:
-		results = append(results, ok(interceptorCheck, at, fmt.Sprintf("%s of the interceptor: %s, as asked", count(good, "pod"), describeWanted(want))))
+		results = append(results, ok(at, fmt.Sprintf("%s of the interceptor: %s, as asked", count(good, "pod"), describeWanted(want))))
 	}
 	return results
 }

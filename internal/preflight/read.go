@@ -61,12 +61,12 @@ func (e *readError) kindMissing() bool { return e.notFound() && e.Verb == "list"
 
 // couldNotLook reports a read that failed. It is a warning: nothing is known
 // to be wrong.
-func couldNotLook(check, object string, err *readError) Result {
+func couldNotLook(object string, err *readError) Result {
 	remedy := "try again; if it stays so, look at the API server"
 	if err.forbidden() {
 		remedy = "run the check as somebody who may: " + canI(err)
 	}
-	return warning(check, object, "could not look: "+err.Error(), remedy)
+	return warning(object, "could not look: "+err.Error(), remedy)
 }
 
 func canI(err *readError) string {

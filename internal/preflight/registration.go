@@ -182,24 +182,23 @@ func (c controllerSnapshot) configObject() string {
 // checkRegistered: kedify/http is under trafficRouterPlugins, once, under its
 // right name, and the controller can read the ConfigMap.
 func checkRegistered(c controllerSnapshot, r registration) []Result {
-	const check = "plugin-registered"
 	at := c.configObject()
 	switch {
 	case c.config.Err.notFound():
-		return []Result{failure(check, at, "the ConfigMap does not exist: the controller knows no plugin",
+		return []Result{failure(at, "the ConfigMap does not exist: the controller knows no plugin",
 			fmt.Sprintf("apply install-<os>-<arch>.yaml of a release, with namespace %s in it, then %s", c.configNamespace, c.restartCommand()))}
 	case c.config.Err != nil:
-		return []Result{couldNotLook(check, at, c.config.Err)}
+		return []Result{couldNotLook(at, c.config.Err)}
 	}
 	var results []Result
 	for _, p := range r.problems {
-		results = append(results, failure(check, at, p.message, p.remedy))
+		results = append(results, failure(at, p.message, p.remedy))
 	}
 	for _, p := range r.doubts {
-		results = append(results, warning(check, at, p.message, p.remedy))
+		results = append(results, warning(at, p.message, p.remedy))
 	}
 	if len(results) == 0 {
-		results = append(results, ok(check, at, "registers "+kedify.PluginName))
+		results = append(results, ok(at, "registers "+kedify.PluginName))
 	}
 	return results
 }

@@ -79,16 +79,18 @@ type Result struct {
 	Remedy string `json:"remedy"`
 }
 
-func ok(check, object, message string) Result {
-	return Result{Check: check, Status: OK, Object: object, Message: oneLine(message)}
+// The check that makes a result is known where it is made: see checks.
+
+func ok(object, message string) Result {
+	return Result{Status: OK, Object: object, Message: oneLine(message)}
 }
 
-func warning(check, object, message, remedy string) Result {
-	return Result{Check: check, Status: Warning, Object: object, Message: oneLine(message), Remedy: oneLine(remedy)}
+func warning(object, message, remedy string) Result {
+	return Result{Status: Warning, Object: object, Message: oneLine(message), Remedy: oneLine(remedy)}
 }
 
-func failure(check, object, message, remedy string) Result {
-	return Result{Check: check, Status: Failure, Object: object, Message: oneLine(message), Remedy: oneLine(remedy)}
+func failure(object, message, remedy string) Result {
+	return Result{Status: Failure, Object: object, Message: oneLine(message), Remedy: oneLine(remedy)}
 }
 
 // count writes a number of things.

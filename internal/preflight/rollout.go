@@ -14,34 +14,38 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 )
 
-// checkRollouts finds the Rollouts to check, and checks each.
-func checkRollouts(s snapshot) []Result {
-	const check = "rollout-found"
+// rolloutsToCheck returns the Rollout that was asked for; without a name, those that
+// use the plugin, or mean to.
+func rolloutsToCheck(s snapshot) []*v1alpha1.Rollout {
+	var chosen []*v1alpha1.Rollout
+	for i := range s.objects.rollouts.Value {
+		ro := &s.objects.rollouts.Value[i]
+		if ro.Name == s.rollout || s.rollout == "" && (kedify.Uses(ro) || nearPlugin(ro) != "") {
+			chosen = append(chosen, ro)
+		}
+	}
+	return chosen
+}
+
+// checkRolloutsFound: there is a Rollout to check.
+func checkRolloutsFound(s snapshot) []Result {
 	namespace := "Namespace " + s.namespace
 	rollouts := s.objects.rollouts
-	if rollouts.Err != nil {
-		if rollouts.Err.kindMissing() {
-			return []Result{failure(check, namespace, "the cluster does not know Rollouts", "install Argo Rollouts with its CustomResourceDefinitions")}
-		}
-		return []Result{couldNotLook(check, namespace, rollouts.Err)}
+	switch {
+	case rollouts.Err.kindMissing():
+		return []Result{failure(namespace, "the cluster does not know Rollouts", "install Argo Rollouts with its CustomResourceDefinitions")}
+	case rollouts.Err != nil:
+		return []Result{couldNotLook(namespace, rollouts.Err)}
+	case len(rolloutsToCheck(s)) > 0:
+		return nil
+	case s.rollout != "":
+		return []Result{failure(object("Rollout", s.namespace, s.rollout), "does not exist"+because(otherNames(rollouts.Value)), "kubectl -n "+s.namespace+" get rollouts")}
 	}
-	if s.rollout != "" {
-		ro := s.objects.rollout(s.rollout)
-		if ro == nil {
-			return []Result{failure(check, object("Rollout", s.namespace, s.rollout), "does not exist"+because(otherNames(rollouts.Value)), "kubectl -n "+s.namespace+" get rollouts")}
-		}
-		return checkRollout(s, ro)
-	}
-	var results []Result
-	for i := range rollouts.Value {
-		if ro := &rollouts.Value[i]; kedify.Uses(ro) || nearPlugin(ro) != "" {
-			results = append(results, checkRollout(s, ro)...)
-		}
-	}
-	if len(results) == 0 {
-		results = append(results, warning(check, namespace, "no Rollout here uses "+kedify.PluginName, "choose another namespace with -n, or set spec.strategy.canary.trafficRouting.plugins in the Rollout"))
-	}
-	return append(checkOrphans(s), results...)
+	return []Result{warning(namespace, "no Rollout here uses "+kedify.PluginName, "choose another namespace with -n, or set spec.strategy.canary.trafficRouting.plugins in the Rollout")}
+}
+
+func checkRolloutFound(_ snapshot, ro *v1alpha1.Rollout) []Result {
+	return []Result{ok(object("Rollout", ro.Namespace, ro.Name), "exists")}
 }
 
 func otherNames(rollouts []v1alpha1.Rollout) string {
@@ -54,28 +58,6 @@ func otherNames(rollouts []v1alpha1.Rollout) string {
 		return "the namespace has no Rollout"
 	}
 	return "there is " + strings.Join(names, ", ")
-}
-
-// checkRollout makes every check of one Rollout. A Rollout whose configuration
-// cannot be read has nothing more to look at.
-func checkRollout(s snapshot, ro *v1alpha1.Rollout) []Result {
-	results := []Result{ok("rollout-found", object("Rollout", ro.Namespace, ro.Name), "exists")}
-	found, config, sound := checkConfig(ro)
-	results = append(results, found...)
-	results = append(results, checkHealth(s, ro)...)
-	if sound {
-		results = append(results, checkServices(s, ro)...)
-		results = append(results, checkSelectors(s, ro)...)
-		results = append(results, checkHTTPScaledObjects(s, ro, config)...)
-		results = append(results, checkAnnotations(s, ro, config)...)
-		results = append(results, checkBackends(s, ro, config)...)
-		results = append(results, checkProxies(s, ro, config)...)
-		results = append(results, checkScaling(s, ro)...)
-	}
-	for i := range results {
-		results[i].Rollout = ro.Namespace + "/" + ro.Name
-	}
-	return results
 }
 
 func plugins(ro *v1alpha1.Rollout) []string {
@@ -97,39 +79,58 @@ func nearPlugin(ro *v1alpha1.Rollout) string {
 	return ""
 }
 
-// checkConfig: the Rollout is a canary that uses kedify/http, with a
-// configuration that the plugin accepts.
-func checkConfig(ro *v1alpha1.Rollout) (results []Result, config kedify.Config, sound bool) {
+// checkStrategy: the Rollout is a canary.
+func checkStrategy(_ snapshot, ro *v1alpha1.Rollout) []Result {
 	at := object("Rollout", ro.Namespace, ro.Name)
-	edit := fmt.Sprintf("kubectl -n %s edit rollout %s", ro.Namespace, ro.Name)
 	if ro.Spec.Strategy.Canary == nil {
-		return []Result{failure("rollout-strategy", at, "spec.strategy.canary is missing: only the canary strategy splits traffic", "move the Rollout to spec.strategy.canary: "+edit)}, config, false
+		return []Result{failure(at, "spec.strategy.canary is missing: only the canary strategy splits traffic", "move the Rollout to spec.strategy.canary: "+editRollout(ro))}
 	}
-	results = append(results, ok("rollout-strategy", at, "canary"))
+	return []Result{ok(at, "canary")}
+}
+
+// kedifyConfig reads the configuration of a Rollout for kedify/http.
+func kedifyConfig(ro *v1alpha1.Rollout) (kedify.Config, error) {
 	if !kedify.Uses(ro) {
-		message := "spec.strategy.canary.trafficRouting.plugins has no " + kedify.PluginName
-		if near := nearPlugin(ro); near != "" {
-			message += fmt.Sprintf(", but %q", near)
-		}
-		return append(results, failure("rollout-config", at, message, fmt.Sprintf("set plugins[%q].httpScaledObjectName: %s", kedify.PluginName, edit))), config, false
+		return kedify.Config{}, fmt.Errorf("spec.strategy.canary.trafficRouting.plugins has no %s", kedify.PluginName)
 	}
 	config, err := kedify.ParseConfig(ro.Spec.Strategy.Canary.TrafficRouting.Plugins[kedify.PluginName])
 	if err != nil {
-		return append(results, failure("rollout-config", at, fmt.Sprintf("spec.strategy.canary.trafficRouting.plugins[%q]: %v", kedify.PluginName, err), "correct it: "+edit)), config, false
+		return kedify.Config{}, fmt.Errorf("spec.strategy.canary.trafficRouting.plugins[%q]: %w", kedify.PluginName, err)
 	}
-	message := "names HTTPScaledObject " + strings.Join(config.Names(), ", ")
-	results = append(results, ok("rollout-config", at, message))
-	return results, config, true
+	return config, nil
+}
+
+// checkConfig: the Rollout uses kedify/http, with a configuration that the plugin
+// accepts.
+func checkConfig(_ snapshot, ro *v1alpha1.Rollout) []Result {
+	if ro.Spec.Strategy.Canary == nil {
+		return nil // reported by rollout-strategy
+	}
+	at := object("Rollout", ro.Namespace, ro.Name)
+	config, err := kedifyConfig(ro)
+	switch near := nearPlugin(ro); {
+	case err == nil:
+		return []Result{ok(at, "names HTTPScaledObject "+strings.Join(config.Names(), ", "))}
+	case kedify.Uses(ro):
+		return []Result{failure(at, err.Error(), "correct it: "+editRollout(ro))}
+	case near != "":
+		err = fmt.Errorf("%w, but %q", err, near)
+	}
+	return []Result{failure(at, err.Error(), fmt.Sprintf("set plugins[%q].httpScaledObjectName: %s", kedify.PluginName, editRollout(ro)))}
+}
+
+// editRollout returns the command that opens a Rollout in an editor.
+func editRollout(ro *v1alpha1.Rollout) string {
+	return fmt.Sprintf("kubectl -n %s edit rollout %s", ro.Namespace, ro.Name)
 }
 
 // checkHealth: the controller acts on the Rollout, and says nothing bad of it.
 func checkHealth(s snapshot, ro *v1alpha1.Rollout) []Result {
-	const check = "rollout-health"
 	at := object("Rollout", ro.Namespace, ro.Name)
 	get := fmt.Sprintf("kubectl argo rollouts -n %s get rollout %s", ro.Namespace, ro.Name)
 	for _, condition := range ro.Status.Conditions {
 		if condition.Type == v1alpha1.InvalidSpec && condition.Status == corev1.ConditionTrue {
-			return []Result{failure(check, at, "Argo Rollouts refuses the spec: "+condition.Message, fmt.Sprintf("correct it: kubectl -n %s edit rollout %s", ro.Namespace, ro.Name))}
+			return []Result{failure(at, "Argo Rollouts refuses the spec: "+condition.Message, fmt.Sprintf("correct it: kubectl -n %s edit rollout %s", ro.Namespace, ro.Name))}
 		}
 	}
 	namespace, workload := s.controller.name()
@@ -139,25 +140,25 @@ func checkHealth(s snapshot, ro *v1alpha1.Rollout) []Result {
 	case ro.Status.ObservedGeneration != "" && ro.Status.ObservedGeneration != strconv.FormatInt(ro.Generation, 10),
 		ro.Status.ObservedGeneration == "" && ro.Status.Phase == "":
 		if said != "" {
-			return []Result{failure(check, at, "the controller cannot act on the last change: "+said, complaintRemedy(s.controller, said, log))}
+			return []Result{failure(at, "the controller cannot act on the last change: "+said, complaintRemedy(s.controller, said, log))}
 		}
-		return []Result{warning(check, at, "the controller has not acted on the last change yet", "try again in a moment; if it stays so: "+log)}
+		return []Result{warning(at, "the controller has not acted on the last change yet", "try again in a moment; if it stays so: "+log)}
 	case ro.Status.Abort:
-		return []Result{warning(check, at, "is aborted, all traffic is on stable"+because(ro.Status.Message), fmt.Sprintf("kubectl argo rollouts -n %s retry rollout %s, or set the stable image again", ro.Namespace, ro.Name))}
+		return []Result{warning(at, "is aborted, all traffic is on stable"+because(ro.Status.Message), fmt.Sprintf("kubectl argo rollouts -n %s retry rollout %s, or set the stable image again", ro.Namespace, ro.Name))}
 	case ro.Status.Phase == v1alpha1.RolloutPhaseDegraded:
 		message := "is Degraded" + because(ro.Status.Message)
 		if said != "" {
 			message += "; the controller last said: " + said
 		}
-		return []Result{failure(check, at, message, get)}
+		return []Result{failure(at, message, get)}
 	case ro.Status.Canary.Weights == nil && said != "" && kedify.Uses(ro):
-		return []Result{failure(check, at, "the controller cannot set its weight: "+said, complaintRemedy(s.controller, said, log))}
+		return []Result{failure(at, "the controller cannot set its weight: "+said, complaintRemedy(s.controller, said, log))}
 	}
 	message := string(ro.Status.Phase)
 	if ro.Status.Message != "" {
 		message += " (" + ro.Status.Message + ")"
 	}
-	return []Result{ok(check, at, message)}
+	return []Result{ok(at, message)}
 }
 
 // complaintRemedy says what to do about a reconcile that fails.

@@ -27,10 +27,8 @@ func serviceNames(ro *v1alpha1.Rollout) (first, second string) {
 	return ro.Spec.Strategy.Canary.StableService, ro.Spec.Strategy.Canary.CanaryService
 }
 
-// checkServices: both Services are named, exist, and differ.
-func checkServices(s snapshot, ro *v1alpha1.Rollout) []Result {
-	at := object("Rollout", ro.Namespace, ro.Name)
-	edit := fmt.Sprintf("kubectl -n %s edit rollout %s", ro.Namespace, ro.Name)
+// checkServicesExist: both Services are named, and exist.
+func checkServicesExist(s snapshot, ro *v1alpha1.Rollout) []Result {
 	firstField, secondField := serviceFields(ro)
 	first, second := serviceNames(ro)
 	var results []Result
@@ -39,33 +37,39 @@ func checkServices(s snapshot, ro *v1alpha1.Rollout) []Result {
 		field, name := named.field, named.name
 		switch {
 		case name == "":
-			results = append(results, failure("services-exist", at, field+" is missing: a split needs two Services", "name the Service of that side: "+edit))
+			results = append(results, failure(object("Rollout", ro.Namespace, ro.Name), field+" is missing: a split needs two Services", "name the Service of that side: "+editRollout(ro)))
 		case s.objects.services.Err != nil:
 			unread = true
 		case s.objects.service(name) == nil:
-			results = append(results, failure("services-exist", object("Service", ro.Namespace, name), "does not exist; "+field+" names it",
-				fmt.Sprintf("create it, with the Rollout's pods as selector, or correct the name: %s", edit)))
+			results = append(results, failure(object("Service", ro.Namespace, name), "does not exist; "+field+" names it",
+				fmt.Sprintf("create it, with the Rollout's pods as selector, or correct the name: %s", editRollout(ro))))
 		default:
-			results = append(results, ok("services-exist", object("Service", ro.Namespace, name), "exists"))
+			results = append(results, ok(object("Service", ro.Namespace, name), "exists"))
 		}
 	}
 	if unread {
-		results = append(results, couldNotLook("services-exist", "Namespace "+ro.Namespace, s.objects.services.Err))
-	}
-	switch {
-	case first == "" || second == "":
-	case first == second:
-		results = append(results, failure("services-differ", at, fmt.Sprintf("%s and %s are both %q: a split needs two Services", firstField, secondField, first), "make a second Service and name it: "+edit))
-	default:
-		results = append(results, ok("services-differ", at, first+" and "+second))
+		results = append(results, couldNotLook("Namespace "+ro.Namespace, s.objects.services.Err))
 	}
 	return results
+}
+
+// checkServicesDiffer: the Services of the two sides are two.
+func checkServicesDiffer(_ snapshot, ro *v1alpha1.Rollout) []Result {
+	at := object("Rollout", ro.Namespace, ro.Name)
+	firstField, secondField := serviceFields(ro)
+	first, second := serviceNames(ro)
+	switch {
+	case first == "" || second == "":
+		return nil // reported by services-exist
+	case first == second:
+		return []Result{failure(at, fmt.Sprintf("%s and %s are both %q: a split needs two Services", firstField, secondField, first), "make a second Service and name it: "+editRollout(ro))}
+	}
+	return []Result{ok(at, first+" and "+second)}
 }
 
 // checkSelectors: the two Services select the two sides of this Rollout, and
 // no other Rollout moves them.
 func checkSelectors(s snapshot, ro *v1alpha1.Rollout) []Result {
-	const check = "service-selectors"
 	stable, canary := rolloutspec.Services(ro)
 	if s.objects.services.Err != nil || stable == canary {
 		return nil // reported by services-exist and services-differ
@@ -80,7 +84,7 @@ func checkSelectors(s snapshot, ro *v1alpha1.Rollout) []Result {
 		at := object("Service", ro.Namespace, name)
 		edit := fmt.Sprintf("kubectl -n %s edit service %s", ro.Namespace, name)
 		if other := otherUser(s, ro, name); other != "" {
-			results = append(results, failure(check, at, fmt.Sprintf("Rollout %s uses it too: the two move its selector to and fro", other), "give each Rollout Services of its own"))
+			results = append(results, failure(at, fmt.Sprintf("Rollout %s uses it too: the two move its selector to and fro", other), "give each Rollout Services of its own"))
 		}
 		own := maps.Clone(service.Spec.Selector)
 		hashes[name] = own[v1alpha1.DefaultRolloutUniqueLabelKey]
@@ -88,25 +92,25 @@ func checkSelectors(s snapshot, ro *v1alpha1.Rollout) []Result {
 		labels := ro.Spec.Template.Labels
 		switch {
 		case len(service.Spec.Selector) == 0:
-			results = append(results, failure(check, at, "has no selector, so no endpoints", "select the Rollout's pods: "+edit))
+			results = append(results, failure(at, "has no selector, so no endpoints", "select the Rollout's pods: "+edit))
 		case ro.Spec.WorkloadRef == nil && !isSubset(own, labels):
-			results = append(results, failure(check, at, fmt.Sprintf("selects %s, but the Rollout's pods are labelled %s", labelText(own), labelText(labels)), "correct spec.selector: "+edit))
+			results = append(results, failure(at, fmt.Sprintf("selects %s, but the Rollout's pods are labelled %s", labelText(own), labelText(labels)), "correct spec.selector: "+edit))
 		}
 	}
 	weight := weightsOf(ro).Canary.Weight
 	switch {
 	case len(hashes) < 2 || weight == 0:
 	case hashes[stable] == "" || hashes[canary] == "":
-		results = append(results, failure(check, at2(ro, stable, canary),
+		results = append(results, failure(at2(ro, stable, canary),
 			fmt.Sprintf("a Service's selector has no %s while the canary has weight %d: it takes in the pods of both sides", v1alpha1.DefaultRolloutUniqueLabelKey, weight),
 			fmt.Sprintf("something takes the selector back that Argo Rollouts sets (GitOps: ignore differences at /spec/selector); kubectl -n %s get services %s %s -o wide", ro.Namespace, stable, canary)))
 	case hashes[stable] == hashes[canary]:
-		results = append(results, failure(check, at2(ro, stable, canary),
+		results = append(results, failure(at2(ro, stable, canary),
 			fmt.Sprintf("both select the pods of hash %s while the canary has weight %d: the split has one side only", hashes[stable], weight),
 			fmt.Sprintf("something takes the selector back that Argo Rollouts sets (GitOps: ignore differences at /spec/selector); kubectl -n %s get services %s %s -o wide", ro.Namespace, stable, canary)))
 	}
 	if len(results) == 0 && len(hashes) == 2 {
-		results = append(results, ok(check, at2(ro, stable, canary), "select the Rollout's pods"))
+		results = append(results, ok(at2(ro, stable, canary), "select the Rollout's pods"))
 	}
 	return results
 }

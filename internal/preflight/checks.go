@@ -1,0 +1,180 @@
+package preflight
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
+)
+
+// check is one thing that is looked at. Its functions return a result for each object
+// that they have looked at, and none where there is nothing to look at; the id of the
+// results is the check's.
+type check struct {
+	// id is the stable, kebab-case name. Reports have it, and people's scripts.
+	id string
+	// means is what ✓ means, in the Markdown of docs/reference.md.
+	means string
+	// installation looks at what concerns no Rollout in particular.
+	installation func(snapshot) []Result
+	// rollout looks at one Rollout.
+	rollout func(subject) []Result
+}
+
+// checks are all checks, in the order in which they are made and documented:
+// everything that concerns the installation, then Rollout by Rollout.
+var checks = []check{
+	{
+		id: "controller-found", means: "the Argo Rollouts controller is there, and its pods run",
+		installation: ofController(checkController),
+	}, {
+		id: "plugin-directory", means: "the controller can write plugins to its disk",
+		installation: ofController(checkPluginDirectory),
+	}, {
+		id: "plugin-registered", means: "`argo-rollouts-config` can be read by the controller, and has `kedify/http` once, among the traffic routers",
+		installation: ofRegistration(checkRegistered),
+	}, {
+		id: "plugin-location", means: "the location is one that the controller can fetch, not the file it writes itself, without credentials in it, and the SHA-256 is well-formed",
+		installation: ofRegistration(checkLocation),
+	}, {
+		id: "plugin-platform", means: "the asset is for the platform of the nodes that the controller runs on",
+		installation: ofDownload(checkPlatform),
+	}, {
+		id: "plugin-download", means: "with `--download`: the file has the pinned SHA-256 and is a static program",
+		installation: ofDownload(checkDownload),
+	}, {
+		id: "controller-restarted", means: "the controller started after the last change of the ConfigMap",
+		installation: ofController(checkRestarted),
+	}, {
+		id: "controller-access", means: "the controller's ServiceAccount may get, patch, list and watch HTTPScaledObjects, get, list and watch Rollouts, and create Events; lists and watches in the namespace of `--watch-namespace`, where that is set (subject access reviews)",
+		installation: ofController(checkControllerAccess),
+	}, {
+		id: "keda-access", means: "keda-operator may get Rollouts; only where a `kedify-http` trigger scales one",
+		installation: checkKEDAAccess,
+	}, {
+		id: "rollout-found", means: "the Rollout exists; without a name, one that uses the plugin does",
+		installation: checkRolloutsFound,
+		rollout:      ofAny(checkRolloutFound),
+	}, {
+		id: "rollout-strategy", means: "it is a canary",
+		rollout: ofAny(checkStrategy),
+	}, {
+		id: "rollout-config", means: "the plugin's configuration is valid",
+		rollout: ofAny(checkConfig),
+	}, {
+		id: "rollout-health", means: "the controller acts on the Rollout, and it is neither Degraded nor aborted",
+		rollout: ofAny(checkHealth),
+	}, {
+		id: "services-exist", means: "both Services exist",
+		rollout: ofConfigured(checkServicesExist),
+	}, {
+		id: "services-differ", means: "they are two",
+		rollout: ofConfigured(checkServicesDiffer),
+	}, {
+		id: "service-selectors", means: "they select the Rollout's pods, each its own side during a canary",
+		rollout: ofConfigured(checkSelectors),
+	}, {
+		id: "httpscaledobject-exists", means: "each HTTPScaledObject that is named exists",
+		rollout: ofKedify(checkHTTPScaledObjects),
+	}, {
+		id: "httpscaledobject-exclusive", means: "no other Rollout names it",
+		rollout: ofKedify(checkExclusive),
+	}, {
+		id: "target-service", means: "its `scaleTargetRef.service` is the stable Service, and both Services have its port",
+		rollout: ofKedify(checkTargetServices),
+	}, {
+		id: "annotation", means: "the split can be read, is this Rollout's, and is what the Rollout's status says; none was left behind elsewhere",
+		installation: checkOrphans,
+		rollout:      ofKedify(checkAnnotations),
+	}, {
+		id: "backends-ready", means: "each side with weight has ready endpoints; else why not: ReplicaSet at 0, no room for a canary pod, KEDA's minimum, pods that do not become ready",
+		rollout: ofKedify(checkBackends),
+	}, {
+		id: "kedify-proxy-split", means: "every kedify-proxy in the namespace has an active cluster for each Service with weight, and the weights of the annotation in its routes. Without a Service `kedify-proxy-admin` or `kedify-proxy` there is nothing to look at",
+		rollout: ofKedify(checkProxies),
+	}, {
+		id: "interceptor-split", means: "every interceptor serves the weights of the annotation. Kedify's own does not show its routes, so that there is nothing to look at",
+		rollout: ofKedify(checkInterceptors),
+	}, {
+		id: "scaledobject", means: "the `kedify-http` trigger leaves the Service to the Rollout",
+		rollout: ofKedify(checkTriggers),
+	}, {
+		id: "scaledobject-min-replicas", means: "`minReplicaCount` is not below the Rollout's replicas",
+		rollout: ofKedify(checkMinReplicas),
+	},
+}
+
+// Reference returns the table of all checks, in Markdown, for the reference.
+func Reference() string {
+	var table strings.Builder
+	table.WriteString("| check | ✓ means |\n|---|---|\n")
+	for _, c := range checks {
+		fmt.Fprintf(&table, "| `%s` | %s |\n", c.id, c.means)
+	}
+	return table.String()
+}
+
+// named gives results the id of the check that they are of.
+func (c check) named(results []Result) []Result {
+	for i := range results {
+		results[i].Check = c.id
+	}
+	return results
+}
+
+// subject is one Rollout that is looked at.
+type subject struct {
+	snapshot
+	ro *v1alpha1.Rollout
+	// kedify is its configuration for kedify/http; nil where it has none, or none that
+	// can be read.
+	kedify *kedify.Config
+}
+
+func subjectOf(s snapshot, ro *v1alpha1.Rollout) subject {
+	r := subject{snapshot: s, ro: ro}
+	if config, err := kedifyConfig(ro); err == nil {
+		r.kedify = &config
+	}
+	return r
+}
+
+// The functions below make a check's function of one that looks at less.
+
+func ofController(look func(controllerSnapshot) []Result) func(snapshot) []Result {
+	return func(s snapshot) []Result { return look(s.controller) }
+}
+
+func ofRegistration(look func(controllerSnapshot, registration) []Result) func(snapshot) []Result {
+	return func(s snapshot) []Result { return look(s.controller, register(s.controller)) }
+}
+
+func ofDownload(look func(controllerSnapshot, registration, *downloaded) []Result) func(snapshot) []Result {
+	return func(s snapshot) []Result { return look(s.controller, register(s.controller), s.download) }
+}
+
+func ofAny(look func(snapshot, *v1alpha1.Rollout) []Result) func(subject) []Result {
+	return func(r subject) []Result { return look(r.snapshot, r.ro) }
+}
+
+// ofConfigured looks at Rollouts whose configuration for one of the plugins can be
+// read: with any other there is nothing more to look at.
+func ofConfigured(look func(snapshot, *v1alpha1.Rollout) []Result) func(subject) []Result {
+	return func(r subject) []Result {
+		if r.kedify == nil {
+			return nil
+		}
+		return look(r.snapshot, r.ro)
+	}
+}
+
+func ofKedify(look func(snapshot, *v1alpha1.Rollout, kedify.Config) []Result) func(subject) []Result {
+	return func(r subject) []Result {
+		if r.kedify == nil {
+			return nil
+		}
+		return look(r.snapshot, r.ro, *r.kedify)
+	}
+}
