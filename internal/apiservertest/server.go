@@ -475,6 +475,24 @@ func Fail(w http.ResponseWriter, code int, request Request) {
 	status(w, code, metav1.StatusReasonInternalError, http.StatusText(code), request)
 }
 
+// ComeBack answers an error, such as 429 or 503, that asks to come back after so many
+// seconds, as the API server does when it is overloaded.
+func ComeBack(w http.ResponseWriter, code, seconds int, request Request) {
+	reason := metav1.StatusReasonServiceUnavailable
+	if code == http.StatusTooManyRequests {
+		reason = metav1.StatusReasonTooManyRequests
+	}
+	w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	answer(w, code, metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure,
+		Reason:   reason,
+		Message:  http.StatusText(code),
+		Code:     int32(code),
+		Details:  &metav1.StatusDetails{Name: request.Name, Kind: request.Resource, RetryAfterSeconds: int32(seconds)},
+	})
+}
+
 func status(w http.ResponseWriter, code int, reason metav1.StatusReason, message string, request Request) {
 	answer(w, code, metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},

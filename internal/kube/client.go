@@ -44,8 +44,9 @@ func (c *lazyClient) connection() (rest.Interface, error) {
 	return client, nil
 }
 
-// at has a request be about a resource.
+// at has a request be about a resource, and be made once.
 func at(request *rest.Request, resource schema.GroupVersionResource, namespace string) *rest.Request {
+	request = once(request)
 	if resource.Group == "" {
 		request = request.AbsPath("/api", resource.Version)
 	} else {
@@ -53,6 +54,12 @@ func at(request *rest.Request, resource schema.GroupVersionResource, namespace s
 	}
 	return request.Namespace(namespace).Resource(resource.Resource)
 }
+
+// once has a request be made once. client-go would make it up to ten times more, each
+// time after as long as the API server asks for (or a second, when the connection was
+// cut), and so use up the time that a call of the controller has. Everything that makes
+// requests here is called again, or tries again, of its own.
+func once(request *rest.Request) *rest.Request { return request.MaxRetries(0) }
 
 // body returns the body of a successful answer. An error has the API server's
 // message, which that of Result.Raw does not.

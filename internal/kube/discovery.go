@@ -195,7 +195,7 @@ func (d *discovery) learn(ctx context.Context) error {
 // servedVersions returns the versions of a group, the preferred one first, and
 // none when the cluster does not have the group.
 func servedVersions(ctx context.Context, client rest.Interface, group string) ([]string, error) {
-	text, err := body(client.Get().AbsPath("/apis", group).Do(ctx))
+	text, err := body(once(client.Get()).AbsPath("/apis", group).Do(ctx))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -220,7 +220,7 @@ func servedVersions(ctx context.Context, client rest.Interface, group string) ([
 // servedKinds returns the resource names of the kinds of one version of a group,
 // and none when the cluster does not have the version (any more).
 func servedKinds(ctx context.Context, client rest.Interface, group, version string) (map[string]string, error) {
-	text, err := body(client.Get().AbsPath("/apis", group, version).Do(ctx))
+	text, err := body(once(client.Get()).AbsPath("/apis", group, version).Do(ctx))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -53,23 +53,22 @@ type MetadataOptions struct {
 type Metadata struct {
 	opts    MetadataOptions
 	connect func() (*rest.Config, error)
+	// direct is for what does not come from the watch.
+	direct lazyClient
 
 	mu    sync.Mutex
-	conn  *connection
+	conn  *watchedMetadata
 	stop  chan struct{}
 	close sync.Once
 }
 
-// connection is a client and the watch that runs on it.
-type connection struct {
-	*watched[*metav1.PartialObjectMetadata]
-	client metadata.Interface
-}
+// watchedMetadata is the watch of a Metadata store.
+type watchedMetadata = watched[*metav1.PartialObjectMetadata]
 
 // NewMetadata returns a store that connects with the configuration connect
 // returns, at the first call that needs it.
 func NewMetadata(connect func() (*rest.Config, error), opts MetadataOptions) *Metadata {
-	return &Metadata{opts: opts, connect: connect, stop: make(chan struct{})}
+	return &Metadata{opts: opts, connect: connect, direct: lazyClient{connect: connect}, stop: make(chan struct{})}
 }
 
 // Close ends the watch. Calls after it still work, by plain reads.
@@ -172,8 +171,12 @@ func (m *Metadata) Annotate(ctx context.Context, obj *metav1.PartialObjectMetada
 	if err != nil {
 		return nil, err
 	}
-	written, err := conn.client.Resource(m.opts.Resource).Namespace(obj.Namespace).
-		Patch(ctx, obj.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: m.opts.FieldManager})
+	client, err := m.direct.connection()
+	if err != nil {
+		return nil, err
+	}
+	written, err := m.ask(ctx, at(client.Patch(types.MergePatchType), m.opts.Resource, obj.Namespace).
+		Name(obj.Name).Param("fieldManager", m.opts.FieldManager).Body(patch))
 	if err != nil {
 		return nil, err
 	}
@@ -182,8 +185,12 @@ func (m *Metadata) Annotate(ctx context.Context, obj *metav1.PartialObjectMetada
 	return written, nil
 }
 
-func (m *Metadata) read(ctx context.Context, conn *connection, namespace, name string) (*metav1.PartialObjectMetadata, error) {
-	obj, err := conn.client.Resource(m.opts.Resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+func (m *Metadata) read(ctx context.Context, conn *watchedMetadata, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+	client, err := m.direct.connection()
+	if err != nil {
+		return nil, err
+	}
+	obj, err := m.ask(ctx, at(client.Get(), m.opts.Resource, namespace).Name(name))
 	if apierrors.IsNotFound(err) {
 		conn.written.gone(namespace + "/" + name)
 	}
@@ -194,9 +201,25 @@ func (m *Metadata) read(ctx context.Context, conn *connection, namespace, name s
 	return obj, nil
 }
 
-// connection returns the client, and starts the watch, at the first call that
+// asMetadata asks for an object's metadata alone.
+const asMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+// ask makes a request that is answered with the metadata of one object.
+func (m *Metadata) ask(ctx context.Context, request *rest.Request) (*metav1.PartialObjectMetadata, error) {
+	text, err := body(request.SetHeader("Accept", asMetadata).Do(ctx))
+	if err != nil {
+		return nil, err
+	}
+	obj := &metav1.PartialObjectMetadata{}
+	if err := json.Unmarshal(text, obj); err != nil {
+		return nil, fmt.Errorf("%s: %w", m.opts.Resource.GroupResource(), err)
+	}
+	return obj, nil
+}
+
+// connection returns what the watch has, and starts the watch, at the first call that
 // can.
-func (m *Metadata) connection() (*connection, error) {
+func (m *Metadata) connection() (*watchedMetadata, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.conn != nil {
@@ -233,7 +256,7 @@ func (m *Metadata) connection() (*connection, error) {
 		return nil, err
 	}
 	go watched.run(m.stop)
-	m.conn = &connection{watched, client}
+	m.conn = watched
 	return m.conn, nil
 }
 

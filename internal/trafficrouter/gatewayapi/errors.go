@@ -16,7 +16,10 @@ const role = "argo-rollouts-gatewayapi"
 
 // requestError says of a failed API request what it was for and what to do.
 func requestError(verb, what string, kind Kind, timeout time.Duration, err error) error {
+	after, _ := apierrors.SuggestsClientDelay(err)
 	switch {
+	case after > 0:
+		return fmt.Errorf("%s: %s: the API server is too busy, and asks to come back in %d s; the route stays as it is, the controller retries: %w", what, verb, after, err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%s: the controller's ServiceAccount may not %s %ss.%s: apply ClusterRole %s and bind it to that ServiceAccount (deploy/gatewayapi): %w",
 			what, verb, strings.ToLower(string(kind)), Group, role, err)

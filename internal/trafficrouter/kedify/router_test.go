@@ -425,6 +425,16 @@ func TestMissingHTTPScaledObject(t *testing.T) {
 	verified(t, router, ro, 20, types.Verified)
 }
 
+// Where Kedify's HTTP stack is not installed, the API server does not know the kind.
+func TestAKindThatIsNotThere(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Serve("http.keda.sh")
+	router, _ := newRouter(t, server)
+	ro := app("app", `{"httpScaledObjectName":"app"}`)
+	fail(t, router.SetWeight(ro, 20, nil), "HTTPScaledObject demo/app: the cluster does not know this kind: install Kedify's HTTP stack")
+	verified(t, router, ro, 20, types.NotVerified)
+}
+
 func TestAnObjectTheWatchHasNotSeenIsThere(t *testing.T) {
 	server := apiservertest.New(t)
 	server.SetFault(silentWatch)
@@ -474,10 +484,8 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 		"forbidden": {answer(apiservertest.Forbidden), []string{"may not patch httpscaledobjects.http.keda.sh", "ClusterRole argo-rollouts-kedify-http"}},
 		"conflict":  {answer(apiservertest.Conflict), []string{"HTTPScaledObject demo/app", "keeps being changed by others"}},
 		"500":       {answer(func(w http.ResponseWriter, r apiservertest.Request) { apiservertest.Fail(w, 500, r) }), []string{"HTTPScaledObject demo/app: patch failed"}},
-		"429": {answer(func(w http.ResponseWriter, r apiservertest.Request) {
-			w.Header().Set("Retry-After", "1")
-			apiservertest.Fail(w, 429, r)
-		}), []string{"HTTPScaledObject demo/app: "}},
+		"429": {answer(func(w http.ResponseWriter, r apiservertest.Request) { apiservertest.ComeBack(w, 429, 30, r) }),
+			[]string{"HTTPScaledObject demo/app: patch: the API server is too busy, and asks to come back in 30 s"}},
 		"no answer": {func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
 			if request.Verb == "patch" {
 				// Only a server that has read the body sees the client leave.
