@@ -53,8 +53,10 @@ E2E_TIMEOUT ?= 60m
 SANDBOXES   ?= $(if $(SANDBOX),1,3)
 FUZZTIME    ?= 30s
 K3D_CLUSTER ?= k3s-default
-# What splits the demo's requests: embedded or envoy.
-PROXY       ?= embedded
+# Which router the demo shows, kedify or gatewayapi, and what splits its requests:
+# embedded, or envoy; that of router kedify alone can be chosen.
+ROUTER      ?= kedify
+PROXY       ?=
 # Name of the sandbox that sandbox-up, -down and -shell are about.
 NAME        ?= default
 # Not SANDBOX, nor PLUGIN: these are what the end-to-end tests read.
@@ -111,8 +113,8 @@ generate: ## Make the generated files anew: deepcopy, CRDs, kedify-proxy's boots
 ##@ See it work
 
 .PHONY: demo
-demo: $(SANDBOX_CMD) ## Show a canary promoted under requests, and a bad one aborted by its analysis (PROXY=embedded or envoy)
-	$(SANDBOX_CMD) demo --proxy $(PROXY)
+demo: $(SANDBOX_CMD) ## Show a canary promoted under requests, and a bad one aborted by its analysis (ROUTER=kedify with PROXY=embedded or envoy, or ROUTER=gatewayapi)
+	$(SANDBOX_CMD) demo --router $(ROUTER) $(if $(PROXY),--proxy $(PROXY))
 
 .PHONY: sandbox-build
 sandbox-build: $(SANDBOX_CMD) ## Build the sandbox's cluster into its cache (5 to 10 minutes the first time)

@@ -95,16 +95,22 @@ func TestCanaryObjectsFitTogether(t *testing.T) {
 
 // The analysis measures what the canary has: its Service, from its first pause on.
 func TestAnalysisFitsTheCanary(t *testing.T) {
+	for analysis, canary := range map[string]string{"analysis": "canary", "gatewayapi/analysis": "gatewayapi/canary"} {
+		t.Run(analysis, func(t *testing.T) { testAnalysisFitsTheCanary(t, analysis, canary) })
+	}
+}
+
+func testAnalysisFitsTheCanary(t *testing.T, in, canaryIn string) {
 	var rollout rollouts.Rollout
-	read(t, "canary/rollout.yaml", &rollout)
+	read(t, canaryIn+"/rollout.yaml", &rollout)
 	var template rollouts.AnalysisTemplate
-	read(t, "analysis/analysistemplate.yaml", &template)
+	read(t, in+"/analysistemplate.yaml", &template)
 	var patch []struct {
 		Op    string          `json:"op"`
 		Path  string          `json:"path"`
 		Value json.RawMessage `json:"value"`
 	}
-	read(t, "analysis/rollout-patch.yaml", &patch)
+	read(t, in+"/rollout-patch.yaml", &patch)
 
 	var analysis rollouts.RolloutAnalysisBackground
 	for _, operation := range patch {

@@ -140,7 +140,7 @@ func TestYAMLOfKustomizations(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"deploy/rbac", "deploy/rbac-minimal", "deploy/plugin", "deploy/local", "deploy/crds", "deploy/interceptor", "deploy/kedify-proxy", "examples/canary", "examples/analysis",
-		"deploy/gatewayapi", "deploy/gatewayapi-plugin", "examples/gatewayapi/canary", "examples/gatewayapi/gateway"} {
+		"deploy/gatewayapi", "deploy/gatewayapi-plugin", "examples/gatewayapi/canary", "examples/gatewayapi/gateway", "examples/gatewayapi/analysis"} {
 		if !seen[want] {
 			t.Errorf("there is no %s", want)
 		}

@@ -10,26 +10,28 @@ import (
 
 func demoCommand(w *which) *cobra.Command {
 	var (
-		f     upFlags
-		keep  bool
-		proxy string
+		f             upFlags
+		keep          bool
+		router, proxy string
 	)
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch two canaries on a sandbox made for them",
 		Long: `Bring a sandbox up, apply the guide's sample and take it through a canary that
 is promoted, and one that fails 15 in 100 requests and is aborted by a background
-analysis. Shown are the Rollout's weight, the split on its HTTPScaledObject, the
+analysis. Shown are the Rollout's weight, the split that the router has written, the
 analysis, and the colours that answer its requests all along. The exit code is 1
 if anything was not as claimed: a step, a share, a single request that failed
 and was not the bad version's own. The sandbox is taken down at the end, also by
 Ctrl-C.
 
 The requests go through the interceptor's embedded proxy, or, with --proxy envoy,
-through kedify-proxy: a real Envoy, which is downloaded once.`,
+through kedify-proxy: a real Envoy, which is downloaded once. With --router gatewayapi
+they go through a Gateway, which is Contour with such an Envoy, and as many with a
+header that a header route sends to the new version.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			chosen, err := demo.ParseProxy(proxy)
+			r, p, err := demo.ParseRouter(router, proxy)
 			if err != nil {
 				return err
 			}
@@ -40,7 +42,7 @@ through kedify-proxy: a real Envoy, which is downloaded once.`,
 			if !cmd.Flags().Changed("name") {
 				opts.Name = "" // the demo has one of its own
 			}
-			code, err := demo.Run(cmd.Context(), demo.Options{Sandbox: opts, Proxy: chosen, Keep: keep, Out: os.Stdout})
+			code, err := demo.Run(cmd.Context(), demo.Options{Sandbox: opts, Router: r, Proxy: p, Keep: keep, Out: os.Stdout})
 			if err == nil && code != 0 {
 				err = exitError(code)
 			}
@@ -48,7 +50,8 @@ through kedify-proxy: a real Envoy, which is downloaded once.`,
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&proxy, "proxy", string(demo.Embedded), "what splits the requests: embedded or envoy")
+	cmd.Flags().StringVar(&router, "router", string(demo.Kedify), "the traffic router: kedify or gatewayapi")
+	cmd.Flags().StringVar(&proxy, "proxy", "", "what splits the requests of router kedify: embedded or envoy (default embedded)")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the sandbox up at the end")
 	return cmd
 }

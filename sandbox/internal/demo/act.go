@@ -24,24 +24,30 @@ func (a Act) heading() string { return tagOf(a.Image) + ": " + a.Title }
 
 // Canary is the part of a Rollout's spec that the demo follows.
 type Canary struct {
+	// Router is the Rollout's traffic router; Kedify if it is empty.
+	Router Router
 	// Rollout, Stable and Canary are the names of the Rollout and of its two
 	// Services.
 	Rollout, Stable, Canary string
 	Steps                   []v1alpha1.CanaryStep
 }
 
-// canaryOf reads a Canary from a Rollout.
-func canaryOf(ro *v1alpha1.Rollout) (Canary, error) {
+// canaryOf reads a Canary from a Rollout of a router.
+func canaryOf(ro *v1alpha1.Rollout, router Router) (Canary, error) {
 	strategy := ro.Spec.Strategy.Canary
 	if strategy == nil || len(strategy.Steps) == 0 {
 		return Canary{}, fmt.Errorf("Rollout %s/%s: spec.strategy.canary.steps is missing: the demo shows a canary's steps", ro.Namespace, ro.Name)
 	}
-	return Canary{Rollout: ro.Name, Stable: strategy.StableService, Canary: strategy.CanaryService, Steps: strategy.Steps}, nil
+	return Canary{Router: router, Rollout: ro.Name, Stable: strategy.StableService, Canary: strategy.CanaryService, Steps: strategy.Steps}, nil
 }
 
-// Split returns the text the annotation must have at a weight of 0..100; ""
-// stands for no annotation.
-func (c Canary) Split(weight int32) string {
+// Split returns what the router must have written at a weight of 0..100, with a header
+// route unless that is nil. With Kedify it is the text of the annotation; "" stands for
+// no annotation.
+func (c Canary) Split(weight int32, header *v1alpha1.SetHeaderRoute) string {
+	if c.Router == GatewayAPI {
+		return c.routeSplit(weight, header)
+	}
 	if weight == 0 {
 		return ""
 	}
@@ -81,38 +87,63 @@ type Expectation struct {
 	Step int32
 	// Weight is what the Rollout must report, verified.
 	Weight int32
-	// Split is what the annotation must say; "" for no annotation.
+	// Split is what the router must have written, as Canary.Split has it.
 	Split string
 	// Share is the percentage of requests that the new version must get: the
 	// weight, but all of them once it is the stable version.
 	Share int32
+	// HeaderShare is that of the requests with the header of a header route: Share, but
+	// all of them while there is that route.
+	HeaderShare int32
 }
 
 // Expect returns what must be seen during an act, in order, from the moment
 // the new image is set.
 func (a Act) Expect(c Canary) []Expectation {
 	var list []Expectation
+	var header *v1alpha1.SetHeaderRoute
 	count := len(c.Steps)
+	weight := int32(0)
+	add := func(title string, when Moment, step int32) {
+		e := Expectation{Title: title, When: when, Step: step, Weight: weight, Split: c.Split(weight, header), Share: weight, HeaderShare: weight}
+		if header != nil {
+			e.HeaderShare = 100
+		}
+		list = append(list, e)
+	}
+	// end adds that header routes go first, and then the weight, which is too soon after
+	// that to be told from it by requests.
+	end := func(title string, when Moment, share int32) []Expectation {
+		if header != nil {
+			header = nil
+			add("no header route", when, 0)
+			list[len(list)-1].HeaderShare = share
+		}
+		weight = 0
+		add(title, when, 0)
+		last := &list[len(list)-1]
+		last.Share, last.HeaderShare = share, share
+		return list
+	}
 	for i, step := range c.Steps {
-		if step.SetWeight == nil {
+		switch {
+		case step.SetWeight != nil:
+			weight = *step.SetWeight
+		case step.SetHeaderRoute != nil && len(step.SetHeaderRoute.Match) > 0:
+			header = step.SetHeaderRoute
+		case step.SetHeaderRoute != nil:
+			header = nil
+		default:
 			continue
 		}
-		weight := *step.SetWeight
-		list = append(list, Expectation{
-			Title:  fmt.Sprintf("%d/%d %s", i+1, count, describeStep(step)),
-			Step:   int32(i),
-			Weight: weight,
-			Split:  c.Split(weight),
-			Share:  weight,
-		})
-		if a.CaughtAt != 0 && weight == a.CaughtAt {
-			return append(list, Expectation{Title: "aborted", When: AtAbort})
+		add(fmt.Sprintf("%d/%d %s", i+1, count, describeStep(step)), AtStep, int32(i))
+		if step.SetWeight != nil && a.CaughtAt != 0 && weight == a.CaughtAt {
+			return end("aborted", AtAbort, 0)
 		}
 	}
-	return append(list,
-		Expectation{Title: "all steps done", Step: int32(count), Weight: 100, Split: c.Split(100), Share: 100},
-		Expectation{Title: "promoted", When: AtPromotion, Share: 100},
-	)
+	weight = 100
+	add("all steps done", AtStep, int32(count))
+	return end("promoted", AtPromotion, 100)
 }
 
 // Promotes says whether a person goes on from where the Rollout is as seen: from
@@ -143,6 +174,8 @@ func describeStep(step v1alpha1.CanaryStep) string {
 		return "pause"
 	case step.SetCanaryScale != nil:
 		return "setCanaryScale"
+	case step.SetHeaderRoute != nil:
+		return "setHeaderRoute " + step.SetHeaderRoute.Name
 	case step.Experiment != nil:
 		return "experiment"
 	case step.Analysis != nil:

@@ -40,18 +40,18 @@ func TestExpect(t *testing.T) {
 		"promoted": {
 			canary: guide,
 			want: []Expectation{
-				{Title: "1/6 setWeight 20", Step: 0, Weight: 20, Split: text20, Share: 20},
-				{Title: "3/6 setWeight 50", Step: 2, Weight: 50, Split: text50, Share: 50},
-				{Title: "5/6 setWeight 80", Step: 4, Weight: 80, Split: text80, Share: 80},
-				{Title: "all steps done", Step: 6, Weight: 100, Split: text100, Share: 100},
-				{Title: "promoted", When: AtPromotion, Share: 100},
+				{Title: "1/6 setWeight 20", Step: 0, Weight: 20, Split: text20, Share: 20, HeaderShare: 20},
+				{Title: "3/6 setWeight 50", Step: 2, Weight: 50, Split: text50, Share: 50, HeaderShare: 50},
+				{Title: "5/6 setWeight 80", Step: 4, Weight: 80, Split: text80, Share: 80, HeaderShare: 80},
+				{Title: "all steps done", Step: 6, Weight: 100, Split: text100, Share: 100, HeaderShare: 100},
+				{Title: "promoted", When: AtPromotion, Share: 100, HeaderShare: 100},
 			},
 		},
 		"caught at 50": {
 			act: Act{CaughtAt: 50}, canary: guide,
 			want: []Expectation{
-				{Title: "1/6 setWeight 20", Step: 0, Weight: 20, Split: text20, Share: 20},
-				{Title: "3/6 setWeight 50", Step: 2, Weight: 50, Split: text50, Share: 50},
+				{Title: "1/6 setWeight 20", Step: 0, Weight: 20, Split: text20, Share: 20, HeaderShare: 20},
+				{Title: "3/6 setWeight 50", Step: 2, Weight: 50, Split: text50, Share: 50, HeaderShare: 50},
 				{Title: "aborted", When: AtAbort},
 			},
 		},
@@ -59,9 +59,9 @@ func TestExpect(t *testing.T) {
 			canary: Canary{Stable: "s", Canary: "c", Steps: []v1alpha1.CanaryStep{weight(0), pause("1"), weight(100)}},
 			want: []Expectation{
 				{Title: "1/3 setWeight 0", Step: 0},
-				{Title: "3/3 setWeight 100", Step: 2, Weight: 100, Split: text100, Share: 100},
-				{Title: "all steps done", Step: 3, Weight: 100, Split: text100, Share: 100},
-				{Title: "promoted", When: AtPromotion, Share: 100},
+				{Title: "3/3 setWeight 100", Step: 2, Weight: 100, Split: text100, Share: 100, HeaderShare: 100},
+				{Title: "all steps done", Step: 3, Weight: 100, Split: text100, Share: 100, HeaderShare: 100},
+				{Title: "promoted", When: AtPromotion, Share: 100, HeaderShare: 100},
 			},
 		},
 	}
@@ -71,6 +71,49 @@ func TestExpect(t *testing.T) {
 				t.Errorf("expectations (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// behindGateway is the canary of the demo of router GatewayAPI, with fewer weights.
+var behindGateway = Canary{Router: GatewayAPI, Rollout: "app", Stable: "s", Canary: "c", Steps: []v1alpha1.CanaryStep{
+	weight(5), pause(""), {SetHeaderRoute: &v1alpha1.SetHeaderRoute{Name: "beta", Match: []v1alpha1.HeaderRoutingMatch{
+		{HeaderName: "X-Beta", HeaderValue: &v1alpha1.StringMatch{Exact: "yes"}},
+	}}}, weight(25), pause(""),
+}}
+
+// A header route is written between two weights, and goes before the weight does.
+func TestExpectHeaderRoute(t *testing.T) {
+	const beta = "\nc=1 with X-Beta: yes"
+	begin := []Expectation{
+		{Title: "1/5 setWeight 5", Step: 0, Weight: 5, Split: "s=95, c=5", Share: 5, HeaderShare: 5},
+		{Title: "3/5 setHeaderRoute beta", Step: 2, Weight: 5, Split: "s=95, c=5" + beta, Share: 5, HeaderShare: 100},
+		{Title: "4/5 setWeight 25", Step: 3, Weight: 25, Split: "s=75, c=25" + beta, Share: 25, HeaderShare: 100},
+	}
+	for name, tt := range map[string]struct {
+		act  Act
+		want []Expectation
+	}{
+		"promoted": {Act{}, []Expectation{
+			{Title: "all steps done", Step: 5, Weight: 100, Split: "s=0, c=100" + beta, Share: 100, HeaderShare: 100},
+			{Title: "no header route", When: AtPromotion, Weight: 100, Split: "s=0, c=100", Share: 100, HeaderShare: 100},
+			{Title: "promoted", When: AtPromotion, Split: "s=100, c=0", Share: 100, HeaderShare: 100},
+		}},
+		"caught at 25": {Act{CaughtAt: 25}, []Expectation{
+			{Title: "no header route", When: AtAbort, Weight: 25, Split: "s=75, c=25", Share: 25},
+			{Title: "aborted", When: AtAbort, Split: "s=100, c=0"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(append(begin[:3:3], tt.want...), tt.act.Expect(behindGateway)); diff != "" {
+				t.Errorf("expectations (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if name, value := behindGateway.header(); name != "X-Beta" || value != "yes" {
+		t.Errorf("the header is %q: %q", name, value)
+	}
+	if name, _ := guide.header(); name != "" {
+		t.Errorf("steps without a header route have the header %q", name)
 	}
 }
 
@@ -112,6 +155,7 @@ func TestDescribeStep(t *testing.T) {
 		{pause("30"), "pause 30s"},
 		{pause("1m"), "pause 1m"},
 		{v1alpha1.CanaryStep{SetCanaryScale: &v1alpha1.SetCanaryScale{}}, "setCanaryScale"},
+		{v1alpha1.CanaryStep{SetHeaderRoute: &v1alpha1.SetHeaderRoute{Name: "beta"}}, "setHeaderRoute beta"},
 	}
 	for _, tt := range tests {
 		if got := describeStep(tt.step); got != tt.want {

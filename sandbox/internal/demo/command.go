@@ -10,7 +10,7 @@ import (
 
 // rollouts runs `kubectl argo rollouts` as a person would type it.
 func (p *player) rollouts(ctx context.Context, args ...string) error {
-	return p.run(ctx, "kubectl", append([]string{"argo", "rollouts", "-n", namespace}, args...)...)
+	return p.run(ctx, "kubectl", append([]string{"argo", "rollouts", "-n", p.setting.namespace}, args...)...)
 }
 
 // run shows a command, runs it in the repository, and shows what it prints.

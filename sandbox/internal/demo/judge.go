@@ -8,15 +8,15 @@ import (
 // Result is what was seen of one expectation.
 type Result struct {
 	Expectation
-	// Asked and Present are when it was asked for and when the annotation was
-	// there; zero if never.
+	// Asked and Present are when it was asked for and when the split was there; zero
+	// if never.
 	Asked, Present time.Time
 	// SeenWeight is the weight that the Rollout has reported with it.
 	SeenWeight int32
 	// Verified says whether the Rollout has reported the weight as verified
-	// while the annotation said so.
+	// while that was the split.
 	Verified bool
-	// SeenSplit is the annotation that was seen in its place.
+	// SeenSplit is the split that was seen in its place.
 	SeenSplit string
 	// Seen says whether anything was seen of it at all.
 	Seen bool
@@ -45,7 +45,7 @@ func (j Judgement) OK() bool {
 	return len(j.Strangers) == 0
 }
 
-// stretch is a time during which the annotation did not change.
+// stretch is a time during which the split did not change.
 type stretch struct {
 	split string
 	seen  []Seen
@@ -146,9 +146,9 @@ func (j Judgement) Problems() []string {
 		case r.Asked.IsZero():
 			list = append(list, fmt.Sprintf("%s: was never reached", r.Title))
 		case !r.Seen:
-			list = append(list, fmt.Sprintf("%s: the annotation never became %s", r.Title, oneLine(r.Split)))
+			list = append(list, fmt.Sprintf("%s: the split never became %s", r.Title, oneLine(r.Split)))
 		case r.SeenSplit != r.Split:
-			list = append(list, fmt.Sprintf("%s: the annotation became %s instead of %s", r.Title, oneLine(r.SeenSplit), oneLine(r.Split)))
+			list = append(list, fmt.Sprintf("%s: the split became %s instead of %s", r.Title, oneLine(r.SeenSplit), oneLine(r.Split)))
 		case r.SeenWeight != r.Weight:
 			list = append(list, fmt.Sprintf("%s: the Rollout reported weight %d instead of %d", r.Title, r.SeenWeight, r.Weight))
 		default:
@@ -156,7 +156,7 @@ func (j Judgement) Problems() []string {
 		}
 	}
 	for _, s := range j.Strangers {
-		list = append(list, fmt.Sprintf("nothing asked for the annotation that came last: %s", oneLine(s)))
+		list = append(list, fmt.Sprintf("nothing asked for the split that came last: %s", oneLine(s)))
 	}
 	return list
 }

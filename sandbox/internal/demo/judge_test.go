@@ -74,30 +74,30 @@ func TestJudge(t *testing.T) {
 		"no annotation ever": {
 			expected: toPromotion,
 			seen:     without(toTheEnd(), func(s Seen) bool { return s.Split != "" }),
-			want:     []string{"setWeight 20: the annotation never became s=80, c=20", "setWeight 50", "setWeight 80", "all steps done", "promoted: the annotation never became none"},
+			want:     []string{"setWeight 20: the split never became s=80, c=20", "setWeight 50", "setWeight 80", "all steps done", "promoted: the split never became none"},
 		},
 		"a wrong weight": {
 			expected: toPromotion, seen: replaced(toTheEnd(), text50, wrong),
-			want: []string{"3/6 setWeight 50: the annotation became s=51, c=49 instead of s=50, c=50"},
+			want: []string{"3/6 setWeight 50: the split became s=51, c=49 instead of s=50, c=50"},
 		},
 		"no newline at the end": {
 			expected: toPromotion, seen: replaced(toTheEnd(), text80, strings.TrimSuffix(text80, "\n")),
-			want: []string{"5/6 setWeight 80: the annotation became"},
+			want: []string{"5/6 setWeight 80: the split became"},
 		},
 		"back to stable before the promotion": {
 			expected: toPromotion,
 			seen: seen(at(0, 20, text20), at(2, 20, ""), at(2, 50, text50), at(4, 80, text80),
 				at(6, 100, text100), promoted(at(6, 0, ""))),
-			want: []string{"3/6 setWeight 50: the annotation became none", "5/6", "all steps done", "promoted", "nothing asked for the annotation that came last: none"},
+			want: []string{"3/6 setWeight 50: the split became none", "5/6", "all steps done", "promoted", "nothing asked for the split that came last: none"},
 		},
 		"left behind": {
 			expected: toPromotion,
 			seen:     without(toTheEnd(), func(s Seen) bool { return s.Promoted && s.Split == "" }),
-			want:     []string{"promoted: the annotation never became none"},
+			want:     []string{"promoted: the split never became none"},
 		},
 		"back after the end": {
 			expected: toPromotion, seen: append(toTheEnd(), promoted(at(6, 0, text20))),
-			want: []string{"nothing asked for the annotation that came last: s=80, c=20"},
+			want: []string{"nothing asked for the split that came last: s=80, c=20"},
 		},
 		"never verified": {
 			expected: toAbort, seen: seen(at(0, 0, ""), unverified(at(0, 20, text20)), at(2, 50, text50), aborted(at(0, 0, ""))),

@@ -17,11 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
 
-// splitAnnotation is the annotation that the demo is about.
+// splitAnnotation is the annotation that router Kedify writes.
 const splitAnnotation = "http.kedify.io/weighted-backends"
 
 const watchAgainAfter = 500 * time.Millisecond
@@ -38,25 +36,29 @@ type observation struct {
 	err      error
 }
 
-// observer watches a Rollout, the HTTPScaledObject of the same name, and the
+// observer watches a Rollout, the object that carries its split, and the
 // AnalysisRuns and events of their namespace.
 type observer struct {
-	client          dynamic.Interface
-	namespace, name string
-	out             chan observation
+	client    dynamic.Interface
+	namespace string
+	out       chan observation
 }
 
 // observe starts the watches, which last until ctx ends.
-func observe(ctx context.Context, client dynamic.Interface, namespace, name string) <-chan observation {
-	o := observer{client: client, namespace: namespace, name: name, out: make(chan observation, 256)}
-	byName := fields.OneTermEqualSelector("metadata.name", name).String()
+func observe(ctx context.Context, client dynamic.Interface, in setting) <-chan observation {
+	o := observer{client: client, namespace: in.namespace, out: make(chan observation, 256)}
+	byName := func(name string) string { return fields.OneTermEqualSelector("metadata.name", name).String() }
+	readSplit := func(object *unstructured.Unstructured) (observation, error) {
+		text := in.read(object)
+		return observation{split: &text}, nil
+	}
 	for _, w := range []struct {
 		resource schema.GroupVersionResource
 		selector string
 		read     func(*unstructured.Unstructured) (observation, error)
 	}{
-		{v1alpha1.RolloutGVR, byName, readRollout},
-		{cluster.HTTPScaledObjectGVR, byName, readSplit},
+		{v1alpha1.RolloutGVR, byName(in.rollout), readRollout},
+		{in.resource, byName(in.object), readSplit},
 		{v1alpha1.AnalysisRunGVR, "", readAnalysis},
 		{corev1.SchemeGroupVersion.WithResource("events"), "", readEvent},
 	} {
@@ -139,11 +141,6 @@ func readRollout(object *unstructured.Unstructured) (observation, error) {
 	ro := &v1alpha1.Rollout{}
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, ro)
 	return observation{rollout: ro}, err
-}
-
-func readSplit(object *unstructured.Unstructured) (observation, error) {
-	text := object.GetAnnotations()[splitAnnotation]
-	return observation{split: &text}, nil
 }
 
 func readAnalysis(object *unstructured.Unstructured) (observation, error) {

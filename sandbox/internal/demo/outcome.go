@@ -14,9 +14,9 @@ type played struct {
 	judgement Judgement
 	analysis  Analysis
 	last      Status
-	// requests is where those begin that were sent during the act; the first act
-	// has those before it as well.
-	requests traffic.Mark
+	// requests is where those begin that were sent during the act, and headerRequests
+	// those with a header; the first act has those before it as well.
+	requests, headerRequests traffic.Mark
 }
 
 // Outcome is how an act went.
@@ -25,37 +25,63 @@ type Outcome struct {
 	Versions  Versions
 	Judgement Judgement
 	Stages    []Stage
-	Analysis  Analysis
+	// Header is what a header route asks for, as "X-Beta: yes", and HeaderStages are
+	// the requests with it; empty where there is no header route.
+	Header       string
+	HeaderStages []Stage
+	Analysis     Analysis
 	// Last is the Rollout at the end.
 	Last     Status
 	exposure exposure
 }
 
+// sent is what was sent all along: requests, and requests with the header of a header
+// route, if there is one.
+type sent struct {
+	answers       []traffic.Answer
+	header        string
+	headerAnswers []traffic.Answer
+}
+
 // judgeActs gives each act the requests that were sent from its beginning to
 // that of the next.
-func judgeActs(acts []played, answers []traffic.Answer, proxy Proxy) []Outcome {
+func judgeActs(acts []played, all sent, proxy Proxy) []Outcome {
 	outcomes := make([]Outcome, len(acts))
 	for i, a := range acts {
-		begin, end := int(a.requests), len(answers)
-		if i == 0 {
-			begin = 0
-		}
-		if i+1 < len(acts) {
-			end = int(acts[i+1].requests)
-		}
-		during := answers[begin:end]
-		outcomes[i] = Outcome{
+		answers := during(acts, i, all.answers, func(a played) traffic.Mark { return a.requests })
+		headerAnswers := during(acts, i, all.headerAnswers, func(a played) traffic.Mark { return a.headerRequests })
+		o := Outcome{
 			Act: a.act, Versions: a.versions, Judgement: a.judgement, Analysis: a.analysis, Last: a.last,
-			Stages:   JudgeRequests(a.judgement.Results, during, a.versions, proxy),
-			exposure: exposureOf(during, a.versions),
+			Stages:   JudgeRequests(a.judgement.Results, answers, a.versions, proxy),
+			exposure: exposureOf(slices.Concat(answers, headerAnswers), a.versions),
 		}
+		if all.header != "" {
+			o.Header = all.header
+			o.HeaderStages = JudgeRequests(withHeader(a.judgement.Results), headerAnswers, a.versions, proxy)
+		}
+		outcomes[i] = o
 	}
 	return outcomes
+}
+
+// during returns the answers of an act, given where those of an act begin.
+func during(acts []played, act int, answers []traffic.Answer, begin func(played) traffic.Mark) []traffic.Answer {
+	from, to := 0, len(answers)
+	if act > 0 {
+		from = int(begin(acts[act]))
+	}
+	if act+1 < len(acts) {
+		to = int(begin(acts[act+1]))
+	}
+	return answers[from:to]
 }
 
 // Problems says in words what was not as claimed; nothing if all was.
 func (o Outcome) Problems() []string {
 	problems := slices.Concat(o.Judgement.Problems(), stageProblems(o.Stages), analysisProblems(o.Act, o.Analysis, o.Last))
+	for _, problem := range stageProblems(o.HeaderStages) {
+		problems = append(problems, "with "+o.Header+": "+problem)
+	}
 	if o.Versions.Faulty && o.exposure.Failed == 0 {
 		problems = append(problems, fmt.Sprintf("%s has failed none of its %d requests: there was nothing to catch", o.Versions.New, o.exposure.Served))
 	}

@@ -59,14 +59,14 @@ func TestOutcome(t *testing.T) {
 		},
 		"the annotation left behind": {
 			seen: caughtAt20()[:4], answers: faulty("yellow", 15)[:800], analysis: failed, last: abortedByIt,
-			want: []string{"aborted: the annotation never became none", "aborted: 0 requests while nothing changed are too few"},
+			want: []string{"aborted: the split never became none", "aborted: 0 requests while nothing changed are too few"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			outcomes := judgeActs([]played{{
 				act: bad, versions: blueToBadYellow, judgement: Judge(bad.Expect(guide), tt.seen),
 				analysis: tt.analysis, last: tt.last,
-			}}, tt.answers, Embedded)
+			}}, sent{answers: tt.answers}, Embedded)
 			problems := outcomes[0].Problems()
 			if outcomes[0].OK() != (len(tt.want) == 0) || len(problems) != len(tt.want) {
 				t.Fatalf("OK = %t, problems:\n  %s\nwant:\n  %s", outcomes[0].OK(), strings.Join(problems, "\n  "), strings.Join(tt.want, "\n  "))

@@ -26,7 +26,7 @@ func panel(c Canary, seen Seen, live Live, next string) []Line {
 		{field("canary weight", weight), Plain},
 	}
 	lines = append(lines, live.panel()...)
-	lines = append(lines, annotation(seen.Split)...)
+	lines = append(lines, splitLines(c.Router.carrier(), seen.Split)...)
 	if next != "" {
 		lines = append(lines, Line{field("next", next), Dim})
 	}
@@ -35,13 +35,12 @@ func panel(c Canary, seen Seen, live Live, next string) []Line {
 
 func field(name, value string) string { return fmt.Sprintf("  %-14s %s", name, value) }
 
-// annotation shows the annotation's text as it is.
-func annotation(split string) []Line {
+// splitLines shows a split as it is written at its place.
+func splitLines(name, split string) []Line {
 	if split == "" {
-		return []Line{{field("annotation", "none"), Plain}}
+		return []Line{{field(name, "none"), Plain}}
 	}
 	var lines []Line
-	name := "annotation"
 	for line := range strings.Lines(split) {
 		lines = append(lines, Line{field(name, strings.TrimRight(line, "\n")), Good})
 		name = ""
@@ -99,7 +98,7 @@ func changes(c Canary, before, now Seen) []string {
 		list = append(list, phase)
 	}
 	if now.Split != before.Split {
-		list = append(list, "annotation  "+oneLine(now.Split))
+		list = append(list, fmt.Sprintf("%-10s  %s", c.Router.carrier(), oneLine(now.Split)))
 	}
 	if now.Weight != before.Weight || now.Verified != before.Verified {
 		verified := "not verified yet"
@@ -111,7 +110,7 @@ func changes(c Canary, before, now Seen) []string {
 	return list
 }
 
-// oneLine shows an annotation on one line: "stable=80, canary=20".
+// oneLine shows a split on one line: "stable=80, canary=20".
 func oneLine(split string) string {
 	if split == "" {
 		return "none"

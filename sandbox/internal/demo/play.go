@@ -16,9 +16,6 @@ import (
 )
 
 const (
-	namespace = "rollouts-demo"
-	name      = "rollouts-demo"
-
 	// startTime and actTime bound the waits for the first deployment, and for
 	// one canary.
 	startTime = 2 * time.Minute
@@ -34,15 +31,6 @@ const (
 	liveInterval = 3 * time.Second
 )
 
-// sample is what the demo applies.
-const sample = "sandbox/manifests/demo"
-
-// acts are the canaries of the demo.
-var acts = []Act{
-	{Title: "promoted step by step", Image: "argoproj/rollouts-demo:yellow"},
-	{Title: "fails 15 in 100 requests, aborted by the analysis", Image: "argoproj/rollouts-demo:bad-green", CaughtAt: 20},
-}
-
 // claim is what the demo sets out to show.
 var claim = []Line{
 	{fmt.Sprintf("To be proved, under %d requests a second: a new version takes over step by", rate), Bold},
@@ -53,6 +41,8 @@ var claim = []Line{
 // player plays the demo inside a sandbox.
 type player struct {
 	screen   *Screen
+	router   Router
+	setting  setting
 	proxy    Proxy
 	root     string // of the repository, where the commands are run
 	started  time.Time
@@ -61,19 +51,23 @@ type player struct {
 	timeline Timeline
 	analysis Analysis // of the latest revision that has one
 	// shown is what the last lines were about, next what is about to be done.
-	shown    Seen
-	next     string
-	load     *traffic.Load // nil before the first request
-	live     Live
-	counted  int       // answers that live has
-	lastLine time.Time // when a log has had a line on the requests
+	shown Seen
+	next  string
+	load  *traffic.Load // nil before the first request
+	// header is what a header route asks for, and headerLoad the requests with it; empty
+	// and nil where the Rollout sets none.
+	header     string
+	headerLoad *traffic.Load
+	live       Live
+	counted    int       // answers that live has
+	lastLine   time.Time // when a log has had a line on the requests
 	// told holds the events that have been shown.
 	told map[string]bool
 }
 
 // playInside plays the demo, which began at a time that may be before this
 // process was started.
-func playInside(ctx context.Context, out *os.File, root string, proxy Proxy, began time.Time) (code int, err error) {
+func playInside(ctx context.Context, out *os.File, root string, router Router, proxy Proxy, began time.Time) (code int, err error) {
 	config, err := cluster.RESTConfig()
 	if err != nil {
 		return 0, err
@@ -82,7 +76,7 @@ func playInside(ctx context.Context, out *os.File, root string, proxy Proxy, beg
 	if err != nil {
 		return 0, err
 	}
-	p := &player{screen: NewScreen(out), proxy: proxy, root: root, started: began, told: make(map[string]bool)}
+	p := &player{screen: NewScreen(out), router: router, setting: settings[router], proxy: proxy, root: root, started: began, told: make(map[string]bool)}
 	defer func() { err = errors.Join(err, p.screen.Close()) }()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -93,7 +87,10 @@ func playInside(ctx context.Context, out *os.File, root string, proxy Proxy, beg
 	if err := p.startRequests(ctx, client); err != nil {
 		return 0, err
 	}
-	defer p.load.Stop()
+	for _, load := range p.loads() {
+		defer load.Stop()
+	}
+	acts := p.setting.acts()
 	all := make([]played, 0, len(acts))
 	for _, act := range acts {
 		this, err := p.play(ctx, act)
@@ -102,16 +99,26 @@ func playInside(ctx context.Context, out *os.File, root string, proxy Proxy, beg
 		}
 		all = append(all, this)
 	}
-	outcomes := judgeActs(all, p.load.Stop(), proxy)
+	requests := sent{answers: p.load.Stop(), header: p.header}
+	if p.headerLoad != nil {
+		requests.headerAnswers = p.headerLoad.Stop()
+	}
+	outcomes := judgeActs(all, requests, proxy)
 	return exitCode(outcomes), p.screen.Say(table(outcomes, proxy, time.Since(p.started))...)
 }
 
 // deploy applies the sample and waits until it is healthy.
 func (p *player) deploy(ctx context.Context, client dynamic.Interface) error {
+	namespace, name := p.setting.namespace, p.setting.rollout
+	for _, directory := range p.setting.before {
+		if err := p.run(ctx, "kubectl", "apply", "-k", directory); err != nil {
+			return err
+		}
+	}
 	if err := p.run(ctx, "kubectl", "create", "ns", namespace); err != nil {
 		return err
 	}
-	if err := p.run(ctx, "kubectl", "-n", namespace, "apply", "-k", sample); err != nil {
+	if err := p.run(ctx, "kubectl", "-n", namespace, "apply", "-k", p.setting.sample); err != nil {
 		return err
 	}
 	if p.proxy == Envoy {
@@ -122,7 +129,7 @@ func (p *player) deploy(ctx context.Context, client dynamic.Interface) error {
 			return err
 		}
 	}
-	p.observed = observe(ctx, client, namespace, name)
+	p.observed = observe(ctx, client, p.setting)
 	err := p.until(ctx, startTime, func(seen Seen) (bool, error) {
 		return seen.Phase == "Healthy" && seen.Promoted, nil
 	})
@@ -136,6 +143,10 @@ func (p *player) deploy(ctx context.Context, client dynamic.Interface) error {
 func (p *player) play(ctx context.Context, act Act) (played, error) {
 	p.next = ""
 	this := played{act: act, requests: p.load.Mark()}
+	if p.headerLoad != nil {
+		this.headerRequests = p.headerLoad.Mark()
+	}
+	name := p.setting.rollout
 	this.versions.Old = p.live.Versions.New
 	this.versions.New, this.versions.Faulty = versionOf(act.Image)
 	p.live.Versions = this.versions
@@ -143,7 +154,7 @@ func (p *player) play(ctx context.Context, act Act) (played, error) {
 		return this, err
 	}
 	// What it was like before is judged as well.
-	if err := p.awaitRequests(ctx, this.requests); err != nil {
+	if err := p.awaitRequests(ctx, this); err != nil {
 		return this, err
 	}
 	p.timeline.Forget()
@@ -268,7 +279,7 @@ func (p *player) take(o observation) error {
 	case o.split != nil:
 		p.timeline.AddSplit(o.revision, o.at, *o.split)
 	case o.rollout != nil:
-		canary, err := canaryOf(o.rollout)
+		canary, err := canaryOf(o.rollout, p.router)
 		if err != nil {
 			return err
 		}

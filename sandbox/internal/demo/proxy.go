@@ -9,15 +9,17 @@ import (
 // Proxy is what splits the demo's requests.
 type Proxy string
 
-// The proxies there are.
+// The proxies there are. Embedded and Envoy are those of router Kedify.
 const (
 	// Embedded is the interceptor's own.
 	Embedded Proxy = "embedded"
 	// Envoy is kedify-proxy, programmed by the interceptor.
 	Envoy Proxy = "envoy"
+	// Gateway is the Envoy of the Gateway, programmed by Contour.
+	Gateway Proxy = "gateway"
 )
 
-// ParseProxy reads the name of a proxy.
+// ParseProxy reads the name of a proxy of router Kedify.
 func ParseProxy(text string) (Proxy, error) {
 	switch p := Proxy(text); p {
 	case Embedded, Envoy:
@@ -26,34 +28,34 @@ func ParseProxy(text string) (Proxy, error) {
 	return "", fmt.Errorf("there is no proxy %q; there are %s and %s", text, Embedded, Envoy)
 }
 
-// address is the host:port of the Service that users send requests to.
+// address is the host:port of the Service that users of router Kedify send requests to.
 func (p Proxy) address() string {
 	if p == Envoy {
-		return "kedify-proxy." + namespace + ".svc.cluster.local:8080"
+		return "kedify-proxy." + settings[Kedify].namespace + ".svc.cluster.local:8080"
 	}
 	return "keda-add-ons-http-interceptor-proxy.keda.svc.cluster.local:8080"
 }
 
 // allows says in words what shares the proxy's way of choosing allows.
 func (p Proxy) allows() string {
-	if p == Envoy {
-		return "by Envoy's random pick, in 99,999 of 100,000 demos"
+	if p == Embedded {
+		return "± 1 in any 100 requests in a row"
 	}
-	return "± 1 in any 100 requests in a row"
+	return "by Envoy's random pick, in 99,999 of 100,000 demos"
 }
 
 // judged is how many shares a demo judges that are neither none nor all, at most.
 const judged = 10
 
 // demos is how many demos have all their shares within the bounds in 999 cases of
-// 1,000: CI runs two for each change.
+// 1,000: CI runs three for each change.
 const demos = 100
 
 // check returns an error unless the wanted share of answers is one that the
 // proxy's way of choosing gives.
 func (p Proxy) check(answers []traffic.Answer, wanted string, share int32) error {
-	if p == Envoy {
-		return traffic.CheckRandom(answers, wanted, int(share), judged*demos)
+	if p == Embedded {
+		return traffic.CheckSmooth(answers, wanted, int(share))
 	}
-	return traffic.CheckSmooth(answers, wanted, int(share))
+	return traffic.CheckRandom(answers, wanted, int(share), judged*demos)
 }

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// settle is how long after the demo has seen an annotation requests may still
-	// be split as before.
+	// settle is how long after the demo has seen a split requests may still be split
+	// as before.
 	settle = time.Second
-	// ahead is how much later than the proxy the demo may learn of an annotation.
+	// ahead is how much later than the proxy the demo may learn of a split.
 	ahead = 500 * time.Millisecond
 
 	// leastJudged is how many requests a step is judged by at least, whatever its
@@ -47,7 +47,7 @@ func servedBy(a traffic.Answer) string {
 }
 
 // Stage is what became of the requests that were sent while one share was asked
-// for: from an annotation to the next that asks for another share.
+// for: from a split to the next that asks for another share.
 type Stage struct {
 	Title string
 	// Results are those of the expectations that ask for the share, none for the
@@ -75,12 +75,12 @@ func (s Stage) OK() bool {
 		!slices.ContainsFunc(s.Results, func(r Result) bool { return !r.OK() })
 }
 
-// span is the time between two annotations; a zero time is without bound.
+// span is the time between two splits; a zero time is without bound.
 type span struct{ begin, end time.Time }
 
 // JudgeRequests says what became of the requests of an act. The first stage is
-// before the first annotation; then there is one for each share that is asked for
-// next, which has no requests where its annotation never came.
+// before the first split; then there is one for each share that is asked for next,
+// which has no requests where its split never came.
 func JudgeRequests(results []Result, answers []traffic.Answer, v Versions, proxy Proxy) []Stage {
 	stages, spans := stagesOf(results)
 	steady := make([][]traffic.Answer, len(stages))
@@ -126,8 +126,8 @@ func stagesOf(results []Result) ([]Stage, []span) {
 	for _, r := range results {
 		last := len(stages) - 1
 		if s := &stages[last]; s.Share == r.Share {
-			s.Title += ", " + r.Title
 			s.Results = append(s.Results, r)
+			s.Title = titleOf(last == 0, s.Results)
 			if last > 0 && spans[last].begin.IsZero() {
 				spans[last].begin = r.Present
 			}
@@ -146,7 +146,23 @@ func stagesOf(results []Result) ([]Stage, []span) {
 	return stages, spans
 }
 
-// present says whether there was such a stage: its annotation came.
+// titleOf names a stage of one share after the results that ask for it: all of two, and
+// of more the first and the last.
+func titleOf(before bool, results []Result) string {
+	titles := make([]string, 0, len(results)+1)
+	if before {
+		titles = append(titles, "before")
+	}
+	for _, r := range results {
+		titles = append(titles, r.Title)
+	}
+	if len(titles) > 2 {
+		return titles[0] + " … " + titles[len(titles)-1]
+	}
+	return strings.Join(titles, ", ")
+}
+
+// present says whether there was such a stage: its split came.
 func present(s span, index int) bool { return index == 0 || !s.begin.IsZero() }
 
 // stageAt returns the index of the stage at a time.
@@ -180,6 +196,16 @@ func permitted(stages []Stage, spans []span, a traffic.Answer, v Versions) bool 
 func isSteady(s span, a traffic.Answer) bool {
 	return (s.begin.IsZero() || !a.Sent.Before(s.begin.Add(settle))) &&
 		(s.end.IsZero() || !a.Received.After(s.end.Add(-ahead)))
+}
+
+// withHeader is the results as requests with the header of a header route are to be
+// judged by.
+func withHeader(results []Result) []Result {
+	list := slices.Clone(results)
+	for i := range list {
+		list[i].Share = list[i].HeaderShare
+	}
+	return list
 }
 
 // stageProblems says in words what was not as asked.
@@ -216,23 +242,26 @@ type exposure struct {
 	Lasted time.Duration
 }
 
-// exposureOf says what the new version has cost in an act.
+// exposureOf says what the new version has cost in an act, from answers in any order.
 func exposureOf(answers []traffic.Answer, v Versions) exposure {
 	var e exposure
-	var first time.Time
+	var first, last time.Time
 	for _, a := range answers {
 		if servedBy(a) != v.New {
 			continue
 		}
-		if first.IsZero() {
+		if first.IsZero() || a.Sent.Before(first) {
 			first = a.Sent
+		}
+		if a.Received.After(last) {
+			last = a.Received
 		}
 		e.Served++
 		if a.Failed() {
 			e.Failed++
 		}
-		e.Lasted = max(e.Lasted, a.Received.Sub(first))
 	}
+	e.Lasted = last.Sub(first)
 	return e
 }
 

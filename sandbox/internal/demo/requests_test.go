@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -264,7 +265,7 @@ func TestJudgeActs(t *testing.T) {
 	outcomes := judgeActs([]played{
 		{versions: Versions{Old: "red", New: "blue"}, requests: 5},
 		{versions: blueToYellow, requests: 100, judgement: Judgement{Results: second}},
-	}, answers, Embedded)
+	}, sent{answers: answers}, Embedded)
 	counts := make([][]int, len(outcomes))
 	for i, o := range outcomes {
 		for _, s := range o.Stages {
@@ -276,8 +277,55 @@ func TestJudgeActs(t *testing.T) {
 	}
 }
 
+// A stage of many steps has a title that fits a table.
+func TestTitleOf(t *testing.T) {
+	r := results(20, 20, 20)
+	for want, got := range map[string]string{
+		"before, first":  titleOf(true, r[:1]),
+		"before … third": titleOf(true, r),
+		"first, second":  titleOf(false, r[:2]),
+		"first … third":  titleOf(false, r),
+	} {
+		if got != want {
+			t.Errorf("the title is %q, want %q", got, want)
+		}
+	}
+}
+
+// TestJudgeHeaderRequests: requests with a header are judged by the share of their own.
+func TestJudgeHeaderRequests(t *testing.T) {
+	canary := results(20, 20, 50)
+	for i, share := range []int32{20, 100, 100} {
+		canary[i].HeaderShare = share
+	}
+	judge := func(headerAnswers []traffic.Answer) Outcome {
+		return judgeActs([]played{{versions: blueToYellow, judgement: Judgement{Results: canary}}}, sent{
+			answers: requests(phase{4, 0}, phase{8, 20}, phase{4, 50}),
+			header:  "X-Beta: yes", headerAnswers: headerAnswers,
+		}, Embedded)[0]
+	}
+	o := judge(requests(phase{4, 0}, phase{4, 20}, phase{8, 100}))
+	var got []string
+	for _, s := range slices.Concat(o.Stages, o.HeaderStages) {
+		got = append(got, fmt.Sprintf("%s: %d", s.Title, s.Share))
+	}
+	want := []string{"before: 0", "first, second: 20", "third: 50", "before: 0", "first: 20", "second, third: 100"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("stages (-want +got):\n%s", diff)
+	}
+	if problems := stageProblems(slices.Concat(o.Stages, o.HeaderStages)); len(problems) > 0 {
+		t.Errorf("problems: %q", problems)
+	}
+	problems := judge(requests(phase{4, 0}, phase{12, 20})).Problems()
+	if !slices.ContainsFunc(problems, func(p string) bool {
+		return strings.HasPrefix(p, "with X-Beta: yes: second, third: ") && strings.Contains(p, "went to a version without a share")
+	}) {
+		t.Errorf("requests that the header route does not send to the new version: problems %q", problems)
+	}
+}
+
 func TestParseProxy(t *testing.T) {
-	for text, want := range map[string]Proxy{"embedded": Embedded, "envoy": Envoy, "nginx": "", "": "", "Envoy": ""} {
+	for text, want := range map[string]Proxy{"embedded": Embedded, "envoy": Envoy, "nginx": "", "": "", "Envoy": "", "gateway": ""} {
 		got, err := ParseProxy(text)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("ParseProxy(%q) = %q, %v; want %q", text, got, err, want)

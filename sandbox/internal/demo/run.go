@@ -1,8 +1,8 @@
 // Package demo shows two canaries to a person: the guide's, which is promoted, and
 // one whose version fails, which a background analysis aborts. On a sandbox of its
 // own it does what the guide says, sends requests all along, shows what happens to
-// the Rollout, to the split on its HTTPScaledObject and to the requests while it
-// happens, and judges at the end whether each step was as claimed.
+// the Rollout, to its split and to the requests while it happens, and judges at the
+// end whether each step was as claimed. Which router it is of is chosen.
 package demo
 
 import (
@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
@@ -29,8 +28,10 @@ const Name = "demo"
 type Options struct {
 	// Sandbox is the sandbox to bring up; an empty name means Name.
 	Sandbox cluster.Options
-	// Proxy is what splits the requests.
-	Proxy Proxy
+	// Router is the traffic router, and Proxy what splits its requests, as ParseRouter
+	// returns them.
+	Router Router
+	Proxy  Proxy
 	// Keep leaves the sandbox up at the end, for a look around.
 	Keep bool
 	// Out is where the demo is shown. A terminal gets a live view, anything
@@ -65,7 +66,7 @@ func Run(ctx context.Context, opts Options) (int, error) {
 		} else if err := NewScreen(opts.Out).Say(claim...); err != nil {
 			return 0, err
 		}
-		code, err := playInside(ctx, opts.Out, root, opts.Proxy, began)
+		code, err := playInside(ctx, opts.Out, root, opts.Router, opts.Proxy, began)
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return interrupted, nil // whoever takes the sandbox down says so
 		}
@@ -80,7 +81,7 @@ func runOutside(ctx context.Context, opts Options) (code int, err error) {
 		return 0, err
 	}
 	sandbox := opts.Sandbox
-	sandbox.With = append(sandbox.With, interceptor.Name)
+	sandbox.With = append(sandbox.With, settings[opts.Router].addons...)
 	if sandbox.Name == "" && sandbox.State == "" {
 		sandbox.Name = Name
 	}

@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
@@ -33,27 +35,84 @@ const (
 )
 
 // startRequests waits until the sample's host is served, and begins to send
-// requests to it.
+// requests to it, and beside them as many with the header of a header route if the
+// Rollout sets one.
 func (p *player) startRequests(ctx context.Context, client dynamic.Interface) error {
-	object, err := client.Resource(cluster.HTTPScaledObjectGVR).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	options, err := p.setting.target(ctx, client, p.proxy)
 	if err != nil {
-		return fmt.Errorf("HTTPScaledObject %s/%s: %w", namespace, name, err)
-	}
-	hosts, _, err := unstructured.NestedStringSlice(object.Object, "spec", "hosts")
-	if err != nil || len(hosts) == 0 {
-		return fmt.Errorf("HTTPScaledObject %s/%s: spec.hosts: expected a host to send requests to (%w)", namespace, name, err)
-	}
-	options := traffic.Options{Target: p.proxy.address(), Host: hosts[0], Rate: rate, Connections: connections, InTurn: true}
-	if err := p.screen.Sayf(Dim, "requests: %d a second, as of  curl -H 'Host: %s' http://%s/color", rate, options.Host, options.Target); err != nil {
 		return err
+	}
+	options.Rate, options.Connections, options.InTurn = rate, connections, true
+	if err := p.screen.Sayf(Dim, "requests: %d a second, as of  curl -H 'Host: %s' http://%s%s", rate, options.Host, options.Target, options.Path); err != nil {
+		return err
+	}
+	name, value := p.canary.header()
+	if name != "" {
+		p.header = headerText(name, value)
+		if err := p.screen.Sayf(Dim, "and %d a second with  -H '%s'", rate, p.header); err != nil {
+			return err
+		}
 	}
 	seen, _ := p.timeline.Last()
 	p.live.Versions.New, _ = versionOf(seen.Image)
 	if err := awaitServed(ctx, options, p.live.Versions.New); err != nil {
 		return err
 	}
-	p.load, err = traffic.Start(options)
+	if p.load, err = traffic.Start(options); err != nil || name == "" {
+		return err
+	}
+	options.Header = http.Header{name: {value}}
+	p.headerLoad, err = traffic.Start(options)
 	return err
+}
+
+// target returns where requests for the sample are sent.
+func (s setting) target(ctx context.Context, client dynamic.Interface, proxy Proxy) (traffic.Options, error) {
+	object, err := client.Resource(s.resource).Namespace(s.namespace).Get(ctx, s.object, metav1.GetOptions{})
+	if err != nil {
+		return traffic.Options{}, fmt.Errorf("%s %s/%s: %w", s.resource.Resource, s.namespace, s.object, err)
+	}
+	if proxy == Gateway {
+		return routeTarget(ctx, client, object)
+	}
+	hosts, _, err := unstructured.NestedStringSlice(object.Object, "spec", "hosts")
+	if err != nil || len(hosts) == 0 {
+		return traffic.Options{}, fmt.Errorf("HTTPScaledObject %s/%s: spec.hosts: expected a host to send requests to (%w)", s.namespace, s.object, err)
+	}
+	return traffic.Options{Target: proxy.address(), Host: hosts[0], Path: "/color"}, nil
+}
+
+// routeTarget returns where requests for an HTTPRoute are sent: to the address of its
+// Gateway, which it waits for, with its host and the path of its first rule.
+func routeTarget(ctx context.Context, client dynamic.Interface, route *unstructured.Unstructured) (traffic.Options, error) {
+	where := fmt.Sprintf("HTTPRoute %s/%s", route.GetNamespace(), route.GetName())
+	hosts, _, err := unstructured.NestedStringSlice(route.Object, "spec", "hostnames")
+	parents, rules := objects(route.Object, "spec", "parentRefs"), objects(route.Object, "spec", "rules")
+	if err != nil || len(hosts) == 0 || len(parents) == 0 || len(rules) == 0 {
+		return traffic.Options{}, fmt.Errorf("%s: spec: expected a host, a Gateway and a rule to send requests to (%w)", where, err)
+	}
+	path := ""
+	for _, match := range objects(rules[0], "matches") {
+		path, _, _ = unstructured.NestedString(match, "path", "value")
+	}
+	namespace, _ := parents[0]["namespace"].(string)
+	name, _ := parents[0]["name"].(string)
+	ctx, cancel := context.WithTimeout(ctx, servedTime)
+	defer cancel()
+	for {
+		gateway, err := client.Resource(gatewayGVR).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return traffic.Options{}, fmt.Errorf("%s: Gateway %s/%s: %w", where, namespace, name, err)
+		}
+		for _, address := range objects(gateway.Object, "status", "addresses") {
+			return traffic.Options{Target: net.JoinHostPort(fmt.Sprint(address["value"]), "80"), Host: hosts[0], Path: strings.TrimSuffix(path, "/") + "/color"}, nil
+		}
+		select {
+		case <-ctx.Done():
+			return traffic.Options{}, fmt.Errorf("%s: Gateway %s/%s has no address: %w", where, namespace, name, ctx.Err())
+		case <-time.After(redrawInterval):
+		}
+	}
 }
 
 // awaitServed waits until every proxy behind the target has answered with a
@@ -85,11 +144,13 @@ func awaitServed(ctx context.Context, options traffic.Options, colour string) er
 	}
 }
 
-// awaitRequests waits until enough requests after a mark are answered to judge
-// them, even if an annotation comes at once.
-func (p *player) awaitRequests(ctx context.Context, from traffic.Mark) error {
+// awaitRequests waits until enough requests of an act are answered to judge them, even
+// if a split comes at once.
+func (p *player) awaitRequests(ctx context.Context, act played) error {
 	err := p.until(ctx, servedTime, func(Seen) (bool, error) {
-		return answeredBefore(p.load.Since(from), time.Now().Add(-ahead)) >= enough, nil
+		before := time.Now().Add(-ahead)
+		return answeredBefore(p.load.Since(act.requests), before) >= enough &&
+			(p.headerLoad == nil || answeredBefore(p.headerLoad.Since(act.headerRequests), before) >= enough), nil
 	})
 	if errors.Is(err, errTooLong) {
 		return fmt.Errorf("%d requests are not answered: %w", enough, err)
@@ -118,11 +179,24 @@ func (p *player) enoughRequests(now Seen) bool {
 		}
 		since = seen.At
 	}
-	answers := p.load.Since(0)
-	settled, _ := slices.BinarySearchFunc(answers, since.Add(settle), func(a traffic.Answer, at time.Time) int {
-		return a.Sent.Compare(at)
-	})
-	return answeredBefore(answers[settled:], time.Now().Add(-ahead)) >= enough
+	for _, load := range p.loads() {
+		answers := load.Since(0)
+		settled, _ := slices.BinarySearchFunc(answers, since.Add(settle), func(a traffic.Answer, at time.Time) int {
+			return a.Sent.Compare(at)
+		})
+		if answeredBefore(answers[settled:], time.Now().Add(-ahead)) < enough {
+			return false
+		}
+	}
+	return true
+}
+
+// loads returns what requests are sent by.
+func (p *player) loads() []*traffic.Load {
+	if p.headerLoad == nil {
+		return []*traffic.Load{p.load}
+	}
+	return []*traffic.Load{p.load, p.headerLoad}
 }
 
 // countRequests takes in the answers there are by now. A log gets a line on them

@@ -25,9 +25,9 @@ func TestTable(t *testing.T) {
 	// The promotion's annotations come after 1, 5, 9, 13 and 15 s: a second is too
 	// short to judge what was before.
 	promotion := played{act: good, versions: blueToYellow, judgement: Judge(good.Expect(guide), toTheEnd()), analysis: passed}
-	outcomes := judgeActs([]played{promotion}, requests(phase{1, 0}, phase{4, 20}, phase{4, 50}, phase{4, 80}, phase{4, 100}), Embedded)
+	outcomes := judgeActs([]played{promotion}, sent{answers: requests(phase{1, 0}, phase{4, 20}, phase{4, 50}, phase{4, 80}, phase{4, 100})}, Embedded)
 	abort := played{act: bad, versions: blueToBadYellow, judgement: Judge(bad.Expect(guide), caughtAt20()), analysis: failed, last: abortedByIt}
-	outcomes = append(outcomes, judgeActs([]played{abort}, faulty("yellow", 15), Embedded)...)
+	outcomes = append(outcomes, judgeActs([]played{abort}, sent{answers: faulty("yellow", 15)}, Embedded)...)
 	want := `
   STEP                        REQUESTS  NEW ASKED  NEW SEEN        FAILED
   yellow: promoted
@@ -41,7 +41,7 @@ func TestTable(t *testing.T) {
     1/6 setWeight 20          400       20 %       20.0 % of 250   12 by yellow  ✓
     aborted                   400       0 %        0.0 % of 300    0             ✓
 
-  NEW: the new version's share. ✓: the annotation and the verified weight are
+  NEW: the new version's share. ✓: the split and the verified weight are
   the step's; 100 requests or more came while nothing changed, in that share
   (± 1 in any 100 requests in a row);
   and none failed but a bad version's own.
@@ -54,9 +54,22 @@ Not everything was as claimed: see ✗ above (1m1s, 2900 requests).
 		t.Errorf("table (-want +got):\n%s", diff)
 	}
 
+	// Requests with a header have rows of their own.
+	header := outcomes[1]
+	header.Header, header.HeaderStages = "X-Beta: yes", outcomes[0].Stages[1:3]
+	got := texts(table([]Outcome{header}, Gateway, 61*time.Second))
+	for _, want := range []string{
+		"    aborted             400       0 %        0.0 % of 300   0             ✓\n    with the header X-Beta: yes\n      1/6 setWeight 20  400       20 %       20.0 % of 250  0             ✓\n",
+		"As claimed, in 1m1s: of 2000 requests 12 failed, all of them the bad version's own.\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("want in the table %q:\n%s", want, got)
+		}
+	}
+
 	// A version that is not caught.
 	never := played{act: bad, versions: blueToBadYellow, judgement: Judge(bad.Expect(guide), caughtAt20()[:3]), last: Status{Phase: "Paused"}}
-	got := texts(table(judgeActs([]played{never}, faulty("yellow", 15)[:800], Embedded), Embedded, time.Minute))
+	got = texts(table(judgeActs([]played{never}, sent{answers: faulty("yellow", 15)[:800]}, Embedded), Embedded, time.Minute))
 	if want := "bad-yellow: 12 of its 80 requests failed; not all traffic was seen to be back."; !strings.Contains(got, want) || strings.Contains(got, "As claimed") {
 		t.Errorf("want %q and not as claimed in the table:\n%s", want, got)
 	}

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,9 +16,19 @@ func table(outcomes []Outcome, proxy Proxy, took time.Duration) []Line {
 	for _, o := range outcomes {
 		rows = append(rows, []string{o.Act.heading()})
 		styles = append(styles, Bold)
-		for _, s := range o.Stages {
-			rows = append(rows, o.row(s))
-			styles = append(styles, styleOf(s.OK()))
+		addStages := func(margin string, stages []Stage) {
+			for _, s := range stages {
+				row := o.row(s)
+				row[0] = margin + row[0]
+				rows = append(rows, row)
+				styles = append(styles, styleOf(s.OK()))
+			}
+		}
+		addStages("  ", o.Stages)
+		if o.Header != "" {
+			rows = append(rows, []string{"  with the header " + o.Header})
+			styles = append(styles, Plain)
+			addStages("    ", o.HeaderStages)
 		}
 	}
 	lines := []Line{{}}
@@ -25,7 +36,7 @@ func table(outcomes []Outcome, proxy Proxy, took time.Duration) []Line {
 		lines = append(lines, Line{"  " + text, styles[i]})
 	}
 	lines = append(lines, Line{},
-		Line{"  NEW: the new version's share. ✓: the annotation and the verified weight are", Dim},
+		Line{"  NEW: the new version's share. ✓: the split and the verified weight are", Dim},
 		Line{fmt.Sprintf("  the step's; %d requests or more came while nothing changed, in that share", leastJudged), Dim},
 		Line{"  (" + proxy.allows() + ");", Dim},
 		Line{"  and none failed but a bad version's own.", Dim})
@@ -54,7 +65,7 @@ func (o Outcome) row(s Stage) []string {
 	if s.OK() {
 		mark = "✓"
 	}
-	return []string{"  " + s.Title, fmt.Sprint(s.Requests), fmt.Sprintf("%d %%", s.Share), share, failed, mark}
+	return []string{s.Title, fmt.Sprint(s.Requests), fmt.Sprintf("%d %%", s.Share), share, failed, mark}
 }
 
 // summary says what a faulty version has cost.
@@ -74,7 +85,7 @@ func (o Outcome) summary() []Line {
 func verdict(outcomes []Outcome, took time.Duration) Line {
 	requests, own := 0, 0
 	for _, o := range outcomes {
-		for _, s := range o.Stages {
+		for _, s := range slices.Concat(o.Stages, o.HeaderStages) {
 			requests += s.Requests
 			own += s.Own
 		}

@@ -63,8 +63,8 @@ func image(containers []corev1.Container) string {
 	return containers[0].Image
 }
 
-// Seen is what could be seen at one time: a Rollout and the annotation of its
-// HTTPScaledObject, "" for none.
+// Seen is what could be seen at one time: a Rollout and its split, as the router has
+// written it.
 type Seen struct {
 	At time.Time
 	Status
@@ -83,7 +83,7 @@ type write struct {
 	revision uint64
 	at       time.Time
 	status   *Status // of the Rollout
-	split    *string // of the HTTPScaledObject
+	split    *string // as the router has written it
 }
 
 // AddStatus adds a state of the Rollout, as of a revision, delivered at a time.
@@ -91,7 +91,7 @@ func (t *Timeline) AddStatus(revision uint64, at time.Time, s Status) {
 	t.add(write{revision: revision, at: at, status: &s})
 }
 
-// AddSplit adds a state of the annotation.
+// AddSplit adds a state of the split.
 func (t *Timeline) AddSplit(revision uint64, at time.Time, text string) {
 	t.add(write{revision: revision, at: at, split: &text})
 }

@@ -44,7 +44,7 @@ func TestTimelineIncomplete(t *testing.T) {
 	line.Forget()
 	line.AddStatus(1, start, Status{})
 	if _, ok := line.Last(); ok {
-		t.Error("a timeline without the annotation has a last moment")
+		t.Error("a timeline without a split has a last moment")
 	}
 }
 

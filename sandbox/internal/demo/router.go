@@ -1,0 +1,94 @@
+package demo
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/contour"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapiplugin"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+)
+
+// Router is the traffic router whose canaries are shown.
+type Router string
+
+// The routers there are.
+const (
+	// Kedify is kedify/http, which writes the split on an HTTPScaledObject.
+	Kedify Router = "kedify"
+	// GatewayAPI is argoproj-labs/gatewayAPI, which writes it on an HTTPRoute.
+	GatewayAPI Router = "gatewayapi"
+)
+
+// ParseRouter reads the name of a router, and that of the proxy which splits its
+// requests; an empty proxy is the router's first.
+func ParseRouter(router, proxy string) (Router, Proxy, error) {
+	switch r := Router(router); {
+	case r == Kedify && proxy == "":
+		return r, Embedded, nil
+	case r == Kedify:
+		p, err := ParseProxy(proxy)
+		return r, p, err
+	case r == GatewayAPI && proxy != "":
+		return "", "", fmt.Errorf("proxy %q: with router %s the Gateway's Envoy splits the requests; leave the proxy out, or take router %s", proxy, GatewayAPI, Kedify)
+	case r == GatewayAPI:
+		return r, Gateway, nil
+	}
+	return "", "", fmt.Errorf("there is no router %q; there are %s and %s", router, Kedify, GatewayAPI)
+}
+
+// setting is where the demo of a router takes place.
+type setting struct {
+	// addons are what its sandbox has besides the default ones.
+	addons []string
+	// before are the directories of what is applied before the sample, for the whole
+	// cluster.
+	before []string
+	// sample is the directory of what is applied in the namespace, rollout the name of
+	// the Rollout in it and of that one's container.
+	sample, namespace, rollout string
+	// The object that carries the split, and what people call the place.
+	resource        schema.GroupVersionResource
+	object, carrier string
+	// read returns what the object says of the split, as Canary.Split does.
+	read func(*unstructured.Unstructured) string
+	// caughtAt is the weight at which the bad version is to be caught.
+	caughtAt int32
+}
+
+var settings = map[Router]setting{
+	Kedify: {
+		addons: []string{interceptor.Name},
+		sample: "sandbox/manifests/demo", namespace: "rollouts-demo", rollout: "rollouts-demo",
+		resource: cluster.HTTPScaledObjectGVR, object: "rollouts-demo", carrier: "annotation",
+		read:     func(o *unstructured.Unstructured) string { return o.GetAnnotations()[splitAnnotation] },
+		caughtAt: 20,
+	},
+	GatewayAPI: {
+		addons: []string{contour.Name, gatewayapiplugin.Name},
+		before: []string{"examples/gatewayapi/gateway"},
+		sample: "sandbox/manifests/demo-gatewayapi", namespace: "my-app", rollout: "my-app",
+		resource: httpRouteGVR, object: "my-app-route", carrier: "HTTPRoute",
+		read:     routeText,
+		caughtAt: 5,
+	},
+}
+
+// carrier is what people call the place that a router writes the split to.
+func (r Router) carrier() string {
+	if r == "" {
+		r = Kedify
+	}
+	return settings[r].carrier
+}
+
+// acts are the canaries of the demo.
+func (s setting) acts() []Act {
+	return []Act{
+		{Title: "promoted step by step", Image: "argoproj/rollouts-demo:yellow"},
+		{Title: "fails 15 in 100 requests, aborted by the analysis", Image: "argoproj/rollouts-demo:bad-green", CaughtAt: s.caughtAt},
+	}
+}
