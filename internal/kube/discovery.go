@@ -91,19 +91,21 @@ func (d *discovery) inVersion(version, kind string) (schema.GroupVersionResource
 	return schema.GroupVersionResource{Group: d.group, Version: version, Resource: resource}, ok
 }
 
-// find is lookup that asks the cluster when the kind is not known: at every call
-// until the cluster has answered once, and then at most every few seconds.
-func (d *discovery) find(ctx context.Context, kind string) (schema.GroupVersionResource, error) {
-	if d.everAsked() {
-		resource, err := d.lookup(kind)
-		if err == nil || !d.due() {
-			return resource, err
+// find is lookup that waits for the cluster's first answer. A kind that is not in the
+// last one has the cluster asked again, if again is true, at most every few seconds;
+// nobody waits for that.
+func (d *discovery) find(ctx context.Context, kind string, again bool) (schema.GroupVersionResource, error) {
+	if !d.everAsked() {
+		if err := d.ask(ctx); err != nil {
+			return schema.GroupVersionResource{}, err
 		}
+		return d.lookup(kind)
 	}
-	if err := d.ask(ctx); err != nil {
-		return schema.GroupVersionResource{}, err
+	resource, err := d.lookup(kind)
+	if err != nil && again && d.due() {
+		d.begin()
 	}
-	return d.lookup(kind)
+	return resource, err
 }
 
 func (d *discovery) everAsked() bool {
@@ -131,20 +133,24 @@ func (d *discovery) refresh(ctx context.Context) error {
 // ask asks the cluster what it serves, or waits for somebody else's asking that
 // is under way. It is an error when nothing is learned.
 func (d *discovery) ask(ctx context.Context) error {
-	d.mu.Lock()
-	current := d.flight
-	if current == nil {
-		current = &flight{done: make(chan struct{})}
-		d.flight = current
-		go d.fly(current)
-	}
-	d.mu.Unlock()
+	current := d.begin()
 	select {
 	case <-current.done:
 		return current.err
 	case <-ctx.Done():
 		return fmt.Errorf("finding out which versions of %s this cluster serves: %w", d.group, ctx.Err())
 	}
+}
+
+// begin has the cluster be asked, unless it is being asked, and returns that asking.
+func (d *discovery) begin() *flight {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.flight == nil {
+		d.flight = &flight{done: make(chan struct{})}
+		go d.fly(d.flight)
+	}
+	return d.flight
 }
 
 func (d *discovery) fly(current *flight) {

@@ -57,8 +57,9 @@ type GroupOptions struct {
 // watched, changes nothing for the others.
 //
 // The versions are asked for again every ten minutes, and a few seconds after the
-// last time when a kind is not found. When a kind's version changes, its watch
-// moves there, and objects come in the new version from then on.
+// last time when a kind is not found; calls do not wait for that, but go by the last
+// answer. When a kind's version changes, its watch moves there, and objects come in the
+// new version from then on.
 //
 // Objects that are returned are the caller's own. Those from a watch have no
 // metadata.managedFields; Read has them. A Group needs no cluster to be created:
@@ -257,10 +258,13 @@ func (g *Group) Watch(ctx context.Context, kind string) error {
 
 // Indexed returns the objects of a kind, of all namespaces that are watched, for
 // which GroupOptions.Index returns key, by namespace and name. It needs the
-// watch: while the first list is under way it waits for it, at most as long as
-// wait, and without a watch it answers ok = false.
+// watch: while the first list is under way it waits for it, and for the first answer of
+// what the cluster serves, at most as long as wait, and without a watch it answers
+// ok = false. It does not have the cluster asked again for a kind that it did not serve.
 func (g *Group) Indexed(ctx context.Context, kind, key string, wait time.Duration) (objects []*unstructured.Unstructured, ok bool, err error) {
-	s, err := g.source(ctx, kind)
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	s, err := g.sourceAs(ctx, kind, false)
 	if err != nil {
 		return nil, false, err
 	}
@@ -352,6 +356,11 @@ func notYetServed(kind string, resource schema.GroupVersionResource, err error) 
 // source returns what a kind is read from, and starts its watch, at the first
 // call that can.
 func (g *Group) source(ctx context.Context, kind string) (*source, error) {
+	return g.sourceAs(ctx, kind, true)
+}
+
+// sourceAs is source that asks again, or not, for a kind that the cluster did not serve.
+func (g *Group) sourceAs(ctx context.Context, kind string, again bool) (*source, error) {
 	g.mu.Lock()
 	s := g.sources[kind]
 	g.mu.Unlock()
@@ -361,7 +370,7 @@ func (g *Group) source(ctx context.Context, kind string) (*source, error) {
 	if !slices.Contains(g.opts.Kinds, kind) {
 		return nil, fmt.Errorf("kind %q is none of those that are read of %s: %s", kind, g.opts.Group, strings.Join(g.opts.Kinds, ", "))
 	}
-	if _, err := g.discovery.find(ctx, kind); err != nil {
+	if _, err := g.discovery.find(ctx, kind, again); err != nil {
 		return nil, err
 	}
 	g.background.Do(func() { go g.discover() })

@@ -325,6 +325,48 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%d requests for versions, want 3: the group and each version, once", got["discover"])
 		}
 	})
+	t.Run("nobody waits while the cluster does not say anew what it serves", func(t *testing.T) {
+		t.Parallel()
+		server, group, _ := fresh(t)
+		group.DiscoverEvery(time.Hour, 0)
+		notServed(t, group, "UDPRoute")
+		server.SetFault(hang("discover"))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		for range 3 {
+			if _, err := group.Get(ctx, "UDPRoute", "demo", "app"); !errors.As(err, new(*kube.NotServedError)) {
+				t.Fatalf("error %v, want that of the last answer", err)
+			}
+		}
+	})
+	t.Run("what is found by a key does not have the cluster asked again", func(t *testing.T) {
+		t.Parallel()
+		server, group, _ := fresh(t)
+		group.DiscoverEvery(time.Hour, 0)
+		version(t, group, "HTTPRoute", "v1")
+		verbs(server)
+		for range 10 {
+			if _, _, err := group.Indexed(t.Context(), "UDPRoute", "x", time.Second); !errors.As(err, new(*kube.NotServedError)) {
+				t.Fatalf("error %v", err)
+			}
+		}
+		if got := verbs(server); got["discover"] > 0 {
+			t.Errorf("%d requests for versions", got["discover"])
+		}
+	})
+	t.Run("what is found by a key waits no longer than it may", func(t *testing.T) {
+		t.Parallel()
+		server, group, _ := fresh(t)
+		server.SetFault(hang("discover"))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, ok, err := group.Indexed(ctx, "HTTPRoute", "x", 10*time.Millisecond); ok || err == nil {
+			t.Errorf("ok %t, %v", ok, err)
+		}
+		if ctx.Err() != nil {
+			t.Error("it has waited for as long as its context lasts")
+		}
+	})
 	t.Run("served later", func(t *testing.T) {
 		t.Parallel()
 		server, group, _ := fresh(t)
