@@ -22,7 +22,10 @@ import (
 func looking(t *testing.T, server *apiservertest.Server) *Router {
 	t.Helper()
 	router := newRouter(t, server)
-	router.orphans.Look(t.Context()) // has all kinds be watched
+	if err := router.rollouts.Connect(); err != nil {
+		t.Fatal(err)
+	}
+	router.watchAll(t.Context())
 	eventually(t, "the watches are current", func() bool {
 		_, rollouts := router.rollouts.Watched("demo", "none")
 		current := !slices.ContainsFunc([]Kind{HTTPRoute, GRPCRoute, TCPRoute}, func(kind Kind) bool {
