@@ -47,6 +47,16 @@ func UsesPingPong(ro *v1alpha1.Rollout) bool {
 	return ro.Spec.Strategy.Canary != nil && ro.Spec.Strategy.Canary.PingPong != nil
 }
 
+// ScalesStableDown tells whether the controller, once a weight counts as set, makes
+// stable smaller than it is now: with dynamicStableScale it does at a higher weight than
+// the last, unless the Rollout is aborted. A split that stays where it was would then
+// have too small a stable.
+func ScalesStableDown(ro *v1alpha1.Rollout, weight int32) bool {
+	last := ro.Status.Canary.Weights
+	return ro.Spec.Strategy.Canary != nil && ro.Spec.Strategy.Canary.DynamicStableScale && !ro.Status.Abort &&
+		(last == nil || weight > last.Canary.Weight)
+}
+
 // StableWeight returns what canary and experiments leave of a Rollout's traffic
 // for stable: all weights add up to MaxWeight. It is an error when Services are
 // missing or equal, when a Service is named twice, or when a weight is outside

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 )
 
 // setWeight carries a call out, and has what it has decided put back when
@@ -111,19 +111,12 @@ func without(named, targets []target) (others []target) {
 // so a higher one than it has set already is an error: stable would be too small for
 // the split that stays. An abort has to go on nevertheless.
 func (r *Router) hold(ctx context.Context, p plan, problem error) error {
-	if movesStable(p.ro, p.weight) || !r.hasTraffic(ctx, p) {
+	if rolloutspec.ScalesStableDown(p.ro, p.weight) || !r.hasTraffic(ctx, p) {
 		return problem
 	}
 	r.warn(p, reasonError, problem.Error(), fmt.Sprintf("%v; the routes stay as they are until this is corrected or the Rollout is aborted", problem))
 	r.keepHeld(p)
 	return nil
-}
-
-// movesStable tells whether a weight lets the controller scale stable down.
-func movesStable(ro *v1alpha1.Rollout, weight int32) bool {
-	weights := ro.Status.Canary.Weights
-	return ro.Spec.Strategy.Canary != nil && ro.Spec.Strategy.Canary.DynamicStableScale && !ro.Status.Abort &&
-		(weights == nil || weight > weights.Canary.Weight)
 }
 
 // hasTraffic tells whether something of a Rollout is on a route, as far as that is

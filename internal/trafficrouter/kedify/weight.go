@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 )
 
@@ -85,12 +86,11 @@ func (r *Router) lastingFailures(ctx context.Context, p plan, lasting []error) e
 // analysis from the abort.
 //
 // With dynamicStableScale the controller scales stable down as the weight goes
-// up, so another weight than it has set already is an error: stable would be too
-// small for the split that stays. An abort has to go on nevertheless.
+// up, so a higher one than it has set already is an error: stable would be too
+// small for the split that stays. The way down, towards stable, is always open, and
+// so is an abort.
 func (r *Router) holdSplit(ctx context.Context, p plan) error {
-	weights := p.ro.Status.Canary.Weights
-	moved := p.ro.Spec.Strategy.Canary.DynamicStableScale && !p.ro.Status.Abort && (weights == nil || weights.Canary.Weight != p.weight)
-	if moved || !r.hasSplit(ctx, p.ro) {
+	if rolloutspec.ScalesStableDown(p.ro, p.weight) || !r.hasSplit(ctx, p.ro) {
 		return p.problem
 	}
 	r.warn(p, fmt.Sprintf("%v; the split stays as it is until this is corrected or the Rollout is aborted", p.problem))

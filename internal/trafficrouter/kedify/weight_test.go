@@ -216,8 +216,8 @@ func TestVerifyWeightSeesAnObjectTheWatchHasNotShown(t *testing.T) {
 	}
 }
 
-// With dynamicStableScale stable is scaled down as the weight goes up: a weight
-// that is not carried out must not count as set. An abort has to go on.
+// With dynamicStableScale stable is scaled down as the weight goes up: a higher weight
+// that is not carried out must not count as set. A lower one, and an abort, go on.
 func TestFaultyRolloutWithDynamicStableScale(t *testing.T) {
 	server := apiservertest.New(t)
 	server.Put(httpso, "demo", "app", nil)
@@ -229,6 +229,10 @@ func TestFaultyRolloutWithDynamicStableScale(t *testing.T) {
 	ro.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 20}}
 	succeed(t, router.SetWeight(ro, 20, nil))
 	fail(t, router.SetWeight(ro, 90, nil), "unknown key")
+	succeed(t, router.SetWeight(ro, 10, nil))
+	if got := current(server, "app"); got != split(80, 20) {
+		t.Errorf("the split %q does not stay as it was", got)
+	}
 	ro.Status.Abort = true
 	succeed(t, router.SetWeight(ro, 10, nil))
 	succeed(t, router.SetWeight(ro, 0, nil))
