@@ -16,6 +16,8 @@ import (
 
 const group, httpRoutes = "gateway.networking.k8s.io", "httproutes"
 
+var succeed = plugintest.Succeed
+
 func rollout() *v1alpha1.Rollout {
 	ro := &v1alpha1.Rollout{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "app"},
@@ -39,13 +41,6 @@ func object(name string, weights ...int) map[string]any {
 	return map[string]any{
 		"apiVersion": group + "/v1", "kind": "HTTPRoute", "metadata": map[string]any{"namespace": "demo", "name": name},
 		"spec": map[string]any{"parentRefs": []any{map[string]any{"name": "public"}}, "rules": []any{map[string]any{"backendRefs": refs}}},
-	}
-}
-
-func succeed(t *testing.T, err types.RpcError) {
-	t.Helper()
-	if err.HasError() {
-		t.Fatal(err)
 	}
 }
 

@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	k8stypes "k8s.io/apimachinery/pkg/types"
 
@@ -19,11 +17,9 @@ import (
 // decision is what a Rollout's routes carry after its last SetWeight.
 type decision struct {
 	weights Weights
-	// asked is the canary's weight that the last call was for, which is another than that
-	// of weights while a Rollout is held.
-	asked       int32
-	routes      map[routeRef]keptRoute
-	fingerprint selfheal.Fingerprint
+	// call is the last one, which is for other weights than those while a Rollout is held.
+	call   selfheal.Call
+	routes map[routeRef]keptRoute
 }
 
 // keptRoute is what one route carries, and the Rollout as it concerned the route then.
@@ -36,7 +32,7 @@ type keptRoute struct {
 // differs from what its user has: at rest it does with header and mirror routes, and
 // with pingPong. With self-healing off nothing is.
 func (r *Router) keep(p plan, all []decided) {
-	d := decision{p.weights, p.weight, map[routeRef]keptRoute{}, selfheal.FingerprintOf(p.ro)}
+	d := decision{p.weights, p.call, map[routeRef]keptRoute{}}
 	var refs []routeRef
 	for _, route := range all {
 		if slices.Contains(RolloutsOn(route.decision.Route), nameOf(p.ro)) {
@@ -58,7 +54,7 @@ func (r *Router) keep(p plan, all []decided) {
 // whose present spec asks for what cannot be.
 func (r *Router) keepHeld(p plan) {
 	if last, refs, ok := r.healer.Kept(nameOf(p.ro)); ok {
-		last.fingerprint, last.asked = selfheal.FingerprintOf(p.ro), p.weight
+		last.call = p.call
 		r.healer.Keep(nameOf(p.ro), last, refs...)
 	}
 }
@@ -133,20 +129,9 @@ func (r *Router) putBack(ctx context.Context, rollout k8stypes.NamespacedName, r
 		r.logger.Info("another instance of this plugin has changed a route: left as it is", "rollout", rollout.String(), "route", ref.String())
 		return selfheal.Unneeded, nil
 	}
-	ro := &v1alpha1.Rollout{}
-	err = r.whole.Get(ctx, v1alpha1.RolloutGVR, rollout.Namespace, rollout.Name, ro)
-	switch {
-	case apierrors.IsNotFound(err):
-		r.healer.Forget(rollout)
-		return selfheal.Unneeded, nil
-	case err != nil:
-		return selfheal.Failed, err
-	// The controller will call, or has called another instance of the plugin.
-	case selfheal.FingerprintOf(ro) != d.fingerprint:
-		return selfheal.Unneeded, nil
-	}
-	if weights := ro.Status.Canary.Weights; weights != nil && weights.Canary.Weight != d.asked {
-		return selfheal.Failed, fmt.Errorf("the Rollout's status says weight %d for the canary, the last call was for %d", weights.Canary.Weight, d.asked)
+	ro, outcome, err := r.healer.StillAsks(ctx, r.whole, rollout, d.call)
+	if ro == nil {
+		return outcome, err
 	}
 	written, err := r.routes.Write(ctx, fresh, again.Route)
 	if err != nil {

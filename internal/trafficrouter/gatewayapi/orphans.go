@@ -12,6 +12,7 @@ import (
 	k8stypes "k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/orphans"
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 )
 
 // reasonReleased is the reason of the Event on a route that has gone back to rest because
@@ -44,7 +45,7 @@ func (c Config) names(route *unstructured.Unstructured) bool {
 // Service that is stable now, for a Rollout with pingPong that is there. If the Rollout
 // cannot be read, it is taken to own that, and the error says why.
 func (r *Router) owner(ctx context.Context, rollout k8stypes.NamespacedName, route *unstructured.Unstructured) (owns bool, stable string, err error) {
-	ro, err := orphans.Rollout(ctx, r.whole, rollout)
+	ro, err := rolloutsplugin.ReadRollout(ctx, r.whole, rollout)
 	switch {
 	case err != nil:
 		return true, "", err

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
+	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
 )
 
 // Reasons of the router's Events.
@@ -31,6 +32,7 @@ const (
 type plan struct {
 	ro     *v1alpha1.Rollout
 	weight int32
+	call   selfheal.Call
 	config Config
 	// configError is why the configuration cannot be read.
 	configError error
@@ -47,7 +49,7 @@ type plan struct {
 // problem keeps the call from nothing: experiments then get nothing either, since
 // traffic may have to leave a canary without pods.
 func (r *Router) planFor(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) plan {
-	p := plan{ro: ro, weight: weight}
+	p := plan{ro: ro, weight: weight, call: selfheal.CallOf(ro, weight, additional)}
 	p.config, p.configError = ConfigOf(ro, r.options.PluginName)
 	weights, err := WeightsOf(ro, weight, additional)
 	p.weights, p.problem = weights, p.configError

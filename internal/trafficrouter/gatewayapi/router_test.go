@@ -25,6 +25,8 @@ import (
 
 const httpRoutes, rolloutResource = "httproutes", "rollouts"
 
+var succeed, fail, eventually = plugintest.Succeed, plugintest.Fail, plugintest.Eventually
+
 // named is the configuration of a Rollout with one HTTPRoute.
 const named = `{"httpRoute": "app"}`
 
@@ -111,37 +113,12 @@ func newRouter(t *testing.T, server *apiservertest.Server) *Router {
 	return router
 }
 
-func succeed(t *testing.T, err types.RpcError) {
-	t.Helper()
-	if err.HasError() {
-		t.Fatalf("unexpected error: %s", err)
-	}
-}
-
-func fail(t *testing.T, err types.RpcError, want ...string) {
-	t.Helper()
-	for _, w := range want {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("error %q, want one with %q", err, w)
-		}
-	}
-}
-
 func verified(t *testing.T, router *Router, ro *v1alpha1.Rollout, weight int32, want types.RpcVerified) {
 	t.Helper()
 	got, err := router.VerifyWeight(ro, weight, nil)
 	succeed(t, err)
 	if got != want {
 		t.Errorf("VerifyWeight(%d) = %d, want %d", weight, got, want)
-	}
-}
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
 	}
 }
 
@@ -678,10 +655,11 @@ func TestAChangedRouteIsLeftAlone(t *testing.T) {
 		weight int32
 		change func(*v1alpha1.Rollout)
 	}{
-		"aborted":           {20, func(ro *v1alpha1.Rollout) { ro.Status.Abort = true }},
-		"spec changed":      {20, func(ro *v1alpha1.Rollout) { ro.Generation++ }},
-		"at another weight": {20, func(ro *v1alpha1.Rollout) { ro.Status.Canary.Weights.Canary.Weight = 40 }},
-		"at rest":           {0, func(*v1alpha1.Rollout) {}},
+		"aborted":            {20, func(ro *v1alpha1.Rollout) { ro.Status.Abort = true }},
+		"spec changed":       {20, func(ro *v1alpha1.Rollout) { ro.Generation++ }},
+		"at another weight":  {20, func(ro *v1alpha1.Rollout) { ro.Status.Canary.Weights.Canary.Weight = 40 }},
+		"with an experiment": {20, func(ro *v1alpha1.Rollout) { ro.Status.Canary.Weights.Stable.Weight = 70 }},
+		"at rest":            {0, func(*v1alpha1.Rollout) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

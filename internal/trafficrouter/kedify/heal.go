@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8stypes "k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
@@ -23,13 +22,7 @@ const reasonRestored = "SplitRestored"
 // decision is what a Rollout's HTTPScaledObjects carry after its last SetWeight.
 type decision struct {
 	split []weightedbackends.Backend
-	// stable and canary are the weights that SetWeight was asked for.
-	stable, canary int32
-	fingerprint    selfheal.Fingerprint
-}
-
-func (p plan) decision(split []weightedbackends.Backend) decision {
-	return decision{split, rolloutspec.MaxWeight(p.ro) - p.weight - p.additional, p.weight, selfheal.FingerprintOf(p.ro)}
+	call  selfheal.Call
 }
 
 // keep has the split put back that HTTPScaledObjects carry after a call, when
@@ -47,7 +40,7 @@ func (r *Router) keep(p plan, carrying []string) {
 			r.orphans.Owned(markOf(objects[i], p.ro.Name), p.ro)
 		}
 	}
-	r.healer.Keep(nameOf(p.ro), p.decision(p.split), objects...)
+	r.healer.Keep(nameOf(p.ro), decision{p.split, p.call}, objects...)
 }
 
 // keptFor returns the names of the HTTPScaledObjects whose split is put back for
@@ -65,7 +58,7 @@ func (r *Router) keptFor(ro *v1alpha1.Rollout) []string {
 // present spec asks for what cannot be.
 func (r *Router) keepHeld(p plan) {
 	if last, objects, ok := r.healer.Kept(nameOf(p.ro)); ok {
-		r.healer.Keep(nameOf(p.ro), p.decision(last.split), objects...)
+		r.healer.Keep(nameOf(p.ro), decision{last.split, p.call}, objects...)
 	}
 }
 
@@ -113,20 +106,9 @@ func (r *Router) putBack(ctx context.Context, rollout, object k8stypes.Namespace
 		}
 		return selfheal.Failed, err
 	}
-	ro := &v1alpha1.Rollout{}
-	err = r.whole.Get(ctx, v1alpha1.RolloutGVR, rollout.Namespace, rollout.Name, ro)
-	switch {
-	case apierrors.IsNotFound(err):
-		r.healer.Forget(rollout)
-		return selfheal.Unneeded, nil
-	case err != nil:
-		return selfheal.Failed, err
-	// The controller will call, or has called another instance of the plugin.
-	case selfheal.FingerprintOf(ro) != d.fingerprint:
-		return selfheal.Unneeded, nil
-	case ro.Status.Canary.Weights != nil && (ro.Status.Canary.Weights.Canary.Weight != d.canary || ro.Status.Canary.Weights.Stable.Weight != d.stable):
-		return selfheal.Failed, fmt.Errorf("the Rollout's status says weights %d and %d for stable and canary, the last call was for %d and %d",
-			ro.Status.Canary.Weights.Stable.Weight, ro.Status.Canary.Weights.Canary.Weight, d.stable, d.canary)
+	ro, outcome, err := r.healer.StillAsks(ctx, r.whole, rollout, d.call)
+	if ro == nil {
+		return outcome, err
 	}
 	if _, err := r.objects.Annotate(ctx, fresh, change); err != nil {
 		return selfheal.Failed, err

@@ -9,8 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	k8stypes "k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/orphans"
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
@@ -50,7 +50,7 @@ func (r *Router) mayChange(ctx context.Context, namespace, rollout, object strin
 // owns asks the API server whether the split of a Rollout on an HTTPScaledObject
 // is still that Rollout's.
 func (r *Router) owns(ctx context.Context, namespace, rollout, object string) (bool, error) {
-	ro, err := orphans.Rollout(ctx, r.whole, k8stypes.NamespacedName{Namespace: namespace, Name: rollout})
+	ro, err := rolloutsplugin.ReadRollout(ctx, r.whole, k8stypes.NamespacedName{Namespace: namespace, Name: rollout})
 	return ro != nil && Owns(ro, object), err
 }
 

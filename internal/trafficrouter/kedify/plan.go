@@ -6,6 +6,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
+	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
@@ -13,8 +14,7 @@ import (
 type plan struct {
 	ro     *v1alpha1.Rollout
 	weight int32
-	// additional is the sum of the experiments' weights.
-	additional int32
+	call   selfheal.Call
 	// names are the HTTPScaledObjects that the Rollout names. There are none
 	// when its configuration cannot be read; configError says why.
 	names       []string
@@ -34,10 +34,7 @@ type plan struct {
 // keeps the plan from nothing: experiments then get nothing either, since
 // traffic may have to leave a canary without pods.
 func planFor(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) plan {
-	p := plan{ro: ro, weight: weight}
-	for _, destination := range additional {
-		p.additional += destination.Weight
-	}
+	p := plan{ro: ro, weight: weight, call: selfheal.CallOf(ro, weight, additional)}
 	config, err := rolloutConfig(ro)
 	p.names, p.configError, p.problem = config.Names(), err, err
 	p.split, err = DesiredSplit(ro, weight, additional)

@@ -21,10 +21,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/plugintest"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
 const httpso, rolloutResource = "httpscaledobjects", "rollouts"
+
+var succeed, fail, eventually = plugintest.Succeed, plugintest.Fail, plugintest.Eventually
 
 func app(name, config string) *v1alpha1.Rollout {
 	return &v1alpha1.Rollout{
@@ -70,22 +73,6 @@ func (l *logbook) count(what string) int {
 	return strings.Count(l.text.String(), what)
 }
 
-func succeed(t *testing.T, err types.RpcError) {
-	t.Helper()
-	if err.HasError() {
-		t.Fatalf("unexpected error: %s", err)
-	}
-}
-
-func fail(t *testing.T, err types.RpcError, want ...string) {
-	t.Helper()
-	for _, w := range want {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("error %q, want one with %q", err, w)
-		}
-	}
-}
-
 func verified(t *testing.T, router *Router, ro *v1alpha1.Rollout, weight int32, want types.RpcVerified) {
 	t.Helper()
 	got, err := router.VerifyWeight(ro, weight, nil)
@@ -97,16 +84,6 @@ func verified(t *testing.T, router *Router, ro *v1alpha1.Rollout, weight int32, 
 
 func split(stable, canary int32) string {
 	return weightedbackends.Format([]weightedbackends.Backend{{Service: "app-stable", Weight: stable}, {Service: "app-canary", Weight: canary}})
-}
-
-// eventually polls, for what the watch delivers in its own time.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-	}
 }
 
 // silence is a watch that is open and says nothing.

@@ -1,4 +1,4 @@
-package orphans
+package rolloutsplugin
 
 import (
 	"context"
@@ -12,11 +12,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// Rollout asks the API server for a Rollout, and returns nil if there is none. It is an
+// ReadRollout asks the API server for a Rollout, and returns nil if there is none. It is an
 // error when that is not known; what the Rollout has is then to be taken for its own. An
 // API server that does not know Rollouts at all, as while their CRD is made anew, does
 // not know that.
-func Rollout(ctx context.Context, objects *kube.Objects, name types.NamespacedName) (*v1alpha1.Rollout, error) {
+func ReadRollout(ctx context.Context, objects *kube.Objects, name types.NamespacedName) (*v1alpha1.Rollout, error) {
 	if len(validation.IsDNS1123Label(name.Namespace))+len(validation.IsDNS1123Subdomain(name.Name)) > 0 {
 		return nil, nil // no Rollout has that name
 	}

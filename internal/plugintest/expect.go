@@ -1,0 +1,41 @@
+package plugintest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+)
+
+// Succeed ends a test whose call has failed.
+func Succeed(t testing.TB, err types.RpcError) {
+	t.Helper()
+	if err.HasError() {
+		t.Fatalf("unexpected error: %s", err)
+	}
+}
+
+// Fail fails a test whose call has not failed with each of these words.
+func Fail(t testing.TB, err types.RpcError, want ...string) {
+	t.Helper()
+	if !err.HasError() {
+		t.Errorf("no error, want one with %q", want)
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("error %q, want one with %q", err, w)
+		}
+	}
+}
+
+// Eventually polls, for what comes in its own time, and ends a test where it does not
+// come within 10 s.
+func Eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}

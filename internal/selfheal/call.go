@@ -1,0 +1,51 @@
+package selfheal
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
+)
+
+// Call is the SetWeight that a decision was made for.
+type Call struct {
+	fingerprint Fingerprint
+	// stable and canary are the weights that were asked for, whatever has become of them.
+	stable, canary int32
+}
+
+// CallOf returns the SetWeight for a Rollout with a canary weight and experiments.
+func CallOf(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) Call {
+	call := Call{FingerprintOf(ro), rolloutspec.MaxWeight(ro) - weight, weight}
+	for _, destination := range additional {
+		call.stable -= destination.Weight
+	}
+	return call
+}
+
+// StillAsks reads a Rollout, and returns it if the controller would ask for a call again.
+// Otherwise it returns the outcome of a repair that finds this: for a Rollout that has
+// moved on, the controller will call, or has called another instance of the plugin. What
+// was decided for a Rollout that does not exist is dropped.
+func (k *Keeper[O, D]) StillAsks(ctx context.Context, objects *kube.Objects, rollout types.NamespacedName, call Call) (*v1alpha1.Rollout, Outcome, error) {
+	ro, err := rolloutsplugin.ReadRollout(ctx, objects, rollout)
+	switch {
+	case err != nil:
+		return nil, Failed, err
+	case ro == nil:
+		k.Forget(rollout)
+		return nil, Unneeded, nil
+	case FingerprintOf(ro) != call.fingerprint:
+		return nil, Unneeded, nil
+	}
+	if weights := ro.Status.Canary.Weights; weights != nil && (weights.Canary.Weight != call.canary || weights.Stable.Weight != call.stable) {
+		return nil, Failed, fmt.Errorf("the Rollout's status says weights %d and %d for stable and canary, the last call was for %d and %d",
+			weights.Stable.Weight, weights.Canary.Weight, call.stable, call.canary)
+	}
+	return ro, Unneeded, nil
+}
