@@ -25,6 +25,8 @@ PLUGINFLAGS = -gcflags=all=-l -gcflags=std= $(BUILDFLAGS)
 
 PLUGIN_BINARY := rollouts-plugin-kedify
 GATEWAYAPI_BINARY := rollouts-plugin-gatewayapi
+# What a release calls it: as argoproj-labs/gatewayAPI, whose place it takes.
+GATEWAYAPI_ASSET := gatewayapi-plugin
 KUBECTL_BINARY := kubectl-canary
 IMG    ?= ghcr.io/kedify/argo-rollouts-plugin:dev
 INTERCEPTOR_BINARY := interceptor
@@ -80,6 +82,10 @@ release-binaries: ## Cross-compile what a release holds into dist/, with checksu
 	  out=dist/$(PLUGIN_BINARY)-$${platform/\//-}; echo "$$out"; \
 	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build $(PLUGINFLAGS) -o "$$out" ./cmd/$(PLUGIN_BINARY); \
 	done
+	for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
+	  out=dist/$(GATEWAYAPI_ASSET)-$${platform/\//-}; if [[ $$platform == windows/* ]]; then out+=.exe; fi; echo "$$out"; \
+	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build $(PLUGINFLAGS) -o "$$out" ./cmd/$(GATEWAYAPI_BINARY); \
+	done
 	for arch in amd64 arm64; do \
 	  out=dist/$(INTERCEPTOR_BINARY)-linux-$$arch; echo "$$out"; \
 	  GOOS=linux GOARCH=$$arch $(GO) build $(BUILDFLAGS) -o "$$out" ./cmd/$(INTERCEPTOR_BINARY); \
@@ -91,7 +97,7 @@ release-binaries: ## Cross-compile what a release holds into dist/, with checksu
 	  tar -C dist/archive -czf "$$out.tar.gz" LICENSE "$(KUBECTL_BINARY)$$exe"; \
 	  mv "dist/archive/$(KUBECTL_BINARY)$$exe" "$$out$$exe"; rm -r dist/archive; \
 	done
-	cd dist && sha256sum $(PLUGIN_BINARY)-* $(INTERCEPTOR_BINARY)-* $(KUBECTL_BINARY)-* >checksums.txt && cat checksums.txt
+	cd dist && sha256sum $(PLUGIN_BINARY)-* $(GATEWAYAPI_ASSET)-* $(INTERCEPTOR_BINARY)-* $(KUBECTL_BINARY)-* >checksums.txt && cat checksums.txt
 
 .PHONY: release-manifests
 release-manifests: ## Fill in the manifests of VERSION from CHECKSUMS (RELEASE_URL, DIGESTS, MANIFESTS=directory)

@@ -10,15 +10,18 @@ import (
 // The Helm values set only keys that the argo-rollouts chart documents, each of
 // the kind it documents.
 func TestHelmValuesAreTheCharts(t *testing.T) {
-	var values map[string]any
-	read(t, filepath.Join(madeRelease(t), "argo-rollouts-values-linux-amd64.yaml"), &values)
 	var chart struct {
 		Values   map[string]any    `json:"values"`
 		Rendered map[string]string `json:"rendered"`
 	}
 	read(t, "testdata/argo-rollouts-chart.yaml", &chart)
-	for _, problem := range undocumented("", values, chart.Values) {
-		t.Error(problem)
+	dir := madeRelease(t)
+	for _, plugin := range plugins {
+		var values map[string]any
+		read(t, filepath.Join(dir, "argo-rollouts-values-"+plugin.infix+"linux-amd64.yaml"), &values)
+		for _, problem := range undocumented("", values, chart.Values) {
+			t.Errorf("%s: %s", plugin.program, problem)
+		}
 	}
 	for _, key := range []string{"providerRBAC.additionalRules", "controller.trafficRouterPlugins"} {
 		if chart.Rendered[key] == "" {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +27,7 @@ import (
 func TestEveryManifestReads(t *testing.T) {
 	for _, root := range []string{".", "../examples", "../sandbox/manifests", "../sandbox/addons", madeRelease(t)} {
 		for _, path := range yamlFiles(t, root) {
-			if slices.Contains(templates, path) || strings.HasPrefix(filepath.Base(path), "argo-rollouts-values-") {
+			if templates[path] != "" || strings.HasPrefix(filepath.Base(path), "argo-rollouts-values-") {
 				continue
 			}
 			t.Run(filepath.ToSlash(path), func(t *testing.T) {

@@ -2,6 +2,8 @@ package deploy_test
 
 import (
 	"go/version"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,10 +25,12 @@ func TestOneSetOfBuildFlags(t *testing.T) {
 		t.Fatal("the Makefile has no BUILDFLAGS, or no PLUGINFLAGS")
 	}
 	programs := map[string]string{
-		"rollouts-plugin-kedify": plugin[1] + " " + shared[1],
-		"interceptor":            shared[1],
-		"kubectl-canary":         plugin[1] + " " + shared[1],
+		"rollouts-plugin-kedify":     plugin[1] + " " + shared[1],
+		"rollouts-plugin-gatewayapi": plugin[1] + " " + shared[1],
+		"interceptor":                shared[1],
+		"kubectl-canary":             plugin[1] + " " + shared[1],
 	}
+	withoutImage := []string{"rollouts-plugin-gatewayapi", "kubectl-canary"}
 
 	var config struct {
 		Builds []struct {
@@ -57,8 +61,8 @@ func TestOneSetOfBuildFlags(t *testing.T) {
 		ldflags := strings.NewReplacer("$(VERSION)", "v{{ .Version }}", "$(COMMIT)", "{{ .FullCommit }}").Replace(shared[2])
 		equal(t, "ldflags of a release of "+release.ID, []string{ldflags}, release.LDFlags)
 
-		if release.ID == "kubectl-canary" {
-			continue // runs on people's machines, from no image
+		if slices.Contains(withoutImage, release.ID) {
+			continue
 		}
 		image := strings.NewReplacer("$(VERSION)", "$VERSION", "$(COMMIT)", "$COMMIT").Replace(
 			"go build " + flags + ` -ldflags "` + shared[2] + `"` + " \\\n      -o /" + release.ID)
@@ -89,16 +93,21 @@ func TestReleaseNotesHoldAnEntryForEachPlatform(t *testing.T) {
 	sum := func(digit string) string { return strings.Repeat(digit, 64) }
 	want := []types.PluginItem{}
 	var checksums strings.Builder
-	for i, platform := range []string{"darwin-amd64", "darwin-arm64", "linux-amd64", "linux-arm64"} {
-		asset, digit := "rollouts-plugin-kedify-"+platform, string(rune('a'+i))
-		checksums.WriteString(sum(digit) + "  " + asset + "\n")
+	for i, asset := range releasedBinaries(t) {
+		checksums.WriteString(sum(string("0123456789abcdef"[i%16])) + "  " + asset + "\n")
 		checksums.WriteString(sum("0") + "  " + asset + ".sbom.json\n")
-		checksums.WriteString(sum("1") + "  interceptor-" + platform + "\n") // no plugin
-		want = append(want, types.PluginItem{
-			Name:     "kedify/http",
-			Location: "https://github.com/kedify/argo-rollouts-plugin/releases/download/v1.2.3/" + asset,
-			Sha256:   sum(digit),
-		})
+		for _, plugin := range plugins {
+			if strings.HasPrefix(asset, plugin.asset+"-") {
+				want = append(want, types.PluginItem{
+					Name:     plugin.name,
+					Location: "https://github.com/kedify/argo-rollouts-plugin/releases/download/v1.2.3/" + asset,
+					Sha256:   sum(string("0123456789abcdef"[i%16])),
+				})
+			}
+		}
+	}
+	if len(want) != 10 {
+		t.Errorf("a release has %d binaries of plugins, want 10", len(want))
 	}
 	var text strings.Builder
 	if err := notes.Execute(&text, map[string]any{"Tag": "v1.2.3", "Checksums": checksums.String()}); err != nil {
@@ -114,6 +123,83 @@ func TestReleaseNotesHoldAnEntryForEachPlatform(t *testing.T) {
 		got = append(got, entries...)
 	}
 	equal(t, "entries", want, got)
+}
+
+// releasedBinaries are the names of the binaries of a release as .goreleaser.yaml has
+// them; GoReleaser adds .exe to those for Windows.
+func releasedBinaries(t *testing.T) []string {
+	t.Helper()
+	var config struct {
+		Builds []struct {
+			Binary string   `json:"binary"`
+			GOOS   []string `json:"goos"`
+			GOARCH []string `json:"goarch"`
+		} `json:"builds"`
+		Archives []struct {
+			Name string `json:"name_template"`
+		} `json:"archives"`
+	}
+	if err := yaml.Unmarshal([]byte(readText(t, "../.goreleaser.yaml")), &config); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "names of binaries", "{{ .Binary }}-{{ .Os }}-{{ .Arch }}", config.Archives[0].Name)
+	var names []string
+	for _, build := range config.Builds {
+		for _, system := range build.GOOS {
+			for _, arch := range build.GOARCH {
+				names = append(names, build.Binary+"-"+system+"-"+arch+map[string]string{"windows": ".exe"}[system])
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// The Gateway API plugin has the names of the assets of argoproj-labs/gatewayAPI, so that
+// its users change the release in the URL alone.
+func TestGatewayAPIAssetsAreNamedAsItsUsersHaveThem(t *testing.T) {
+	got := slices.DeleteFunc(releasedBinaries(t), func(name string) bool { return !strings.HasPrefix(name, "gatewayapi-plugin-") })
+	equal(t, "assets", []string{
+		"gatewayapi-plugin-darwin-amd64", "gatewayapi-plugin-darwin-arm64", "gatewayapi-plugin-linux-amd64",
+		"gatewayapi-plugin-linux-arm64", "gatewayapi-plugin-windows-amd64.exe", "gatewayapi-plugin-windows-arm64.exe",
+	}, got)
+}
+
+// make release-binaries makes the binaries of a release, and their checksums.
+func TestReleaseBinariesAreThoseOfARelease(t *testing.T) {
+	makefile, err := filepath.Abs("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	compiler := filepath.Join(dir, "go")
+	const script = `#!/bin/sh
+while [ "$1" != -o ]; do shift; done
+echo "$GOOS/$GOARCH" >"$2"
+`
+	if err := os.WriteFile(compiler, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "LICENSE"), []byte("part of archives"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if output, err := exec.CommandContext(t.Context(), "make", "-C", dir, "-f", makefile, "release-binaries", "GO="+compiler).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	var made []string
+	for line := range strings.Lines(readText(t, filepath.Join(dir, "dist", "checksums.txt"))) {
+		name := strings.Fields(line)[1]
+		if strings.HasSuffix(name, ".tar.gz") {
+			continue // TestReleaseHasKrewsArchives
+		}
+		made = append(made, name)
+		system, arch, _ := strings.Cut(strings.TrimSpace(readText(t, filepath.Join(dir, "dist", name))), "/")
+		if !strings.Contains(name, "-"+system+"-"+arch) {
+			t.Errorf("%s is built for %s/%s", name, system, arch)
+		}
+	}
+	slices.Sort(made)
+	equal(t, "binaries", releasedBinaries(t), made)
 }
 
 // .go-version is what CI, releases and the image build with: it has to do for

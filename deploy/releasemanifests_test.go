@@ -17,11 +17,27 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// templates are the files in which the location and the SHA-256 of a plugin are filled
-// in, or of kubectl-canary; but for gatewayapi-plugin by `make release-manifests`.
-var templates = []string{"plugin/argo-rollouts-config.yaml", "helm/argo-rollouts-values.yaml", "gatewayapi-plugin/argo-rollouts-config.yaml", "krew/canary.yaml"}
+// templates are the files in which `make release-manifests` fills in the location and the
+// SHA-256 of a plugin or of kubectl-canary, with the kind of files that it makes of them.
+var templates = map[string]string{
+	"plugin/argo-rollouts-config.yaml":            "install-OS-ARCH-yaml",
+	"helm/argo-rollouts-values.yaml":              "argo-rollouts-values-OS-ARCH-yaml",
+	"gatewayapi-plugin/argo-rollouts-config.yaml": "install-gatewayapi-OS-ARCH-yaml",
+	"helm/argo-rollouts-values-gatewayapi.yaml":   "argo-rollouts-values-gatewayapi-OS-ARCH-yaml",
+	"krew/canary.yaml":                            "install-canary-yaml",
+}
 
-// platforms are those that a release has the plugin for.
+// plugins are those that a release has.
+var plugins = []struct {
+	program, asset, name string
+	rbac                 string // the directory of its permission
+	infix                string // what the files that install it have in their names
+}{
+	{"rollouts-plugin-kedify", "rollouts-plugin-kedify", "kedify/http", "rbac", ""},
+	{"rollouts-plugin-gatewayapi", "gatewayapi-plugin", "argoproj-labs/gatewayAPI", "gatewayapi", "gatewayapi-"},
+}
+
+// platforms are those that a release has manifests for.
 var platforms = []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"}
 
 const (
@@ -32,68 +48,68 @@ const (
 // A template as it is in the tree is no YAML to kubectl, kustomize or Helm, all of
 // which stop at once, with what to do in their error.
 func TestTemplatesDoNotReadUnfilled(t *testing.T) {
-	for _, template := range templates {
-		advice := "OS-ARCH-yaml-of-a-release--or-run-make-release-manifests--see-docs-guide-md"
-		switch {
-		case strings.HasPrefix(template, "gatewayapi-plugin/"):
-			advice = "fill-in-location-and-sha256"
-		case strings.HasPrefix(template, "krew/"):
-			advice = "install-canary-yaml-of-a-release"
-		}
+	for template, file := range templates {
 		var content map[string]any
 		err := yaml.Unmarshal([]byte(readText(t, template)), &content)
-		if err == nil || !strings.Contains(err.Error(), "unfilled-template") || !strings.Contains(err.Error(), advice) {
+		if err == nil || !strings.Contains(err.Error(), "unfilled-template") || !strings.Contains(err.Error(), "-"+file+"-of-a-release--or-run-make-release-manifests--see-docs-") {
 			t.Errorf("%s: %v; want an error that says what it is, and what to do", template, err)
 		}
 	}
 }
 
-// For each platform a release has one file with the permission of deploy/rbac and
-// the registration of that platform's plugin, and the same as values for Helm.
-func TestReleaseManifestsInstallThePlugin(t *testing.T) {
+// For each plugin and platform a release has one file with the permission of deploy/ and
+// the registration of that platform's program, and the same as values for Helm.
+func TestReleaseManifestsInstallThePlugins(t *testing.T) {
 	dir := madeRelease(t)
-	var role rbacv1.ClusterRole
-	var binding rbacv1.ClusterRoleBinding
-	read(t, "rbac/clusterrole.yaml", &role)
-	read(t, "rbac/clusterrolebinding.yaml", &binding)
-	for i, platform := range platforms {
-		t.Run(platform, func(t *testing.T) {
-			found := documents(t, filepath.Join(dir, "install-"+platform+".yaml"))
-			if len(found) != 3 {
-				t.Fatalf("%d objects, want 3", len(found))
-			}
-			var gotRole rbacv1.ClusterRole
-			var gotBinding rbacv1.ClusterRoleBinding
-			var configMap corev1.ConfigMap
-			for i, into := range []any{&gotRole, &gotBinding, &configMap} {
-				if err := yaml.UnmarshalStrict(found[i], into); err != nil {
-					t.Fatalf("object %d: %v", i+1, err)
+	for number, plugin := range plugins {
+		var role rbacv1.ClusterRole
+		var binding rbacv1.ClusterRoleBinding
+		read(t, plugin.rbac+"/clusterrole.yaml", &role)
+		read(t, plugin.rbac+"/clusterrolebinding.yaml", &binding)
+		for i, platform := range platforms {
+			t.Run(plugin.program+"/"+platform, func(t *testing.T) {
+				install := filepath.Join(dir, "install-"+plugin.infix+platform+".yaml")
+				found := documents(t, install)
+				if len(found) != 3 {
+					t.Fatalf("%d objects, want 3", len(found))
 				}
-			}
-			equal(t, "ClusterRole", role, gotRole)
-			equal(t, "ClusterRoleBinding", binding, gotBinding)
-			equal(t, "ConfigMap", "argo-rollouts/argo-rollouts-config", configMap.Namespace+"/"+configMap.Name)
-			// By this label the guide applies and deletes the permission alone.
-			const label = "app.kubernetes.io/name"
-			equal(t, "labels", []string{"rollouts-plugin-kedify", "rollouts-plugin-kedify", ""},
-				[]string{gotRole.Labels[label], gotBinding.Labels[label], configMap.Labels[label]})
-			want := types.PluginItem{
-				Name: "kedify/http", Location: releaseURL + "/rollouts-plugin-kedify-" + platform, Sha256: sumOf(i),
-			}
-			equal(t, "registration", want, registered(t, configMap))
+				var gotRole rbacv1.ClusterRole
+				var gotBinding rbacv1.ClusterRoleBinding
+				var configMap corev1.ConfigMap
+				for i, into := range []any{&gotRole, &gotBinding, &configMap} {
+					if err := yaml.UnmarshalStrict(found[i], into); err != nil {
+						t.Fatalf("object %d: %v", i+1, err)
+					}
+				}
+				equal(t, "ClusterRole", role, gotRole)
+				equal(t, "ClusterRoleBinding", binding, gotBinding)
+				equal(t, "ConfigMap", "argo-rollouts/argo-rollouts-config", configMap.Namespace+"/"+configMap.Name)
+				// By this label the guides apply and delete the permission alone.
+				const label = "app.kubernetes.io/name"
+				equal(t, "labels", []string{plugin.program, plugin.program, ""},
+					[]string{gotRole.Labels[label], gotBinding.Labels[label], configMap.Labels[label]})
+				want := types.PluginItem{
+					Name: plugin.name, Location: releaseURL + "/" + plugin.asset + "-" + platform, Sha256: sumOf(number, i),
+				}
+				equal(t, "registration", want, registered(t, configMap))
+				// Under a field manager of its own, so that the one does not replace the other.
+				if text := readText(t, install); !strings.Contains(text, "--field-manager="+plugin.program+" -f "+filepath.Base(install)+"\n") {
+					t.Errorf("%s does not say how it is applied", install)
+				}
 
-			var values struct {
-				ProviderRBAC struct {
-					AdditionalRules []rbacv1.PolicyRule `json:"additionalRules"`
-				} `json:"providerRBAC"`
-				Controller struct {
-					TrafficRouterPlugins []types.PluginItem `json:"trafficRouterPlugins"`
-				} `json:"controller"`
-			}
-			read(t, filepath.Join(dir, "argo-rollouts-values-"+platform+".yaml"), &values)
-			equal(t, "rules of the Helm values", role.Rules, values.ProviderRBAC.AdditionalRules)
-			equal(t, "plugins of the Helm values", []types.PluginItem{want}, values.Controller.TrafficRouterPlugins)
-		})
+				var values struct {
+					ProviderRBAC struct {
+						AdditionalRules []rbacv1.PolicyRule `json:"additionalRules"`
+					} `json:"providerRBAC"`
+					Controller struct {
+						TrafficRouterPlugins []types.PluginItem `json:"trafficRouterPlugins"`
+					} `json:"controller"`
+				}
+				read(t, filepath.Join(dir, "argo-rollouts-values-"+plugin.infix+platform+".yaml"), &values)
+				equal(t, "rules of the Helm values", role.Rules, values.ProviderRBAC.AdditionalRules)
+				equal(t, "plugins of the Helm values", []types.PluginItem{want}, values.Controller.TrafficRouterPlugins)
+			})
+		}
 	}
 }
 
@@ -103,7 +119,7 @@ func TestReleaseManifestsInstallThePlugin(t *testing.T) {
 func TestReleaseManifestsPinTheInterceptor(t *testing.T) {
 	const digest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	digests := filepath.Join(t.TempDir(), "digests.txt")
-	if err := os.WriteFile(digests, []byte(sumOf(0)+"  ghcr.io/kedify/argo-rollouts-plugin:v1.2.3\n"+digest+"  "+interceptorImage+":v1.2.3\n"), 0o600); err != nil {
+	if err := os.WriteFile(digests, []byte(sumOf(0, 0)+"  ghcr.io/kedify/argo-rollouts-plugin:v1.2.3\n"+digest+"  "+interceptorImage+":v1.2.3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	byDigest := filepath.Join(t.TempDir(), "new")
@@ -159,14 +175,19 @@ func TestReleasedInterceptorSaysItsNamespace(t *testing.T) {
 func TestReleaseManifestsRefuse(t *testing.T) {
 	broken := func(change func(lines []string) []string) string {
 		path := filepath.Join(t.TempDir(), "checksums.txt")
-		lines := change(strings.SplitAfter(strings.TrimSpace(checksums()), "\n"))
+		lines := change(slices.Collect(strings.Lines(checksums())))
 		if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
-	missing := broken(func(lines []string) []string { return lines[:len(platforms)-1] })
-	unarchived := broken(func(lines []string) []string { return lines[:len(lines)-1] })
+	without := func(name string) string {
+		return broken(func(lines []string) []string {
+			return slices.DeleteFunc(lines, func(line string) bool { return strings.HasSuffix(line, "  "+name+"\n") })
+		})
+	}
+	missing, unarchived := without("rollouts-plugin-kedify-darwin-arm64"), without("kubectl-canary-windows-arm64.tar.gz")
+	withoutGateway := without("gatewayapi-plugin-linux-arm64")
 	short := broken(func(lines []string) []string { return append([]string{lines[0][1:]}, lines[1:]...) })
 	for name, c := range map[string]struct {
 		variable string
@@ -176,7 +197,8 @@ func TestReleaseManifestsRefuse(t *testing.T) {
 		"no checksums":             {"CHECKSUMS=/absent/checksums.txt", []string{"there is no /absent/checksums.txt", "make release-binaries"}},
 		"a platform missing":       {"CHECKSUMS=" + missing, []string{missing + " has no SHA-256 of rollouts-plugin-kedify-darwin-arm64", "64 hexadecimal digits"}},
 		"an archive missing":       {"CHECKSUMS=" + unarchived, []string{unarchived + " has no SHA-256 of kubectl-canary-windows-arm64.tar.gz", "64 hexadecimal digits"}},
-		"a sum too short":          {"CHECKSUMS=" + short, []string{short + " has no SHA-256 of rollouts-plugin-kedify-linux-amd64"}},
+		"no other plugin":          {"CHECKSUMS=" + withoutGateway, []string{withoutGateway + " has no SHA-256 of gatewayapi-plugin-linux-arm64"}},
+		"a sum too short":          {"CHECKSUMS=" + short, []string{short + " has no SHA-256 of gatewayapi-plugin-linux-amd64"}},
 		"no URL":                   {"RELEASE_URL=releases/v1.2.3", []string{"RELEASE_URL is 'releases/v1.2.3'", "expected the http:// or https:// URL"}},
 		"credentials":              {"RELEASE_URL=https://robot:s3cret@example.com", []string{"RELEASE_URL has credentials in it", "headersFrom"}},
 		"digests without an image": {"DIGESTS=" + missing, []string{missing + " has no SHA-256 of " + interceptorImage + ":v1.2.3"}},
@@ -235,14 +257,18 @@ func TestReleaseManifestsRefuseWhatTheyCannotMake(t *testing.T) {
 	}
 }
 
-// sumOf is the SHA-256 of a platform's plugin in checksums.
-func sumOf(platform int) string { return strings.Repeat(string(rune('a'+platform)), 64) }
+// sumOf is the SHA-256 of a plugin for a platform in checksums.
+func sumOf(plugin, platform int) string {
+	return strings.Repeat("0123456789abcdef"[len(platforms)*plugin+platform:][:1], 64)
+}
 
-// checksums is the text of a release's checksums.txt.
+// checksums is the text of a release's checksums.txt; the first plugin comes last.
 func checksums() string {
 	var text strings.Builder
-	for i, platform := range platforms {
-		_, _ = io.WriteString(&text, sumOf(i)+"  rollouts-plugin-kedify-"+platform+"\n")
+	for number, plugin := range slices.Backward(plugins) {
+		for i, platform := range platforms {
+			_, _ = io.WriteString(&text, sumOf(number, i)+"  "+plugin.asset+"-"+platform+"\n")
+		}
 	}
 	for i, platform := range krewPlatforms {
 		_, _ = io.WriteString(&text, archiveSum(i)+"  kubectl-canary-"+platform+".tar.gz\n")

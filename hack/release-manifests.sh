@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Writes the manifests of a release into a directory:
-#   install-<os>-<arch>.yaml               the permission and the registration
+#   install-<os>-<arch>.yaml               kedify/http: the permission and the registration
 #   argo-rollouts-values-<os>-<arch>.yaml  the same as values of the argo-rollouts chart
+#   install-gatewayapi-<os>-<arch>.yaml, argo-rollouts-values-gatewayapi-<os>-<arch>.yaml
+#                                          both for argoproj-labs/gatewayAPI
 #   crds.yaml, interceptor.yaml, kedify-proxy.yaml
 #   canary.yaml                            for Krew, which installs `kubectl canary` by it
 # They are what deploy/ says, with what the release pins filled in: the URL and the
@@ -17,7 +19,6 @@
 set -euo pipefail
 
 platforms=(linux-amd64 linux-arm64 darwin-amd64 darwin-arm64)
-plugin=rollouts-plugin-kedify
 image=ghcr.io/kedify/argo-rollouts-interceptor
 
 fail() {
@@ -116,26 +117,39 @@ mkdir -p "$directory"
 directory=$(realpath "$directory")
 cd "$(dirname "$0")/.."
 
-header="# $plugin $version: https://github.com/kedify/argo-rollouts-plugin"
-for platform in "${platforms[@]}"; do
-  asset=$plugin-$platform
-  sum=$(sum_of "$checksums" "$asset")
-  fill deploy/plugin/argo-rollouts-config.yaml "$url/$asset" "$sum" >"$made/registration"
-  rbac=$(files_of deploy/rbac)
-  {
-    echo "$header"
-    echo "# For an Argo Rollouts controller on ${platform/-/\/}, with no other plugin registered:"
-    echo "#   kubectl apply --server-side --field-manager=rollouts-plugin-kedify -f install-$platform.yaml"
-    echo "#   kubectl -n argo-rollouts rollout restart deploy/argo-rollouts"
-    join <<<"$rbac"$'\n'"$made/registration"
-  } >"$made/install-$platform.yaml"
-  {
-    echo "$header"
-    fill deploy/helm/argo-rollouts-values.yaml "$url/$asset" "$sum"
-  } >"$made/argo-rollouts-values-$platform.yaml"
-done
-rm "$made/registration"
+source=https://github.com/kedify/argo-rollouts-plugin
 
+# Writes what installs a plugin, for each platform: PROGRAM ASSET RBAC TEMPLATE VALUES
+# INFIX. The directory RBAC has the permission, TEMPLATE registers the plugin, VALUES does
+# both for Helm; INFIX is a part of the files' names.
+write_install() {
+  local program=$1 asset=$2 rbac platform sum file
+  rbac=$(files_of "$3")
+  for platform in "${platforms[@]}"; do
+    sum=$(sum_of "$checksums" "$asset-$platform")
+    file=install-$6$platform.yaml
+    fill "$4" "$url/$asset-$platform" "$sum" >"$made/registration"
+    {
+      echo "# $program $version: $source"
+      echo "# For an Argo Rollouts controller on ${platform/-/\/}, with no other plugin registered:"
+      echo "#   kubectl apply --server-side --field-manager=$program -f $file"
+      echo "#   kubectl -n argo-rollouts rollout restart deploy/argo-rollouts"
+      join <<<"$rbac"$'\n'"$made/registration"
+    } >"$made/$file"
+    {
+      echo "# $program $version: $source"
+      fill "$5" "$url/$asset-$platform" "$sum"
+    } >"$made/argo-rollouts-values-$6$platform.yaml"
+  done
+  rm "$made/registration"
+}
+
+write_install rollouts-plugin-kedify rollouts-plugin-kedify \
+  deploy/rbac deploy/plugin/argo-rollouts-config.yaml deploy/helm/argo-rollouts-values.yaml ''
+write_install rollouts-plugin-gatewayapi gatewayapi-plugin \
+  deploy/gatewayapi deploy/gatewayapi-plugin/argo-rollouts-config.yaml deploy/helm/argo-rollouts-values-gatewayapi.yaml gatewayapi-
+
+header="# Release $version of $source"
 crds=$(files_of deploy/crds)
 {
   echo "$header"
@@ -165,4 +179,4 @@ if [[ $krew =~ @[A-Z0-9]+[@\ ] ]]; then fail "deploy/krew/canary.yaml: there is 
 printf '%s\n%s\n' "$header" "$krew" >"$made/canary.yaml"
 
 mv "$made"/*.yaml "$directory"
-echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml, argo-rollouts-values-<os>-<arch>.yaml, crds.yaml, interceptor.yaml, kedify-proxy.yaml, canary.yaml"
+echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml and argo-rollouts-values-<os>-<arch>.yaml, the same with gatewayapi- before <os>, crds.yaml, interceptor.yaml, kedify-proxy.yaml, canary.yaml"

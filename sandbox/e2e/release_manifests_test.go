@@ -46,7 +46,7 @@ func TestTemplatesAreNotApplied(t *testing.T) {
 		output, err := exec.CommandContext(t.Context(), "kubectl", append([]string{"apply"}, args...)...).CombinedOutput()
 		advice := "unfilled-template--apply-install-OS-ARCH-yaml-of-a-release--or-run-make-release-manifests--see-docs-guide-md"
 		if strings.Contains(args[1], "gatewayapi-plugin") {
-			advice = "unfilled-template--fill-in-location-and-sha256"
+			advice = "unfilled-template--apply-install-gatewayapi-OS-ARCH-yaml-of-a-release--or-run-make-release-manifests--see-docs-gatewayapi-md"
 		}
 		if err == nil || !strings.Contains(string(output), advice) {
 			t.Errorf("kubectl apply %s: %v\n%s", strings.Join(args, " "), err, output)
@@ -72,8 +72,10 @@ func TestReleaseManifests(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "manifests")
 	sums := filepath.Join(t.TempDir(), "checksums.txt")
 	var text strings.Builder
-	for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"} {
-		text.WriteString(strings.Repeat("0123456789abcdef", 4) + "  rollouts-plugin-kedify-" + platform + "\n")
+	for _, plugin := range []string{"rollouts-plugin-kedify", "gatewayapi-plugin"} {
+		for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"} {
+			text.WriteString(strings.Repeat("0123456789abcdef", 4) + "  " + plugin + "-" + platform + "\n")
+		}
 	}
 	for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64", "windows-amd64", "windows-arm64"} {
 		text.WriteString(strings.Repeat("0123456789abcdef", 4) + "  kubectl-canary-" + platform + ".tar.gz\n")
@@ -87,7 +89,7 @@ func TestReleaseManifests(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	files, err := filepath.Glob(filepath.Join(made, "*.yaml"))
-	if err != nil || len(files) != 12 {
+	if err != nil || len(files) != 20 {
 		t.Fatalf("%d files (%v): %v", len(files), err, files)
 	}
 	for _, file := range files {

@@ -215,10 +215,14 @@ func TestYAMLFiles(t *testing.T) {
 	for _, root := range []string{"deploy", "examples"} {
 		err := filepath.WalkDir(e2etest.Repository(t, root), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".yaml" || entry.Name() == "kustomization.yaml" ||
-				strings.HasSuffix(path, "-patch.yaml") || strings.Contains(path, "/helm/") || strings.Contains(path, "/plugin/") || strings.Contains(path, "/testdata/") {
+				strings.HasSuffix(path, "-patch.yaml") || strings.Contains(path, "/helm/") || strings.Contains(path, "plugin/") || strings.Contains(path, "/testdata/") {
 				return err
 			}
-			t.Run(strings.TrimPrefix(path, e2etest.Repository(t)+"/"), func(t *testing.T) {
+			relative := strings.TrimPrefix(path, e2etest.Repository(t)+"/")
+			if relative == "examples/gatewayapi/gateway/gateway.yaml" {
+				return nil // in Contour's namespace: the tests behind Contour apply it
+			}
+			t.Run(relative, func(t *testing.T) {
 				content, err := os.ReadFile(path)
 				if err != nil {
 					t.Fatal(err)

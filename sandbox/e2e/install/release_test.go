@@ -48,9 +48,11 @@ func makeRelease(t *testing.T) string {
 	}
 	// The sandbox has the plugin for its own platform alone.
 	text := string(sums)
-	for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"} {
-		if !strings.Contains(text, "  rollouts-plugin-kedify-"+platform+"\n") {
-			text += controllertest.OtherSHA256 + "  rollouts-plugin-kedify-" + platform + "\n"
+	for _, asset := range []string{"rollouts-plugin-kedify", "gatewayapi-plugin"} {
+		for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"} {
+			if name := asset + "-" + platform; !strings.Contains(text, "  "+name+"\n") {
+				text += controllertest.OtherSHA256 + "  " + name + "\n"
+			}
 		}
 	}
 	for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64", "windows-amd64", "windows-arm64"} {
