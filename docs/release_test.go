@@ -46,10 +46,13 @@ func TestV001IsPinnedInOneSectionAlone(t *testing.T) {
 	}
 }
 
-// README and guide begin with how to get the files of a release.
+// README and guides begin with how to get the files of a release.
 func TestPagesBeginWithTheFiles(t *testing.T) {
-	const download = `curl -fsSLO "$URL/install-$PLATFORM.yaml"`
-	for _, page := range []string{"../README.md", "guide.md"} {
+	for page, download := range map[string]string{
+		"../README.md":  `curl -fsSLO "$URL/install-$PLATFORM.yaml"`,
+		"guide.md":      `curl -fsSLO "$URL/install-$PLATFORM.yaml"`,
+		"gatewayapi.md": `curl -fsSLO "$URL/install-gatewayapi-$PLATFORM.yaml"`,
+	} {
 		for _, match := range fence.FindAllStringSubmatch(readText(t, page), -1) {
 			if strings.Contains(match[2], "kubectl apply") {
 				t.Errorf("%s applies before %s:\n%s", page, download, match[2])
