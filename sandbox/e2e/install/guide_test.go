@@ -12,6 +12,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/controllertest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/guidetest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -86,15 +87,15 @@ func TestGuide(t *testing.T) {
 // What needs an ingress or a second terminal is done by the test itself.
 func walkGuide(t *testing.T, from, to string) (compared int) {
 	t.Helper()
-	for _, s := range stepsBetween(t, guide, from, to) {
+	for _, s := range guidetest.StepsBetween(t, guide, from, to) {
 		switch {
-		case strings.Contains(s.commands, "<ingress-address>") || strings.Contains(s.commands, "kedify-proxy"):
+		case strings.Contains(s.Commands, "<ingress-address>") || strings.Contains(s.Commands, "kedify-proxy"):
 			continue // requireProxiesAnswer, requireWeightedClusters
-		case s.output == "":
-			t.Errorf("no output is shown for:\n%s", s.commands)
+		case s.Output == "":
+			t.Errorf("no output is shown for:\n%s", s.Commands)
 			continue
 		}
-		requirePrinted(t, s)
+		guidetest.RequirePrinted(t, s)
 		compared++
 	}
 	return compared

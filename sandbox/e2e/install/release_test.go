@@ -2,7 +2,6 @@ package install
 
 import (
 	"context"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,7 +18,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/canarytest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/controllertest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/guidetest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -34,78 +33,20 @@ var (
 	deletePermission = "kubectl delete -f " + installFile + " -l app.kubernetes.io/name=rollouts-plugin-kedify"
 )
 
-// makeRelease makes the manifests of the release v1.2.3, serves them beside the
-// sandbox's plugin, as a release does, and returns the URL of their directory.
-func makeRelease(t *testing.T) string {
-	t.Helper()
-	layout, err := cluster.InsideLayout()
-	if err != nil {
-		t.Fatal(err)
-	}
-	sums, err := os.ReadFile(filepath.Join(layout.Releases(), "checksums.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The sandbox has the plugin for its own platform alone.
-	text := string(sums)
-	for _, asset := range []string{"rollouts-plugin-kedify", "gatewayapi-plugin"} {
-		for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"} {
-			if name := asset + "-" + platform; !strings.Contains(text, "  "+name+"\n") {
-				text += controllertest.OtherSHA256 + "  " + name + "\n"
-			}
-		}
-	}
-	for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64", "windows-amd64", "windows-arm64"} {
-		text += controllertest.OtherSHA256 + "  kubectl-canary-" + platform + ".tar.gz\n"
-	}
-	dist := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dist, "checksums.txt"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(layout.Releases(), plugin.Asset), filepath.Join(dist, plugin.Asset)); err != nil {
-		t.Fatal(err)
-	}
-	url := e2etest.Serve(t, http.StripPrefix("/v1.2.3/", http.FileServer(http.Dir(dist)))) + "/v1.2.3"
-	e2etest.Shell(t, "make -C "+e2etest.Repository(t, "")+" release-manifests VERSION=v1.2.3 CHECKSUMS="+dist+"/checksums.txt RELEASE_URL="+url+" MANIFESTS="+dist)
-	return url
-}
-
-// getFiles runs the first commands of a section of a document, by which one gets the
-// files of a release, for the release at a URL and the platform of this machine, in a
-// directory of its own, which becomes the working directory.
-func getFiles(t *testing.T, url, document, section, next string) {
-	t.Helper()
-	commands := stepsBetween(t, e2etest.Repository(t, document), "\n## "+section+"\n", "\n## "+next+"\n")[0].commands
-	for variable, value := range map[string]string{"VERSION": "v1.2.3", "PLATFORM": "linux-" + runtime.GOARCH, "URL": url} {
-		commands = regexp.MustCompile(`(?m)^`+variable+`=.*$`).ReplaceAllString(commands, variable+"="+value)
-	}
-	if !strings.Contains(commands, "\nURL="+url+"\n") || !strings.Contains(commands, "curl") {
-		t.Fatalf("%s does not download from $URL:\n%s", document, commands)
-	}
-	t.Chdir(t.TempDir())
-	e2etest.Shell(t, commands)
-}
-
 // getInstallFile gets the file that installs the plugin, as the guide says.
 func getInstallFile(t *testing.T, url string) {
 	t.Helper()
-	getFiles(t, url, "docs/guide.md", "1. Get the files", "2. Install")
+	guidetest.GetFiles(t, url, "docs/guide.md", "1. Get the files", "2. Install")
 }
 
 // requireInGuide fails the test where the guide does not have these commands, for
 // linux/amd64, each on a line of its own.
 func requireInGuide(t *testing.T, commands ...string) {
 	t.Helper()
-	guide, err := os.ReadFile(e2etest.Repository(t, "docs/guide.md"))
-	if err != nil {
-		t.Fatal(err)
+	for i, line := range commands {
+		commands[i] = strings.ReplaceAll(line, installFile, "install-linux-amd64.yaml")
 	}
-	for _, line := range commands {
-		line = strings.ReplaceAll(line, installFile, "install-linux-amd64.yaml")
-		if !strings.Contains(string(guide), "\n"+line+"\n") {
-			t.Errorf("docs/guide.md has not the line %s", line)
-		}
-	}
+	guidetest.RequireLines(t, guide, commands...)
 }
 
 // A release installs the plugin where nothing of it is: its file brings the
@@ -114,7 +55,7 @@ func requireInGuide(t *testing.T, commands ...string) {
 func TestReleaseInstalls(t *testing.T) {
 	controllertest.KeepConfig(t)
 	controllertest.KeepAccess(t)
-	url := makeRelease(t)
+	url := guidetest.MakeRelease(t)
 	controllertest.SetConfig(t, `{"trafficRouterPlugins":null}`)
 	e2etest.Shell(t, "kubectl delete clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
 	requireInGuide(t, applyInstall, deletePermission, controllertest.RestartCommand)
@@ -133,10 +74,10 @@ func TestReleaseInstalls(t *testing.T) {
 // README gets the plugin's file in the same way, and the interceptor's page those of
 // the interceptor, which the API server takes.
 func TestReleaseFilesOfOtherPages(t *testing.T) {
-	url := makeRelease(t)
-	getFiles(t, url, "README.md", "Install", "Documentation")
+	url := guidetest.MakeRelease(t)
+	guidetest.GetFiles(t, url, "README.md", "Install", "Documentation")
 	e2etest.Shell(t, "kubectl apply --dry-run=server --server-side --force-conflicts -f "+installFile)
-	getFiles(t, url, "docs/interceptor.md", "Install", "Which HTTPScaledObject a request belongs to")
+	guidetest.GetFiles(t, url, "docs/interceptor.md", "Install", "Which HTTPScaledObject a request belongs to")
 	e2etest.Shell(t, "kubectl apply --dry-run=server -f crds.yaml -f interceptor.yaml")
 	e2etest.Shell(t, "kubectl -n default apply --dry-run=server -f kedify-proxy.yaml")
 }
@@ -146,7 +87,7 @@ func TestReleaseFilesOfOtherPages(t *testing.T) {
 func TestReleaseBesideAnotherPlugin(t *testing.T) {
 	good := controllertest.KeepConfig(t)
 	controllertest.KeepAccess(t)
-	url := makeRelease(t)
+	url := guidetest.MakeRelease(t)
 	location := url + "/" + plugin.Asset
 	getInstallFile(t, url)
 	requireInGuide(t, applyPermission, "tail -n 3 "+installFile, "kubectl -n argo-rollouts edit configmap argo-rollouts-config")
@@ -224,7 +165,7 @@ var (
 func TestMoveFromV001AndBack(t *testing.T) {
 	good := controllertest.KeepConfig(t)
 	requireInGuide(t, applyForced, listSplits, removeOwners)
-	getInstallFile(t, makeRelease(t))
+	getInstallFile(t, guidetest.MakeRelease(t))
 	c := canarytest.Start(t)
 	at20 := c.App.Split(20)
 

@@ -1,0 +1,108 @@
+// Package guidetest is what end-to-end tests do with the documents that people follow: run
+// their commands, compare what is printed with what is shown, and make the release whose
+// files they download.
+package guidetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// Step is a fence of commands in a document, and the output that follows it there, if
+// any.
+type Step struct{ Commands, Output string }
+
+var fenceOf = regexp.MustCompile("(?m)^```(sh|text)\n((?s:.*?))^```$")
+
+// StepsBetween returns the commands of a document, such as docs/guide.md, from one line of
+// it to another.
+func StepsBetween(t testing.TB, document, from, to string) []Step {
+	t.Helper()
+	_, text, begun := strings.Cut(read(t, document), from)
+	text, _, ended := strings.Cut(text, to)
+	if !begun || !ended {
+		t.Fatalf("%s has no %q, or no %q after it", document, from, to)
+	}
+	var steps []Step
+	for _, match := range fenceOf.FindAllStringSubmatch(text, -1) {
+		if match[1] == "sh" {
+			steps = append(steps, Step{Commands: match[2]})
+		} else {
+			steps[len(steps)-1].Output = match[2]
+		}
+	}
+	return steps
+}
+
+// RequireLines fails the test where a document does not have these commands, each on a line
+// of its own.
+func RequireLines(t testing.TB, document string, commands ...string) {
+	t.Helper()
+	text := read(t, document)
+	for _, line := range commands {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("%s has not the line %s", document, line)
+		}
+	}
+}
+
+func read(t testing.TB, document string) string {
+	t.Helper()
+	content, err := os.ReadFile(e2etest.Repository(t, document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// RequirePrinted fails the test unless a command prints what the document shows
+// below it, but for ages and generated names. What only looks is repeated until it
+// sees what the commands before lead to.
+func RequirePrinted(t testing.TB, s Step) {
+	t.Helper()
+	want := shownOutput(s.Output)
+	if !strings.Contains(s.Commands, " get ") {
+		if diff := cmp.Diff(want, shownOutput(e2etest.Shell(t, s.Commands))); diff != "" {
+			t.Errorf("%s(-guide +printed):\n%s", s.Commands, diff)
+		}
+		return
+	}
+	e2etest.Eventually(t, e2etest.Patience, s.Commands, func(ctx context.Context) error {
+		got, err := e2etest.TryShell(ctx, s.Commands)
+		if diff := cmp.Diff(want, shownOutput(got)); err == nil && diff != "" {
+			err = fmt.Errorf("(-guide +printed):\n%s", diff)
+		}
+		return err
+	})
+}
+
+var (
+	colour        = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	generatedName = regexp.MustCompile(`-[0-9a-f]{8,10}(?:-[a-z0-9]{5})?\b`)
+	age           = regexp.MustCompile(`(^|\s)(?:\d+[dhms])+(\s|$)`)
+	spaces        = regexp.MustCompile(` +`)
+)
+
+// shownOutput returns the lines of an output with what differs from run to run
+// replaced. KEDA does not run here, so that of a ScaledObject only the name counts.
+func shownOutput(text string) []string {
+	var lines []string
+	for line := range strings.Lines(colour.ReplaceAllString(text, "")) {
+		line = generatedName.ReplaceAllString(line, "-HASH")
+		line = age.ReplaceAllString(line, "${1}AGE$2")
+		line = strings.TrimSpace(spaces.ReplaceAllString(line, " "))
+		if name, status, _ := strings.Cut(line, " "); strings.HasPrefix(name, "scaledobject.") && status != "created" {
+			line = name
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
