@@ -1,0 +1,93 @@
+package contour
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/guidetest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// guide is the document about the Gateway API router.
+const guide = "docs/gatewayapi.md"
+
+// shownOutputs is how many commands of TestGatewayGuide have their output in the guide.
+const shownOutputs = 12
+
+// TestGatewayGuide is the guide's canary, from its namespace to the end of that: each
+// command as it stands there prints what stands below it, but for ages and generated
+// names, and requests are split as it says. In the end the route is as it was applied.
+// (TestGatewayCanaryPromoted promotes the sample to its end, which the guide leaves to
+// the reader.)
+func TestGatewayGuide(t *testing.T) {
+	t.Parallel()
+	n := e2etest.AdoptNamespace(t, sampleRollout)
+	compared := 0
+	walk := func(from, to string) { t.Helper(); compared += walkGuide(t, from, to) }
+
+	walk("\n## 3. Deploy the sample\n", "\n## 4. Start a canary\n")
+	n.AwaitHealthy(sampleRollout, e2etest.Image("blue"))
+	before := routeOf(t, n, sampleRoute)
+	walk("\n## 4. Start a canary\n", "\n## 5. Promote it\n")
+	walk("\n## 5. Promote it\n", "\n## 6. Or abort it\n")
+	walk("\n## 6. Or abort it\n", "\n## 7. Clean up\n")
+	n.AwaitAborted(sampleRollout)
+	awaitRest(t, n, before)
+	walk("\n## 7. Clean up\n", "\nTo uninstall, ")
+	if compared != shownOutputs {
+		t.Errorf("%d outputs were compared, want %d", compared, shownOutputs)
+	}
+}
+
+// walkGuide runs the commands of the guide from one line of it to another, compares what
+// each prints with what is shown below it, and returns how many these were.
+func walkGuide(t *testing.T, from, to string) (compared int) {
+	t.Helper()
+	for _, s := range guidetest.StepsBetween(t, guide, from, to) {
+		s.Commands = "cd " + e2etest.Repository(t) + "\n" + s.Commands
+		switch {
+		case s.Output == "": // not the same each time
+			e2etest.Shell(t, s.Commands)
+			continue
+		case strings.Contains(s.Commands, "curl"):
+			requireCounts(t, s)
+		default:
+			guidetest.RequirePrinted(t, s)
+		}
+		compared++
+	}
+	return compared
+}
+
+var countOfColour = regexp.MustCompile(`(?m)^ *(\d+) ("[a-z]+")$`)
+
+// requireCounts fails the test unless requests are answered by the versions that the
+// guide shows, all of them, and by no other. In which shares is random.
+func requireCounts(t *testing.T, s guidetest.Step) {
+	t.Helper()
+	shown := countOfColour.FindAllStringSubmatch(s.Output, -1)
+	e2etest.Eventually(t, e2etest.Patience, s.Commands, func(ctx context.Context) error {
+		printed, err := e2etest.TryShell(ctx, s.Commands)
+		if err != nil {
+			return err
+		}
+		var want, got []string
+		all := 0
+		for _, match := range shown {
+			want = append(want, match[2])
+		}
+		for _, match := range countOfColour.FindAllStringSubmatch(printed, -1) {
+			count, _ := strconv.Atoi(match[1])
+			all += count
+			got = append(got, match[2])
+		}
+		if strings.Join(got, " ") != strings.Join(want, " ") || all != 100 {
+			return fmt.Errorf("want 100 answers of %q, got:\n%s", want, printed)
+		}
+		return nil
+	})
+}
