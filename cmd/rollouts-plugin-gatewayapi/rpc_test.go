@@ -93,7 +93,7 @@ func TestOverRPC(t *testing.T) {
 func requireRoute(t *testing.T, server *apiservertest.Server, parts ...string) {
 	t.Helper()
 	var text []byte
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		text, _ = json.Marshal(server.Object(httpRoutes, "demo", "app"))
 		missing := ""
 		for _, part := range parts {

@@ -147,9 +147,9 @@ func watching(t testing.TB, group *kube.Group, kind string) {
 // eventually polls, for what comes in its own time.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !condition(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 30 s: %s", what)
+			t.Fatalf("not within two minutes: %s", what)
 		}
 	}
 }

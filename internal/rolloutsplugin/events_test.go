@@ -25,7 +25,7 @@ func rolloutIn(namespace string) *corev1.ObjectReference {
 // written waits until the server has so many Events.
 func written(t *testing.T, server *apiservertest.Server, count int) []corev1.Event {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		events := server.Events()
 		if len(events) >= count {
 			return events
