@@ -198,6 +198,29 @@ func (d *discovery) learn(ctx context.Context) error {
 	return nil
 }
 
+// ServedKinds returns the resources of the kinds of a group that a cluster serves, each
+// in the first version that has it, the preferred version before others; none when the
+// cluster does not have the group. It asks the API server each time.
+func ServedKinds(ctx context.Context, client rest.Interface, group string) (map[string]schema.GroupVersionResource, error) {
+	versions, err := servedVersions(ctx, client, group)
+	if err != nil {
+		return nil, fmt.Errorf("finding out which versions of %s this cluster serves: %w", group, err)
+	}
+	served := map[string]schema.GroupVersionResource{}
+	for _, version := range versions {
+		kinds, err := servedKinds(ctx, client, group, version)
+		if err != nil {
+			return nil, fmt.Errorf("version %s of %s: %w", version, group, err)
+		}
+		for kind, resource := range kinds {
+			if _, known := served[kind]; !known {
+				served[kind] = schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
+			}
+		}
+	}
+	return served, nil
+}
+
 // servedVersions returns the versions of a group, the preferred one first, and
 // none when the cluster does not have the group.
 func servedVersions(ctx context.Context, client rest.Interface, group string) ([]string, error) {

@@ -6,15 +6,14 @@ import (
 	"strings"
 
 	plugintypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
 )
 
-// roleName is the ClusterRole, and its binding, that deploy/rbac installs.
-const roleName = "argo-rollouts-kedify-http"
-
-// controllerNeeds is what the plugin does, for Rollouts of a namespace; watched
+// kedifyNeeds is what the plugin kedify/http does, for Rollouts of a namespace; watched
 // is the one namespace that it watches, empty for all, and selfHeals whether it
 // writes between two calls.
-func controllerNeeds(namespace, watched string, selfHeals bool) []access {
+func kedifyNeeds(namespace, watched string, selfHeals bool) []access {
 	const objects, rollouts, events = "httpscaledobjects.http.keda.sh", "rollouts.argoproj.io", "events"
 	const unwatched = "every call then reads the API server, changed splits are not put back, and splits that a Rollout no longer names are not taken off"
 	const unseen = "splits whose Rollout is deleted are not taken off"
@@ -32,6 +31,25 @@ func controllerNeeds(namespace, watched string, selfHeals bool) []access {
 			access{verb: "watch", resource: rollouts, namespace: watched, without: unseen})
 	}
 	return needs
+}
+
+// gatewayNeeds is what the plugin for routes of the Gateway API does, for Rollouts of a
+// namespace with these routes.
+func gatewayNeeds(namespace, watched string, routes []routesAt) []access {
+	const unwatched = "every call then reads the API server, changed routes are not put back, and routes that a Rollout no longer names are not restored"
+	var needs []access
+	for _, r := range routes {
+		resource := r.kind.Resource() + "." + gatewayapi.Group
+		needs = append(needs,
+			access{verb: "get", resource: resource, namespace: r.namespace},
+			access{verb: "patch", or: "update", resource: resource, namespace: r.namespace},
+			access{verb: "list", resource: resource, namespace: watched, without: unwatched},
+			access{verb: "watch", resource: resource, namespace: watched, without: unwatched})
+	}
+	return append(needs,
+		access{verb: "get", resource: "services", namespace: namespace, without: "experiments with a weight get no requests"},
+		access{verb: "get", resource: "rollouts.argoproj.io", namespace: namespace, without: "changed routes are not put back, and every other Rollout is taken to own its rules"},
+		access{verb: "create", resource: "events", namespace: namespace, without: "warnings are in the controller's log alone"})
 }
 
 // watchNamespace is the plugin's flag --watch-namespace in its registration.
@@ -63,7 +81,7 @@ func flagValue(item *plugintypes.PluginItem, flag string) string {
 
 // checkControllerAccess: the controller's ServiceAccount may do what the plugin
 // does.
-func checkControllerAccess(c controllerSnapshot) []Result {
+func checkControllerAccess(c controllerSnapshot, p pluginSnapshot) []Result {
 	if c.deployment == nil {
 		return nil
 	}
@@ -72,7 +90,7 @@ func checkControllerAccess(c controllerSnapshot) []Result {
 	var results []Result
 	denied := map[string][]access{} // by what does not work without
 	var order []string
-	for _, a := range c.access {
+	for _, a := range p.access {
 		switch {
 		case a.allowed.Err != nil:
 			result := couldNotLook(at, a.allowed.Err)
@@ -87,25 +105,25 @@ func checkControllerAccess(c controllerSnapshot) []Result {
 			denied[a.without] = append(denied[a.without], a)
 		}
 	}
-	remedy := grant(c, namespace, name)
+	remedy := p.grant(c, namespace, name)
 	for _, without := range order {
 		may := "may not " + accessText(denied[without])
 		if without == "" {
-			results = append(results, failure(at, may+", so no weight can be set"+c.boundInstead(namespace, name), remedy))
+			results = append(results, failure(at, may+", so no weight can be set"+p.boundInstead(namespace, name), remedy))
 		} else {
 			results = append(results, warning(at, may+": "+without, remedy))
 		}
 	}
-	if len(results) == 0 && len(c.access) > 0 {
-		results = append(results, ok(at, "may "+accessText(c.access)))
+	if len(results) == 0 && len(p.access) > 0 {
+		results = append(results, ok(at, "may "+accessText(p.access)))
 	}
 	return results
 }
 
 // grant says which role to apply, to whom.
-func grant(c controllerSnapshot, namespace, name string) string {
-	return fmt.Sprintf("kubectl apply -k deploy/rbac (ClusterRole and ClusterRoleBinding %s), with the subject ServiceAccount %s/%s, or: kubectl create clusterrolebinding %s-%s --clusterrole=%s --serviceaccount=%s:%s; the guide's look at it: %s",
-		roleName, namespace, name, roleName, name, roleName, namespace, name, c.logCommand(`httpscaled\|forbidden`))
+func (p pluginSnapshot) grant(c controllerSnapshot, namespace, name string) string {
+	return fmt.Sprintf("kubectl apply -k %s (ClusterRole and ClusterRoleBinding %s), with the subject ServiceAccount %s/%s, or: kubectl create clusterrolebinding %s-%s --clusterrole=%s --serviceaccount=%s:%s; the guide's look at it: %s",
+		p.deploy, p.role, namespace, name, p.role, name, p.role, namespace, name, c.logCommand(p.log))
 }
 
 // accessText joins verbs: "get and patch httpscaledobjects.http.keda.sh in
@@ -119,7 +137,11 @@ func accessText(list []access) string {
 		if _, seen := verbs[p]; !seen {
 			order = append(order, p)
 		}
-		verbs[p] = append(verbs[p], a.verb)
+		verb := a.verb
+		if a.or != "" {
+			verb += " or " + a.or
+		}
+		verbs[p] = append(verbs[p], verb)
 	}
 	texts := make([]string, len(order))
 	for i, p := range order {
@@ -134,12 +156,12 @@ func accessText(list []access) string {
 
 // boundInstead names the subjects of the binding when the controller's
 // ServiceAccount is not among them, the usual mistake.
-func (c controllerSnapshot) boundInstead(namespace, name string) string {
-	if c.binding.Err != nil {
+func (p pluginSnapshot) boundInstead(namespace, name string) string {
+	if p.binding.Err != nil {
 		return ""
 	}
 	var others []string
-	for _, subject := range c.binding.Value.Subjects {
+	for _, subject := range p.binding.Value.Subjects {
 		if subject.Kind != "ServiceAccount" {
 			continue
 		}
@@ -151,7 +173,7 @@ func (c controllerSnapshot) boundInstead(namespace, name string) string {
 	if len(others) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; ClusterRoleBinding %s binds %s instead", roleName, strings.Join(others, ", "))
+	return fmt.Sprintf("; ClusterRoleBinding %s binds %s instead", p.role, strings.Join(others, ", "))
 }
 
 func canIAs(a access, namespace, name string) string {

@@ -41,7 +41,7 @@ func checkOrphans(s snapshot) []Result {
 	}
 	var results []Result
 	remedy := "take it off: "
-	if s.controller.selfHeals {
+	if p := s.plugin(kedify.PluginName); p != nil && p.selfHeals {
 		remedy = "the plugin takes it off within a minute where it runs and may list and watch (see controller-access); by hand: "
 	}
 	for _, o := range s.objects.httpScaledObjects.Value {
@@ -57,7 +57,7 @@ func checkOrphans(s snapshot) []Result {
 			continue
 		}
 		ro := s.objects.rollout(owner)
-		if ro != nil && (kedify.Uses(ro) || nearPlugin(ro) != "") {
+		if ro != nil && (kedify.Uses(ro) || nearPlugin(ro, kedifyRouter) != "") {
 			continue
 		}
 		why := "does not exist"
@@ -189,7 +189,7 @@ func notSetYet(s snapshot, ro *v1alpha1.Rollout, at, said, log string) (Result, 
 	}
 	message := fmt.Sprintf("Rollout %s asks for weight %d at %s, but has set %d", ro.Name, asked, step, weights.Canary.Weight)
 	if said != "" {
-		return failure(at, message+"; the controller says: "+said, complaintRemedy(s.controller, said, log)), true
+		return failure(at, message+"; the controller says: "+said, complaintRemedy(s.controller, ro, said, log)), true
 	}
 	return warning(at, message, "try again in a moment; if it stays so: "+log), true
 }

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
-	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 )
 
 // side is one backend that gets traffic, or is about to.
@@ -53,7 +52,11 @@ func sides(ro *v1alpha1.Rollout) []side {
 
 // checkBackends: each side that gets traffic has an endpoint to send it to; if
 // not, why.
-func checkBackends(s snapshot, ro *v1alpha1.Rollout, config kedify.Config) []Result {
+func checkBackends(r subject) []Result {
+	s, ro := r.snapshot, r.ro
+	if !r.configured() {
+		return nil
+	}
 	var results []Result
 	for _, b := range sides(ro) {
 		at := object("Service", ro.Namespace, b.service)
@@ -70,7 +73,7 @@ func checkBackends(s snapshot, ro *v1alpha1.Rollout, config kedify.Config) []Res
 		}
 		ready := 0
 		if b.selectedBy(*service) {
-			ready = readyEndpoints(s.objects.endpointSlices.Value, *service, portOf(s, config, service))
+			ready = readyEndpoints(s.objects.endpointSlices.Value, *service, r.port(service))
 		}
 		share := fmt.Sprintf("%s, weight %d", b.role, b.weight)
 		if b.weight == 0 {
@@ -91,17 +94,19 @@ func checkBackends(s snapshot, ro *v1alpha1.Rollout, config kedify.Config) []Res
 	return results
 }
 
-// portOf returns the port that traffic is sent to, or nil when that is not
+// port returns the port of a Service that traffic is sent to, or nil when that is not
 // known: then any will do.
-func portOf(s snapshot, config kedify.Config, service *corev1.Service) *corev1.ServicePort {
-	for _, name := range config.Names() {
-		if o := s.objects.httpScaledObject(name); o != nil {
-			if port := backendPort(service, *o); port != nil {
-				return port
+func (r subject) port(service *corev1.Service) *corev1.ServicePort {
+	if r.kedify != nil {
+		for _, name := range r.kedify.Names() {
+			if o := r.objects.httpScaledObject(name); o != nil {
+				if port := backendPort(service, *o); port != nil {
+					return port
+				}
 			}
 		}
 	}
-	return nil
+	return routePort(r.snapshot, r.ro, r.gateways, service)
 }
 
 // readyEndpoints counts the ready endpoints of a Service that have a port.

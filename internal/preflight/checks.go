@@ -33,35 +33,38 @@ var checks = []check{
 		id: "plugin-directory", means: "the controller can write plugins to its disk",
 		installation: ofController(checkPluginDirectory),
 	}, {
-		id: "plugin-registered", means: "`argo-rollouts-config` can be read by the controller, and has `kedify/http` once, among the traffic routers",
-		installation: ofRegistration(checkRegistered),
+		id: "plugin-registered", means: "`argo-rollouts-config` can be read by the controller, and has the plugin that Rollouts use once, under that name, among the traffic routers",
+		installation: both(checkAnyRegistered, ofPlugins(checkRegistered)),
 	}, {
 		id: "plugin-location", means: "the location is one that the controller can fetch, not the file it writes itself, without credentials in it, and the SHA-256 is well-formed",
-		installation: ofRegistration(checkLocation),
+		installation: ofPlugins(checkLocation),
 	}, {
 		id: "plugin-platform", means: "the asset is for the platform of the nodes that the controller runs on",
-		installation: ofDownload(checkPlatform),
+		installation: ofPlugins(checkPlatform),
 	}, {
 		id: "plugin-download", means: "with `--download`: the file has the pinned SHA-256 and is a static program",
-		installation: ofDownload(checkDownload),
+		installation: ofPlugins(checkDownload),
 	}, {
 		id: "controller-restarted", means: "the controller started after the last change of the ConfigMap",
 		installation: ofController(checkRestarted),
 	}, {
-		id: "controller-access", means: "the controller's ServiceAccount may get, patch, list and watch HTTPScaledObjects, get, list and watch Rollouts, and create Events; lists and watches in the namespace of `--watch-namespace`, where that is set (subject access reviews)",
-		installation: ofController(checkControllerAccess),
+		id: "controller-access", means: "the controller's ServiceAccount may do what the plugin does (subject access reviews): `kedify/http` get, patch, list and watch HTTPScaledObjects, get, list and watch Rollouts, and create Events; the Gateway API router get, patch or update, list and watch each kind of route that is used, get Services and Rollouts, and create Events; lists and watches in the namespace of `--watch-namespace`, where that is set",
+		installation: ofPlugins(checkControllerAccess),
 	}, {
 		id: "keda-access", means: "keda-operator may get Rollouts; only where a `kedify-http` trigger scales one",
 		installation: checkKEDAAccess,
 	}, {
-		id: "rollout-found", means: "the Rollout exists; without a name, one that uses the plugin does",
+		id: "rollout-found", means: "the Rollout exists; without a name, one that uses a plugin of ours, or has `trafficRouting` without a router, does",
 		installation: checkRolloutsFound,
 		rollout:      ofAny(checkRolloutFound),
 	}, {
 		id: "rollout-strategy", means: "it is a canary",
 		rollout: ofAny(checkStrategy),
 	}, {
-		id: "rollout-config", means: "the plugin's configuration is valid",
+		id: "rollout-router", means: "`trafficRouting` has a router: the API server drops one under a field that it does not know",
+		rollout: ofAny(checkRouter),
+	}, {
+		id: "rollout-config", means: "the plugin's configuration is valid, and has no unknown key",
 		rollout: ofAny(checkConfig),
 	}, {
 		id: "rollout-health", means: "the controller acts on the Rollout, and it is neither Degraded nor aborted",
@@ -90,13 +93,37 @@ var checks = []check{
 		rollout:      ofKedify(checkAnnotations),
 	}, {
 		id: "backends-ready", means: "each side with weight has ready endpoints; else why not: ReplicaSet at 0, no room for a canary pod, KEDA's minimum, pods that do not become ready",
-		rollout: ofKedify(checkBackends),
+		rollout: checkBackends,
 	}, {
 		id: "kedify-proxy-split", means: "every kedify-proxy in the namespace has an active cluster for each Service with weight, and the weights of the annotation in its routes. Without a Service `kedify-proxy-admin` or `kedify-proxy` there is nothing to look at",
 		rollout: ofKedify(checkProxies),
 	}, {
 		id: "interceptor-split", means: "every interceptor serves the weights of the annotation. Kedify's own does not show its routes, so that there is nothing to look at",
 		rollout: ofKedify(checkInterceptors),
+	}, {
+		id: "route-exists", means: "each route that is named exists, in a kind that the cluster serves, and each selector selects one",
+		rollout: ofGateway(checkRoutesExist),
+	}, {
+		id: "route-rules", means: "each route has a rule with both Services in its `backendRefs` that no other Rollout splits, and each rule that `rules` singles out is one",
+		rollout: ofGateway(checkRouteRules),
+	}, {
+		id: "route-split", means: "each route carries the weights that the Rollout's status says (not looked at while an experiment has a weight)",
+		rollout: ofGateway(checkRouteSplit),
+	}, {
+		id: "route-label", means: "it has the in-progress label while a canary is under way, and not at rest",
+		rollout: ofGateway(checkRouteLabel),
+	}, {
+		id: "route-parents", means: "each of its parents says `Accepted` and `ResolvedRefs` of it as it is",
+		rollout: ofGateway(checkParents),
+	}, {
+		id: "gateway-programmed", means: "each Gateway that it names exists, and is `Programmed`",
+		rollout: ofGateway(checkGateways),
+	}, {
+		id: "reference-grants", means: "a ReferenceGrant allows each of its backends in another namespace; only where there are some",
+		rollout: ofGateway(checkGrants),
+	}, {
+		id: "argocd-settings", means: "Argo CD, where it manages the route, is told in `argocd-cm` or the Application to leave `spec.rules` alone, by the label that the route has during a canary",
+		rollout: ofGateway(checkArgoCD),
 	}, {
 		id: "scaledobject", means: "the `kedify-http` trigger leaves the Service to the Rollout",
 		rollout: ofKedify(checkTriggers),
@@ -131,15 +158,20 @@ type subject struct {
 	// kedify is its configuration for kedify/http; nil where it has none, or none that
 	// can be read.
 	kedify *kedify.Config
+	// gateways are its configurations for routers of the Gateway API that can be read.
+	gateways []gatewayUse
 }
 
 func subjectOf(s snapshot, ro *v1alpha1.Rollout) subject {
-	r := subject{snapshot: s, ro: ro}
+	r := subject{snapshot: s, ro: ro, gateways: gatewayUses(ro)}
 	if config, err := kedifyConfig(ro); err == nil {
 		r.kedify = &config
 	}
 	return r
 }
+
+// configured tells whether the Rollout has a configuration that can be read.
+func (r subject) configured() bool { return r.kedify != nil || len(r.gateways) > 0 }
 
 // The functions below make a check's function of one that looks at less.
 
@@ -147,12 +179,19 @@ func ofController(look func(controllerSnapshot) []Result) func(snapshot) []Resul
 	return func(s snapshot) []Result { return look(s.controller) }
 }
 
-func ofRegistration(look func(controllerSnapshot, registration) []Result) func(snapshot) []Result {
-	return func(s snapshot) []Result { return look(s.controller, register(s.controller)) }
+// ofPlugins looks at the plugin of each router.
+func ofPlugins(look func(controllerSnapshot, pluginSnapshot) []Result) func(snapshot) []Result {
+	return func(s snapshot) []Result {
+		var results []Result
+		for _, p := range s.plugins {
+			results = append(results, look(s.controller, p)...)
+		}
+		return results
+	}
 }
 
-func ofDownload(look func(controllerSnapshot, registration, *downloaded) []Result) func(snapshot) []Result {
-	return func(s snapshot) []Result { return look(s.controller, register(s.controller), s.download) }
+func both(first, second func(snapshot) []Result) func(snapshot) []Result {
+	return func(s snapshot) []Result { return append(first(s), second(s)...) }
 }
 
 func ofAny(look func(snapshot, *v1alpha1.Rollout) []Result) func(subject) []Result {
@@ -163,7 +202,7 @@ func ofAny(look func(snapshot, *v1alpha1.Rollout) []Result) func(subject) []Resu
 // read: with any other there is nothing more to look at.
 func ofConfigured(look func(snapshot, *v1alpha1.Rollout) []Result) func(subject) []Result {
 	return func(r subject) []Result {
-		if r.kedify == nil {
+		if !r.configured() {
 			return nil
 		}
 		return look(r.snapshot, r.ro)
@@ -176,5 +215,15 @@ func ofKedify(look func(snapshot, *v1alpha1.Rollout, kedify.Config) []Result) fu
 			return nil
 		}
 		return look(r.snapshot, r.ro, *r.kedify)
+	}
+}
+
+func ofGateway(look func(snapshot, *v1alpha1.Rollout, gatewayUse) []Result) func(subject) []Result {
+	return func(r subject) []Result {
+		var results []Result
+		for _, use := range r.gateways {
+			results = append(results, look(r.snapshot, r.ro, use)...)
+		}
+		return results
 	}
 }

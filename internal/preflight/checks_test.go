@@ -29,8 +29,8 @@ func TestChecksAreMade(t *testing.T) {
 	made := map[string]bool{}
 	all := healthy()
 	all.withProxies()
-	all.download = &downloaded{local: true}
-	for _, result := range look(all) {
+	all.plugins[0].download = &downloaded{local: true}
+	for _, result := range append(look(all), look(healthyGateway())...) {
 		made[result.Check] = true
 	}
 	for _, c := range checks {

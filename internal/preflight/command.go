@@ -42,9 +42,10 @@ func NewCommand() *cobra.Command {
 		Use:   "check [rollout]",
 		Short: "Look at a cluster for what keeps a canary from working",
 		Long: `Look at a cluster, with your kubeconfig, for what keeps a canary with the
-kedify/http traffic router from working, and print a list of ✓, ! and ✗ with
-what to do for each. It changes nothing. Without a Rollout's name it checks
-every Rollout in the namespace that uses kedify/http.
+traffic router kedify/http or the one for the Gateway API from working, and
+print a list of ✓, ! and ✗ with what to do for each. It changes nothing.
+Without a Rollout's name it checks every Rollout in the namespace that uses
+one of them, or that has trafficRouting without any router.
 
 Exit code: 0 without ✗, 1 with any, 2 when it could not be checked.`,
 		Example: `  kubectl canary check myapp -n shop

@@ -99,7 +99,7 @@ func TestNoReportPrintsCredentials(t *testing.T) {
 			s := healthy()
 			s.configData()[trafficRouterPlugins] = fmt.Sprintf("- {name: kedify/http, location: %q, sha256: %q}", c.location, sum)
 			c.also(&s)
-			s.download = gatherDownload(t.Context(), nil, s.controller)
+			s.plugins[0].download = gatherDownload(t.Context(), nil, s.controller, kedifyRouter)
 			report := Report{Results: look(s)}
 			var text, json bytes.Buffer
 			if err := errors.Join(report.WriteText(&text), report.WriteJSON(&json)); err != nil {

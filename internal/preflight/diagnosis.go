@@ -75,7 +75,7 @@ func atZero(s snapshot, ro *v1alpha1.Rollout, b side, rs *replicaSet, look strin
 	if said := lastComplaint(s, ro); said.message != "" && !said.time.Before(rs.CreationTimestamp.Time) {
 		namespace, workload := s.controller.name()
 		log := fmt.Sprintf("kubectl -n %s logs %s | grep %s", namespace, workload, ro.Name)
-		return diagnosis{message: message + "; the controller says: " + said.message, remedy: complaintRemedy(s.controller, said.message, log), stuck: true}
+		return diagnosis{message: message + "; the controller says: " + said.message, remedy: complaintRemedy(s.controller, ro, said.message, log), stuck: true}
 	}
 	switch {
 	case b.role == "canary" && noSurge(ro):

@@ -51,10 +51,10 @@ type program struct {
 	dynamic bool
 }
 
-// gatherDownload fetches the plugin as the controller would: by its location,
+// gatherDownload fetches a router's plugin as the controller would: by its location,
 // with the headers of its Secrets. Nil when there is nothing registered.
-func gatherDownload(ctx context.Context, c *cluster, controller controllerSnapshot) *downloaded {
-	item := register(controller).item
+func gatherDownload(ctx context.Context, c *cluster, controller controllerSnapshot, of router) *downloaded {
+	item := register(controller, of).item
 	if item == nil {
 		return nil
 	}
@@ -140,7 +140,8 @@ func readBinary(data []byte) *program {
 }
 
 // checkDownload: the location serves the program that sha256 pins.
-func checkDownload(c controllerSnapshot, r registration, d *downloaded) []Result {
+func checkDownload(c controllerSnapshot, p pluginSnapshot) []Result {
+	r, d := register(c, p.router), p.download
 	if d == nil || r.item == nil {
 		return nil
 	}

@@ -93,8 +93,8 @@ func TestDownload(t *testing.T) {
 			}
 			s.controller.nodes["node-1"] = node
 			s.configData()[trafficRouterPlugins] = "- name: kedify/http\n  " + strings.ReplaceAll(c.entry, "URL", releases.URL)
-			d := gatherDownload(t.Context(), cl, s.controller)
-			results := checkDownload(s.controller, register(s.controller), d)
+			d := gatherDownload(t.Context(), cl, s.controller, kedifyRouter)
+			results := checkDownload(s.controller, pluginSnapshot{router: kedifyRouter, download: d})
 			// With cgo this test itself is linked dynamically, which is a
 			// second finding.
 			if d.binary != nil && d.binary.dynamic {
@@ -104,7 +104,7 @@ func TestDownload(t *testing.T) {
 				t.Errorf("want %s with %q, got %+v", c.want, c.says, results)
 			}
 			if c.platform != OK || c.nodeArch != "" {
-				results := checkPlatform(s.controller, register(s.controller), d)
+				results := checkPlatform(s.controller, pluginSnapshot{router: kedifyRouter, download: d})
 				if len(results) != 1 || results[0].Status != c.platform || !strings.Contains(results[0].Message, "the binary is for "+runtime.GOOS) {
 					t.Errorf("platform: %+v", results)
 				}
@@ -134,11 +134,11 @@ func TestDynamicProgram(t *testing.T) {
 	}
 	s := healthy()
 	d := &downloaded{status: "200 OK", sum: sum, size: int64(len(file)), binary: got}
-	results := checkDownload(s.controller, register(s.controller), d)
+	results := checkDownload(s.controller, pluginSnapshot{router: kedifyRouter, download: d})
 	if len(results) != 2 || results[1].Status != Failure || !strings.Contains(results[1].Message, "linked dynamically") {
 		t.Errorf("got %+v", results)
 	}
-	results = checkPlatform(s.controller, register(s.controller), d)
+	results = checkPlatform(s.controller, pluginSnapshot{router: kedifyRouter, download: d})
 	if len(results) != 1 || results[0].Status != Failure || !strings.Contains(results[0].Message, "the binary is for linux/arm64") {
 		t.Errorf("got %+v", results)
 	}

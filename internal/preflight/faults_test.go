@@ -46,10 +46,13 @@ const (
 
 // testFaults makes each fault in a healthy cluster and compares everything
 // that is then found.
-func testFaults(t *testing.T, faults map[string]struct {
-	make func(s *snapshot)
-	want []finding
-}) {
+func testFaults(t *testing.T, faults faults) {
+	t.Helper()
+	testFaultsOf(t, healthy, faults)
+}
+
+// testFaultsOf is testFaults in another healthy cluster.
+func testFaultsOf(t *testing.T, healthy func() snapshot, faults faults) {
 	t.Helper()
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
@@ -286,7 +289,7 @@ func TestWatchNamespace(t *testing.T) {
 			t.Errorf("%s: %t, want %t", text, got, want)
 		}
 	}
-	for _, a := range controllerNeeds("shop", "shop", true) {
+	for _, a := range kedifyNeeds("shop", "shop", true) {
 		if a.namespace != "shop" {
 			t.Errorf("%s %s is needed in %q", a.verb, a.resource, a.namespace)
 		}
@@ -297,8 +300,8 @@ func TestAccessFaults(t *testing.T) {
 	const account = "ServiceAccount argo-rollouts/argo-rollouts"
 	denyOn := func(resource string, verbs ...string) func(s *snapshot) {
 		return func(s *snapshot) {
-			for i := range s.controller.access {
-				if a := &s.controller.access[i]; a.resource == resource && slices.Contains(verbs, a.verb) {
+			for i := range s.plugins[0].access {
+				if a := &s.plugins[0].access[i]; a.resource == resource && slices.Contains(verbs, a.verb) {
 					a.allowed.Value = false
 				}
 			}
@@ -317,11 +320,11 @@ func TestAccessFaults(t *testing.T) {
 		"no Events":                  {denyOn("events", "create"), []finding{{"controller-access", Warning, account, []string{"may not create events in namespace shop: warnings are in the controller's log alone"}}}},
 		"bound to another account": {func(s *snapshot) {
 			deny("get", "patch")(s)
-			s.controller.binding.Value = parse[clusterRoleBinding](`subjects: [{kind: ServiceAccount, namespace: default, name: argo-rollouts}]`)
+			s.plugins[0].binding.Value = parse[clusterRoleBinding](`subjects: [{kind: ServiceAccount, namespace: default, name: argo-rollouts}]`)
 		}, []finding{{"controller-access", Failure, account, []string{"binds default/argo-rollouts instead"}}}},
 		"not to be asked": {func(s *snapshot) {
-			s.controller.access = s.controller.access[:1]
-			s.controller.access[0].allowed = read[bool]{Err: forbidden("create", "subjectaccessreviews.authorization.k8s.io", "", "")}
+			s.plugins[0].access = s.plugins[0].access[:1]
+			s.plugins[0].access[0].allowed = read[bool]{Err: forbidden("create", "subjectaccessreviews.authorization.k8s.io", "", "")}
 		}, []finding{{"controller-access", Warning, account, []string{"need create on subjectaccessreviews", "kubectl auth can-i get httpscaledobjects.http.keda.sh -n shop --as system:serviceaccount:argo-rollouts:argo-rollouts"}}}},
 		"keda-operator may not get rollouts": {func(s *snapshot) { s.keda.access[0].allowed.Value = false },
 			[]finding{{"keda-access", Failure, "ServiceAccount keda/keda-operator", []string{"may not get rollouts.argoproj.io in namespace shop", "rbac.scaledRefKinds"}}}},

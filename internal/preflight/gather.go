@@ -21,8 +21,16 @@ func gather(ctx context.Context, c *cluster, opts Options) snapshot {
 	wg.Go(func() {
 		s.objects = gatherNamespace(ctx, c, opts.Namespace)
 		wg.Go(func() { s.proxies = gatherProxies(ctx, c, opts, s.objects) })
+		asked := snapshot{namespace: s.namespace, rollout: s.rollout, objects: s.objects}
+		wg.Go(func() { s.gateway = gatherGateway(ctx, c, asked) })
 		s.keda = gatherKEDA(ctx, c, opts, s.objects)
 	})
+	wg.Wait()
+	routers := routersToCheck(s.controller, rolloutsToCheck(s))
+	s.plugins = make([]pluginSnapshot, len(routers))
+	for i, of := range routers {
+		wg.Go(func() { s.plugins[i] = gatherPlugin(ctx, c, s, of) })
+	}
 	wg.Wait()
 	return s
 }
@@ -123,20 +131,30 @@ func gatherController(ctx context.Context, c *cluster, opts Options) controllerS
 	if answer.Err == nil {
 		s.config.Value = &answer.Value
 	}
-	registered := register(s).item
-	s.watchNamespace, s.selfHeals = watchNamespace(registered), selfHeals(registered)
-	var wg sync.WaitGroup
 	if s.deployment != nil {
-		wg.Go(func() { gatherControllerPods(ctx, c, &s) })
-		wg.Go(func() {
-			s.binding = get[clusterRoleBinding](ctx, c, target{group: "rbac.authorization.k8s.io", version: "v1", resource: "clusterrolebindings", name: roleName})
-		})
-		wg.Go(func() {
-			s.access = gatherControllerAccess(ctx, c, s.deployment, controllerNeeds(opts.Namespace, s.watchNamespace, s.selfHeals))
-		})
+		gatherControllerPods(ctx, c, &s)
 	}
-	wg.Wait()
 	return s
+}
+
+// gatherPlugin reads what the checks need to know of a router's plugin.
+func gatherPlugin(ctx context.Context, c *cluster, s snapshot, of router) pluginSnapshot {
+	registered := register(s.controller, of).item
+	p := pluginSnapshot{router: of, watchNamespace: watchNamespace(registered), selfHeals: selfHeals(registered)}
+	if s.controller.deployment == nil {
+		return p
+	}
+	needs := kedifyNeeds(s.namespace, p.watchNamespace, p.selfHeals)
+	if of.isGateway() {
+		needs = gatewayNeeds(s.namespace, p.watchNamespace, routesOf(s, of))
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		p.binding = get[clusterRoleBinding](ctx, c, target{group: "rbac.authorization.k8s.io", version: "v1", resource: "clusterrolebindings", name: of.role})
+	})
+	wg.Go(func() { p.access = gatherControllerAccess(ctx, c, s.controller.deployment, needs) })
+	wg.Wait()
+	return p
 }
 
 // maxControllerPods bounds whose logs and nodes are read; a controller has one
@@ -186,9 +204,20 @@ func gatherControllerAccess(ctx context.Context, c *cluster, controller *deploym
 		wg.Go(func() {
 			a := &reviews[i]
 			resource, group, _ := strings.Cut(a.resource, ".")
-			a.allowed = mayDo(ctx, c, serviceAccountNamespace, serviceAccount, resourceAttributes{
-				Namespace: a.namespace, Verb: a.verb, Group: group, Resource: resource,
-			})
+			may := func(verb string) read[bool] {
+				return mayDo(ctx, c, serviceAccountNamespace, serviceAccount, resourceAttributes{
+					Namespace: a.namespace, Verb: verb, Group: group, Resource: resource,
+				})
+			}
+			switch a.allowed = may(a.verb); {
+			case a.or == "" || a.allowed.Err != nil:
+			case a.allowed.Value:
+				a.or = ""
+			default:
+				if other := may(a.or); other.Err != nil || other.Value {
+					a.allowed, a.verb, a.or = other, a.or, ""
+				}
+			}
 		})
 	}
 	wg.Wait()

@@ -39,6 +39,7 @@ type scaleStatus struct {
 type condition struct {
 	Type    string                 `json:"type"`
 	Status  corev1.ConditionStatus `json:"status"`
+	Reason  string                 `json:"reason"`
 	Message string                 `json:"message"`
 }
 

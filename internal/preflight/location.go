@@ -7,8 +7,6 @@ import (
 	"path"
 	"regexp"
 	"strings"
-
-	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 )
 
 // pluginDirectory is where the controller keeps plugins, below its working
@@ -22,7 +20,8 @@ var (
 
 // checkLocation: the location is one that the controller can fetch, and the
 // sha256 one that it can compare.
-func checkLocation(c controllerSnapshot, r registration) []Result {
+func checkLocation(c controllerSnapshot, p pluginSnapshot) []Result {
+	r := register(c, p.router)
 	if r.item == nil {
 		return nil
 	}
@@ -46,7 +45,7 @@ func checkLocation(c controllerSnapshot, r registration) []Result {
 	case "http", "https":
 		results = checkRemote(at, u, sum, edit)
 	case "file":
-		results = checkFile(at, c, u, sum, edit)
+		results = checkFile(at, c, p.router, u, sum, edit)
 	default:
 		if !strings.Contains(location, "://") { // what stands for the scheme may be a user's name
 			results = []Result{failure(at, fmt.Sprintf("location %q has no scheme: Argo Rollouts takes http, https and file", location), "begin it with https://: "+edit)}
@@ -87,18 +86,18 @@ func checkRemote(at string, u *url.URL, sum, edit string) []Result {
 	return results
 }
 
-func checkFile(at string, c controllerSnapshot, u *url.URL, sum, edit string) []Result {
+func checkFile(at string, c controllerSnapshot, of router, u *url.URL, sum, edit string) []Result {
 	var results []Result
 	from := u.Host + u.Path
 	if !path.IsAbs(from) {
 		from = path.Join(c.workingDirectory(), from)
 	}
 	from = path.Clean(from)
-	to := path.Join(c.workingDirectory(), pluginDirectory, kedify.PluginName)
+	to := path.Join(c.workingDirectory(), pluginDirectory, of.name)
 	if from == to {
 		results = append(results, failure(at,
 			fmt.Sprintf("location %q is the path that the controller copies the plugin to: copying a file onto itself truncates it, and the controller does not start", u),
-			"let the init container write elsewhere, such as "+path.Join(c.workingDirectory(), pluginDirectory, "rollouts-plugin-kedify")+" (as deploy/local does), and name that: "+edit))
+			"let the init container write elsewhere, such as "+path.Join(c.workingDirectory(), pluginDirectory, of.asset)+" (as deploy/local does), and name that: "+edit))
 	}
 	if sum != "" {
 		results = append(results, warning(at, "sha256 is set, but Argo Rollouts does not compare it for file:// locations", "take it out, or serve the binary over https: "+edit))

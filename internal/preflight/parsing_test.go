@@ -48,8 +48,17 @@ func TestResembles(t *testing.T) {
 		"kedify/http": false, "kedify/grpc": false, "kedify/step": false, "argoproj-labs/contour": false, "": false, "http": false,
 		"kedify-http": true, "Kedify/HTTP": true, "kedify/htp": true, "kedify/https": true, "kedfiy/http": true, "kedify.http": true, "kedify": true, "kedify/argo-rollouts-plugin": true,
 	} {
-		if got := resembles(name); got != want {
+		if got := kedifyRouter.resembles(name); got != want {
 			t.Errorf("resembles(%q) = %v", name, got)
+		}
+	}
+	gateway := gatewayRouter("argoproj-labs/gatewayAPI")
+	for name, want := range map[string]bool{
+		"argoproj-labs/gatewayAPI": false, "argoproj-labs/contour": false, "kedify/http": false, "": false, "argoproj-labs/nginx": false,
+		"argoproj-labs/gatewayapi": true, "argoproj/gatewayAPI": true, "gatewayAPI": true, "argoproj-lab/gatewayAPI": true, "argoproj-labs/rollouts-plugin-trafficrouter-gatewayapi": true,
+	} {
+		if got := gateway.resembles(name); got != want {
+			t.Errorf("resembles(%q) = %v for the Gateway API", name, got)
 		}
 	}
 }
@@ -76,11 +85,11 @@ func FuzzRegister(f *testing.F) {
 	f.Fuzz(func(t *testing.T, routers, steps string) {
 		s := healthy()
 		s.controller.config.Value = &corev1.ConfigMap{Data: map[string]string{trafficRouterPlugins: routers, stepPlugins: steps}}
-		r := register(s.controller)
+		r := register(s.controller, kedifyRouter)
 		if r.item == nil && len(r.problems) == 0 {
 			t.Errorf("nothing is registered, and nothing is said about it")
 		}
-		for _, results := range [][]Result{checkRegistered(s.controller, r), checkLocation(s.controller, r), checkPlatform(s.controller, r, nil)} {
+		for _, results := range [][]Result{checkRegistered(s.controller, s.plugins[0]), checkLocation(s.controller, s.plugins[0]), checkPlatform(s.controller, s.plugins[0])} {
 			for _, result := range results {
 				if result.Message == "" || (result.Status == OK) != (result.Remedy == "") {
 					t.Errorf("%+v", result)

@@ -52,7 +52,8 @@ func nodePlatforms(c controllerSnapshot) map[string]platform {
 
 // checkPlatform: the asset is built for the nodes that the controller runs on.
 // The binary itself, when it was downloaded, says more than its name.
-func checkPlatform(c controllerSnapshot, r registration, d *downloaded) []Result {
+func checkPlatform(c controllerSnapshot, p pluginSnapshot) []Result {
+	r, d := register(c, p.router), p.download
 	if r.item == nil || strings.HasPrefix(r.item.Location, "file:") {
 		return nil
 	}

@@ -1,15 +1,16 @@
 // Package preflight looks at a cluster with a person's own kubeconfig and says
-// what keeps a canary with the kedify/http traffic router from working, and
-// what to do about it. It changes nothing.
+// what keeps a canary with one of this project's traffic routers from working,
+// and what to do about it. It changes nothing.
 //
 // One edge reads the cluster into a plain snapshot; every check is a pure
-// function from the snapshot to results.
+// function from the snapshot to results, declared in a table.
 package preflight
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -20,7 +21,8 @@ type Options struct {
 	// Namespace is the Rollouts' namespace.
 	Namespace string
 	// Rollout is the one Rollout to check. Empty: every Rollout in Namespace
-	// that uses kedify/http; that there is none is a warning.
+	// that uses one of the routers, or has trafficRouting without any router;
+	// that there is none is a warning.
 	Rollout string
 	// ControllerNamespace is where the Argo Rollouts controller runs. Empty: it
 	// is searched for.
@@ -56,7 +58,10 @@ func Run(ctx context.Context, cfg *rest.Config, opts Options) (Report, error) {
 		return Report{}, err
 	}
 	if opts.Download {
-		s.download = gatherDownload(ctx, c, s.controller)
+		for i := range s.plugins {
+			p := &s.plugins[i]
+			p.download = gatherDownload(ctx, c, s.controller, p.router)
+		}
 	}
 	return Report{Results: look(s)}, nil
 }
@@ -82,8 +87,14 @@ func gatherInTime(ctx context.Context, c *cluster, opts Options) (snapshot, erro
 func look(s snapshot) []Result {
 	var results []Result
 	for _, c := range checks {
-		if c.installation != nil {
-			results = append(results, c.named(c.installation(s))...)
+		if c.installation == nil {
+			continue
+		}
+		for _, result := range c.named(c.installation(s)) {
+			// What keeps the ConfigMap from being read is found for each router.
+			if !slices.Contains(results, result) {
+				results = append(results, result)
+			}
 		}
 	}
 	for _, ro := range rolloutsToCheck(s) {

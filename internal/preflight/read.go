@@ -77,6 +77,9 @@ func canI(err *readError) string {
 	return fmt.Sprintf("kubectl auth can-i %s %s%s", err.Verb, err.Resource, scope)
 }
 
+// errNotServed is why there are no objects of a kind that the cluster does not know.
+var errNotServed = apierrors.NewNotFound(schema.GroupResource{}, "")
+
 // target is a resource in the API, or one object of it.
 type target struct {
 	group, version, resource string

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	plugintypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 )
 
@@ -25,9 +27,9 @@ const (
 // pluginName is what Argo Rollouts accepts as the name of a plugin.
 var pluginName = regexp.MustCompile(`^[a-zA-Z0-9\-]+/[a-zA-Z0-9_\-.]+$`)
 
-// registration is what the ConfigMap says about the plugin.
+// registration is what the ConfigMap says about a router's plugin.
 type registration struct {
-	// item is the entry of kedify/http under trafficRouterPlugins, or nil.
+	// item is the entry of its name under trafficRouterPlugins, or nil.
 	item *plugintypes.PluginItem
 	// problems keep the controller from starting, or the plugin from being
 	// found; doubts do not.
@@ -38,7 +40,7 @@ type problem struct{ message, remedy string }
 
 // register reads the ConfigMap as the controller does, and remarks what it
 // would stumble on.
-func register(c controllerSnapshot) registration {
+func register(c controllerSnapshot, of router) registration {
 	var r registration
 	if c.config.Err != nil || c.config.Value == nil {
 		return r
@@ -68,14 +70,14 @@ func register(c controllerSnapshot) registration {
 		for i := range items {
 			name := items[i].Name
 			switch {
-			case name == kedify.PluginName && key == trafficRouterPlugins:
+			case name == of.name && key == trafficRouterPlugins:
 				at[name]++
 				if r.item == nil {
 					r.item = &items[i]
 				}
-			case name == kedify.PluginName:
+			case name == of.name:
 				elsewhere[name] = key
-			case resembles(name):
+			case of.resembles(name), of.isGateway() && name != kedify.PluginName && strings.Contains(path.Base(items[i].Location), of.asset):
 				near = append(near, fmt.Sprintf("%q under %s", name, key))
 			}
 			if !pluginName.MatchString(name) {
@@ -86,58 +88,53 @@ func register(c controllerSnapshot) registration {
 			}
 		}
 	}
-	wrong := elsewhere[kedify.PluginName]
+	wrong := elsewhere[of.name]
 	switch {
 	case r.item == nil && len(r.problems) > 0 && len(near) == 0 && wrong == "":
 		// What keeps the list from being read comes first.
 	case r.item == nil && wrong != "":
 		r.problems = append(r.problems, problem{
-			fmt.Sprintf("%s is registered under data.%s, not under data.%s: it is a traffic router", kedify.PluginName, wrong, trafficRouterPlugins),
+			fmt.Sprintf("%s is registered under data.%s, not under data.%s: it is a traffic router", of.name, wrong, trafficRouterPlugins),
 			fmt.Sprintf("move the entry: %s, then %s", edit, restart),
 		})
 	case r.item == nil && len(near) > 0:
 		r.problems = append(r.problems, problem{
-			fmt.Sprintf("no plugin is named %s exactly; there is %s", kedify.PluginName, strings.Join(near, " and ")),
-			fmt.Sprintf("name it %s, under data.%s: %s, then %s", kedify.PluginName, trafficRouterPlugins, edit, restart),
+			fmt.Sprintf("no plugin is named %s exactly; there is %s", of.name, strings.Join(near, " and ")),
+			fmt.Sprintf("name it %s, under data.%s: %s, then %s", of.name, trafficRouterPlugins, edit, restart),
 		})
 	case r.item == nil:
-		message := fmt.Sprintf("%s is not registered under data.%s", kedify.PluginName, trafficRouterPlugins)
-		if key := misplaced(data); key != "" {
+		message := fmt.Sprintf("%s is not registered under data.%s", of.name, trafficRouterPlugins)
+		if key := misplaced(data, of.name); key != "" {
 			message += fmt.Sprintf("; data.%s mentions it, but Argo Rollouts does not read that key", key)
 		}
 		r.problems = append(r.problems, problem{message,
-			fmt.Sprintf("add the entry (name, location, sha256), the last three lines of a release's install-<os>-<arch>.yaml: %s, then %s", edit, restart)})
-	case at[kedify.PluginName] > 1:
+			fmt.Sprintf("add the entry (name, location, sha256), %s: %s, then %s", of.entry, edit, restart)})
+	case at[of.name] > 1:
 		r.problems = append(r.problems, problem{
-			fmt.Sprintf("%s is listed %d times under data.%s: the controller runs the last one's binary with the first one's args", kedify.PluginName, at[kedify.PluginName], trafficRouterPlugins),
+			fmt.Sprintf("%s is listed %d times under data.%s: the controller runs the last one's binary with the first one's args", of.name, at[of.name], trafficRouterPlugins),
 			fmt.Sprintf("keep one entry: %s, then %s", edit, restart),
+		})
+	case r.item != nil && otherName(r.item, of) != "":
+		r.problems = append(r.problems, problem{
+			fmt.Sprintf("%s is started with --name %s, and looks for its configuration under that name in Rollouts", of.name, otherName(r.item, of)),
+			fmt.Sprintf("take --name out of its args: %s, then %s", edit, restart),
 		})
 	case wrong != "":
 		r.problems = append(r.problems, problem{
-			fmt.Sprintf("%s is also listed under data.%s: both are stored as plugin-bin/%s, so one overwrites the other", kedify.PluginName, wrong, kedify.PluginName),
+			fmt.Sprintf("%s is also listed under data.%s: both are stored as plugin-bin/%s, so one overwrites the other", of.name, wrong, of.name),
 			fmt.Sprintf("remove that entry: %s, then %s", edit, restart),
 		})
 	}
 	return r
 }
 
-// resembles tells whether a name looks like a mistyped kedify/http: another
-// case or separator, one letter wrong, or the name of something else of it.
-func resembles(name string) bool {
-	if name == kedify.PluginName {
-		return false
+// otherName returns the name under which the plugin is told to look for its
+// configuration, where that is not the registered one.
+func otherName(item *plugintypes.PluginItem, of router) string {
+	if name := flagValue(item, "--name"); of.isGateway() && name != of.name {
+		return name
 	}
-	letters := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return -1
-	}, strings.ToLower(name))
-	switch letters {
-	case "kedify", "httpkedify", "rolloutspluginkedify", "kedifyrolloutspluginkedify", "kedifyargorolloutsplugin":
-		return true
-	}
-	return oneEditApart(letters, "kedifyhttp")
+	return ""
 }
 
 // oneEditApart tells whether two words are the same or differ by one letter
@@ -162,12 +159,12 @@ func oneEditApart(a, b string) bool {
 }
 
 // misplaced returns a key that Argo Rollouts does not read but that mentions
-// the plugin, such as trafficRouterPlugin.
-func misplaced(data map[string]string) string {
+// a plugin, such as trafficRouterPlugin.
+func misplaced(data map[string]string, plugin string) string {
 	known := []string{trafficRouterPlugins, metricProviderPlugins, stepPlugins}
 	var keys []string
 	for key, value := range data {
-		if !slices.Contains(known, key) && strings.Contains(value, kedify.PluginName) {
+		if !slices.Contains(known, key) && strings.Contains(value, plugin) {
 			keys = append(keys, key)
 		}
 	}
@@ -179,17 +176,14 @@ func (c controllerSnapshot) configObject() string {
 	return object("ConfigMap", c.configNamespace, configMapName)
 }
 
-// checkRegistered: kedify/http is under trafficRouterPlugins, once, under its
-// right name, and the controller can read the ConfigMap.
-func checkRegistered(c controllerSnapshot, r registration) []Result {
+// checkRegistered: a router is under trafficRouterPlugins, once, under the name that
+// Rollouts use, and the controller can read the ConfigMap.
+func checkRegistered(c controllerSnapshot, p pluginSnapshot) []Result {
 	at := c.configObject()
-	switch {
-	case c.config.Err.notFound():
-		return []Result{failure(at, "the ConfigMap does not exist: the controller knows no plugin",
-			fmt.Sprintf("apply install-<os>-<arch>.yaml of a release, with namespace %s in it, then %s", c.configNamespace, c.restartCommand()))}
-	case c.config.Err != nil:
-		return []Result{couldNotLook(at, c.config.Err)}
+	if result, unread := c.configUnread(p.router); unread {
+		return []Result{result}
 	}
+	r := register(c, p.router)
 	var results []Result
 	for _, p := range r.problems {
 		results = append(results, failure(at, p.message, p.remedy))
@@ -198,7 +192,36 @@ func checkRegistered(c controllerSnapshot, r registration) []Result {
 		results = append(results, warning(at, p.message, p.remedy))
 	}
 	if len(results) == 0 {
-		results = append(results, ok(at, "registers "+kedify.PluginName))
+		results = append(results, ok(at, "registers "+p.name))
 	}
 	return results
+}
+
+// configUnread says why the ConfigMap was not read, if it was not.
+func (c controllerSnapshot) configUnread(r router) (Result, bool) {
+	switch {
+	case c.config.Err.notFound() && r.isGateway():
+		return failure(c.configObject(), "the ConfigMap does not exist: the controller knows no plugin",
+			fmt.Sprintf("make it, with an entry (name, location, sha256) under data.%s, %s, then %s", trafficRouterPlugins, r.entry, c.restartCommand())), true
+	case c.config.Err.notFound():
+		return failure(c.configObject(), "the ConfigMap does not exist: the controller knows no plugin",
+			fmt.Sprintf("apply install-<os>-<arch>.yaml of a release, with namespace %s in it, then %s", c.configNamespace, c.restartCommand())), true
+	case c.config.Err != nil:
+		return couldNotLook(c.configObject(), c.config.Err), true
+	}
+	return Result{}, false
+}
+
+// checkAnyRegistered: where no Rollout says which router is meant, one of them is
+// registered.
+func checkAnyRegistered(s snapshot) []Result {
+	if len(s.plugins) > 0 {
+		return nil
+	}
+	c := s.controller
+	if result, unread := c.configUnread(kedifyRouter); unread {
+		return []Result{result}
+	}
+	return []Result{failure(c.configObject(), fmt.Sprintf("neither %s nor %s is registered under data.%s", kedify.PluginName, gatewayapi.DefaultPluginName, trafficRouterPlugins),
+		fmt.Sprintf("add the entry (name, location, sha256) of the one that you want: kubectl -n %s edit configmap %s, then %s", c.configNamespace, configMapName, c.restartCommand()))}
 }

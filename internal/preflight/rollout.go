@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,16 +12,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 )
 
 // rolloutsToCheck returns the Rollout that was asked for; without a name, those that
-// use the plugin, or mean to.
+// use one of the routers, or mean to.
 func rolloutsToCheck(s snapshot) []*v1alpha1.Rollout {
 	var chosen []*v1alpha1.Rollout
 	for i := range s.objects.rollouts.Value {
 		ro := &s.objects.rollouts.Value[i]
-		if ro.Name == s.rollout || s.rollout == "" && (kedify.Uses(ro) || nearPlugin(ro) != "") {
+		if ro.Name == s.rollout || s.rollout == "" && (len(routersOf(ro)) > 0 || routesToNone(ro)) {
 			chosen = append(chosen, ro)
 		}
 	}
@@ -41,7 +43,7 @@ func checkRolloutsFound(s snapshot) []Result {
 	case s.rollout != "":
 		return []Result{failure(object("Rollout", s.namespace, s.rollout), "does not exist"+because(otherNames(rollouts.Value)), "kubectl -n "+s.namespace+" get rollouts")}
 	}
-	return []Result{warning(namespace, "no Rollout here uses "+kedify.PluginName, "choose another namespace with -n, or set spec.strategy.canary.trafficRouting.plugins in the Rollout")}
+	return []Result{warning(namespace, "no Rollout here uses "+kedify.PluginName+" or "+gatewayapi.DefaultPluginName, "choose another namespace with -n, or set spec.strategy.canary.trafficRouting.plugins in the Rollout")}
 }
 
 func checkRolloutFound(_ snapshot, ro *v1alpha1.Rollout) []Result {
@@ -68,17 +70,6 @@ func plugins(ro *v1alpha1.Rollout) []string {
 	return slices.Sorted(maps.Keys(canary.TrafficRouting.Plugins))
 }
 
-// nearPlugin returns a plugin of the Rollout whose name looks like a mistyped
-// kedify/http, or "".
-func nearPlugin(ro *v1alpha1.Rollout) string {
-	for _, name := range plugins(ro) {
-		if resembles(name) {
-			return name
-		}
-	}
-	return ""
-}
-
 // checkStrategy: the Rollout is a canary.
 func checkStrategy(_ snapshot, ro *v1alpha1.Rollout) []Result {
 	at := object("Rollout", ro.Namespace, ro.Name)
@@ -100,23 +91,114 @@ func kedifyConfig(ro *v1alpha1.Rollout) (kedify.Config, error) {
 	return config, nil
 }
 
-// checkConfig: the Rollout uses kedify/http, with a configuration that the plugin
-// accepts.
+// checkConfig: the Rollout uses one of the routers, with a configuration that its
+// plugin accepts.
 func checkConfig(_ snapshot, ro *v1alpha1.Rollout) []Result {
-	if ro.Spec.Strategy.Canary == nil {
-		return nil // reported by rollout-strategy
+	switch {
+	case ro.Spec.Strategy.Canary == nil, routesToNone(ro):
+		return nil // reported by rollout-strategy and rollout-router
 	}
 	at := object("Rollout", ro.Namespace, ro.Name)
-	config, err := kedifyConfig(ro)
-	switch near := nearPlugin(ro); {
-	case err == nil:
-		return []Result{ok(at, "names HTTPScaledObject "+strings.Join(config.Names(), ", "))}
-	case kedify.Uses(ro):
-		return []Result{failure(at, err.Error(), "correct it: "+editRollout(ro))}
-	case near != "":
-		err = fmt.Errorf("%w, but %q", err, near)
+	routers := routersOf(ro)
+	if len(routers) == 0 {
+		return []Result{failure(at, fmt.Sprintf("spec.strategy.canary.trafficRouting.plugins has no %s, and no %s", kedify.PluginName, gatewayapi.DefaultPluginName),
+			fmt.Sprintf("set plugins[%q].httpScaledObjectName, or plugins[%q].httpRoute: %s", kedify.PluginName, gatewayapi.DefaultPluginName, editRollout(ro)))}
 	}
-	return []Result{failure(at, err.Error(), fmt.Sprintf("set plugins[%q].httpScaledObjectName: %s", kedify.PluginName, editRollout(ro)))}
+	var results []Result
+	for _, r := range routers {
+		near := nearPlugin(ro, r)
+		switch {
+		case near != "":
+			remedy := fmt.Sprintf("set plugins[%q].httpScaledObjectName: %s", r.name, editRollout(ro))
+			if r.isGateway() {
+				remedy = fmt.Sprintf("name it as argo-rollouts-config does, %s by default: %s", r.name, editRollout(ro))
+			}
+			results = append(results, failure(at, fmt.Sprintf("spec.strategy.canary.trafficRouting.plugins has no %s, but %q", r.name, near), remedy))
+		case r.isGateway():
+			results = append(results, checkGatewayConfig(ro, r.name)...)
+		default:
+			results = append(results, checkKedifyConfig(ro))
+		}
+	}
+	return results
+}
+
+func checkKedifyConfig(ro *v1alpha1.Rollout) Result {
+	at := object("Rollout", ro.Namespace, ro.Name)
+	config, err := kedifyConfig(ro)
+	if err != nil {
+		return failure(at, err.Error(), "correct it: "+editRollout(ro))
+	}
+	return ok(at, "names HTTPScaledObject "+strings.Join(config.Names(), ", "))
+}
+
+// checkGatewayConfig: an unknown key is a failure, though the router goes on without it.
+func checkGatewayConfig(ro *v1alpha1.Rollout, name string) []Result {
+	at := object("Rollout", ro.Namespace, ro.Name)
+	config, err := gatewayapi.ConfigOf(ro, name)
+	var results []Result
+	for _, text := range config.Warnings {
+		if slices.Contains(config.UnknownKeys, text) {
+			results = append(results, failure(at, text, "correct the key, or take it out: "+editRollout(ro)))
+		} else {
+			results = append(results, warning(at, text, "take it out: "+editRollout(ro)))
+		}
+	}
+	if err != nil {
+		return append(results, failure(at, err.Error(), "correct it: "+editRollout(ro)))
+	}
+	if len(results) > 0 {
+		return results
+	}
+	var routes []string
+	for _, route := range config.Routes {
+		routes = append(routes, fmt.Sprintf("%s %s/%s", route.Kind, config.Namespace, route.Name))
+	}
+	for _, selector := range config.Selectors {
+		routes = append(routes, fmt.Sprintf("the %ss of namespace %s with labels %q", selector.Kind, config.Namespace, selector.Selector))
+	}
+	return []Result{ok(at, "names "+strings.Join(routes, ", "))}
+}
+
+// routesToNone tells whether a Rollout has trafficRouting and no router in it. The API
+// server drops fields that it does not know: this is what is left of a router under a
+// wrong one.
+func routesToNone(ro *v1alpha1.Rollout) bool {
+	canary := ro.Spec.Strategy.Canary
+	if canary == nil || canary.TrafficRouting == nil {
+		return false
+	}
+	text, err := json.Marshal(canary.TrafficRouting)
+	var fields map[string]json.RawMessage
+	if err != nil || json.Unmarshal(text, &fields) != nil {
+		return false
+	}
+	delete(fields, "managedRoutes")
+	delete(fields, "maxTrafficWeight")
+	return len(fields) == 0
+}
+
+// checkRouter: trafficRouting has a router.
+func checkRouter(_ snapshot, ro *v1alpha1.Rollout) []Result {
+	canary := ro.Spec.Strategy.Canary
+	if canary == nil || canary.TrafficRouting == nil {
+		return nil // reported by rollout-strategy and rollout-config
+	}
+	at := object("Rollout", ro.Namespace, ro.Name)
+	if routesToNone(ro) {
+		return []Result{failure(at, "spec.strategy.canary.trafficRouting has no router, so that setWeight is done by numbers of pods: the API server drops fields that it does not know, such as plugin, or gatewayAPI beside plugins",
+			"look for the wrong field in its manifest: kubectl canary check -f MANIFEST")}
+	}
+	return []Result{ok(at, "routes traffic with "+strings.Join(routerNames(canary.TrafficRouting), ", "))}
+}
+
+// routerNames are the routers of a trafficRouting: the plugins by their names.
+func routerNames(routing *v1alpha1.RolloutTrafficRouting) []string {
+	names := slices.Sorted(maps.Keys(routing.Plugins))
+	if len(names) == 0 {
+		names = []string{"a router of Argo Rollouts' own"}
+	}
+	return names
 }
 
 // editRollout returns the command that opens a Rollout in an editor.
@@ -140,7 +222,7 @@ func checkHealth(s snapshot, ro *v1alpha1.Rollout) []Result {
 	case ro.Status.ObservedGeneration != "" && ro.Status.ObservedGeneration != strconv.FormatInt(ro.Generation, 10),
 		ro.Status.ObservedGeneration == "" && ro.Status.Phase == "":
 		if said != "" {
-			return []Result{failure(at, "the controller cannot act on the last change: "+said, complaintRemedy(s.controller, said, log))}
+			return []Result{failure(at, "the controller cannot act on the last change: "+said, complaintRemedy(s.controller, ro, said, log))}
 		}
 		return []Result{warning(at, "the controller has not acted on the last change yet", "try again in a moment; if it stays so: "+log)}
 	case ro.Status.Abort:
@@ -151,8 +233,8 @@ func checkHealth(s snapshot, ro *v1alpha1.Rollout) []Result {
 			message += "; the controller last said: " + said
 		}
 		return []Result{failure(at, message, get)}
-	case ro.Status.Canary.Weights == nil && said != "" && kedify.Uses(ro):
-		return []Result{failure(at, "the controller cannot set its weight: "+said, complaintRemedy(s.controller, said, log))}
+	case ro.Status.Canary.Weights == nil && said != "" && len(routersOf(ro)) > 0:
+		return []Result{failure(at, "the controller cannot set its weight: "+said, complaintRemedy(s.controller, ro, said, log))}
 	}
 	message := string(ro.Status.Phase)
 	if ro.Status.Message != "" {
@@ -162,14 +244,20 @@ func checkHealth(s snapshot, ro *v1alpha1.Rollout) []Result {
 }
 
 // complaintRemedy says what to do about a reconcile that fails.
-func complaintRemedy(c controllerSnapshot, said, log string) string {
+func complaintRemedy(c controllerSnapshot, ro *v1alpha1.Rollout, said, log string) string {
+	of := kedifyRouter
+	for i, r := range routersOf(ro) {
+		if i == 0 || strings.Contains(said, r.name) {
+			of = r
+		}
+	}
 	switch {
 	case strings.Contains(said, "not configured in configmap"):
-		return fmt.Sprintf("register %s in %s (see plugin-registered), then %s", kedify.PluginName, c.configObject(), c.restartCommand())
+		return fmt.Sprintf("register %s in %s (see plugin-registered), then %s", of.name, c.configObject(), c.restartCommand())
 	case strings.Contains(said, "exec format error"):
 		return "the asset is for another platform (see plugin-platform): correct location and sha256, then " + c.restartCommand()
 	case strings.Contains(said, "forbidden"):
-		return "apply deploy/rbac (see controller-access); " + c.logCommand(`httpscaled\|forbidden`)
+		return fmt.Sprintf("apply %s (see controller-access); %s", of.deploy, c.logCommand(of.log))
 	}
 	return log
 }

@@ -19,8 +19,19 @@ type snapshot struct {
 	objects    namespaceSnapshot
 	keda       kedaSnapshot
 	proxies    proxySnapshot
-	// download is nil unless it was asked for and there is something to fetch.
-	download *downloaded
+	// plugins are those of the routers that are looked at.
+	plugins []pluginSnapshot
+	gateway gatewaySnapshot
+}
+
+// plugin returns the plugin of a router, or nil where it is not looked at.
+func (s snapshot) plugin(name string) *pluginSnapshot {
+	for i := range s.plugins {
+		if s.plugins[i].name == name {
+			return &s.plugins[i]
+		}
+	}
+	return nil
 }
 
 // controllerSnapshot is the Argo Rollouts controller and its configuration.
@@ -43,20 +54,28 @@ type controllerSnapshot struct {
 	// logs are the ends of the pods' logs by pod name: of the previous run
 	// where the current one has said nothing yet.
 	logs map[string][]string
+}
+
+// pluginSnapshot is the plugin of one of the routers that are looked at.
+type pluginSnapshot struct {
+	router
 	// watchNamespace is the one namespace that the plugin watches, empty for all.
 	watchNamespace string
 	// selfHeals is whether the plugin writes between two calls.
 	selfHeals bool
-	// access is what the ServiceAccount may do of what the plugin does.
+	// access is what the controller's ServiceAccount may do of what the plugin does.
 	access []access
-	// binding is the ClusterRoleBinding of deploy/rbac, to say whom it binds
-	// instead.
+	// binding is the router's ClusterRoleBinding, to say whom it binds instead.
 	binding read[clusterRoleBinding]
+	// download is nil unless it was asked for and there is something to fetch.
+	download *downloaded
 }
 
 // access is the answer to one subject access review.
 type access struct {
 	verb, resource string
+	// or is a verb that does as well; empty where verb was granted, or is all that does.
+	or string
 	// namespace is empty for all namespaces.
 	namespace string
 	allowed   read[bool]

@@ -1,7 +1,13 @@
 package gatewayapi
 
-// backend names what a backendRef refers to.
-type backend struct {
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Backend names what a backendRef refers to.
+type Backend struct {
 	Group, Kind, Namespace, Name string
 	Port                         int64
 }
@@ -11,8 +17,8 @@ type service struct{ namespace, name string }
 
 // backendOf reads a backendRef with the defaults of the CRD, in a route of a
 // namespace.
-func backendOf(ref map[string]any, namespace string) backend {
-	b := backend{Kind: "Service", Namespace: namespace}
+func backendOf(ref map[string]any, namespace string) Backend {
+	b := Backend{Kind: "Service", Namespace: namespace}
 	b.Group, _ = ref["group"].(string)
 	if kind, ok := ref["kind"].(string); ok && kind != "" {
 		b.Kind = kind
@@ -25,8 +31,23 @@ func backendOf(ref map[string]any, namespace string) backend {
 	return b
 }
 
+// BackendsOf returns what the backendRefs of a route's rules refer to, each once, in
+// the order of the route.
+func BackendsOf(route *unstructured.Unstructured) []Backend {
+	var backends []Backend
+	spec, _ := route.Object["spec"].(map[string]any)
+	for _, rule := range objects(spec["rules"]) {
+		for _, ref := range objects(rule["backendRefs"]) {
+			if b := backendOf(ref, route.GetNamespace()); !slices.Contains(backends, b) {
+				backends = append(backends, b)
+			}
+		}
+	}
+	return backends
+}
+
 // isService tells whether the backend is a Service.
-func (b backend) isService(s service) bool {
+func (b Backend) isService(s service) bool {
 	return b.Group == "" && b.Kind == "Service" && b.Namespace == s.namespace && b.Name == s.name
 }
 

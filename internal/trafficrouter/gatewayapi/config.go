@@ -45,6 +45,8 @@ type Config struct {
 	// Warnings say what in the configuration is ignored: unknown keys, and keys
 	// that today's plugin has dropped. Each names its key.
 	Warnings []string
+	// UnknownKeys are those of the Warnings that are about unknown keys.
+	UnknownKeys []string
 }
 
 // RouteConfig names one route.
@@ -90,8 +92,10 @@ func ConfigOf(ro *v1alpha1.Rollout, plugin string) (Config, error) {
 		return Config{}, fmt.Errorf("%s is missing: set %s there", field, HTTPRoute.key())
 	}
 	config, err := ParseConfig(ro.Spec.Strategy.Canary.TrafficRouting.Plugins[plugin], ro.Namespace)
-	for i, warning := range config.Warnings {
-		config.Warnings[i] = field + ": " + warning
+	for _, warnings := range [][]string{config.Warnings, config.UnknownKeys} {
+		for i, warning := range warnings {
+			warnings[i] = field + ": " + warning
+		}
 	}
 	if err != nil {
 		return config, fmt.Errorf("%s: %w", field, err)
@@ -121,7 +125,7 @@ func ParseConfig(raw json.RawMessage, namespace string) (Config, error) {
 	if _, ok := fields[keyConfigMap]; ok {
 		p.warn("%s is ignored: the plugin keeps what it has to remember in an annotation of the route; take the key out", keyConfigMap)
 	}
-	c.Warnings = p.warnings
+	c.Warnings, c.UnknownKeys = p.warnings, p.unknown
 	if err != nil {
 		return c, err
 	}

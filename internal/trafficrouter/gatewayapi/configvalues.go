@@ -35,8 +35,30 @@ func configKeys() []string {
 	return append(keys, keyRules, keyDisableLabel, keyLabelKey, keyLabelValue, keyVerification, keyConfigMap)
 }
 
+// IsConfig tells whether a value names or selects a route, and so is a configuration
+// for this router, well or not.
+func IsConfig(raw json.RawMessage) bool {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil {
+		return false
+	}
+	for written := range fields {
+		for _, kind := range Kinds {
+			for _, key := range []string{kind.key(), kind.key() + keysList, kind.key() + keysSelector} {
+				if strings.EqualFold(key, written) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 // parser collects warnings.
-type parser struct{ warnings []string }
+type parser struct {
+	warnings []string
+	unknown  []string // those about unknown keys
+}
 
 func (p *parser) warn(format string, args ...any) {
 	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
@@ -68,6 +90,7 @@ func (p *parser) object(raw json.RawMessage, at string, known []string) (map[str
 		switch {
 		case i < 0:
 			p.warn("unknown key %q is ignored: did you mean %q?", at+written, at+nearest.Word(written, known))
+			p.unknown = append(p.unknown, p.warnings[len(p.warnings)-1])
 		case known[i] == written:
 		case found[known[i]] != nil:
 			p.warn("key %q is ignored: %q is there, too, in another spelling", at+written, at+known[i])

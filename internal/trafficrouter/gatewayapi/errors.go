@@ -2,7 +2,6 @@ package gatewayapi
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,7 +16,7 @@ const role = "argo-rollouts-gatewayapi"
 // requestError says of a failed API request what it was for and what to do.
 func requestError(verb, what string, kind Kind, timeout time.Duration, err error) error {
 	return rolloutsplugin.Request{
-		Verb: verb, Object: what, Resource: strings.ToLower(string(kind)) + "s." + Group,
+		Verb: verb, Object: what, Resource: kind.Resource() + "." + Group,
 		Kept: "the route", Role: role, Manifests: "deploy/gatewayapi", Timeout: timeout,
 	}.Failed(err)
 }

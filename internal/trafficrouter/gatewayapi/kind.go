@@ -24,6 +24,9 @@ var Kinds = []Kind{HTTPRoute, GRPCRoute, TCPRoute, TLSRoute, UDPRoute}
 // TakesHeaderRoutes tells whether the rules of the kind match headers.
 func (k Kind) TakesHeaderRoutes() bool { return k == HTTPRoute || k == GRPCRoute }
 
+// Resource is the name of the kind's resource, in small letters, as RBAC has it.
+func (k Kind) Resource() string { return strings.ToLower(string(k)) + "s" }
+
 // key is the configuration's key for one route of the kind; httpRoutes and
 // httpRouteSelector are made of it.
 func (k Kind) key() string {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // ParentState is what a parent says of the present generation of a route.
@@ -179,19 +180,30 @@ func worse(a, b ParentState) ParentState {
 // missingGrants names the ReferenceGrants that a route needs for the backends of
 // other namespaces; which of them are missing is not known here.
 func missingGrants(route *unstructured.Unstructured) string {
-	spec, _ := route.Object["spec"].(map[string]any)
 	var grants []string
-	for _, rule := range objects(spec["rules"]) {
-		for _, ref := range objects(rule["backendRefs"]) {
-			b := backendOf(ref, route.GetNamespace())
-			grant := fmt.Sprintf("a ReferenceGrant in namespace %s from %s of namespace %s to %s %s", b.Namespace, route.GetKind(), route.GetNamespace(), b.Kind, b.Name)
-			if b.Namespace != route.GetNamespace() && !slices.Contains(grants, grant) {
-				grants = append(grants, grant)
-			}
+	for _, b := range BackendsOf(route) {
+		grant := fmt.Sprintf("a ReferenceGrant in namespace %s from %s of namespace %s to %s %s", b.Namespace, route.GetKind(), route.GetNamespace(), b.Kind, b.Name)
+		if b.Namespace != route.GetNamespace() && !slices.Contains(grants, grant) {
+			grants = append(grants, grant)
 		}
 	}
 	if len(grants) == 0 {
 		return ""
 	}
 	return "the route needs " + strings.Join(grants, ", and ")
+}
+
+// GatewaysOf returns the Gateways that a route names as parents, each once, in the
+// order of the route.
+func GatewaysOf(route *unstructured.Unstructured) []types.NamespacedName {
+	spec, _ := route.Object["spec"].(map[string]any)
+	var gateways []types.NamespacedName
+	for _, raw := range objects(spec["parentRefs"]) {
+		ref := parentRefOf(raw, route.GetNamespace())
+		gateway := types.NamespacedName{Namespace: ref.namespace, Name: ref.name}
+		if ref.group == Group && ref.kind == "Gateway" && !slices.Contains(gateways, gateway) {
+			gateways = append(gateways, gateway)
+		}
+	}
+	return gateways
 }

@@ -56,8 +56,8 @@ func (d *draft) holdsBoth(r *rule) bool {
 func (d *draft) fingerprint(body map[string]any) string {
 	type print struct {
 		Matches  any
-		Mirrors  []backend
-		Backends []backend
+		Mirrors  []Backend
+		Backends []Backend
 	}
 	p := print{Matches: d.matchesOf(body)}
 	for _, ref := range objects(body["backendRefs"]) {
@@ -80,7 +80,7 @@ func (d *draft) fingerprint(body map[string]any) string {
 }
 
 // isExperiment tells whether a backend was added for an experiment of any Rollout.
-func (d *draft) isExperiment(b backend) bool {
+func (d *draft) isExperiment(b Backend) bool {
 	return slices.ContainsFunc(d.experiments, b.isService)
 }
 

@@ -1,0 +1,90 @@
+package preflight
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
+)
+
+// decided returns what the router would make of a route for the weights that the
+// Rollout's status says; false where that cannot be told here: what it cannot split is
+// reported by route-rules, and the ports of experiments are not known.
+func decided(ro *v1alpha1.Rollout, route routeUse) (gatewayapi.Decision, bool) {
+	weights := weightsOf(ro)
+	if len(weights.Additional) > 0 {
+		return gatewayapi.Decision{}, false
+	}
+	wanted, err := gatewayapi.WeightsOf(ro, weights.Canary.Weight, nil)
+	if err != nil {
+		return gatewayapi.Decision{}, false
+	}
+	decision, err := gatewayapi.SetWeight(route.Unstructured, route.rollout, wanted)
+	return decision, err == nil
+}
+
+// checkRouteSplit: each route carries the weights that the Rollout's status says.
+func checkRouteSplit(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []Result {
+	namespace, workload := s.controller.name()
+	log := fmt.Sprintf("kubectl -n %s logs %s | grep %s", namespace, workload, ro.Name)
+	var results []Result
+	for _, route := range routesUsed(s, ro, use) {
+		decision, known := decided(ro, route)
+		if !known {
+			continue
+		}
+		has := describeSplits(route)
+		if reflect.DeepEqual(decision.Route.Object["spec"], route.Object["spec"]) {
+			results = append(results, ok(route.at(), has+", as the Rollout's status says"))
+			continue
+		}
+		wants := describeSplits(routeUse{decision.Route, route.rollout})
+		message := fmt.Sprintf("has %s, the Rollout's status says %s", has, wants)
+		if has == wants {
+			message = "a header or mirror route on it is not as the Rollout's steps set it"
+		}
+		if said := lastComplaint(s, ro).message; said != "" {
+			results = append(results, failure(route.at(), message+"; the controller says: "+said, complaintRemedy(s.controller, ro, said, log)))
+			continue
+		}
+		results = append(results, failure(route.at(), message,
+			fmt.Sprintf("something else changes it (GitOps? see argocd-settings): %s --show-managed-fields says who; the plugin puts it back where it runs and may list and watch (see controller-access): %s", route.get(), log)))
+	}
+	return results
+}
+
+// checkRouteLabel: each route carries the in-progress label while a canary is under way,
+// and not at rest.
+func checkRouteLabel(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []Result {
+	label := use.config.Label
+	if label.Key == "" {
+		return nil // disabled
+	}
+	var results []Result
+	for _, route := range routesUsed(s, ro, use) {
+		decision, known := decided(ro, route)
+		if !known {
+			continue
+		}
+		has, want := route.GetLabels()[label.Key], decision.Route.GetLabels()[label.Key]
+		// At rest nothing tells a label that was left behind from one of the user's own.
+		left := has == label.Value && len(gatewayapi.RolloutsOn(decision.Route)) == 0
+		named := label.Key + "=" + label.Value
+		switch {
+		case has != want && want != "":
+			results = append(results, warning(route.at(), fmt.Sprintf("lacks the label %s while a canary is under way: Argo CD takes back what it is told to leave alone with that label", named),
+				"something takes it off: have it leave the label alone; the plugin puts it back where it may list and watch (see controller-access)"))
+		case has != want || left:
+			results = append(results, warning(route.at(), fmt.Sprintf("has the label %s, and no canary is under way on it", named),
+				fmt.Sprintf("take it off: kubectl -n %s label %s %s %s-", route.GetNamespace(), strings.ToLower(route.GetKind()), route.GetName(), label.Key)))
+		case want != "":
+			results = append(results, ok(route.at(), "has the label "+label.Key+"="+want))
+		default:
+			results = append(results, ok(route.at(), "has no label "+label.Key+" at rest"))
+		}
+	}
+	return results
+}
