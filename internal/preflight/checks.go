@@ -21,7 +21,23 @@ type check struct {
 	installation func(snapshot) []Result
 	// rollout looks at one Rollout.
 	rollout func(subject) []Result
+	// ofManifests is true where rollout needs nothing but the Rollout's spec, so that
+	// it also looks at manifests.
+	ofManifests bool
 }
+
+// These two also look at files in which there is no Rollout to look at.
+var (
+	rolloutFound = check{
+		id: "rollout-found", means: "the Rollout exists; without a name, one that uses a plugin of ours, or has `trafficRouting` without a router, does",
+		installation: checkRolloutsFound,
+		rollout:      ofAny(checkRolloutFound),
+	}
+	fieldsOfManifest = check{
+		id: "manifest-fields", means: "with `-f`: Argo Rollouts has every field of the manifest, the router's plugin among them in its place",
+		rollout: checkFields, ofManifests: true,
+	}
+)
 
 // checks are all checks, in the order in which they are made and documented:
 // everything that concerns the installation, then Rollout by Rollout.
@@ -53,19 +69,18 @@ var checks = []check{
 	}, {
 		id: "keda-access", means: "keda-operator may get Rollouts; only where a `kedify-http` trigger scales one",
 		installation: checkKEDAAccess,
-	}, {
-		id: "rollout-found", means: "the Rollout exists; without a name, one that uses a plugin of ours, or has `trafficRouting` without a router, does",
-		installation: checkRolloutsFound,
-		rollout:      ofAny(checkRolloutFound),
-	}, {
+	},
+	rolloutFound,
+	fieldsOfManifest,
+	{
 		id: "rollout-strategy", means: "it is a canary",
 		rollout: ofAny(checkStrategy),
 	}, {
 		id: "rollout-router", means: "`trafficRouting` has a router: the API server drops one under a field that it does not know",
-		rollout: ofAny(checkRouter),
+		rollout: checkRouter, ofManifests: true,
 	}, {
 		id: "rollout-config", means: "the plugin's configuration is valid, and has no unknown key",
-		rollout: ofAny(checkConfig),
+		rollout: checkConfig, ofManifests: true,
 	}, {
 		id: "rollout-health", means: "the controller acts on the Rollout, and it is neither Degraded nor aborted",
 		rollout: ofAny(checkHealth),
@@ -74,7 +89,7 @@ var checks = []check{
 		rollout: ofConfigured(checkServicesExist),
 	}, {
 		id: "services-differ", means: "they are two",
-		rollout: ofConfigured(checkServicesDiffer),
+		rollout: ofConfigured(checkServicesDiffer), ofManifests: true,
 	}, {
 		id: "service-selectors", means: "they select the Rollout's pods, each its own side during a canary",
 		rollout: ofConfigured(checkSelectors),
@@ -160,6 +175,8 @@ type subject struct {
 	kedify *kedify.Config
 	// gateways are its configurations for routers of the Gateway API that can be read.
 	gateways []gatewayUse
+	// manifest is where the Rollout was read from; nil for one of the cluster.
+	manifest *manifest
 }
 
 func subjectOf(s snapshot, ro *v1alpha1.Rollout) subject {

@@ -37,6 +37,7 @@ func NewCommand() *cobra.Command {
 		opts       Options
 		connection connection
 		output     = "text"
+		files      []string
 	)
 	cmd := &cobra.Command{
 		Use:   "check [rollout]",
@@ -45,10 +46,12 @@ func NewCommand() *cobra.Command {
 traffic router kedify/http or the one for the Gateway API from working, and
 print a list of ✓, ! and ✗ with what to do for each. It changes nothing.
 Without a Rollout's name it checks every Rollout in the namespace that uses
-one of them, or that has trafficRouting without any router.
+one of them, or that has trafficRouting without any router. With -f it looks at
+manifests instead, and needs no cluster.
 
 Exit code: 0 without ✗, 1 with any, 2 when it could not be checked.`,
 		Example: `  kubectl canary check myapp -n shop
+  kubectl canary check -f rollout.yaml
   kubectl canary check -n shop --download -o json`,
 		Args:          cobra.MaximumNArgs(1),
 		SilenceUsage:  true,
@@ -59,6 +62,12 @@ Exit code: 0 without ✗, 1 with any, 2 when it could not be checked.`,
 			}
 			if opts.Timeout <= 0 {
 				return fmt.Errorf("--timeout %s: want a duration above 0, such as %s", opts.Timeout, defaultTimeout)
+			}
+			if len(files) > 0 {
+				if len(args) == 1 {
+					return fmt.Errorf("rollout %q and --filename: want one of both, a Rollout of the cluster or manifests", args[0])
+				}
+				return runOnManifests(cmd, files, connection, output)
 			}
 			if len(args) == 1 {
 				opts.Rollout = args[0]
@@ -71,6 +80,7 @@ Exit code: 0 without ✗, 1 with any, 2 when it could not be checked.`,
 	flags.StringVar(&opts.ControllerNamespace, "controller-namespace", "", "namespace of the Argo Rollouts controller (default: searched for)")
 	flags.StringVar(&opts.InterceptorNamespace, "interceptor-namespace", defaultInterceptorNamespace, "namespace of the interceptors")
 	flags.BoolVar(&opts.Download, "download", false, "also fetch the plugin from its location and compare the sha256")
+	flags.StringArrayVarP(&files, "filename", "f", nil, "a file with Rollouts to check instead of the cluster, for what an API server would drop; - is stdin; may be repeated")
 	flags.StringVarP(&output, "output", "o", output, "text or json")
 	flags.DurationVar(&opts.Timeout, "timeout", defaultTimeout, "how long reading the cluster may take; a download has 2m of its own")
 	return cmd
@@ -90,6 +100,19 @@ func run(cmd *cobra.Command, opts Options, connection connection, output string)
 	if err != nil {
 		return err
 	}
+	return printReport(cmd, report, output)
+}
+
+func runOnManifests(cmd *cobra.Command, files []string, connection connection, output string) error {
+	report, err := RunOnManifests(files, cmd.InOrStdin(), connection.namespace())
+	if err != nil {
+		return err
+	}
+	return printReport(cmd, report, output)
+}
+
+// printReport prints a report in a form, and returns ErrFailed if a check failed.
+func printReport(cmd *cobra.Command, report Report, output string) error {
 	write := report.WriteText
 	if output == "json" {
 		write = report.WriteJSON

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -27,9 +28,7 @@ func (c *connection) addFlags(flags *pflag.FlagSet) {
 
 // load returns the configuration of the client, and the namespace that is asked for.
 func (c *connection) load() (cfg *rest.Config, namespace string, err error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = c.kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &c.overrides)
+	loader := c.loader()
 	if cfg, err = loader.ClientConfig(); err != nil {
 		return nil, "", fmt.Errorf("no cluster to look at: %w; set KUBECONFIG, or use --kubeconfig and --context", err)
 	}
@@ -37,4 +36,20 @@ func (c *connection) load() (cfg *rest.Config, namespace string, err error) {
 		return nil, "", fmt.Errorf("namespace of the kubeconfig's context: %w; name one with --namespace", err)
 	}
 	return cfg, namespace, nil
+}
+
+// namespace returns the namespace that is asked for, as kubectl takes it where it needs
+// no cluster: "default" if nothing says another.
+func (c *connection) namespace() string {
+	namespace, _, err := c.loader().Namespace()
+	if err != nil || namespace == "" {
+		return metav1.NamespaceDefault
+	}
+	return namespace
+}
+
+func (c *connection) loader() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &c.overrides)
 }

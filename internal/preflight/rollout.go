@@ -93,13 +93,20 @@ func kedifyConfig(ro *v1alpha1.Rollout) (kedify.Config, error) {
 
 // checkConfig: the Rollout uses one of the routers, with a configuration that its
 // plugin accepts.
-func checkConfig(_ snapshot, ro *v1alpha1.Rollout) []Result {
+func checkConfig(r subject) []Result {
+	ro := r.ro
 	switch {
+	case r.manifest != nil && len(routersOf(ro)) == 0 && strayKey(ro) == "":
+		return nil // of no concern: nobody has asked for this Rollout
 	case ro.Spec.Strategy.Canary == nil, routesToNone(ro):
 		return nil // reported by rollout-strategy and rollout-router
 	}
 	at := object("Rollout", ro.Namespace, ro.Name)
 	routers := routersOf(ro)
+	if key := strayKey(ro); key != "" {
+		return []Result{failure(at, fmt.Sprintf("%s has %s where the name of a plugin is wanted: the configuration is one level too high", pluginsField, key),
+			fmt.Sprintf("move it to %s[%q]: %s", pluginsField, gatewayapi.DefaultPluginName, editRollout(ro)))}
+	}
 	if len(routers) == 0 {
 		return []Result{failure(at, fmt.Sprintf("spec.strategy.canary.trafficRouting.plugins has no %s, and no %s", kedify.PluginName, gatewayapi.DefaultPluginName),
 			fmt.Sprintf("set plugins[%q].httpScaledObjectName, or plugins[%q].httpRoute: %s", kedify.PluginName, gatewayapi.DefaultPluginName, editRollout(ro)))}
@@ -121,6 +128,17 @@ func checkConfig(_ snapshot, ro *v1alpha1.Rollout) []Result {
 		}
 	}
 	return results
+}
+
+// strayKey returns a key of the Gateway API router's configuration among the names of
+// plugins, or "".
+func strayKey(ro *v1alpha1.Rollout) string {
+	for _, name := range plugins(ro) {
+		if text, err := json.Marshal(map[string]string{name: ""}); err == nil && gatewayapi.IsConfig(text) {
+			return name
+		}
+	}
+	return ""
 }
 
 func checkKedifyConfig(ro *v1alpha1.Rollout) Result {
@@ -179,14 +197,19 @@ func routesToNone(ro *v1alpha1.Rollout) bool {
 }
 
 // checkRouter: trafficRouting has a router.
-func checkRouter(_ snapshot, ro *v1alpha1.Rollout) []Result {
+func checkRouter(r subject) []Result {
+	ro := r.ro
 	canary := ro.Spec.Strategy.Canary
 	if canary == nil || canary.TrafficRouting == nil {
 		return nil // reported by rollout-strategy and rollout-config
 	}
 	at := object("Rollout", ro.Namespace, ro.Name)
-	if routesToNone(ro) {
-		return []Result{failure(at, "spec.strategy.canary.trafficRouting has no router, so that setWeight is done by numbers of pods: the API server drops fields that it does not know, such as plugin, or gatewayAPI beside plugins",
+	switch {
+	case routesToNone(ro) && r.manifest != nil:
+		return []Result{failure(at, trafficRoutingField+" has no router: setWeight would scale the canary, and split no requests",
+			fmt.Sprintf("set %s[%q] or %s[%q], or take trafficRouting out: %s", pluginsField, gatewayapi.DefaultPluginName, pluginsField, kedify.PluginName, editRollout(ro)))}
+	case routesToNone(ro):
+		return []Result{failure(at, "spec.strategy.canary.trafficRouting has no router: setWeight scales the canary, and splits no requests. The API server drops fields that it does not know, such as plugin, or gatewayAPI beside plugins",
 			"look for the wrong field in its manifest: kubectl canary check -f MANIFEST")}
 	}
 	return []Result{ok(at, "routes traffic with "+strings.Join(routerNames(canary.TrafficRouting), ", "))}
