@@ -73,16 +73,14 @@ func applicationOf(route *unstructured.Unstructured) (name types.NamespacedName,
 	return name, false
 }
 
-func gatherArgoCD(ctx context.Context, c *cluster, routes map[routesAt]read[[]unstructured.Unstructured]) argoCDSnapshot {
+func gatherArgoCD(ctx context.Context, c *cluster, routes []*unstructured.Unstructured) argoCDSnapshot {
 	var applications []types.NamespacedName
 	found := false
-	for _, at := range routes {
-		for i := range at.Value {
-			name, managed := applicationOf(&at.Value[i])
-			found = found || managed
-			if name.Name != "" {
-				applications = append(applications, name)
-			}
+	for _, route := range routes {
+		name, managed := applicationOf(route)
+		found = found || managed
+		if name.Name != "" {
+			applications = append(applications, name)
 		}
 	}
 	var a argoCDSnapshot

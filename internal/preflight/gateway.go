@@ -127,16 +127,22 @@ func gatherGateway(ctx context.Context, c *cluster, s snapshot) gatewaySnapshot 
 	g.routes = readAll(wanted, func(at routesAt) read[[]unstructured.Unstructured] {
 		return gatherRoutes(ctx, c, served, at)
 	})
+	s.gateway = g
 	var gateways []types.NamespacedName
 	var granting []string
-	for _, routes := range g.routes {
-		for i := range routes.Value {
-			route := &routes.Value[i]
-			gateways = append(gateways, gatewayapi.GatewaysOf(route)...)
-			for _, b := range gatewayapi.BackendsOf(route) {
-				if b.Namespace != route.GetNamespace() {
-					granting = append(granting, b.Namespace)
-				}
+	var used []*unstructured.Unstructured
+	for _, ro := range rolloutsToCheck(s) {
+		for _, use := range gatewayUses(ro) {
+			for _, route := range routesUsed(s, ro, use) {
+				used = append(used, route.Unstructured)
+			}
+		}
+	}
+	for _, route := range used {
+		gateways = append(gateways, gatewayapi.GatewaysOf(route)...)
+		for _, b := range gatewayapi.BackendsOf(route) {
+			if b.Namespace != route.GetNamespace() {
+				granting = append(granting, b.Namespace)
 			}
 		}
 	}
@@ -155,7 +161,7 @@ func gatherGateway(ctx context.Context, c *cluster, s snapshot) gatewaySnapshot 
 		}
 		return list[referenceGrant](ctx, c, t)
 	})
-	g.argoCD = gatherArgoCD(ctx, c, g.routes)
+	g.argoCD = gatherArgoCD(ctx, c, used)
 	return g
 }
 

@@ -160,8 +160,10 @@ spec: {ignoreDifferences: [{group: gateway.networking.k8s.io, kind: HTTPRoute, j
 	otherName.configData()[trafficRouterPlugins] = strings.Replace(gatewayPluginList, "argoproj-labs/gatewayAPI", "acme/gateway", 1)
 	otherName.setPlugins(`{acme/gateway: {HTTPROUTES: [{name: demo}]}}`)
 	otherName.plugins[0].router = gatewayRouter("acme/gateway")
+	nearBy := healthyGateway() // another plugin whose name is like ours
+	nearBy.setPlugins(`{argoproj-labs/gatewayAPI: {httpRoute: demo}, argoproj-labs/gateway-api: {x: 1}}`)
 	for name, s := range map[string]snapshot{
-		"mid-canary": healthyGateway(), "settled": settled, "label disabled": disabled, "ignored by the Application": byApplication, "another name": otherName,
+		"a plugin of a like name": nearBy, "mid-canary": healthyGateway(), "settled": settled, "label disabled": disabled, "ignored by the Application": byApplication, "another name": otherName,
 	} {
 		t.Run(name, func(t *testing.T) {
 			results := look(s)

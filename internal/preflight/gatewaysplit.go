@@ -23,6 +23,13 @@ func decided(ro *v1alpha1.Rollout, route routeUse) (gatewayapi.Decision, bool) {
 		return gatewayapi.Decision{}, false
 	}
 	decision, err := gatewayapi.SetWeight(route.Unstructured, route.rollout, wanted)
+	if err == nil && decision.Changed {
+		// A CRD that does not have the percentage of a mirror drops it.
+		route.rollout.MirrorPercent = false
+		if without, err := gatewayapi.SetWeight(route.Unstructured, route.rollout, wanted); err == nil && !without.Changed {
+			decision = without
+		}
+	}
 	return decision, err == nil
 }
 

@@ -113,14 +113,13 @@ func checkConfig(r subject) []Result {
 	}
 	var results []Result
 	for _, r := range routers {
-		near := nearPlugin(ro, r)
 		switch {
-		case near != "":
+		case !slices.Contains(plugins(ro), r.name):
 			remedy := fmt.Sprintf("set plugins[%q].httpScaledObjectName: %s", r.name, editRollout(ro))
 			if r.isGateway() {
 				remedy = fmt.Sprintf("name it as argo-rollouts-config does, %s by default: %s", r.name, editRollout(ro))
 			}
-			results = append(results, failure(at, fmt.Sprintf("spec.strategy.canary.trafficRouting.plugins has no %s, but %q", r.name, near), remedy))
+			results = append(results, failure(at, fmt.Sprintf("spec.strategy.canary.trafficRouting.plugins has no %s, but %q", r.name, nearPlugin(ro, r)), remedy))
 		case r.isGateway():
 			results = append(results, checkGatewayConfig(ro, r.name)...)
 		default:
