@@ -67,7 +67,7 @@ func TestImages(t *testing.T) {
 	var table image.Table
 	programs := map[string][]string{
 		"argo-rollouts": {"rollouts-controller"}, "contour": {"contour"}, "demo-app": {"rollouts-demo"},
-		"interceptor": {"interceptor"}, "plugin": {"rollouts-plugin-kedify", "cp"},
+		"interceptor": {"interceptor"}, "plugin": {"rollouts-plugin-kedify", "cp"}, "protocols": {"protocols"},
 	}
 	for _, a := range All() {
 		paths := make(addon.Paths)
@@ -105,6 +105,7 @@ func TestImages(t *testing.T) {
 		"ghcr.io/kedify/argo-rollouts-interceptor:dev":    {nil, "/programs/interceptor"},
 		"docker.io/envoyproxy/envoy:v1.40.0":              {nil, self},
 		"ghcr.io/projectcontour/contour:v1.33.8":          {nil, "/programs/contour"},
+		"sandbox/protocols:blue":                          {[]string{"COLOR=blue"}, "/programs/protocols"},
 	} {
 		got, err := table.Resolve(ref)
 		if err != nil {

@@ -25,9 +25,12 @@ const (
 // Addon describes the plugin.
 func Addon() addon.Addon {
 	return addon.Addon{
-		Name:     Name,
-		Summary:  "the traffic router plugin argoproj-labs/gatewayAPI of this project, registered with Argo Rollouts",
-		Needs:    []string{argorollouts.Name, gatewayapi.Name},
+		Name:    Name,
+		Summary: "the traffic router plugin argoproj-labs/gatewayAPI of this project, registered with Argo Rollouts",
+		Needs:   []string{argorollouts.Name},
+		// Without it the definitions are those of the experimental channel that Contour
+		// brings: they have TCPRoute and TLSRoute.
+		After:    []string{gatewayapi.Name},
 		Prepare:  prepare,
 		Programs: []addon.Program{{Name: Program, Variable: "GATEWAYAPI_PLUGIN", Built: Program}},
 		Commands: []string{Program},
