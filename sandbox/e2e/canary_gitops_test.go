@@ -1,18 +1,12 @@
 package e2e
 
 import (
-	"context"
-	"errors"
-	"os/exec"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/gitopstest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -23,16 +17,13 @@ var gitOps = map[string]struct {
 	// fights is true where the tool takes the Services' selectors back.
 	fights bool
 }{
-	"Argo CD":                               {services: clientSide, rest: clientSide},
-	"Argo CD, server-side but for Services": {services: clientSide, rest: serverSide},
+	"Argo CD":                               {services: gitopstest.ClientSide, rest: gitopstest.ClientSide},
+	"Argo CD, server-side but for Services": {services: gitopstest.ClientSide, rest: serverSide},
 	"Flux, Services made once":              {services: nil, rest: serverSide},
 	"server-side with none of the settings": {services: serverSide, rest: serverSide, fights: true},
 }
 
-var (
-	clientSide = []string{"apply"}
-	serverSide = []string{"apply", "--server-side", "--force-conflicts", "--field-manager=gitops"}
-)
+var serverSide = gitopstest.ServerSide("gitops")
 
 // TestGitOps has a stand-in apply what is in git every second, all through a
 // canary that git starts with a new image.
@@ -43,106 +34,40 @@ func TestGitOps(t *testing.T) {
 			t.Parallel()
 			n := e2etest.NewNamespace(t)
 			app := e2etest.App{Steps: twoPauses}
-			git := &repositoryState{services: app.Services(), rest: e2etest.HTTPScaledObject("app", "app") + app.Rollout()}
-			first := tool.services
-			if first == nil {
-				first = serverSide
+			var rest gitopstest.Changing
+			rest.Set(e2etest.HTTPScaledObject("app", "app") + app.Rollout())
+			parts := []gitopstest.Part{rest.Part(tool.rest)}
+			if tool.services == nil {
+				gitopstest.Fixed(serverSide, app.Services()).Apply(t, n)
+			} else {
+				parts = append([]gitopstest.Part{gitopstest.Fixed(tool.services, app.Services())}, parts...)
+				parts[0].Apply(t, n)
 			}
-			kubectlApply(t.Context(), t, n, first, git.services)
-			stop := git.applyAllAlong(t, n, tool.services, tool.rest)
+			git := gitopstest.Start(t, n, parts...)
 			n.AwaitHealthy("app", e2etest.Image("blue"))
 			record := n.Record("app")
 			selectors := watchSelectors(t, n)
 
 			yellow := app
 			yellow.Image = e2etest.Image("yellow")
-			git.set(e2etest.HTTPScaledObject("app", "app") + yellow.Rollout())
+			rest.Set(e2etest.HTTPScaledObject("app", "app") + yellow.Rollout())
 			n.AwaitPaused("app", 1)
-			git.awaitApplied(t)
+			git.AwaitRounds(t, 2) // one from beginning to end
 			n.AwaitSplit("app", app.Split(20))
 			n.Promote("app")
 			n.AwaitPaused("app", 3)
-			git.awaitApplied(t)
+			git.AwaitRounds(t, 2)
 			n.AwaitSplit("app", app.Split(60))
 			n.Promote("app")
 			n.AwaitHealthy("app", e2etest.Image("yellow"))
-			git.awaitApplied(t)
+			git.AwaitRounds(t, 2)
 			n.AwaitSplit("app", e2etest.NoSplit)
-			stop()
+			git.Stop()
 			record.RequireSplits(e2etest.NoSplit, app.Split(20), app.Split(60), app.Split(100), e2etest.NoSplit)
 			if lost := selectors(); (lost > 0) != tool.fights {
 				t.Errorf("the Services lost the hash in their selectors %d times", lost)
 			}
 		})
-	}
-}
-
-// repositoryState is what is in git now.
-type repositoryState struct {
-	services string
-	mu       sync.Mutex
-	rest     string
-	applied  atomic.Int64
-}
-
-func (r *repositoryState) set(rest string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rest = rest
-}
-
-func (r *repositoryState) get() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.rest
-}
-
-// awaitApplied waits until all has been applied twice more, once from beginning
-// to end.
-func (r *repositoryState) awaitApplied(t *testing.T) {
-	t.Helper()
-	before := r.applied.Load()
-	e2etest.Eventually(t, e2etest.Patience, "git is applied", func(context.Context) error {
-		if r.applied.Load() < before+2 {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-}
-
-// applyAllAlong applies every second until stop is called.
-func (r *repositoryState) applyAllAlong(t *testing.T, n *e2etest.Namespace, services, rest []string) (stop func()) {
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		ticker := time.NewTicker(time.Second)
-		defer ticker.Stop()
-		for {
-			if services != nil {
-				kubectlApply(ctx, t, n, services, r.services)
-			}
-			kubectlApply(ctx, t, n, rest, r.get())
-			r.applied.Add(1)
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-		}
-	}()
-	return func() {
-		cancel()
-		<-ended
-	}
-}
-
-// kubectlApply reports what fails for another reason than the end of ctx.
-func kubectlApply(ctx context.Context, t *testing.T, n *e2etest.Namespace, flags []string, manifest string) {
-	cmd := exec.CommandContext(ctx, "kubectl", append(flags[:len(flags):len(flags)], "--namespace", n.Name, "-f", "-")...)
-	cmd.Stdin = strings.NewReader(manifest)
-	if output, err := cmd.CombinedOutput(); err != nil && ctx.Err() == nil {
-		t.Errorf("kubectl %s: %v\n%s", strings.Join(flags, " "), err, output)
 	}
 }
 

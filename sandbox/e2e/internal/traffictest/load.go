@@ -32,13 +32,26 @@ const sampleConnections = 16
 // ends.
 func StartLoad(t testing.TB, p Proxy, host string) *Load {
 	t.Helper()
-	return start(t, p, traffic.Options{Host: host, Rate: 300, Connections: 4, InTurn: true})
+	return StartLoadAt(t, p, host, 300)
+}
+
+// StartLoadAt is StartLoad with so many requests a second.
+func StartLoadAt(t testing.TB, p Proxy, host string, rate float64) *Load {
+	t.Helper()
+	return start(t, p, traffic.Options{Host: host, Rate: rate, Connections: 4, InTurn: true})
 }
 
 // StartParallelLoad sends requests for a host on eight connections at a time.
 func StartParallelLoad(t testing.TB, p Proxy, host string) *Load {
 	t.Helper()
 	return start(t, p, traffic.Options{Host: host, Rate: 300, Connections: 8})
+}
+
+// StartCallers sends requests for a host, each on a connection of its own: a Service
+// chooses a pod anew for each.
+func StartCallers(t testing.TB, p Proxy, host string) *Load {
+	t.Helper()
+	return start(t, p, traffic.Options{Host: host, Rate: 100, NewConnections: true})
 }
 
 // requestPatience is how long a request of a load may take.
@@ -113,8 +126,14 @@ func (l *Load) RequireShare(backend string, weight int) {
 // AwaitShare waits until a backend gets its share, as RequireShare means it.
 func (l *Load) AwaitShare(backend string, weight int) {
 	l.t.Helper()
+	l.AwaitShareWithin(backend, weight, Margin)
+}
+
+// AwaitShareWithin is AwaitShare with a margin as of RequireShareWithin.
+func (l *Load) AwaitShareWithin(backend string, weight, margin int) {
+	l.t.Helper()
 	e2etest.Eventually(l.t, e2etest.Patience, fmt.Sprintf("%s has a share of %d", backend, weight), func(context.Context) error {
-		return l.proxy.checkShare(l.t, backend, weight, Margin, l.sample)
+		return l.proxy.CheckShare(l.t, backend, weight, margin, l.sample)
 	})
 }
 

@@ -32,7 +32,7 @@ func RequireShare(t testing.TB, p Proxy, backend string, weight int, sample func
 // that cost too much to send as many as Margin takes.
 func RequireShareWithin(t testing.TB, p Proxy, backend string, weight, margin int, sample func(count int, ordered bool) []traffic.Answer) {
 	t.Helper()
-	if err := p.checkShare(t, backend, weight, margin, sample); err != nil {
+	if err := p.CheckShare(t, backend, weight, margin, sample); err != nil {
 		t.Error(err)
 	}
 }
@@ -58,7 +58,9 @@ func Ask(count int, ordered bool, ask func(number int) traffic.Answer) []traffic
 	return answers
 }
 
-func (p Proxy) checkShare(t testing.TB, backend string, weight, margin int, sample func(count int, ordered bool) []traffic.Answer) error {
+// CheckShare is RequireShareWithin for a share that may be another one still: it returns
+// what is wrong with it.
+func (p Proxy) CheckShare(t testing.TB, backend string, weight, margin int, sample func(count int, ordered bool) []traffic.Answer) error {
 	t.Helper()
 	begun := time.Now()
 	var answers []traffic.Answer

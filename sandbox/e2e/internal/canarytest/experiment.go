@@ -1,0 +1,43 @@
+package canarytest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// ExperimentAttempts bounds how often an experiment is begun anew. Argo Rollouts
+// v1.10.1 writes the name of an experiment's Service into its status only in the
+// reconcile that makes the Service; a next one that has not seen that write yet
+// overwrites it, and then the experiment never has one. On a busy machine this
+// happens to some.
+const ExperimentAttempts = 5
+
+// ExperimentServices waits for the namespace's experiment to run, and returns
+// the names that its status gives of the Services of its templates.
+func ExperimentServices(t testing.TB, n *e2etest.Namespace) map[string]string {
+	t.Helper()
+	services := make(map[string]string)
+	e2etest.Eventually(t, e2etest.Patience, "experiment", func(ctx context.Context) error {
+		list, err := n.Rollouts.ArgoprojV1alpha1().Experiments(n.Name).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, experiment := range list.Items {
+			if phase := experiment.Status.Phase; phase != v1alpha1.AnalysisPhaseRunning && !phase.Completed() {
+				continue
+			}
+			for _, status := range experiment.Status.TemplateStatuses {
+				services[status.Name] = status.ServiceName
+			}
+			return nil
+		}
+		return errors.New("it does not run")
+	})
+	return services
+}
