@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
@@ -36,14 +35,14 @@ func TestHeaderRouteBesideAWeight(t *testing.T) {
 	c := startCanary(t, e2etest.App{Steps: headerSteps, TrafficRouting: "managedRoutes: [{name: beta}, {name: region}]"}, routeManifest)
 	c.awaitServed(t)
 	before := routeOf(t, c.Namespace, name)
-	load := traffictest.StartLoad(t, c.proxy, c.host)
+	load := startLoad(t, c.proxy, c.host)
 	c.SetImage(name, e2etest.Image("yellow"))
 
 	c.AwaitPaused(name, 3)
 	requireWeights(t, c.Namespace, name, "80/20 1 1")
 	c.awaitOnly(t, "X-Beta", "yes", "yellow")
 	c.awaitOnly(t, "X-Region", "eu.west", "yellow")
-	load.AwaitShare("yellow", 20)
+	load.AwaitShareWithin("yellow", 20, margin)
 	c.requireBoth(t, "X-Beta", "no")
 	c.requireBoth(t, "X-Region", "euxwest")
 
@@ -77,7 +76,7 @@ func TestHeaderRouteAtWeight0(t *testing.T) {
 	c := startCanary(t, e2etest.App{Steps: steps, TrafficRouting: "managedRoutes: [{name: beta}]"}, routeManifest)
 	c.awaitServed(t)
 	before := routeOf(t, c.Namespace, name)
-	load := traffictest.StartLoad(t, c.proxy, c.host)
+	load := startLoad(t, c.proxy, c.host)
 	c.SetImage(name, e2etest.Image("yellow"))
 	c.AwaitPaused(name, 2)
 	awaitRoute(t, c.Namespace, name, e2etest.Patience, "header route at weight 0", func(route *unstructured.Unstructured) error {

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -50,8 +49,8 @@ func TestRouteAppliedAgainMidCanary(t *testing.T) {
 	c.awaitWeights(t, soon, "80/20")
 	t.Logf("put back %s after the label was removed", time.Since(begun).Round(time.Millisecond))
 	c.AwaitEvent("Rollout", name, "RouteRestored", "something that the route's metadata.managedFields do not name has changed HTTPRoute")
-	load := traffictest.StartLoad(t, c.proxy, c.host)
-	load.AwaitShare("yellow", 20)
+	load := startLoad(t, c.proxy, c.host)
+	load.AwaitShareWithin("yellow", 20, margin)
 
 	c.Promote(name)
 	c.AwaitPaused(name, 3)

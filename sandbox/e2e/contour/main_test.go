@@ -10,9 +10,10 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/contour"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapiplugin"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/protocols"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(e2etest.RunWaitingTests(m, "e2e-contour", contour.Name, gatewayapiplugin.Name))
+	os.Exit(e2etest.RunWaitingTests(m, "e2e-contour", contour.Name, gatewayapiplugin.Name, protocols.Name))
 }

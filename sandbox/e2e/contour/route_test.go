@@ -17,11 +17,60 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-var httpRoutes = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
+// routeKind is a kind of route in a version that the definitions here have.
+type routeKind schema.GroupVersionResource
+
+const group = "gateway.networking.k8s.io"
+
+var (
+	httpRoutes = routeKind{Group: group, Version: "v1", Resource: "httproutes"}
+	grpcRoutes = routeKind{Group: group, Version: "v1", Resource: "grpcroutes"}
+	tlsRoutes  = routeKind{Group: group, Version: "v1alpha2", Resource: "tlsroutes"}
+	tcpRoutes  = routeKind{Group: group, Version: "v1alpha2", Resource: "tcproutes"}
+)
+
+// client is for the routes of a namespace.
+func (k routeKind) client(n *e2etest.Namespace) dynamic.ResourceInterface {
+	return n.Dynamic.Resource(schema.GroupVersionResource(k)).Namespace(n.Name)
+}
+
+// of returns a route of a namespace as it is now.
+func (k routeKind) of(t *testing.T, n *e2etest.Namespace, name string) *unstructured.Unstructured {
+	t.Helper()
+	route, err := k.client(n).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatalf("%s %s/%s: %v", k.Resource, n.Name, name, err)
+	}
+	return route
+}
+
+// await waits until check returns nil for a route.
+func (k routeKind) await(t *testing.T, n *e2etest.Namespace, name string, within time.Duration, what string, check func(*unstructured.Unstructured) error) {
+	t.Helper()
+	e2etest.Eventually(t, within, k.Resource+" "+name+": "+what, func(ctx context.Context) error {
+		route, err := k.client(n).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		return check(route)
+	})
+}
+
+// awaitRest waits until a route is, to the byte, as it was before the canary.
+func (k routeKind) awaitRest(t *testing.T, n *e2etest.Namespace, before *unstructured.Unstructured) {
+	t.Helper()
+	k.await(t, n, before.GetName(), e2etest.Patience, "as before the canary", func(now *unstructured.Unstructured) error {
+		if diff := cmp.Diff(written(t, before), written(t, now)); diff != "" {
+			return fmt.Errorf("-before +now:\n%s", diff)
+		}
+		return nil
+	})
+}
 
 // What the router writes on a route that is not at rest. It is spelt out here, and not
 // taken from the router: users rely on it.
@@ -33,47 +82,34 @@ const (
 // routeOf returns an HTTPRoute of a namespace as it is now.
 func routeOf(t *testing.T, n *e2etest.Namespace, name string) *unstructured.Unstructured {
 	t.Helper()
-	route, err := n.Dynamic.Resource(httpRoutes).Namespace(n.Name).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatalf("HTTPRoute %s/%s: %v", n.Name, name, err)
-	}
-	return route
+	return httpRoutes.of(t, n, name)
 }
 
 // awaitRoute waits until check returns nil for an HTTPRoute.
 func awaitRoute(t *testing.T, n *e2etest.Namespace, name string, within time.Duration, what string, check func(*unstructured.Unstructured) error) {
 	t.Helper()
-	e2etest.Eventually(t, within, "HTTPRoute "+name+": "+what, func(ctx context.Context) error {
-		route, err := n.Dynamic.Resource(httpRoutes).Namespace(n.Name).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		return check(route)
-	})
+	httpRoutes.await(t, n, name, within, what, check)
 }
 
-// written is what people write of a route: labels, annotations and spec, in canonical
-// JSON.
+// ofPeople is what people write of a route: labels, annotations and spec.
+func ofPeople(route *unstructured.Unstructured) map[string]any {
+	return map[string]any{"labels": route.GetLabels(), "annotations": route.GetAnnotations(), "spec": route.Object["spec"]}
+}
+
+// written is what people write of a route, in canonical JSON.
 func written(t *testing.T, route *unstructured.Unstructured) string {
 	t.Helper()
-	text, err := json.MarshalIndent(map[string]any{
-		"labels": route.GetLabels(), "annotations": route.GetAnnotations(), "spec": route.Object["spec"],
-	}, "", " ")
+	text, err := json.MarshalIndent(ofPeople(route), "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(text)
 }
 
-// awaitRest waits until a route is, to the byte, as it was before the canary.
+// awaitRest waits until an HTTPRoute is, to the byte, as it was before the canary.
 func awaitRest(t *testing.T, n *e2etest.Namespace, before *unstructured.Unstructured) {
 	t.Helper()
-	awaitRoute(t, n, before.GetName(), e2etest.Patience, "as before the canary", func(now *unstructured.Unstructured) error {
-		if diff := cmp.Diff(written(t, before), written(t, now)); diff != "" {
-			return fmt.Errorf("-before +now:\n%s", diff)
-		}
-		return nil
-	})
+	httpRoutes.awaitRest(t, n, before)
 }
 
 // requireWeights fails the test unless a route has these weights, as weightsOf shows
@@ -144,7 +180,7 @@ func recordWeights(t *testing.T, n *e2etest.Namespace, name string) *record {
 	first := routeOf(t, n, name)
 	r := &record{t: t}
 	r.add(first)
-	w, err := n.Dynamic.Resource(httpRoutes).Namespace(n.Name).Watch(t.Context(), metav1.ListOptions{
+	w, err := httpRoutes.client(n).Watch(t.Context(), metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), ResourceVersion: first.GetResourceVersion(),
 	})
 	if err != nil {

@@ -1,0 +1,54 @@
+package contour
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// With pingPong the two Services change sides at each promotion, and no request is lost
+// or goes to the wrong version. While the second one is stable all traffic is its, which
+// is not what was applied: the route is in progress. With the next promotion it is as
+// it was applied.
+func TestPingPong(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	c := canary{Namespace: n, host: n.Name + ".test", proxy: gateway(t)}
+	c.route = replaceHost(strings.NewReplacer("app-stable", "app-ping", "app-canary", "app-pong").Replace(routeManifest), c.host)
+	app := routed(e2etest.App{NoServices: true, Canary: "pingPong: {pingService: app-ping, pongService: app-pong}", Steps: "- setWeight: 30\n- pause: {}\n"})
+	n.Apply(e2etest.Service("app-ping", name) + e2etest.Service("app-pong", name) + "---" + c.route + app.Rollout())
+	n.AwaitHealthy(name, e2etest.Image("blue"))
+	c.awaitServed(t)
+	before := routeOf(t, n, name)
+	record := recordWeights(t, n, name)
+	load := startLoad(t, c.proxy, c.host)
+
+	n.SetImage(name, e2etest.Image("yellow"))
+	n.AwaitPaused(name, 1)
+	requireWeights(t, n, name, "70/30")
+	load.AwaitShareWithin("yellow", 30, margin)
+	n.Promote(name)
+	n.AwaitHealthy(name, e2etest.Image("yellow"))
+	c.awaitWeights(t, e2etest.Patience, "0/100")
+	awaitOnly(t, load, "yellow")
+
+	n.SetImage(name, e2etest.Image("green"))
+	n.AwaitPaused(name, 1)
+	requireWeights(t, n, name, "30/70")
+	load.AwaitShareWithin("green", 30, margin)
+	n.Abort(name)
+	n.AwaitAborted(name)
+	awaitRoute(t, n, name, e2etest.Patience, "all for pong", func(route *unstructured.Unstructured) error { return checkWeights(route, "0/100") })
+	awaitOnly(t, load, "yellow")
+	n.Retry(name)
+	n.AwaitPaused(name, 1)
+	n.Promote(name)
+	n.AwaitHealthy(name, e2etest.Image("green"))
+	awaitRest(t, n, before)
+	awaitOnly(t, load, "green")
+	load.Finish(nil, "blue", "yellow", "green")
+	record.requireWeights("100/0", "70/30", "0/100", "30/70", "0/100", "30/70", "100/0")
+}
