@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
@@ -34,6 +35,15 @@ func (p Proxy) address() string {
 		return "kedify-proxy." + settings[Kedify].namespace + ".svc.cluster.local:8080"
 	}
 	return "keda-add-ons-http-interceptor-proxy.keda.svc.cluster.local:8080"
+}
+
+// settle is how long after the demo has seen a split requests may still be split as
+// before. Contour collects changes for half a second.
+func (p Proxy) settle() time.Duration {
+	if p == Gateway {
+		return 1500 * time.Millisecond
+	}
+	return time.Second
 }
 
 // allows says in words what shares the proxy's way of choosing allows.

@@ -10,9 +10,6 @@ import (
 )
 
 const (
-	// settle is how long after the demo has seen a split requests may still be split
-	// as before.
-	settle = time.Second
 	// ahead is how much later than the proxy the demo may learn of a split.
 	ahead = 500 * time.Millisecond
 
@@ -93,7 +90,7 @@ func JudgeRequests(results []Result, answers []traffic.Answer, v Versions, proxy
 		case a.Failed() && !own:
 			s.Failed = append(s.Failed, a)
 			continue
-		case !permitted(stages, spans, a, v):
+		case !permitted(stages, spans, a, v, proxy):
 			s.Misrouted = append(s.Misrouted, a)
 			continue
 		case own:
@@ -101,7 +98,7 @@ func JudgeRequests(results []Result, answers []traffic.Answer, v Versions, proxy
 			// For the share it is as good as any other.
 			a.Backend, a.Problem = v.New, ""
 		}
-		if isSteady(spans[at], a) {
+		if isSteady(spans[at], a, proxy) {
 			steady[at] = append(steady[at], a)
 		}
 	}
@@ -177,11 +174,11 @@ func stageAt(spans []span, at time.Time) int {
 
 // permitted says whether the version that has served a request had a share at some
 // time during the request.
-func permitted(stages []Stage, spans []span, a traffic.Answer, v Versions) bool {
+func permitted(stages []Stage, spans []span, a traffic.Answer, v Versions, proxy Proxy) bool {
 	for i, s := range spans {
 		if !present(s, i) ||
 			!s.begin.IsZero() && a.Received.Before(s.begin.Add(-ahead)) ||
-			!s.end.IsZero() && a.Sent.After(s.end.Add(settle)) {
+			!s.end.IsZero() && a.Sent.After(s.end.Add(proxy.settle())) {
 			continue
 		}
 		if by := servedBy(a); by == v.Old && stages[i].Share < 100 || by == v.New && stages[i].Share > 0 {
@@ -193,8 +190,8 @@ func permitted(stages []Stage, spans []span, a traffic.Answer, v Versions) bool 
 
 // isSteady says whether a request was under way at a time at which the split of
 // a span was the only one there was.
-func isSteady(s span, a traffic.Answer) bool {
-	return (s.begin.IsZero() || !a.Sent.Before(s.begin.Add(settle))) &&
+func isSteady(s span, a traffic.Answer, proxy Proxy) bool {
+	return (s.begin.IsZero() || !a.Sent.Before(s.begin.Add(proxy.settle()))) &&
 		(s.end.IsZero() || !a.Received.After(s.end.Add(-ahead)))
 }
 

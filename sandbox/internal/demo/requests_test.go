@@ -85,6 +85,10 @@ func failedBy(list []traffic.Answer, number int, version string) []traffic.Answe
 func TestJudgeRequests(t *testing.T) {
 	canary, caught := results(20, 50, 100), results(20, 0)
 	asAsked := func() []traffic.Answer { return requests(phase{4, 0}, phase{4, 20}, phase{4, 50}, phase{4, 100}) }
+	late := slices.Concat(requests(phase{4, 0}, phase{5, 20}), split(start.Add(9*time.Second), 20, 20), split(start.Add(9200*time.Millisecond), 300, 0))
+	for i := range late {
+		late[i].Number = i
+	}
 	change := func(number int, change func(*traffic.Answer)) []traffic.Answer {
 		list := asAsked()
 		change(&list[number])
@@ -104,6 +108,11 @@ func TestJudgeRequests(t *testing.T) {
 		"as asked, for Envoy":       {results: canary, answers: asAsked(), proxy: Envoy},
 		"an abort":                  {results: results(20, 0), answers: requests(phase{4, 0}, phase{4, 20}, phase{4, 0})},
 		"an answer just after that": {results: results(20, 0), answers: append(requests(phase{4, 0}, phase{4, 20}), append(split(start.Add(8*time.Second), 10, 20), split(start.Add(8100*time.Millisecond), 300, 0)...)...)},
+		"answers more than a second after that, of Contour": {results: caught, answers: late, proxy: Gateway},
+		"answers more than a second after that": {
+			results: caught, answers: late, proxy: Envoy,
+			want: []string{"second: 4 requests went to a version without a share", "request 904", "request 909", "request 914"},
+		},
 		"an abort that is not one": {
 			results: results(20, 0), answers: requests(phase{4, 0}, phase{4, 20}, phase{4, 20}),
 			want: []string{"second: 60 requests went to a version without a share", "request 904", "request 909", "request 914"},

@@ -181,7 +181,7 @@ func (p *player) enoughRequests(now Seen) bool {
 	}
 	for _, load := range p.loads() {
 		answers := load.Since(0)
-		settled, _ := slices.BinarySearchFunc(answers, since.Add(settle), func(a traffic.Answer, at time.Time) int {
+		settled, _ := slices.BinarySearchFunc(answers, since.Add(p.proxy.settle()), func(a traffic.Answer, at time.Time) int {
 			return a.Sent.Compare(at)
 		})
 		if answeredBefore(answers[settled:], time.Now().Add(-ahead)) < enough {
