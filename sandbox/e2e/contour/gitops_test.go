@@ -70,14 +70,14 @@ func (a *argoCD) outOfSync(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Of what is there now: if it changes meanwhile, it is compared the next time.
+	// Of what is there now: if it changes meanwhile, it is compared anew.
 	applied := route.DeepCopy()
 	applied.SetResourceVersion(live.GetResourceVersion())
 	target, err := httpRoutes.client(a.n).Apply(ctx, route.GetName(), applied, metav1.ApplyOptions{
 		FieldManager: argoManager, Force: true, DryRun: []string{metav1.DryRunAll},
 	})
 	if apierrors.IsConflict(err) {
-		return "", nil
+		return a.outOfSync(ctx)
 	}
 	if err != nil {
 		return "", err

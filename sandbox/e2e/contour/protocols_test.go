@@ -321,7 +321,7 @@ func askWithin(ctx context.Context, ask client) (string, error) {
 	return ask(ctx)
 }
 
-// calls are made one after the other, a hundred a second at most.
+// calls are made one after the other, some thirty a second at most.
 type calls struct {
 	t        *testing.T
 	protocol string
@@ -336,7 +336,7 @@ func callAllAlong(t *testing.T, protocol string, ask client) *calls {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &calls{t: t, protocol: protocol, stop: cancel, answered: map[string]int{}}
 	c.done.Go(func() {
-		ticker := time.NewTicker(10 * time.Millisecond)
+		ticker := time.NewTicker(30 * time.Millisecond)
 		defer ticker.Stop()
 		for {
 			select {
