@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,10 +31,45 @@ const (
 	editConfigMap    = "kubectl -n argo-rollouts edit configmap argo-rollouts-config"
 	tail             = "tail -n 3 " + installFile
 	removeState      = "kubectl -n my-app annotate httproute --all rollouts.kedify.io/gatewayapi-canary-"
+	findController   = "kubectl get deploy -A -l app.kubernetes.io/name=argo-rollouts -o custom-columns=NS:.metadata.namespace,SA:.spec.template.spec.serviceAccountName"
 )
 
-// getRelease makes a release and gets its file for this machine, as the guide says. It
-// has registration and permissions as they were when the test has ended.
+// The tests run every command of the guide: the canary's are walked through, and these
+// are run here, but for those that need Helm, a release on GitHub or a sandbox to begin
+// with.
+func TestEveryCommandOfTheGuideIsRun(t *testing.T) {
+	notRun := regexp.MustCompile(`^(make sandbox-build|bin/sandbox (up|shell)|git clone|helm (repo add|upgrade)|curl -fsSLO "\$URL/argo-rollouts-values-gatewayapi-)`)
+	run := []string{
+		"VERSION=vX.Y.Z", "PLATFORM=linux-amd64 # or linux-arm64", "URL=https://github.com/kedify/argo-rollouts-plugin/releases/download/$VERSION",
+		`curl -fsSLO "$URL/install-gatewayapi-$PLATFORM.yaml"`, // GetFiles
+		applyInstall, applyPermission, tail, editConfigMap, deletePermission, removeState, findController,
+		controllertest.RestartCommand, strings.TrimSuffix(controllertest.StatusCommand, " --timeout=110s"),
+	}
+	commands := guidetest.Commands(t, guide, "\n## 3. Deploy the sample\n", "\nTo uninstall, ")
+	for _, command := range commands {
+		command = strings.ReplaceAll(command, "install-gatewayapi-linux-amd64.yaml", installFile)
+		if !notRun.MatchString(command) && !slices.Contains(run, command) {
+			t.Errorf("no test runs %s", command)
+		}
+	}
+	if len(commands) < len(run) {
+		t.Errorf("%d commands found, want %d at least", len(commands), len(run))
+	}
+}
+
+// keepInstallation has registration and permissions as they were when the test has ended.
+func keepInstallation(t *testing.T) (plugins string) {
+	t.Helper()
+	plugins = controllertest.KeepConfig(t)
+	t.Cleanup(func() {
+		if _, err := e2etest.TryShell(context.Background(), "kubectl apply --server-side --force-conflicts -k "+e2etest.Repository(t, "deploy", "gatewayapi")); err != nil {
+			t.Errorf("putting the permissions back: %v", err)
+		}
+	})
+	return plugins
+}
+
+// getRelease makes a release and gets its file for this machine, as the guide says.
 func getRelease(t *testing.T) (url string) {
 	t.Helper()
 	var lines []string
@@ -40,12 +77,7 @@ func getRelease(t *testing.T) (url string) {
 		lines = append(lines, strings.ReplaceAll(line, installFile, "install-gatewayapi-linux-amd64.yaml"))
 	}
 	guidetest.RequireLines(t, guide, lines...)
-	controllertest.KeepConfig(t)
-	t.Cleanup(func() {
-		if _, err := e2etest.TryShell(context.Background(), "kubectl apply --server-side --force-conflicts -k "+e2etest.Repository(t, "deploy", "gatewayapi")); err != nil {
-			t.Errorf("putting the permissions back: %v", err)
-		}
-	})
+	keepInstallation(t)
 	url = guidetest.MakeRelease(t)
 	guidetest.GetFiles(t, url, guide, "1. Get the files", "2. Install")
 	return url
@@ -64,6 +96,9 @@ func TestReleaseInstallsTheRouter(t *testing.T) {
 		guidetest.RequirePrinted(t, s)
 	}
 	awaitDownload(t, controllertest.Restart(t), url)
+	if printed := e2etest.Shell(t, findController); !regexp.MustCompile(`(?m)^argo-rollouts +argo-rollouts$`).MatchString(printed) {
+		t.Errorf("the guide's command to find the controller's ServiceAccount prints:\n%s", printed)
+	}
 	c := startCanary(t, e2etest.App{Steps: twoPauses}, routeManifest)
 	before := routeOf(t, c.Namespace, name)
 	c.SetImage(name, e2etest.Image("yellow"))
@@ -75,6 +110,30 @@ func TestReleaseInstallsTheRouter(t *testing.T) {
 
 	e2etest.Shell(t, deletePermission)
 	e2etest.Shell(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config")
+}
+
+// With the guide's Role in the namespace of a canary in place of the ClusterRole, and that
+// namespace to watch, a canary runs, and its route is put back when something else
+// changes it.
+func TestOneNamespaceOnly(t *testing.T) {
+	plugins := keepInstallation(t)
+	c := startCanary(t, e2etest.App{Steps: twoPauses}, routeManifest)
+	before := routeOf(t, c.Namespace, name)
+	c.Apply(guidetest.Manifest(t, guide, "\n### One namespace only\n"))
+	e2etest.Shell(t, "kubectl delete clusterrolebinding argo-rollouts-gatewayapi")
+	const entry = "  name: " + pluginName + "\n"
+	controllertest.SetPlugins(t, changed(t, plugins, entry, entry+`  args: ["--watch-namespace=`+c.Name+`"]`+"\n"))
+	controllertest.Restart(t)
+
+	c.SetImage(name, e2etest.Image("yellow"))
+	c.AwaitPaused(name, 1)
+	requireWeights(t, c.Namespace, name, "80/20")
+	c.Apply(c.route)
+	c.awaitWeights(t, soon, "80/20")
+	c.AwaitEvent("Rollout", name, "RouteRestored", "field manager e2e (")
+	c.Abort(name)
+	c.AwaitAborted(name)
+	awaitRest(t, c.Namespace, before)
 }
 
 // Moving from the plugin of argoproj-labs in the middle of a canary, and back. That one

@@ -42,6 +42,40 @@ func StepsBetween(t testing.TB, document, from, to string) []Step {
 	return steps
 }
 
+// Commands returns the commands of a document, outside of what stands from one line of it
+// to another: a line each, but for those that go on in the next one.
+func Commands(t testing.TB, document, from, to string) []string {
+	t.Helper()
+	text := read(t, document)
+	before, rest, begun := strings.Cut(text, from)
+	_, after, ended := strings.Cut(rest, to)
+	if !begun || !ended {
+		t.Fatalf("%s has no %q, or no %q after it", document, from, to)
+	}
+	var commands []string
+	for _, match := range fenceOf.FindAllStringSubmatch(before+after, -1) {
+		if match[1] == "sh" {
+			commands = append(commands, strings.Split(strings.TrimSpace(continued.ReplaceAllString(match[2], "")), "\n")...)
+		}
+	}
+	return commands
+}
+
+var continued = regexp.MustCompile(`\\\n *`)
+
+var manifestFence = regexp.MustCompile("(?m)^```yaml\n((?s:.*?))^```$")
+
+// Manifest returns the manifest that a document shows first after a line of it.
+func Manifest(t testing.TB, document, from string) string {
+	t.Helper()
+	_, text, begun := strings.Cut(read(t, document), from)
+	match := manifestFence.FindStringSubmatch(text)
+	if !begun || match == nil {
+		t.Fatalf("%s has no manifest after %q", document, from)
+	}
+	return match[1]
+}
+
 // RequireLines fails the test where a document does not have these commands, each on a line
 // of its own.
 func RequireLines(t testing.TB, document string, commands ...string) {
