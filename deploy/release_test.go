@@ -138,10 +138,14 @@ func releasedBinaries(t *testing.T) []string {
 		Archives []struct {
 			Name string `json:"name_template"`
 		} `json:"archives"`
+		SBOMs []struct {
+			Documents []string `json:"documents"`
+		} `json:"sboms"`
 	}
 	if err := yaml.Unmarshal([]byte(readText(t, "../.goreleaser.yaml")), &config); err != nil {
 		t.Fatal(err)
 	}
+	equal(t, "names of SBOMs", []string{"{{ .ArtifactName }}.sbom.json"}, config.SBOMs[0].Documents)
 	equal(t, "names of binaries", "{{ .Binary }}-{{ .Os }}-{{ .Arch }}", config.Archives[0].Name)
 	var names []string
 	for _, build := range config.Builds {
