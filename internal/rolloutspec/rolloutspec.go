@@ -47,6 +47,14 @@ func UsesPingPong(ro *v1alpha1.Rollout) bool {
 	return ro.Spec.Strategy.Canary != nil && ro.Spec.Strategy.Canary.PingPong != nil
 }
 
+// WeightSet tells whether the controller has set a weight above 0, which is what there
+// is to go by where what the router has written cannot be read.
+func WeightSet(ro *v1alpha1.Rollout) bool {
+	weights := ro.Status.Canary.Weights
+	return weights != nil && (weights.Canary.Weight > 0 ||
+		slices.ContainsFunc(weights.Additional, func(d v1alpha1.WeightDestination) bool { return d.Weight > 0 }))
+}
+
 // ScalesStableDown tells whether the controller, once a weight counts as set, makes
 // stable smaller than it is now: with dynamicStableScale it does at a higher weight than
 // the last, unless the Rollout is aborted. A split that stays where it was would then

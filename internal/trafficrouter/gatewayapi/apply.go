@@ -69,8 +69,10 @@ func rolloutNamed(key string) k8stypes.NamespacedName {
 func (r *Router) writeAll(ctx context.Context, p plan, all []decided, decide decide) error {
 	var failures []error
 	for i := range all {
-		var err error
-		all[i].decision, err = r.write(ctx, p, all[i], decide)
+		ctx, cancel := part(ctx, len(all) > 1)
+		decision, err := r.write(ctx, p, all[i], decide)
+		cancel()
+		all[i].decision = decision
 		failures = append(failures, err)
 	}
 	return errors.Join(failures...)
@@ -126,6 +128,9 @@ func (r *Router) undo(ctx context.Context, d decided, written *unstructured.Unst
 	before.SetResourceVersion(written.GetResourceVersion())
 	d.rollout.MirrorPercent = r.mirroring.knowsPercent()
 	_, reason := r.decideOne(ctx, d.target, decide)
-	_, err := r.routes.Write(ctx, written, before)
+	undone, err := r.routes.Write(ctx, written, before)
+	if err == nil {
+		r.reports.wrote(d.ref, undone)
+	}
 	return errors.Join(reason, err)
 }

@@ -30,9 +30,12 @@ func (r *Router) named(ctx context.Context, p plan) (targets []target, missing, 
 			targets = append(targets, target{ref, headers, route, r.rollout(ctx, p, rules)})
 		}
 	}
+	several := len(p.config.Routes)+len(p.config.Selectors) > 1
 	for _, named := range p.config.Routes {
 		ref := routeRef{named.Kind, k8stypes.NamespacedName{Namespace: p.config.Namespace, Name: named.Name}}
+		ctx, cancel := part(ctx, several)
 		route, err := r.get(ctx, ref, p.atRest())
+		cancel()
 		switch {
 		case isMissing(err):
 			absent = append(absent, missingError(ref, err))
@@ -44,7 +47,9 @@ func (r *Router) named(ctx context.Context, p plan) (targets []target, missing, 
 	}
 	for _, s := range p.config.Selectors {
 		what := fmt.Sprintf("%ss of namespace %s with labels %q", s.Kind, p.config.Namespace, s.Selector)
+		ctx, cancel := part(ctx, several)
 		routes, err := r.routes.List(ctx, string(s.Kind), p.config.Namespace, s.Selector)
+		cancel()
 		switch {
 		case isMissing(err):
 			absent = append(absent, err)
@@ -58,6 +63,16 @@ func (r *Router) named(ctx context.Context, p plan) (targets []target, missing, 
 		}
 	}
 	return targets, errors.Join(absent...), errors.Join(failures...)
+}
+
+// part is the time that one of several requests of a call may take: half of what is left,
+// so that one that hangs keeps no other route from being read and written.
+func part(ctx context.Context, several bool) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !several || !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)/2)
 }
 
 // get reads a route. A watch may be behind one that has just been made: above rest,
@@ -132,7 +147,8 @@ type found struct {
 // nevertheless.
 //
 // A kind that the Rollout does not name is looked at until setWeight has left no route
-// behind, once for each configuration of the Rollout: others need not be asked about.
+// behind, once for each configuration of the Rollout: others need not be asked about. Its
+// first list is not waited for, unless all kinds may be named.
 func (r *Router) carrying(ctx context.Context, p plan) (found, error) {
 	everywhere := p.configError != nil || r.searched.due(nameOf(p.ro), searchFor(p.ro, r.options.PluginName))
 	f := found{known: p.configError == nil || r.options.WatchNamespace == "", everywhere: everywhere}
@@ -143,7 +159,11 @@ func (r *Router) carrying(ctx context.Context, p plan) (found, error) {
 		if !names && !everywhere {
 			continue
 		}
-		routes, ok, err := r.routes.Indexed(ctx, string(kind), nameOf(p.ro).String(), max(0, time.Until(deadline)))
+		wait := time.Duration(0) // the look for deleted Rollouts, or the next call, makes up for it
+		if names || p.configError != nil {
+			wait = max(0, time.Until(deadline))
+		}
+		routes, ok, err := r.routes.Indexed(ctx, string(kind), nameOf(p.ro).String(), wait)
 		if isMissing(err) {
 			continue
 		}

@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -120,7 +121,7 @@ func (r *Router) putBack(ctx context.Context, rollout k8stypes.NamespacedName, r
 	again, err := Apply(fresh, kept.rollout, kept.wanted)
 	switch {
 	case err != nil:
-		return selfheal.Failed, err
+		return selfheal.Failed, errors.Join(err, r.sayUnfit(ctx, rollout, ref, d, by, err))
 	case !again.Changed:
 		return selfheal.Unneeded, nil
 	case lostMark(fresh, again.Route):
@@ -143,4 +144,15 @@ func (r *Router) putBack(ctx context.Context, rollout k8stypes.NamespacedName, r
 		fmt.Sprintf("%s has changed %s; it is as this canary needs it again (stable %d, canary %d): have the other writer leave spec.rules alone while the route has the in-progress label; to end the canary, abort the Rollout",
 			by.subject(), ref, d.weights.Stable, d.weights.Canary))
 	return selfheal.Repaired, nil
+}
+
+// sayUnfit says on a Rollout that another writer has made a route one that cannot be put
+// back. The controller, which would, may look at the Rollout in a quarter of an hour.
+func (r *Router) sayUnfit(ctx context.Context, rollout k8stypes.NamespacedName, ref routeRef, d decision, by writer, problem error) error {
+	ro, _, err := r.healer.StillAsks(ctx, r.whole, rollout, d.call)
+	if ro != nil {
+		r.events.Warn(rolloutsplugin.RolloutReference(ro), reasonRestored, problem.Error(),
+			fmt.Sprintf("%s has changed %s, which cannot be made what this canary needs (stable %d, canary %d): %v", by.subject(), ref, d.weights.Stable, d.weights.Canary, problem))
+	}
+	return err
 }

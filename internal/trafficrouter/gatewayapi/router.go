@@ -66,7 +66,7 @@ type Router struct {
 	cancel     context.CancelFunc
 
 	// unremoved has the Rollouts whose header and mirror routes could not be removed.
-	unremoved sync.Map
+	unremoved unremoved
 	searched  searches
 	reports   reports
 	mirroring mirrorSupport
@@ -179,7 +179,7 @@ func (r *Router) UpdateHash(*v1alpha1.Rollout, string, string, []v1alpha1.Weight
 func (r *Router) SetWeight(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) types.RpcError {
 	return r.locked(ro, "SetWeight", func(ctx context.Context) error {
 		err := r.setWeight(ctx, r.planFor(ro, weight, additional))
-		if _, unremoved := r.unremoved.Load(nameOf(ro)); unremoved {
+		if r.unremoved.has(nameOf(ro)) {
 			err = errors.Join(err, r.removeManagedRoutes(ctx, ro))
 		}
 		return err
@@ -211,6 +211,7 @@ func (r *Router) SetHeaderRoute(ro *v1alpha1.Rollout, step *v1alpha1.SetHeaderRo
 		if len(step.Match) == 0 {
 			return r.removeRoutes(ctx, r.planForRoutes(ro), func(t target) (Decision, error) { return RemoveRoute(t.route, t.rollout, step.Name) })
 		}
+		r.unremoved.set(nameOf(ro), step.Name)
 		return r.manage(ctx, r.planForRoutes(ro), "header route "+step.Name, Kind.TakesHeaderRoutes,
 			func(t target) (Decision, error) { return SetHeaderRoute(t.route, t.rollout, step) })
 	})
@@ -227,6 +228,7 @@ func (r *Router) SetMirrorRoute(ro *v1alpha1.Rollout, step *v1alpha1.SetMirrorRo
 		if len(step.Match) == 0 {
 			return r.removeRoutes(ctx, r.planForRoutes(ro), func(t target) (Decision, error) { return RemoveRoute(t.route, t.rollout, step.Name) })
 		}
+		r.unremoved.set(nameOf(ro), step.Name)
 		return r.manage(ctx, r.planForRoutes(ro), "mirror route "+step.Name, func(k Kind) bool { return k == HTTPRoute },
 			func(t target) (Decision, error) { return SetMirrorRoute(t.route, t.rollout, step) })
 	})
@@ -237,18 +239,25 @@ func (r *Router) SetMirrorRoute(ro *v1alpha1.Rollout, step *v1alpha1.SetMirrorRo
 // An error would keep it from that, which may be the way back to stable: what cannot
 // be removed is left to that SetWeight, which sets the weight first and fails then.
 func (r *Router) RemoveManagedRoutes(ro *v1alpha1.Rollout) types.RpcError {
-	failed := r.locked(ro, "RemoveManagedRoutes", func(ctx context.Context) error { return r.removeManagedRoutes(ctx, ro) })
+	failed := r.locked(ro, "RemoveManagedRoutes", func(ctx context.Context) error {
+		r.unremoved.forget(nameOf(ro))
+		return r.removeManagedRoutes(ctx, ro)
+	})
 	if failed.HasError() {
 		r.logger.Warn("header and mirror routes are not removed yet", "rollout", nameOf(ro).String(), "reason", failed.ErrorString)
-		r.unremoved.Store(nameOf(ro), true)
+		r.unremoved.note(nameOf(ro))
 	}
 	return types.RpcError{}
 }
 
+// removeManagedRoutes removes the header and mirror routes of a Rollout but for those that
+// were set since a removal has failed.
 func (r *Router) removeManagedRoutes(ctx context.Context, ro *v1alpha1.Rollout) error {
-	err := r.removeRoutes(ctx, r.planForRoutes(ro), func(t target) (Decision, error) { return RemoveManagedRoutes(t.route, t.rollout) })
+	err := r.removeRoutes(ctx, r.planForRoutes(ro), func(t target) (Decision, error) {
+		return remove(t.route, t.rollout, func(name string) bool { return !r.unremoved.setSince(nameOf(ro), name) })
+	})
 	if err == nil {
-		r.unremoved.Delete(nameOf(ro))
+		r.unremoved.forget(nameOf(ro))
 	}
 	return err
 }

@@ -1,17 +1,22 @@
 package gatewayapi
 
 import (
+	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	"github.com/hashicorp/go-hclog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
 )
 
 // refuse has the server refuse some verbs for an object, or all objects of a resource.
@@ -303,5 +308,197 @@ func TestARouteThatIsNotNamedHoldsUpNothing(t *testing.T) {
 	requireSplit(t, router, "second", "app-stable=100 app-canary=0")
 	if strings.Contains(split(stored(t, router, "app")), "100") {
 		t.Error("the named route has gone to rest")
+	}
+}
+
+// A call that has written one route of two is not undone: the route that is done is no
+// other writer's, though the Rollout's status has the former weight still.
+func TestWhatACallHasWrittenBeforeItFailedStays(t *testing.T) {
+	server := newServer(t, httpRoute("app"), httpRoute("second"))
+	router := newRouter(t, server)
+	ro := app(`{"httpRoutes": [{"name": "app"}, {"name": "second"}]}`)
+	ro.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 20}, Stable: v1alpha1.WeightDestination{Weight: 80}}
+	server.PutObject(rolloutResource, ro)
+	succeed(t, router.SetWeight(ro, 20, nil))
+	refuse(server, httpRoutes, "second", "patch", "update")
+	fail(t, router.SetWeight(ro, 30, nil), "HTTPRoute demo/second")
+	eventually(t, "the watch shows the write", func() bool { return split(watched(router)) == "app-stable=70 app-canary=30" })
+	// A call waits for a repair that is under way.
+	router.healer.Changed(refOf(watched(router)))
+	if outcome := repaired(t, router, ro, refOf(watched(router))); outcome == selfheal.Repaired {
+		t.Error("the router undoes its own write")
+	}
+	requireSplit(t, router, "app", "app-stable=70 app-canary=30")
+}
+
+// repaired has a route be repaired as after a change of it.
+func repaired(t *testing.T, router *Router, ro *v1alpha1.Rollout, ref routeRef) selfheal.Outcome {
+	t.Helper()
+	unlock, err := router.healer.Lock(t.Context(), nameOf(ro))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	kept, _, ok := router.healer.Kept(nameOf(ro))
+	if !ok {
+		t.Fatal("nothing is kept for the Rollout")
+	}
+	return router.repair(t.Context(), nameOf(ro), ref, kept)
+}
+
+// Header routes of the canary before could not be removed: that is made up for, and takes
+// away none that the next canary has set meanwhile.
+func TestALateRemovalLeavesNewHeaderRoutes(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	router := newRouter(t, server)
+	ro := headers()
+	ro.Spec.Strategy.Canary.TrafficRouting.ManagedRoutes = []v1alpha1.MangedRoutes{{Name: "beta"}, {Name: "former"}}
+	former := *ro.Spec.Strategy.Canary.Steps[0].SetHeaderRoute
+	former.Name, former.Match = "former", []v1alpha1.HeaderRoutingMatch{{HeaderName: "X-Former", HeaderValue: &v1alpha1.StringMatch{Exact: "yes"}}}
+	succeed(t, router.SetHeaderRoute(at(ro, 0), &former))
+	refuse(server, httpRoutes, "app", "patch", "update")
+	aborted := at(ro, 0)
+	aborted.Status.Abort = true
+	succeed(t, router.RemoveManagedRoutes(aborted))
+	server.SetFault(nil)
+	// The user tries again before the controller has come back to the abort.
+	succeed(t, router.SetHeaderRoute(at(ro, 0), ro.Spec.Strategy.Canary.Steps[0].SetHeaderRoute))
+	succeed(t, router.SetWeight(at(ro, 1), 20, nil))
+	requireSplit(t, router, "app", "app-stable=80 app-canary=20; app-canary=1")
+	if got := managedNames(stored(t, router, "app"), ro); len(got) != 1 || got[0] != "beta" {
+		t.Errorf("header routes %v, want the one of this canary", got)
+	}
+}
+
+// managedNames are the names of the header and mirror routes of a Rollout on a route.
+func managedNames(route *unstructured.Unstructured, ro *v1alpha1.Rollout) []string {
+	decision, err := RemoveRoute(route, RolloutOf(ro, nil), "none")
+	if err != nil {
+		panic(err)
+	}
+	return decision.Managed.Names()
+}
+
+// Where no watch tells what carries something of a Rollout, the weight that the controller
+// has set tells: the way to analysis and abort is open.
+func TestABrokenRolloutMidCanaryWithoutWatch(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	succeed(t, newRouter(t, server).SetWeight(app(named), 40, nil))
+	refuse(server, httpRoutes, "", "list", "watch")
+	router := New(server.Config, hclog.NewNullLogger(), Options{SelfHeal: true})
+	t.Cleanup(router.Close)
+	broken := app(`{"httpRoute": 5}`)
+	broken.Generation++
+	fail(t, router.SetWeight(broken, 40, nil), "SetWeight for Rollout demo/app")
+	broken.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 40}, Stable: v1alpha1.WeightDestination{Weight: 60}}
+	succeed(t, router.SetWeight(broken, 40, nil))
+	verified(t, router, broken, 40, types.NotVerified)
+	requireEvent(t, server, reasonError, "the routes stay as they are until this is corrected or the Rollout is aborted")
+}
+
+// hang leaves a request without an answer for as long as its caller waits.
+func hang(r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // the server sees only then that the caller is gone
+	<-r.Context().Done()
+}
+
+// The list of a kind that a Rollout does not name holds up none of its calls.
+func TestAKindThatIsNotNamedIsNotWaitedFor(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	server.SetFault(func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
+		if request.Resource != "grpcroutes" {
+			return false
+		}
+		hang(r)
+		return true
+	})
+	router := newRouter(t, server)
+	router.timeout = syncTimeout / 2
+	succeed(t, router.SetWeight(app(named), 20, nil))
+	requireSplit(t, router, "app", "app-stable=80 app-canary=20")
+}
+
+// The API server does not take the header route, and never will: with traffic on a route
+// that is an Event, as the controller sets no weight after an error.
+func TestAHeaderRouteThatTheAPIServerRefuses(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	router := newRouter(t, server)
+	ro := headers()
+	step := ro.Spec.Strategy.Canary.Steps[0].SetHeaderRoute
+	refuse(server, httpRoutes, "app", "patch", "update")
+	fail(t, router.SetHeaderRoute(at(ro, 0), step), "HTTPRoute demo/app")
+	server.SetFault(nil)
+	succeed(t, router.SetWeight(at(ro, 0), 20, nil))
+	refuse(server, httpRoutes, "app", "patch", "update")
+	succeed(t, router.SetHeaderRoute(at(ro, 0), step))
+	requireEvent(t, server, reasonError, "header route beta", "the routes stay as they are until this is corrected or the Rollout is aborted")
+	// What may pass is an error, and tried again.
+	server.SetFault(func(w http.ResponseWriter, _ *http.Request, request apiservertest.Request) bool {
+		if request.Verb == "patch" {
+			apiservertest.Fail(w, http.StatusInternalServerError, request)
+			return true
+		}
+		return false
+	})
+	fail(t, router.SetHeaderRoute(at(ro, 0), step), "HTTPRoute demo/app")
+}
+
+// A route that another writer has made one that cannot be split is said on the Rollout at
+// once, not when the controller looks at it the next time.
+func TestAChangeThatCannotBePutBack(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	router := newRouter(t, server)
+	server.PutObject(rolloutResource, app(named))
+	succeed(t, router.SetWeight(app(named), 20, nil))
+	changed := stored(t, router, "app")
+	changed.Object["spec"] = parse(`{spec: {rules: [{backendRefs: [{name: app-stable, weight: 50}]}]}}`).Object["spec"]
+	changed.SetGeneration(changed.GetGeneration() + 1)
+	changed.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl-edit", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec": {"f:rules": {}}}`)}}})
+	server.PutObject(httpRoutes, changed)
+	requireEvent(t, server, reasonRestored, "field manager kubectl-edit has changed HTTPRoute demo/app", "no rule has both the stable Service app-stable and the canary Service app-canary")
+}
+
+// A request for one route that hangs keeps no other from rest.
+func TestARouteThatHangsKeepsNoOtherFromRest(t *testing.T) {
+	both := app(`{"grpcRoute": "app", "httpRoute": "app"}`)
+	for _, tc := range []struct {
+		hanging, other string
+		verbs          []string
+	}{
+		{"grpcroutes", httpRoutes, []string{"get"}},
+		{httpRoutes, "grpcroutes", []string{"get"}},
+		{"grpcroutes", httpRoutes, []string{"patch", "update"}},
+		{httpRoutes, "grpcroutes", []string{"patch", "update"}},
+	} {
+		t.Run(tc.verbs[0]+" "+tc.hanging, func(t *testing.T) {
+			t.Parallel()
+			server := newServer(t, httpRoute("app"))
+			grpc := httpRoute("app")
+			grpc.SetKind("GRPCRoute")
+			server.PutObject("grpcroutes", grpc)
+			server.SetFault(func(w http.ResponseWriter, _ *http.Request, request apiservertest.Request) bool {
+				refused := slices.Contains([]string{"list", "watch"}, request.Verb)
+				if refused {
+					apiservertest.Forbidden(w, request)
+				}
+				return refused
+			})
+			router := New(server.Config, hclog.NewNullLogger(), Options{})
+			t.Cleanup(router.Close)
+			succeed(t, router.SetWeight(both, 40, nil))
+			router.timeout = time.Second
+			server.SetFault(func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
+				hangs := request.Resource == tc.hanging && slices.Contains(tc.verbs, request.Verb)
+				if hangs {
+					hang(r)
+				}
+				return hangs
+			})
+			fail(t, router.SetWeight(both, 0, nil), "demo/app: "+tc.verbs[0], "no answer from the API server")
+			text, err := json.Marshal(server.Object(tc.other, "demo", "app"))
+			if err != nil || !strings.Contains(string(text), `"weight":100`) {
+				t.Errorf("%s: the other route is not at rest: %s, %v", tc.other, text, err)
+			}
+		})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 )
 
@@ -44,6 +46,7 @@ func (r *Router) setWeight(ctx context.Context, p plan) error {
 	}
 	failures := []error{unread, err, r.writeAll(ctx, p, all, weigh)}
 	if err := errors.Join(failures...); err != nil && !p.atRest() {
+		r.keep(p, all) // what was written is not to be undone for the call before
 		return err
 	}
 	failures = append(failures, r.leaveOthers(ctx, p, targets))
@@ -119,16 +122,21 @@ func (r *Router) hold(ctx context.Context, p plan, problem error) error {
 	return nil
 }
 
-// hasTraffic tells whether something of a Rollout is on a route, as far as that is
-// known.
+// hasTraffic tells whether something of a Rollout is on a route. Where that cannot be
+// known, the weight that the controller has set says so.
 func (r *Router) hasTraffic(ctx context.Context, p plan) bool {
-	if carrying, _ := r.carrying(ctx, p); len(carrying.targets) > 0 {
+	carrying, unsearched := r.carrying(ctx, p)
+	if len(carrying.targets) > 0 {
 		return true
 	}
-	targets, _, _ := r.named(ctx, p)
-	return slices.ContainsFunc(append(targets, r.keptFor(ctx, p)...), func(t target) bool {
+	targets, _, unread := r.named(ctx, p)
+	if slices.ContainsFunc(append(targets, r.keptFor(ctx, p)...), func(t target) bool {
 		return slices.Contains(RolloutsOn(t.route), nameOf(p.ro))
-	})
+	}) {
+		return true
+	}
+	known := carrying.known && unsearched == nil || p.configError == nil && unread == nil
+	return !known && rolloutspec.WeightSet(p.ro)
 }
 
 // keptFor returns the routes that are put back for a Rollout.
@@ -178,7 +186,16 @@ func (r *Router) manage(ctx context.Context, p plan, what string, takes func(Kin
 	}
 	err = r.writeAll(ctx, p, all, decide)
 	r.keepManaged(p, all)
+	if isRefusal(err) {
+		return r.hold(ctx, p, fmt.Errorf("%s: %w", what, err))
+	}
 	return err
+}
+
+// isRefusal tells whether the API server has answered that it does not take a request, as
+// it does until a person changes something.
+func isRefusal(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
 // removeRoutes removes header and mirror routes from all routes that the Rollout

@@ -101,7 +101,7 @@ func (r *Router) ownSplits(ctx context.Context, ro *v1alpha1.Rollout) (splits []
 // hasSplit tells whether an HTTPScaledObject carries a split of a Rollout.
 func (r *Router) hasSplit(ctx context.Context, ro *v1alpha1.Rollout) bool {
 	splits, known := r.ownSplits(ctx, ro)
-	return len(splits) > 0 || !known && weightSet(ro)
+	return len(splits) > 0 || !known && rolloutspec.WeightSet(ro)
 }
 
 // canaryHasShare tells whether a split of a Rollout gives anything to a Service
@@ -112,7 +112,7 @@ func (r *Router) canaryHasShare(ctx context.Context, ro *v1alpha1.Rollout) bool 
 	if slices.ContainsFunc(splits, func(text string) bool { return sharesWithOthers(text, stable) }) {
 		return true
 	}
-	return !known && weightSet(ro)
+	return !known && rolloutspec.WeightSet(ro)
 }
 
 // sharesWithOthers tells whether a split gives weight to another Service than
@@ -121,12 +121,4 @@ func (r *Router) canaryHasShare(ctx context.Context, ro *v1alpha1.Rollout) bool 
 func sharesWithOthers(text, stable string) bool {
 	split, err := weightedbackends.Parse(text)
 	return err != nil || slices.ContainsFunc(split, func(b weightedbackends.Backend) bool { return b.Service != stable && b.Weight > 0 })
-}
-
-// weightSet tells whether the controller has set a weight above 0, which is what
-// there is to go by where the splits themselves cannot be read.
-func weightSet(ro *v1alpha1.Rollout) bool {
-	weights := ro.Status.Canary.Weights
-	return weights != nil && (weights.Canary.Weight > 0 ||
-		slices.ContainsFunc(weights.Additional, func(d v1alpha1.WeightDestination) bool { return d.Weight > 0 }))
 }
