@@ -232,6 +232,7 @@ func (d *draft) finish() Decision {
 	d.keepRecords()
 	d.putRules()
 	d.putLabel()
+	d.own.Plugin = d.ro.Plugin
 	if d.state.set(d.key(), d.own) || d.broken {
 		d.state.write(d.route)
 	}

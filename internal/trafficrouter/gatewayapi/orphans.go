@@ -43,7 +43,9 @@ func (c Config) names(route *unstructured.Unstructured) bool {
 
 // owner asks the API server whether a Rollout owns what it has on a route. It returns the
 // Service that is stable now, for a Rollout with pingPong that is there. If the Rollout
-// cannot be read, it is taken to own that, and the error says why.
+// cannot be read, it is taken to own that, and the error says why. What the plugin has
+// written under another name it is registered with is that one's to judge, as long as
+// the Rollout is there.
 func (r *Router) owner(ctx context.Context, rollout k8stypes.NamespacedName, route *unstructured.Unstructured) (owns bool, stable string, err error) {
 	ro, err := rolloutsplugin.ReadRollout(ctx, r.whole, rollout)
 	switch {
@@ -55,7 +57,7 @@ func (r *Router) owner(ctx context.Context, rollout k8stypes.NamespacedName, rou
 	if of := RolloutOf(ro, nil); of.PingPong {
 		stable = of.Stable
 	}
-	return Owns(ro, r.options.PluginName, route), stable, nil
+	return pluginOf(route, rollout) != r.options.PluginName || Owns(ro, r.options.PluginName, route), stable, nil
 }
 
 // markOf says that a route carries something of a Rollout, which may own it by the labels

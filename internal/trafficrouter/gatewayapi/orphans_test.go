@@ -10,6 +10,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -319,4 +320,40 @@ func TestWhatIsTakenOffIsNotPutBack(t *testing.T) {
 	})
 	eventually(t, "nothing is put back any more", func() bool { _, _, kept := router.healer.Kept(nameOf(ro)); return !kept })
 	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
+}
+
+// The plugin is registered under two names, or by two controllers: neither takes what the
+// other has written for a Rollout of its own for left behind.
+func TestWhatAnotherRegistrationHasWrittenStays(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	ro := app(named)
+	ro.Spec.Strategy.Canary.TrafficRouting.Plugins = map[string]json.RawMessage{"acme/gateway": json.RawMessage(named)}
+	server.PutObject(rolloutResource, ro)
+	acme := New(server.Config, hclog.NewNullLogger(), Options{PluginName: "acme/gateway"})
+	t.Cleanup(acme.Close)
+	succeed(t, acme.SetWeight(ro, 40, nil))
+	router := looking(t, server)
+	router.orphans.Look(t.Context())
+	requireSplit(t, router, "app", "app-stable=60 app-canary=40")
+	server.Delete(rolloutResource, "demo", "app")
+	eventually(t, "the route goes back to rest", func() bool {
+		router.orphans.Look(t.Context())
+		return split(stored(t, router, "app")) == "app-stable=100 app-canary=0"
+	})
+}
+
+// A rule of a Rollout that does not name the route any more is another's to split.
+func TestARuleOfARolloutThatHasMovedOn(t *testing.T) {
+	server := newServer(t, httpRoute("app"), httpRoute("second"))
+	router := newRouter(t, server)
+	first := app(named)
+	first.Name, first.UID = "first", "u-0"
+	server.PutObject(rolloutResource, first)
+	succeed(t, router.SetWeight(first, 20, nil))
+	fail(t, router.SetWeight(app(named), 50, nil), "is split by Rollout demo/first")
+	moved := first.DeepCopy()
+	moved.Generation, moved.Spec.Strategy.Canary.TrafficRouting.Plugins = 2, app(`{"httpRoute": "second"}`).Spec.Strategy.Canary.TrafficRouting.Plugins
+	server.PutObject(rolloutResource, moved)
+	succeed(t, router.SetWeight(app(named), 50, nil))
+	requireSplit(t, router, "app", "app-stable=50 app-canary=50")
 }

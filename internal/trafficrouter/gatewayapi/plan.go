@@ -95,6 +95,9 @@ type target struct {
 func (r *Router) rollout(ctx context.Context, p plan, rules []string) Rollout {
 	ro := RolloutOf(p.ro, rules)
 	ro.Label = p.config.Label
+	if r.options.PluginName != DefaultPluginName {
+		ro.Plugin = r.options.PluginName
+	}
 	ro.Unconfigured = p.configError != nil
 	ro.MirrorPercent = r.mirroring.knowsPercent()
 	ro.Port = r.port(ctx, p.ro.Namespace)

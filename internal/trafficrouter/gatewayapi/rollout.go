@@ -30,6 +30,9 @@ type Rollout struct {
 	// are known to be the Rollout's.
 	Unconfigured bool
 
+	// Plugin is the name of the plugin that decides, empty for DefaultPluginName: another
+	// instance under another name is not to judge what this one has written.
+	Plugin string
 	// MirrorPercent is true where the HTTPRoutes of the cluster have the field
 	// percent of a mirror.
 	MirrorPercent bool
@@ -44,7 +47,7 @@ type Rollout struct {
 type PortFunc func(experiment, stable string, port int32) (int32, error)
 
 // RolloutOf returns what a Rollout's own spec and status say: all but Label,
-// MirrorPercent and Port. Rules are those of one route, from its RouteConfig.
+// Plugin, MirrorPercent and Port. Rules are those of one route, from its RouteConfig.
 func RolloutOf(ro *v1alpha1.Rollout, rules []string) Rollout {
 	r := Rollout{
 		NamespacedName: types.NamespacedName{Namespace: ro.Namespace, Name: ro.Name},

@@ -179,7 +179,7 @@ func requireEvent(t *testing.T, server *apiservertest.Server, reason string, par
 // there already is none.
 func TestACanary(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
-	router := newRouter(t, server)
+	router := looking(t, server)
 	ro := app(named)
 	rest := stored(t, router, "app")
 	server.Requests()

@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -26,6 +27,8 @@ type entry struct {
 	Routes []managedRoute `json:"routes,omitempty"`
 	// Label is the label that this Rollout has put on the route.
 	Label *labelRecord `json:"label,omitempty"`
+	// Plugin is the name of the plugin that has written this, unless it is the default.
+	Plugin string `json:"plugin,omitempty"`
 	// Stable is the Service that was stable at the last call, of a Rollout with pingPong.
 	Stable string `json:"stable,omitempty"`
 }
@@ -50,6 +53,12 @@ type labelRecord struct {
 	Label
 	// Before is the value that the label had before.
 	Before *string `json:"before,omitempty"`
+}
+
+// pluginOf is the name of the plugin that has written what a Rollout has on a route.
+func pluginOf(route *unstructured.Unstructured, rollout types.NamespacedName) string {
+	s, _ := stateOf(route)
+	return cmp.Or(s.entry(rollout.String()).Plugin, DefaultPluginName)
 }
 
 // isIdle tells whether nothing of the Rollout differs from rest.
