@@ -155,14 +155,15 @@ func checkArgoCDOf(a argoCDSnapshot, route routeUse, label gatewayapi.Label, app
 			return result
 		}
 	}
-	message := "Argo CD manages it, and is not told to leave spec.rules alone: during a canary it shows the route as out of sync"
-	if automated := app.Value.Spec.SyncPolicy.Automated; automated != nil && automated.SelfHeal {
-		return failure(route.at(), message+", and its self-heal takes the weights back", recipe)
+	message := "Argo CD manages it, and is not told to leave spec.rules alone: during a canary it shows the route as out of sync, and "
+	automated := app.Value.Spec.SyncPolicy.Automated
+	switch {
+	case automated != nil && automated.SelfHeal:
+		return failure(route.at(), message+"its self-heal takes the weights back", recipe)
+	case !known || app.Err != nil:
+		return warning(route.at(), message+"a sync takes the weights back, or its self-heal at once", recipe)
 	}
-	if !known || app.Err != nil {
-		message += ", and takes the weights back if it heals by itself"
-	}
-	return warning(route.at(), message+"; a sync takes the weights back", recipe)
+	return warning(route.at(), message+"a sync takes the weights back", recipe)
 }
 
 // rulesWhile returns the expression of jq for the rules of a route under a condition.

@@ -50,7 +50,7 @@ var checks = []check{
 		installation: ofController(checkPluginDirectory),
 	}, {
 		id: "plugin-registered", means: "`argo-rollouts-config` can be read by the controller, and has the plugin that Rollouts use once, under that name, among the traffic routers",
-		installation: both(checkAnyRegistered, ofPlugins(checkRegistered)),
+		installation: both(checkAnyRegistered, ofRegistrations(checkRegistered)),
 	}, {
 		id: "plugin-location", means: "the location is one that the controller can fetch, not the file it writes itself, without credentials in it, and the SHA-256 is well-formed",
 		installation: ofPlugins(checkLocation),
@@ -196,11 +196,26 @@ func ofController(look func(controllerSnapshot) []Result) func(snapshot) []Resul
 	return func(s snapshot) []Result { return look(s.controller) }
 }
 
-// ofPlugins looks at the plugin of each router.
+// ofPlugins looks at the plugin of each router. Where there are several, results say of
+// which they are.
 func ofPlugins(look func(controllerSnapshot, pluginSnapshot) []Result) func(snapshot) []Result {
+	return ofRegistrations(func(c controllerSnapshot, p pluginSnapshot) []Result {
+		results := look(c, p)
+		for i := range results {
+			if p.oneOfSeveral {
+				results[i].Message = p.name + ": " + results[i].Message
+			}
+		}
+		return results
+	})
+}
+
+// ofRegistrations is ofPlugins for results that name the plugin themselves.
+func ofRegistrations(look func(controllerSnapshot, pluginSnapshot) []Result) func(snapshot) []Result {
 	return func(s snapshot) []Result {
 		var results []Result
 		for _, p := range s.plugins {
+			p.oneOfSeveral = len(s.plugins) > 1
 			results = append(results, look(s.controller, p)...)
 		}
 		return results

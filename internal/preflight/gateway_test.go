@@ -332,7 +332,7 @@ func TestGatewayFaults(t *testing.T) {
 		"Argo CD heals": {argoCD(""), one("argocd-settings", Failure, route, "is not told to leave spec.rules alone", "self-heal takes the weights back", `select(.metadata.labels["rollouts.argoproj.io/gatewayapi-canary"] == "in-progress") | .spec.rules`)},
 		"Argo CD syncs by hand": {all(argoCD(""), func(s *snapshot) {
 			s.gateway.argoCD.applications[types.NamespacedName{Namespace: "argocd", Name: "shop"}] = read[argoCDApplication]{}
-		}), one("argocd-settings", Warning, route, "out of sync; a sync takes the weights back")},
+		}), one("argocd-settings", Warning, route, "out of sync, and a sync takes the weights back")},
 		"Argo CD goes by another label": {argoCD(`jqPathExpressions: ['select(.metadata.labels["canary"] == "yes") | .spec.rules']`),
 			one("argocd-settings", Failure, route, "does not name the label rollouts.argoproj.io/gatewayapi-canary=in-progress")},
 		"Argo CD goes by a label that is disabled": {all(withPlugins(`{argoproj-labs/gatewayAPI: {httpRoute: demo, disableInProgressLabel: true}}`), (*snapshot).decide),

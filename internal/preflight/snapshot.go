@@ -59,6 +59,8 @@ type controllerSnapshot struct {
 // pluginSnapshot is the plugin of one of the routers that are looked at.
 type pluginSnapshot struct {
 	router
+	// oneOfSeveral is true where other plugins are looked at, too.
+	oneOfSeveral bool
 	// watchNamespace is the one namespace that the plugin watches, empty for all.
 	watchNamespace string
 	// selfHeals is whether the plugin writes between two calls.
