@@ -65,7 +65,6 @@ type Router struct {
 	ctx        context.Context
 	cancel     context.CancelFunc
 
-	// unremoved has the Rollouts whose header and mirror routes could not be removed.
 	unremoved unremoved
 	searched  searches
 	reports   reports
@@ -179,10 +178,7 @@ func (r *Router) UpdateHash(*v1alpha1.Rollout, string, string, []v1alpha1.Weight
 func (r *Router) SetWeight(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) types.RpcError {
 	return r.locked(ro, "SetWeight", func(ctx context.Context) error {
 		err := r.setWeight(ctx, r.planFor(ro, weight, additional))
-		if r.unremoved.has(nameOf(ro)) {
-			err = errors.Join(err, r.removeManagedRoutes(ctx, ro))
-		}
-		return err
+		return errors.Join(err, r.removeDue(ctx, ro))
 	})
 }
 
@@ -207,10 +203,10 @@ func (r *Router) SetHeaderRoute(ro *v1alpha1.Rollout, step *v1alpha1.SetHeaderRo
 	if step == nil {
 		return types.RpcError{}
 	}
+	if len(step.Match) == 0 {
+		return r.remove(ro, "SetHeaderRoute", func() { r.unremoved.note(nameOf(ro), step.Name) })
+	}
 	return r.locked(ro, "SetHeaderRoute", func(ctx context.Context) error {
-		if len(step.Match) == 0 {
-			return r.removeRoutes(ctx, r.planForRoutes(ro), func(t target) (Decision, error) { return RemoveRoute(t.route, t.rollout, step.Name) })
-		}
 		r.unremoved.set(nameOf(ro), step.Name)
 		return r.manage(ctx, r.planForRoutes(ro), "header route "+step.Name, Kind.TakesHeaderRoutes,
 			func(t target) (Decision, error) { return SetHeaderRoute(t.route, t.rollout, step) })
@@ -224,10 +220,10 @@ func (r *Router) SetMirrorRoute(ro *v1alpha1.Rollout, step *v1alpha1.SetMirrorRo
 	if step == nil {
 		return types.RpcError{}
 	}
+	if len(step.Match) == 0 {
+		return r.remove(ro, "SetMirrorRoute", func() { r.unremoved.note(nameOf(ro), step.Name) })
+	}
 	return r.locked(ro, "SetMirrorRoute", func(ctx context.Context) error {
-		if len(step.Match) == 0 {
-			return r.removeRoutes(ctx, r.planForRoutes(ro), func(t target) (Decision, error) { return RemoveRoute(t.route, t.rollout, step.Name) })
-		}
 		r.unremoved.set(nameOf(ro), step.Name)
 		return r.manage(ctx, r.planForRoutes(ro), "mirror route "+step.Name, func(k Kind) bool { return k == HTTPRoute },
 			func(t target) (Decision, error) { return SetMirrorRoute(t.route, t.rollout, step) })
@@ -236,26 +232,33 @@ func (r *Router) SetMirrorRoute(ro *v1alpha1.Rollout, step *v1alpha1.SetMirrorRo
 
 // RemoveManagedRoutes removes the header and mirror routes of the Rollout, and
 // nothing else: Argo Rollouts calls it before it sets the present weight once more.
-// An error would keep it from that, which may be the way back to stable: what cannot
-// be removed is left to that SetWeight, which sets the weight first and fails then.
 func (r *Router) RemoveManagedRoutes(ro *v1alpha1.Rollout) types.RpcError {
-	failed := r.locked(ro, "RemoveManagedRoutes", func(ctx context.Context) error {
-		r.unremoved.forget(nameOf(ro))
-		return r.removeManagedRoutes(ctx, ro)
+	return r.remove(ro, "RemoveManagedRoutes", func() { r.unremoved.noteAll(nameOf(ro)) })
+}
+
+// remove carries out a call that removes header and mirror routes, which note notes. An
+// error would keep the controller from setting the weight, which may be the way back to
+// stable: what cannot be removed is left to the next SetWeight, which sets the weight
+// first and fails then.
+func (r *Router) remove(ro *v1alpha1.Rollout, call string, note func()) types.RpcError {
+	failed := r.locked(ro, call, func(ctx context.Context) error {
+		note()
+		return r.removeDue(ctx, ro)
 	})
 	if failed.HasError() {
+		note() // the lock may not have been had
 		r.logger.Warn("header and mirror routes are not removed yet", "rollout", nameOf(ro).String(), "reason", failed.ErrorString)
-		r.unremoved.note(nameOf(ro))
 	}
 	return types.RpcError{}
 }
 
-// removeManagedRoutes removes the header and mirror routes of a Rollout but for those that
-// were set since a removal has failed.
-func (r *Router) removeManagedRoutes(ctx context.Context, ro *v1alpha1.Rollout) error {
-	err := r.removeRoutes(ctx, r.planForRoutes(ro), func(t target) (Decision, error) {
-		return remove(t.route, t.rollout, func(name string) bool { return !r.unremoved.setSince(nameOf(ro), name) })
-	})
+// removeDue removes the header and mirror routes that are due to be.
+func (r *Router) removeDue(ctx context.Context, ro *v1alpha1.Rollout) error {
+	due, ok := r.unremoved.of(nameOf(ro))
+	if !ok {
+		return nil
+	}
+	err := r.removeRoutes(ctx, r.planForRoutes(ro), func(t target) (Decision, error) { return remove(t.route, t.rollout, due.covers) })
 	if err == nil {
 		r.unremoved.forget(nameOf(ro))
 	}

@@ -370,6 +370,25 @@ func TestALateRemovalLeavesNewHeaderRoutes(t *testing.T) {
 	}
 }
 
+// The step that a Rollout stands at removes a header route, which cannot be: that is in the
+// way of no weight, and made up for by a later SetWeight.
+func TestTheRemovalOfAStepIsInTheWayOfNoWeight(t *testing.T) {
+	server := newServer(t, httpRoute("app"), httpRoute("second"))
+	router := newRouter(t, server)
+	ro := headers()
+	ro.Spec.Strategy.Canary.TrafficRouting.Plugins = app(`{"httpRoutes": [{"name": "app", "useHeaderRoutes": true}, {"name": "second"}]}`).Spec.Strategy.Canary.TrafficRouting.Plugins
+	succeed(t, router.SetHeaderRoute(at(ro, 0), ro.Spec.Strategy.Canary.Steps[0].SetHeaderRoute))
+	succeed(t, router.SetWeight(at(ro, 1), 20, nil))
+	refuse(server, httpRoutes, "app", "patch", "update")
+	succeed(t, router.SetHeaderRoute(at(ro, 2), ro.Spec.Strategy.Canary.Steps[2].SetHeaderRoute))
+	fail(t, router.SetWeight(at(ro, 2), 20, nil), "HTTPRoute demo/app")
+	fail(t, router.SetWeight(at(ro, 2), 0, nil), "HTTPRoute demo/app")
+	requireSplit(t, router, "second", "app-stable=100 app-canary=0")
+	server.SetFault(nil)
+	succeed(t, router.SetWeight(at(ro, 2), 20, nil))
+	requireSplit(t, router, "app", "app-stable=80 app-canary=20")
+}
+
 // managedNames are the names of the header and mirror routes of a Rollout on a route.
 func managedNames(route *unstructured.Unstructured, ro *v1alpha1.Rollout) []string {
 	decision, err := RemoveRoute(route, RolloutOf(ro, nil), "none")

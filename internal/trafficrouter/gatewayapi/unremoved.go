@@ -7,50 +7,64 @@ import (
 	k8stypes "k8s.io/apimachinery/pkg/types"
 )
 
-// unremoved has the Rollouts whose header and mirror routes could not be removed, with the
-// names of those that were set since and are to stay.
+// unremoved has the header and mirror routes that calls were to remove and have not
+// removed yet.
 type unremoved struct {
-	mu    sync.Mutex
-	since map[k8stypes.NamespacedName][]string
+	mu  sync.Mutex
+	due map[k8stypes.NamespacedName]removal
 }
 
-// note notes that a removal has failed.
-func (u *unremoved) note(rollout k8stypes.NamespacedName) {
+// removal is what is to be removed of one Rollout: routes with these names, or all but
+// those that were set since.
+type removal struct {
+	all          bool
+	names, since []string
+}
+
+func (r removal) covers(name string) bool {
+	return r.all && !slices.Contains(r.since, name) || slices.Contains(r.names, name)
+}
+
+// noteAll notes that all routes of a Rollout are to be removed.
+func (u *unremoved) noteAll(rollout k8stypes.NamespacedName) { u.put(rollout, removal{all: true}) }
+
+// note notes that one route of a Rollout is to be removed.
+func (u *unremoved) note(rollout k8stypes.NamespacedName, name string) {
+	r, _ := u.of(rollout)
+	u.put(rollout, removal{r.all, append(leaveOut(r.names, name), name), leaveOut(r.since, name)})
+}
+
+// set notes that a route is set, and so no longer to be removed.
+func (u *unremoved) set(rollout k8stypes.NamespacedName, name string) {
+	if r, ok := u.of(rollout); ok {
+		u.put(rollout, removal{r.all, leaveOut(r.names, name), append(leaveOut(r.since, name), name)})
+	}
+}
+
+// of returns what is to be removed of a Rollout, and whether there is anything.
+func (u *unremoved) of(rollout k8stypes.NamespacedName) (removal, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.since == nil {
-		u.since = map[k8stypes.NamespacedName][]string{}
-	}
-	u.since[rollout] = nil
+	r, ok := u.due[rollout]
+	return r, ok
 }
 
-// forget notes that a removal has succeeded, or begins anew.
+func (u *unremoved) put(rollout k8stypes.NamespacedName, r removal) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.due == nil {
+		u.due = map[k8stypes.NamespacedName]removal{}
+	}
+	u.due[rollout] = r
+}
+
+// forget notes that all that was to be removed of a Rollout is.
 func (u *unremoved) forget(rollout k8stypes.NamespacedName) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.since, rollout)
+	delete(u.due, rollout)
 }
 
-// has tells whether there is a removal to be made up for.
-func (u *unremoved) has(rollout k8stypes.NamespacedName) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	_, ok := u.since[rollout]
-	return ok
-}
-
-// set notes that a header or mirror route is set after a removal that has failed.
-func (u *unremoved) set(rollout k8stypes.NamespacedName, name string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if names, ok := u.since[rollout]; ok && !slices.Contains(names, name) {
-		u.since[rollout] = append(names, name)
-	}
-}
-
-// setSince tells whether a header or mirror route was.
-func (u *unremoved) setSince(rollout k8stypes.NamespacedName, name string) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return slices.Contains(u.since[rollout], name)
+func leaveOut(names []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(other string) bool { return other == name })
 }
