@@ -2,25 +2,14 @@ package contour
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
 	"net"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/types/known/emptypb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
 // listeners are what the Gateway of Contour's example lacks for TLSRoutes and TCPRoutes,
@@ -218,165 +207,4 @@ func TestCanaryOfOtherProtocols(t *testing.T) {
 	for _, c := range calls {
 		c.finish("blue", "yellow")
 	}
-}
-
-// client asks for the colour of the version that answers.
-type client func(context.Context) (string, error)
-
-func grpcClient(t *testing.T, address, host string) client {
-	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority(host))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return func(ctx context.Context) (string, error) {
-		answer := &wrapperspb.StringValue{}
-		err := conn.Invoke(ctx, "/sandbox.Protocols/Color", &emptypb.Empty{}, answer)
-		return answer.Value, err
-	}
-}
-
-// tlsClient makes a TLS connection for each question. The certificate must be that of
-// the version that answers: the Gateway has none.
-func tlsClient(address, host string) client {
-	//nolint:gosec // The name in the certificate is looked at; nobody has signed it.
-	dialer := &tls.Dialer{Config: &tls.Config{ServerName: host, InsecureSkipVerify: true}}
-	return func(ctx context.Context) (string, error) {
-		conn, err := dialer.DialContext(ctx, "tcp", address)
-		if err != nil {
-			return "", err
-		}
-		colour, err := readLine(ctx, conn)
-		certificate := conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
-		if want := colour + ".protocols.test"; err == nil && certificate.DNSNames[0] != want {
-			err = fmt.Errorf("the certificate is of %s, want %s", certificate.DNSNames[0], want)
-		}
-		return colour, err
-	}
-}
-
-func tcpClient(address string) client {
-	return func(ctx context.Context) (string, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-		if err != nil {
-			return "", err
-		}
-		return readLine(ctx, conn)
-	}
-}
-
-// readLine reads the one line that a connection brings, and closes it.
-func readLine(ctx context.Context, conn net.Conn) (string, error) {
-	defer func() { _ = conn.Close() }()
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := conn.SetReadDeadline(deadline); err != nil {
-			return "", err
-		}
-	}
-	text, err := io.ReadAll(conn)
-	colour, ended := strings.CutSuffix(string(text), "\n")
-	if err == nil && !ended {
-		err = fmt.Errorf("the connection has brought %q and no line", text)
-	}
-	return colour, err
-}
-
-// protocolMargin is by how many percentage points a share may not be off: a connection
-// for each question costs more than a request.
-const protocolMargin = 12
-
-// awaitShare waits until yellow gets its share of what a client asks.
-func awaitShare(t *testing.T, protocol string, weight int, ask client) {
-	t.Helper()
-	e2etest.Eventually(t, e2etest.Patience, fmt.Sprintf("%s: yellow has a share of %d", protocol, weight), func(context.Context) error {
-		return traffictest.Proxy{Name: protocol}.CheckShare(t, "yellow", weight, protocolMargin, func(count int, ordered bool) []traffic.Answer {
-			return traffictest.Ask(count, ordered, func(int) traffic.Answer {
-				colour, err := askWithin(t.Context(), ask)
-				if err != nil {
-					return traffic.Answer{Problem: err.Error()}
-				}
-				return traffic.Answer{Backend: colour}
-			})
-		})
-	})
-}
-
-// awaitAll waits until one version answers all that a client asks.
-func awaitAll(t *testing.T, protocol, want string, ask client) {
-	t.Helper()
-	e2etest.Eventually(t, e2etest.Patience, protocol+": all is answered by "+want, func(context.Context) error {
-		for range 100 {
-			if colour, err := askWithin(t.Context(), ask); err != nil || colour != want {
-				return fmt.Errorf("%q, %w", colour, err)
-			}
-		}
-		return nil
-	})
-}
-
-func askWithin(ctx context.Context, ask client) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	return ask(ctx)
-}
-
-// calls are made one after the other, some thirty a second at most.
-type calls struct {
-	t        *testing.T
-	protocol string
-	stop     context.CancelFunc
-	done     sync.WaitGroup
-
-	answered map[string]int
-	failed   []error
-}
-
-func callAllAlong(t *testing.T, protocol string, ask client) *calls {
-	ctx, cancel := context.WithCancel(t.Context())
-	c := &calls{t: t, protocol: protocol, stop: cancel, answered: map[string]int{}}
-	c.done.Go(func() {
-		ticker := time.NewTicker(30 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-			// One that has begun is not cut short.
-			colour, err := askWithin(context.WithoutCancel(ctx), ask)
-			if err != nil {
-				c.failed = append(c.failed, err)
-			} else {
-				c.answered[colour]++
-			}
-		}
-	})
-	t.Cleanup(func() {
-		cancel()
-		c.done.Wait()
-	})
-	return c
-}
-
-// finish ends the calls, and fails the test if one has failed or was answered by another
-// than these versions.
-func (c *calls) finish(versions ...string) {
-	c.t.Helper()
-	c.stop()
-	c.done.Wait()
-	total := 0
-	for _, version := range versions {
-		if c.answered[version] == 0 {
-			c.failed = append(c.failed, errors.New("nothing was answered by "+version))
-		}
-		total += c.answered[version]
-		delete(c.answered, version)
-	}
-	if len(c.failed) > 0 || len(c.answered) > 0 {
-		c.t.Errorf("%s: besides %d answers %d calls have failed, and %v went astray; the first failures: %v",
-			c.protocol, total, len(c.failed), c.answered, c.failed[:min(len(c.failed), 5)])
-	}
-	c.t.Logf("%s: %d calls were answered", c.protocol, total)
 }
