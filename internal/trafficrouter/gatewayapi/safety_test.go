@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -432,9 +433,15 @@ func TestAKindThatIsNotNamedIsNotWaitedFor(t *testing.T) {
 		return true
 	})
 	router := newRouter(t, server)
-	router.timeout = syncTimeout / 2
-	succeed(t, router.SetWeight(app(named), 20, nil))
-	requireSplit(t, router, "app", "app-stable=80 app-canary=20")
+	ctx, cancel := context.WithTimeout(t.Context(), syncTimeout*3/4)
+	defer cancel()
+	found, err := router.carrying(ctx, router.planFor(app(named), 20, nil))
+	if err != nil || ctx.Err() != nil {
+		t.Errorf("%v, %v: it has waited for the list", err, ctx.Err())
+	}
+	if !found.known || found.everywhere {
+		t.Errorf("known %t, everywhere %t: the routes that are named are known, and others not yet", found.known, found.everywhere)
+	}
 }
 
 // The API server does not take the header route, and never will: with traffic on a route
