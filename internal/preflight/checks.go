@@ -122,8 +122,9 @@ var checks = []check{
 		id: "route-rules", means: "each route has a rule with both Services in its `backendRefs` that no other Rollout splits, and each rule that `rules` singles out is one",
 		rollout: ofGateway(checkRouteRules),
 	}, {
-		id: "route-split", means: "each route carries the weights that the Rollout's status says (not looked at while an experiment has a weight)",
-		rollout: ofGateway(checkRouteSplit),
+		id: "route-split", means: "each route carries the weights that the Rollout's status says (not looked at while an experiment has a weight); none was left behind on others of its kind",
+		installation: checkRoutesLeft,
+		rollout:      ofGateway(checkRouteSplit),
 	}, {
 		id: "route-label", means: "it has the in-progress label while a canary is under way, and not at rest",
 		rollout: ofGateway(checkRouteLabel),

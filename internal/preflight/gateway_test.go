@@ -285,10 +285,26 @@ func TestGatewayFaults(t *testing.T) {
 			one("route-rules", Failure, route, "has both the stable Service demo-stable and the canary Service demo-canary")},
 		"no such rule": {withPlugins(`{argoproj-labs/gatewayAPI: {httpRoute: demo, rules: [api, legal]}}`),
 			one("route-rules", Failure, route, `has no rule named "legal" with both Services`)},
-		"another Rollout's": {changeRoute(`shop/demo\"`, `shop/other\"`),
-			one("route-rules", Failure, route, "Rollout shop/other")},
+		"another Rollout's": {changeRoute(`shop/demo\"`, `elsewhere/other\"`),
+			one("route-rules", Failure, route, "Rollout elsewhere/other")},
 		"taken back": {changeRoute(`"weight":80`, `"weight":100`),
 			one("route-split", Failure, route, `has rule "api" demo-stable=100,demo-canary=20, the Rollout's status says rule "api" demo-stable=80,demo-canary=20`, "argocd-settings", "--show-managed-fields")},
+		"left by a Rollout that is gone": {func(s *snapshot) {
+			left := s.route().DeepCopy()
+			left.SetName("left")
+			left.SetAnnotations(map[string]string{gatewayapi.Annotation: `{"shop/gone": {"rules": [{"hash": "x", "rest": {"a": 1}}]}, "elsewhere/other": {}}`})
+			routes := s.gateway.routes[routesOfShop]
+			routes.Value = append(routes.Value, *left)
+			s.gateway.routes[routesOfShop] = routes
+		}, one("route-split", Failure, "HTTPRoute shop/left", "carries the split of Rollout shop/gone, which does not exist", "kubectl -n shop edit httproute left", gatewayapi.Annotation)},
+		"left by a Rollout that has moved": {func(s *snapshot) {
+			moved := s.demo().DeepCopy()
+			moved.Name = "moved"
+			moved.Spec.Strategy.Canary.TrafficRouting = nil
+			moved.Spec.Strategy.Canary.StableService, moved.Spec.Strategy.Canary.CanaryService = "moved-stable", "moved-canary"
+			s.objects.rollouts.Value = append(s.objects.rollouts.Value, *moved)
+			s.route().SetAnnotations(map[string]string{gatewayapi.Annotation: strings.TrimSuffix(s.route().GetAnnotations()[gatewayapi.Annotation], "}") + `, "shop/moved": {"routes": [{"name": "h"}]}}`})
+		}, one("route-split", Failure, route, "carries the split of Rollout shop/moved, which does not use the Gateway API router any more")},
 		"label taken off": {func(s *snapshot) { s.route().SetLabels(nil) },
 			one("route-label", Warning, route, "lacks the label rollouts.argoproj.io/gatewayapi-canary=in-progress")},
 		"label left behind": {func(s *snapshot) {

@@ -63,6 +63,42 @@ func checkRouteSplit(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []Result 
 	return results
 }
 
+// checkRoutesLeft finds, among the routes of the kinds that Rollouts use here, those that
+// carry something of a Rollout that is gone, or that does not use the router any more:
+// nothing restores them.
+func checkRoutesLeft(s snapshot) []Result {
+	if s.rollout != "" || s.objects.rollouts.Err != nil {
+		return nil
+	}
+	var results []Result
+	for _, of := range s.plugins {
+		for _, kind := range routesOf(s, of.router) {
+			routes := s.gateway.routes[kind].Value
+			for i := range routes {
+				results = append(results, checkRouteLeft(s, routeUse{Unstructured: &routes[i]})...)
+			}
+		}
+	}
+	return results
+}
+
+func checkRouteLeft(s snapshot, route routeUse) []Result {
+	var results []Result
+	for _, name := range gatewayapi.RolloutsOn(route.Unstructured) {
+		ro := s.objects.rollout(name.Name)
+		why := "does not exist"
+		switch {
+		case name.Namespace != s.namespace, ro != nil && len(gatewayNames(ro)) > 0:
+			continue
+		case ro != nil:
+			why = "does not use the Gateway API router any more"
+		}
+		results = append(results, failure(route.at(), fmt.Sprintf("carries the split of Rollout %s, which %s", name, why),
+			fmt.Sprintf("put back the weights, and take off the annotation %s and the in-progress label: %s", gatewayapi.Annotation, route.edit())))
+	}
+	return results
+}
+
 // checkRouteLabel: each route carries the in-progress label while a canary is under way,
 // and not at rest.
 func checkRouteLabel(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []Result {
