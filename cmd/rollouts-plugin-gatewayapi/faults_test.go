@@ -162,6 +162,26 @@ func TestFaultsOverRPC(t *testing.T) {
 	}
 }
 
+// A plugin that is started before its API server answers serves once it does.
+func TestStartsWithoutACluster(t *testing.T) {
+	server := newServer(t, "app")
+	address, listen := plugintest.Later(t, server.URL())
+	router, _ := plugintest.Start(t, installed, strings.ReplaceAll(server.Kubeconfig(), server.URL(), address))
+	ro := named("app")
+	succeed(t, router.RemoveManagedRoutes(ro))
+	if err := router.SetWeight(ro, 20, nil); !strings.Contains(err.Error(), "SetWeight for Rollout demo/app") {
+		t.Fatalf("SetWeight without a cluster: %v", err)
+	}
+	if got, err := router.VerifyWeight(ro, 20, nil); err.HasError() || got != types.NotVerified {
+		t.Fatalf("VerifyWeight without a cluster: %d, %v", got, err)
+	}
+	listen()
+	succeed(t, router.SetWeight(ro, 20, nil))
+	if got := spec(t, server, "app"); !strings.Contains(got, `"weight":20`) {
+		t.Errorf("the route: %s", got)
+	}
+}
+
 // A plugin that is killed in the middle of a canary is started anew by the controller: it
 // writes nothing that is there, puts back what another writer changes, and knows from the
 // route alone what to take off in the end.

@@ -4,10 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"net"
-	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -148,16 +144,8 @@ func TestTenCallersAtOnce(t *testing.T) {
 func TestStartsWithoutAClusterAndServesWhenThereIsOne(t *testing.T) {
 	server := apiservertest.New(t)
 	server.Put(httpso, "demo", "app", nil)
-	// An address where nothing listens yet.
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	router, _ := plugintest.Start(t, binary, strings.ReplaceAll(server.Kubeconfig(), server.URL(), "http://"+address))
+	address, listen := plugintest.Later(t, server.URL())
+	router, _ := plugintest.Start(t, binary, strings.ReplaceAll(server.Kubeconfig(), server.URL(), address))
 	ro := rollout("app")
 	if err := router.SetWeight(ro, 20, nil); !strings.Contains(err.Error(), "Rollout demo/app") {
 		t.Fatalf("SetWeight without a cluster: %v", err)
@@ -165,17 +153,7 @@ func TestStartsWithoutAClusterAndServesWhenThereIsOne(t *testing.T) {
 	if ok, err := router.VerifyWeight(ro, 20, nil); err.HasError() || ok != types.NotVerified {
 		t.Fatalf("VerifyWeight without a cluster: %v %v", ok, err)
 	}
-	listener, err = net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	front := &http.Server{Handler: httputil.NewSingleHostReverseProxy(target), ReadHeaderTimeout: time.Minute}
-	go func() { _ = front.Serve(listener) }()
-	t.Cleanup(func() { _ = front.Close() })
+	listen()
 	if err := router.SetWeight(ro, 20, nil); err.HasError() {
 		t.Errorf("SetWeight with the cluster there: %s", err)
 	}
