@@ -59,6 +59,8 @@ K3D_CLUSTER ?= k3s-default
 # embedded, or envoy; that of router kedify alone can be chosen.
 ROUTER      ?= kedify
 PROXY       ?=
+# The plugins that bench-plugin measures.
+PLUGINS     ?= kedify,gatewayapi
 # Name of the sandbox that sandbox-up, -down and -shell are about.
 NAME        ?= default
 # Not SANDBOX, nor PLUGIN: these are what the end-to-end tests read.
@@ -217,12 +219,14 @@ mutants: sandbox-build envoy ## Break the product in some 35 ways, and demand th
 bench: bench-plugin bench-interceptor ## Measure the plugin and the interceptor beside others (10 minutes)
 
 .PHONY: bench-plugin
-bench-plugin: build sandbox-build ## Measure the plugin beside one that does nothing and one that is throttled
-	$(GO) build $(PLUGINFLAGS) -o bin/bench/ ./bench/idle ./bench/throttled
+bench-plugin: build sandbox-build ## Measure the plugins beside one that does nothing and those that client-go throttles (PLUGINS=gatewayapi picks one)
+	$(GO) build $(PLUGINFLAGS) -o bin/bench/ ./bench/idle ./bench/throttled ./bench/rewriting
 	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench ./cmd/bench
-	bin/bench/bench -plugin $(CURDIR)/$(PLUGIN_BINARY) -idle $(CURDIR)/bin/bench/idle -throttled $(CURDIR)/bin/bench/throttled \
+	bin/bench/bench -parts '$(PLUGINS)' -kedify $(CURDIR)/$(PLUGIN_BINARY) -gatewayapi $(CURDIR)/$(GATEWAYAPI_BINARY) \
+	  -idle $(CURDIR)/bin/bench/idle -throttled $(CURDIR)/bin/bench/throttled -rewriting $(CURDIR)/bin/bench/rewriting \
 	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml \
-	  -rollout-crd "$$($(GO_SANDBOX) list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts)/manifests/crds/rollout-crd.yaml"
+	  -rollout-crd "$$($(GO_SANDBOX) list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts)/manifests/crds/rollout-crd.yaml" \
+	  -route-crd "$$($(SANDBOX_CMD) path gateway-api definitions)/gateway.networking.k8s.io_httproutes.yaml"
 
 .PHONY: bench-interceptor
 bench-interceptor: build sandbox-build ## Measure the interceptor beside Envoy, nginx and a bare ReverseProxy (PARTS=throughput picks some)

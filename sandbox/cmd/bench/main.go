@@ -1,7 +1,6 @@
-// Command bench measures the kedify/http plugin over RPC against a real API
-// server, beside a build of it whose calls do nothing and one with client-go's
-// default rate limit. It prints figures and ratios and judges none: `make
-// bench` builds the three and runs it.
+// Command bench measures the plugins over RPC against a real API server, each beside a
+// build whose calls do nothing and one with client-go's default rate limit. It prints
+// figures and ratios and judges none: `make bench` builds them all and runs it.
 package main
 
 import (
@@ -16,29 +15,38 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
 )
 
-// binaries are the paths of the three builds.
-type binaries struct{ plugin, idle, throttled string }
-
 func main() { os.Exit(run()) }
 
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var b binaries
-	flag.StringVar(&b.plugin, "plugin", "", "the plugin as released")
-	flag.StringVar(&b.idle, "idle", "", "the build whose calls do nothing")
-	flag.StringVar(&b.throttled, "throttled", "", "the build with client-go's default rate limit")
-	crd := flag.String("crd", "", "the HTTPScaledObject CRD")
-	rolloutCRD := flag.String("rollout-crd", "", "the Rollout CRD")
-	flag.Parse()
-	if b.plugin == "" || b.idle == "" || b.throttled == "" || *crd == "" || *rolloutCRD == "" {
-		fmt.Fprintln(os.Stderr, "bench: -plugin, -idle, -throttled, -crd and -rollout-crd are needed; `make bench` gives them")
-		return 2
+	paths := map[string]*string{}
+	for name, what := range map[string]string{
+		"kedify":      "rollouts-plugin-kedify as released",
+		"gatewayapi":  "rollouts-plugin-gatewayapi as released",
+		"idle":        "the build whose calls do nothing",
+		"throttled":   "the router kedify/http with client-go's default rate limit",
+		"rewriting":   "the stand-in that reads and updates its HTTPRoute at each call, with that limit",
+		"crd":         "the HTTPScaledObject CRD",
+		"rollout-crd": "the Rollout CRD",
+		"route-crd":   "the HTTPRoute CRD",
+	} {
+		paths[name] = flag.String(name, "", what)
 	}
-	var err error
-	if cluster.Inside() {
-		err = measure(ctx, b, *crd, *rolloutCRD)
-	} else {
+	parts := flag.String("parts", "kedify,gatewayapi", "the plugins to measure")
+	flag.Parse()
+	for name, path := range paths {
+		if *path == "" {
+			fmt.Fprintf(os.Stderr, "bench: -%s is needed; `make bench` gives it\n", name)
+			return 2
+		}
+	}
+	subjects, err := chosen(*parts, kedify(*paths["kedify"], *paths["idle"], *paths["throttled"]), gatewayAPI(*paths["gatewayapi"], *paths["idle"], *paths["rewriting"]))
+	switch {
+	case err != nil:
+	case cluster.Inside():
+		err = measure(ctx, subjects, *paths["crd"], *paths["rollout-crd"], *paths["route-crd"])
+	default:
 		err = gauge.Enter(ctx)
 	}
 	if err != nil {

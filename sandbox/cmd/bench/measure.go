@@ -27,20 +27,38 @@ const (
 
 func say(format string, args ...any) { _, _ = fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-func measure(ctx context.Context, b binaries, crds ...string) error {
+// part measures one thing of a subject, and tells each figure in a row.
+type part func(context.Context, *api, subject, func(string, ...any)) error
+
+func measure(ctx context.Context, subjects []subject, crds ...string) error {
 	a, err := connect(ctx, crds...)
 	if err != nil {
 		return err
 	}
-	say("bench: making %d HTTPScaledObjects and Rollouts", objects)
-	if err := a.create(ctx, 0, objects); err != nil {
+	for _, s := range subjects {
+		if err := measureOne(ctx, a, s); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+func measureOne(ctx context.Context, a *api, s subject) error {
+	say("bench: %s: making %d %s", s.name, objects, s.what)
+	if err := a.served(ctx, s.resource); err != nil {
+		return err
+	}
+	if err := a.create(ctx, s, 0, objects); err != nil {
+		return err
+	}
+	if err := a.report(ctx, s, objects); err != nil {
 		return err
 	}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
 	row := func(cells string, args ...any) { _, _ = fmt.Fprintf(table, cells+"\n", args...) }
-	row("what\tmeasured\tbeside\tratio\tbar")
-	for _, part := range []func(context.Context, *api, binaries, func(string, ...any)) error{startUp, unchanged, waves, memory, size} {
-		if err := part(ctx, a, b, row); err != nil {
+	row("%s\tmeasured\tbeside\tratio\tbar", s.name)
+	for _, measure := range []part{startUp, unchanged, waves, memory, size} {
+		if err := measure(ctx, a, s, row); err != nil {
 			return err
 		}
 	}
@@ -48,13 +66,13 @@ func measure(ctx context.Context, b binaries, crds ...string) error {
 }
 
 // startUp is the time from starting the process to its first answered call.
-func startUp(_ context.Context, _ *api, b binaries, row func(string, ...any)) error {
+func startUp(_ context.Context, _ *api, s subject, row func(string, ...any)) error {
 	say("bench: start to first answered call")
 	first := func(path string) (time.Duration, error) {
 		var took []time.Duration
 		for range 5 {
 			began := time.Now()
-			p, err := start(path)
+			p, err := s.start(path)
 			if err != nil {
 				return 0, err
 			}
@@ -68,11 +86,11 @@ func startUp(_ context.Context, _ *api, b binaries, row func(string, ...any)) er
 		slices.Sort(took)
 		return took[len(took)/2], nil
 	}
-	own, err := first(b.plugin)
+	own, err := first(s.plugin)
 	if err != nil {
 		return err
 	}
-	idle, err := first(b.idle)
+	idle, err := first(s.idle)
 	if err != nil {
 		return err
 	}
@@ -82,13 +100,13 @@ func startUp(_ context.Context, _ *api, b binaries, row func(string, ...any)) er
 
 // unchanged is the rate of reconciles (SetWeight and VerifyWeight) that find
 // everything as it should be.
-func unchanged(ctx context.Context, a *api, b binaries, row func(string, ...any)) error {
+func unchanged(ctx context.Context, a *api, s subject, row func(string, ...any)) error {
 	say("bench: unchanged reconciles, %d callers, %d rounds of %s a build", callers, rounds, unchangedTime)
 	processes := map[string]*process{}
 	rates := map[string][]float64{}
 	requests := 0
-	for _, path := range []string{b.plugin, b.idle} {
-		p, err := start(path)
+	for _, path := range []string{s.plugin, s.idle} {
+		p, err := s.start(path)
 		if err != nil {
 			return err
 		}
@@ -119,18 +137,18 @@ func unchanged(ctx context.Context, a *api, b binaries, row func(string, ...any)
 			requests += after - before
 		}
 	}
-	own, idle := gauge.Median(rates[b.plugin]), gauge.Median(rates[b.idle])
+	own, idle := gauge.Median(rates[s.plugin]), gauge.Median(rates[s.idle])
 	row("unchanged reconciles\t%.0f/s\tdo-nothing %.0f/s\t%.2f\tat least 0.50 %s", own, idle, own/idle, gauge.Mark(own/idle >= 0.5))
 	row("API requests in all of them\t%d\t\t\t0 %s", requests, gauge.Mark(requests == 0))
 	return nil
 }
 
 // waves is the rate of changes: every object gets another weight.
-func waves(ctx context.Context, a *api, b binaries, row func(string, ...any)) error {
-	say("bench: a wave of %d changes, and %d with client-go's default rate limit", objects, throttledWave)
+func waves(ctx context.Context, a *api, s subject, row func(string, ...any)) error {
+	say("bench: a wave of %d changes, and %d of the build with client-go's default rate limit", objects, throttledWave)
 	var direct, own []float64
 	requests := 0
-	p, err := start(b.plugin)
+	p, err := s.start(s.plugin)
 	if err != nil {
 		return err
 	}
@@ -140,7 +158,7 @@ func waves(ctx context.Context, a *api, b binaries, row func(string, ...any)) er
 	}
 	for round := range rounds {
 		began := time.Now()
-		if err := a.patch(ctx, objects, strconv.Itoa(round)); err != nil {
+		if err := a.patch(ctx, s, objects, strconv.Itoa(round)); err != nil {
 			return err
 		}
 		direct = append(direct, objects/time.Since(began).Seconds())
@@ -159,7 +177,8 @@ func waves(ctx context.Context, a *api, b binaries, row func(string, ...any)) er
 		}
 		requests += after - before
 	}
-	slow, err := start(b.throttled)
+	p.client.Kill() // it would put back what the other changes
+	slow, err := s.start(s.slow)
 	if err != nil {
 		return err
 	}
@@ -167,30 +186,38 @@ func waves(ctx context.Context, a *api, b binaries, row func(string, ...any)) er
 	if err := slow.reconcile(0, 32); err != nil {
 		return err
 	}
+	before, err := a.requests(ctx)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	if err := gauge.Each(callers, 0, throttledWave, func(i int) error { return slow.reconcile(i, 40) }); err != nil {
 		return err
 	}
 	throttled := throttledWave / time.Since(began).Seconds()
+	after, err := a.requests(ctx)
+	if err != nil {
+		return err
+	}
 	row("changes\t%.0f/s\tbare patches by a client %.0f/s\t%.2f\t", gauge.Median(own), gauge.Median(direct), gauge.Median(own)/gauge.Median(direct))
-	row("\t\tthrottled as client-go does %.0f/s\t%.0f\t", throttled, gauge.Median(own)/throttled)
-	row("API requests a change\t%.3f\t\t\t1 %s", float64(requests)/float64(rounds*objects), gauge.Mark(requests == rounds*objects))
+	row("\t\t%s %.1f/s\t%.0f\t", s.slowly, throttled, gauge.Median(own)/throttled)
+	row("API requests a change\t%.3f\t%s %.3f\t\t1 %s", float64(requests)/float64(rounds*objects), s.slowly, float64(after-before)/throttledWave, gauge.Mark(requests == rounds*objects))
 	return nil
 }
 
 // memory is the resident memory with many objects in the watch, after a
 // reconcile of a tenth of them.
-func memory(ctx context.Context, a *api, b binaries, row func(string, ...any)) error {
-	say("bench: memory with %d HTTPScaledObjects and Rollouts", manyObjects)
-	idle, err := start(b.idle)
+func memory(ctx context.Context, a *api, s subject, row func(string, ...any)) error {
+	say("bench: memory with %d %s", manyObjects, s.what)
+	idle, err := s.start(s.idle)
 	if err != nil {
 		return err
 	}
 	defer idle.client.Kill()
-	if err := a.create(ctx, objects, manyObjects); err != nil {
+	if err := a.create(ctx, s, objects, manyObjects); err != nil {
 		return err
 	}
-	p, err := start(b.plugin)
+	p, err := s.start(s.plugin)
 	if err != nil {
 		return err
 	}
@@ -206,19 +233,23 @@ func memory(ctx context.Context, a *api, b binaries, row func(string, ...any)) e
 	if err != nil {
 		return err
 	}
-	row("resident memory, %d objects and Rollouts watched\t%.1f MB\tdo-nothing %.1f MB\t%.2f\tat most 45 MB %s", manyObjects, own, base, own/base, gauge.Mark(own <= 45))
+	watched := s.what
+	if s.withRollouts {
+		watched += " and Rollouts"
+	}
+	row("resident memory, %d %s watched\t%.1f MB\tdo-nothing %.1f MB\t%.2f\tat most %.0f MB %s", manyObjects, watched, own, base, own/base, s.mostMemory, gauge.Mark(own <= s.mostMemory))
 	return nil
 }
 
-func size(_ context.Context, _ *api, b binaries, row func(string, ...any)) error {
-	own, err := os.Stat(b.plugin)
+func size(_ context.Context, _ *api, s subject, row func(string, ...any)) error {
+	own, err := os.Stat(s.plugin)
 	if err != nil {
 		return err
 	}
-	idle, err := os.Stat(b.idle)
+	idle, err := os.Stat(s.idle)
 	if err != nil {
 		return err
 	}
-	row("binary, stripped\t%.1f MB\tdo-nothing %.1f MB\t%.2f\tat most 28 MB %s", float64(own.Size())/1e6, float64(idle.Size())/1e6, float64(own.Size())/float64(idle.Size()), gauge.Mark(own.Size() <= 28e6))
+	row("binary, stripped\t%.1f MB\tdo-nothing %.1f MB\t%.2f\tat most %.0f MB %s", float64(own.Size())/1e6, float64(idle.Size())/1e6, float64(own.Size())/float64(idle.Size()), s.mostSize, gauge.Mark(float64(own.Size()) <= s.mostSize*1e6))
 	return nil
 }

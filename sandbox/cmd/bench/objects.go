@@ -10,18 +10,20 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
 )
 
@@ -47,49 +49,53 @@ func connect(ctx context.Context, crds ...string) (*api, error) {
 	return &api{config: config, client: client, http: httpClient}, nil
 }
 
-// counted are the resources that the plugin asks for.
-var counted = regexp.MustCompile(`resource="(httpscaledobjects|rollouts|events)"`)
+// served waits until the API server serves a resource whose CRD it has.
+func (a *api) served(ctx context.Context, resource schema.GroupVersionResource) error {
+	return gauge.Poll(ctx, 20*time.Millisecond, resource.Resource+" are served", func() (bool, error) {
+		_, err := a.client.Resource(resource).Namespace(gauge.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// counted are the resources that the plugins ask for.
+var counted = regexp.MustCompile(`resource="(httpscaledobjects|httproutes|services|rollouts|events)"`)
 
 func name(i int) string { return fmt.Sprintf("shop-frontend-%04d", i) }
 
-// create makes the HTTPScaledObjects from..to-1, as large as those that the
-// agent generates from ScaledObjects, and a Rollout for each.
-func (a *api) create(ctx context.Context, from, to int) error {
+// create makes the objects from..to-1 of a subject, and a Rollout for each that the plugin
+// watches.
+func (a *api) create(ctx context.Context, s subject, from, to int) error {
 	return gauge.Each(callers, from, to, func(i int) error {
-		object := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "http.keda.sh/v1alpha1",
-			"kind":       "HTTPScaledObject",
-			"metadata": map[string]any{
-				"name":      name(i),
-				"namespace": gauge.Namespace,
-				"labels": map[string]any{
-					"app.kubernetes.io/name":       name(i),
-					"app.kubernetes.io/part-of":    "shop",
-					"app.kubernetes.io/managed-by": "argocd",
-				},
-				"annotations": map[string]any{
-					"httpscaledobject.keda.sh/skip-scaledobject-creation": "true",
-					"argocd.argoproj.io/tracking-id":                      "shop:http.keda.sh/HTTPScaledObject:bench/" + name(i),
-				},
-			},
-			"spec": map[string]any{
-				"hosts":          []any{name(i) + ".example.com"},
-				"pathPrefixes":   []any{"/"},
-				"scaleTargetRef": map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": name(i), "service": name(i) + "-stable", "port": int64(80)},
-				"replicas":       map[string]any{"min": int64(2), "max": int64(10)},
-				"scalingMetric":  map[string]any{"requestRate": map[string]any{"targetValue": int64(5), "window": "1m", "granularity": "1s"}},
-			},
-		}}
-		if _, err := a.client.Resource(cluster.HTTPScaledObjectGVR).Namespace(gauge.Namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: "agent"}); err != nil {
+		if _, err := a.client.Resource(s.resource).Namespace(gauge.Namespace).Create(ctx, s.object(name(i)), metav1.CreateOptions{FieldManager: "agent"}); err != nil {
 			return err
 		}
-		return a.createRollout(ctx, i)
+		if s.withRollouts {
+			return a.createRollout(ctx, s.rollout(i), i)
+		}
+		return nil
+	})
+}
+
+// report gives the first n objects of a subject their status.
+func (a *api) report(ctx context.Context, s subject, n int) error {
+	if s.status == nil {
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{"status": s.status})
+	if err != nil {
+		return err
+	}
+	return gauge.Each(callers, 0, n, func(i int) error {
+		_, err := a.client.Resource(s.resource).Namespace(gauge.Namespace).Patch(ctx, name(i), types.MergePatchType, body, metav1.PatchOptions{}, "status")
+		return err
 	})
 }
 
 // createRollout makes the i-th Rollout, as kubectl apply does.
-func (a *api) createRollout(ctx context.Context, i int) error {
-	ro := rollout(i)
+func (a *api) createRollout(ctx context.Context, ro *v1alpha1.Rollout, i int) error {
 	applied, err := json.Marshal(ro)
 	if err != nil {
 		return err
@@ -112,18 +118,18 @@ var uids sync.Map
 
 // patch changes one annotation of each of the first n objects, as a client
 // that does nothing else would, to tell what the API server can take.
-func (a *api) patch(ctx context.Context, n int, value string) error {
+func (a *api) patch(ctx context.Context, s subject, n int, value string) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{"bench": value}}})
 	if err != nil {
 		return err
 	}
 	return gauge.Each(callers, 0, n, func(i int) error {
-		_, err := a.client.Resource(cluster.HTTPScaledObjectGVR).Namespace(gauge.Namespace).Patch(ctx, name(i), types.MergePatchType, body, metav1.PatchOptions{})
+		_, err := a.client.Resource(s.resource).Namespace(gauge.Namespace).Patch(ctx, name(i), types.MergePatchType, body, metav1.PatchOptions{})
 		return err
 	})
 }
 
-// requests returns how many requests for HTTPScaledObjects the API server has
+// requests returns how many requests for counted resources the API server has
 // answered, without the watches it ended, by its own count.
 func (a *api) requests(ctx context.Context) (int, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.config.Host+"/metrics", nil)
@@ -155,9 +161,9 @@ func (a *api) requests(ctx context.Context) (int, error) {
 	return total, lines.Err()
 }
 
-// rollout returns the Rollout of the i-th HTTPScaledObject, as the controller
+// rollout returns the i-th Rollout with the configuration of a plugin, as the controller
 // sends it with each call: the guide's sample.
-func rollout(i int) *v1alpha1.Rollout {
+func rollout(i int, plugins map[string]json.RawMessage) *v1alpha1.Rollout {
 	pause := intstr.FromString("30s")
 	weight := func(w int32) *int32 { return &w }
 	replicas := int32(2)
@@ -181,9 +187,7 @@ func rollout(i int) *v1alpha1.Rollout {
 			},
 			Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{
 				StableService: name(i) + "-stable", CanaryService: name(i) + "-canary",
-				TrafficRouting: &v1alpha1.RolloutTrafficRouting{Plugins: map[string]json.RawMessage{
-					"kedify/http": json.RawMessage(`{"httpScaledObjectName":"` + name(i) + `"}`),
-				}},
+				TrafficRouting: &v1alpha1.RolloutTrafficRouting{Plugins: plugins},
 				Steps: []v1alpha1.CanaryStep{
 					{SetWeight: weight(20)}, {Pause: &v1alpha1.RolloutPause{}},
 					{SetWeight: weight(50)}, {Pause: &v1alpha1.RolloutPause{Duration: &pause}},

@@ -15,13 +15,15 @@ import (
 
 // process is a plugin started as the controller does.
 type process struct {
+	subject
 	client *plugin.Client
 	router rpc.TrafficRouterPlugin
 	stderr bytes.Buffer
 }
 
-func start(path string) (*process, error) {
-	p := &process{}
+// start runs a build of a subject.
+func (s subject) start(path string) (*process, error) {
+	p := &process{subject: s}
 	p.client = plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: 1, MagicCookieKey: "ARGO_ROLLOUTS_RPC_PLUGIN", MagicCookieValue: "trafficrouter"},
 		Plugins:         map[string]plugin.Plugin{"RpcTrafficRouterPlugin": &rpc.RpcTrafficRouterPlugin{}},
@@ -47,7 +49,7 @@ func start(path string) (*process, error) {
 
 // reconcile makes the two calls of a reconcile that carry the weight.
 func (p *process) reconcile(i int, weight int32) error {
-	ro := rollout(i)
+	ro := p.rollout(i)
 	if err := p.router.SetWeight(ro, weight, nil); err.HasError() {
 		return err
 	}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// subject is a plugin that is measured, and what it is measured beside.
+type subject struct {
+	name string
+	// plugin, idle and slow are the paths of the build as released, of the one whose calls
+	// do nothing, and of one that client-go throttles, which slowly describes.
+	plugin, idle, slow, slowly string
+	// resource is of the objects that the plugin writes, which what names; object makes
+	// that of a name.
+	what     string
+	resource schema.GroupVersionResource
+	object   func(name string) *unstructured.Unstructured
+	// status, where set, is what the objects that are reconciled get.
+	status map[string]any
+	// withRollouts says that the plugin watches Rollouts, too.
+	withRollouts bool
+	// configuration is a Rollout's for the plugin, by its name.
+	configuration func(name string) map[string]json.RawMessage
+	// mostMemory and mostSize are the bars, in MB.
+	mostMemory, mostSize float64
+}
+
+// chosen returns the subjects that parts names.
+func chosen(parts string, all ...subject) ([]subject, error) {
+	var subjects []subject
+	for _, part := range strings.Split(parts, ",") {
+		i := slices.IndexFunc(all, func(s subject) bool { return s.name == part })
+		if i < 0 {
+			return nil, fmt.Errorf("-parts: there is no %q", part)
+		}
+		subjects = append(subjects, all[i])
+	}
+	return subjects, nil
+}
+
+// rollout returns the i-th Rollout as the controller sends it with each call.
+func (s subject) rollout(i int) *v1alpha1.Rollout { return rollout(i, s.configuration(name(i))) }
