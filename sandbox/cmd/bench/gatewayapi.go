@@ -21,7 +21,7 @@ func gatewayAPI(plugin, idle, rewriting string) subject {
 	return subject{
 		name: "gatewayapi", plugin: plugin, idle: idle, slow: rewriting, slowly: "reads and updates at each call, throttled",
 		what: "HTTPRoutes of 3 KiB", resource: schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"},
-		mostMemory: 60, mostSize: 28,
+		rollouts: objects, mostMemory: 60, mostSize: 28,
 		configuration: func(name string) map[string]json.RawMessage {
 			return map[string]json.RawMessage{"argoproj-labs/gatewayAPI": json.RawMessage(`{"httpRoute":"` + name + `"}`)}
 		},

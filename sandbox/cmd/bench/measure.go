@@ -62,7 +62,10 @@ func measureOne(ctx context.Context, a *api, s subject) error {
 			return err
 		}
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	return a.remove(ctx, s)
 }
 
 // startUp is the time from starting the process to its first answered call.
@@ -233,11 +236,7 @@ func memory(ctx context.Context, a *api, s subject, row func(string, ...any)) er
 	if err != nil {
 		return err
 	}
-	watched := s.what
-	if s.withRollouts {
-		watched += " and Rollouts"
-	}
-	row("resident memory, %d %s watched\t%.1f MB\tdo-nothing %.1f MB\t%.2f\tat most %.0f MB %s", manyObjects, watched, own, base, own/base, s.mostMemory, gauge.Mark(own <= s.mostMemory))
+	row("resident memory, %d %s and %d Rollouts watched\t%.1f MB\tdo-nothing %.1f MB\t%.2f\tat most %.0f MB %s", manyObjects, s.what, s.rollouts, own, base, own/base, s.mostMemory, gauge.Mark(own <= s.mostMemory))
 	return nil
 }
 

@@ -65,18 +65,27 @@ var counted = regexp.MustCompile(`resource="(httpscaledobjects|httproutes|servic
 
 func name(i int) string { return fmt.Sprintf("shop-frontend-%04d", i) }
 
-// create makes the objects from..to-1 of a subject, and a Rollout for each that the plugin
-// watches.
+// create makes the objects from..to-1 of a subject, and the Rollouts of the first.
 func (a *api) create(ctx context.Context, s subject, from, to int) error {
 	return gauge.Each(callers, from, to, func(i int) error {
 		if _, err := a.client.Resource(s.resource).Namespace(gauge.Namespace).Create(ctx, s.object(name(i)), metav1.CreateOptions{FieldManager: "agent"}); err != nil {
 			return err
 		}
-		if s.withRollouts {
+		if i < s.rollouts {
 			return a.createRollout(ctx, s.rollout(i), i)
 		}
 		return nil
 	})
+}
+
+// remove deletes the objects and the Rollouts of a subject.
+func (a *api) remove(ctx context.Context, s subject) error {
+	for _, resource := range []schema.GroupVersionResource{s.resource, v1alpha1.RolloutGVR} {
+		if err := a.client.Resource(resource).Namespace(gauge.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+			return fmt.Errorf("deleting %s: %w", resource.Resource, err)
+		}
+	}
+	return nil
 }
 
 // report gives the first n objects of a subject their status.

@@ -24,8 +24,9 @@ type subject struct {
 	object   func(name string) *unstructured.Unstructured
 	// status, where set, is what the objects that are reconciled get.
 	status map[string]any
-	// withRollouts says that the plugin watches Rollouts, too.
-	withRollouts bool
+	// rollouts is how many objects there is a Rollout for in the cluster. The plugins
+	// watch Rollouts, and take off what those that do not exist have left.
+	rollouts int
 	// configuration is a Rollout's for the plugin, by its name.
 	configuration func(name string) map[string]json.RawMessage
 	// mostMemory and mostSize are the bars, in MB.
