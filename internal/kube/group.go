@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -88,7 +87,9 @@ type source struct {
 	client   rest.Interface
 	kind     string
 	resource schema.GroupVersionResource
-	end      func()
+	// apiVersion is the resource's, as its objects have it.
+	apiVersion string
+	end        func()
 }
 
 const (
@@ -164,7 +165,7 @@ func (g *Group) Read(ctx context.Context, kind, namespace, name string) (*unstru
 // while there is no watch to know from, and the object is nil when it does not
 // exist.
 func (g *Group) Watched(kind, namespace, name string) (object *unstructured.Unstructured, ok bool) {
-	stored, ok := g.stored(kind, namespace, name)
+	_, stored, ok := g.stored(kind, namespace, name)
 	if stored == nil {
 		return nil, ok
 	}
@@ -172,27 +173,22 @@ func (g *Group) Watched(kind, namespace, name string) (object *unstructured.Unst
 	return object, err == nil
 }
 
-// ResourceVersion returns that of the object that Watched would return, without
-// decoding the object, so that a caller that has judged this state need not do so
-// again. It is empty for an object that does not exist.
-func (g *Group) ResourceVersion(kind, namespace, name string) (version string, ok bool) {
-	stored, ok := g.stored(kind, namespace, name)
-	if stored == nil {
-		return "", ok
-	}
-	return stored.ResourceVersion, ok
-}
-
-// stored returns what the watch has of an object, nil when it does not exist.
-func (g *Group) stored(kind, namespace, name string) (object *encoded, ok bool) {
-	g.mu.Lock()
-	s := g.sources[kind]
-	g.mu.Unlock()
+// stored returns what the watch has of an object, nil when it does not exist, and where
+// it has it.
+func (g *Group) stored(kind, namespace, name string) (s *source, object *encoded, ok bool) {
+	s = g.known(kind)
 	if s == nil || !s.covers(namespace) || !s.current() {
-		return nil, false
+		return nil, nil, false
 	}
 	object, _, err := s.written.get(namespace + "/" + name)
-	return object, err == nil
+	return s, object, err == nil
+}
+
+// known returns what a kind is read from; nil before its first use.
+func (g *Group) known(kind string) *source {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sources[kind]
 }
 
 // List returns the objects of a kind in a namespace whose labels the selector
@@ -204,9 +200,7 @@ func (g *Group) List(ctx context.Context, kind, namespace string, selector label
 	}
 	var found []*encoded
 	if s.covers(namespace) && s.current() {
-		found, err = s.indexed(indexByNamespace, namespace, func(object *encoded) bool {
-			return object.Namespace == namespace && selector.Matches(labels.Set(object.Labels))
-		})
+		found, err = s.list(namespace, selector)
 	} else {
 		err = g.request(ctx, kind, func(s *source) error {
 			list, err := g.reader(s.client, s.resource, namespace).list(ctx, selector.String())
@@ -271,7 +265,7 @@ func (g *Group) Indexed(ctx context.Context, kind, key string, wait time.Duratio
 	if !s.await(ctx, wait) {
 		return nil, false, nil
 	}
-	found, err := s.indexed(indexByKey, key, func(object *encoded) bool { return slices.Contains(object.keys, key) })
+	found, err := s.withKey(key)
 	if err != nil {
 		return nil, false, err
 	}
@@ -279,10 +273,20 @@ func (g *Group) Indexed(ctx context.Context, kind, key string, wait time.Duratio
 	return objects, err == nil, err
 }
 
-func decodeAll(found []*encoded) ([]*unstructured.Unstructured, error) {
-	slices.SortFunc(found, func(a, b *encoded) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+// list returns the objects of a namespace that the watch has with these labels.
+func (s *source) list(namespace string, selector labels.Selector) ([]*encoded, error) {
+	return s.indexed(indexByNamespace, namespace, func(object *encoded) bool {
+		return object.Namespace == namespace && selector.Matches(labels.Set(object.Labels))
 	})
+}
+
+// withKey returns the objects that the watch has under a key of GroupOptions.Index.
+func (s *source) withKey(key string) ([]*encoded, error) {
+	return s.indexed(indexByKey, key, func(object *encoded) bool { return slices.Contains(object.keys, key) })
+}
+
+func decodeAll(found []*encoded) ([]*unstructured.Unstructured, error) {
+	sortByName(found)
 	objects := make([]*unstructured.Unstructured, 0, len(found))
 	for _, e := range found {
 		object, err := e.decode()
@@ -361,10 +365,7 @@ func (g *Group) source(ctx context.Context, kind string) (*source, error) {
 
 // sourceAs is source that asks again, or not, for a kind that the cluster did not serve.
 func (g *Group) sourceAs(ctx context.Context, kind string, again bool) (*source, error) {
-	g.mu.Lock()
-	s := g.sources[kind]
-	g.mu.Unlock()
-	if s != nil {
+	if s := g.known(kind); s != nil {
 		return s, nil
 	}
 	if !slices.Contains(g.opts.Kinds, kind) {
@@ -394,7 +395,7 @@ func (g *Group) start(kind string, resource schema.GroupVersionResource) (*sourc
 	if err != nil {
 		return nil, err
 	}
-	s := &source{client: client, kind: kind, resource: resource}
+	s := &source{client: client, kind: kind, resource: resource, apiVersion: resource.GroupVersion().String()}
 	reader := g.reader(client, resource, g.opts.Namespace)
 	var changed func(namespace, name string)
 	if g.opts.Changed != nil {

@@ -240,8 +240,8 @@ func TestGrants(t *testing.T) {
 			if _, ok := group.Watched("HTTPRoute", "demo", "app"); ok != tc.indexed {
 				t.Errorf("Watched: %t", ok)
 			}
-			if version, ok := group.ResourceVersion("HTTPRoute", "demo", "app"); ok != tc.indexed || ok && version != r.GetResourceVersion() {
-				t.Errorf("ResourceVersion: %s, %t", version, ok)
+			if state, ok := group.State("HTTPRoute", "demo", "app"); ok != tc.indexed || ok && state != kube.StateOf(r) {
+				t.Errorf("State: %v, %t", state, ok)
 			}
 			verbs(server)
 			if tc.write == nil {
@@ -856,8 +856,8 @@ func TestOwnWritesAreSeenWithTheWatchBehind(t *testing.T) {
 		if got := weight(get(t, group, "app")); got != 10+w {
 			t.Fatalf("read %d after writing %d", got, 10+w)
 		}
-		if got, ok := group.ResourceVersion("HTTPRoute", "demo", "app"); !ok || got != r.GetResourceVersion() {
-			t.Fatalf("resourceVersion %s, %t, want %s", got, ok, r.GetResourceVersion())
+		if got, ok := group.State("HTTPRoute", "demo", "app"); !ok || got != kube.StateOf(r) {
+			t.Fatalf("state %v, %t, want %v", got, ok, kube.StateOf(r))
 		}
 		if found, err := group.List(t.Context(), "HTTPRoute", "demo", selector); err != nil || len(found) != 1 || weight(found[0]) != 10+w {
 			t.Fatalf("List: %v, %v", found, err)
@@ -902,8 +902,8 @@ func TestDeletion(t *testing.T) {
 	if r, ok := group.Watched("HTTPRoute", "demo", "app"); r != nil || !ok {
 		t.Errorf("Watched: %v, %t", r, ok)
 	}
-	if version, ok := group.ResourceVersion("HTTPRoute", "demo", "app"); version != "" || !ok {
-		t.Errorf("ResourceVersion: %q, %t", version, ok)
+	if state, ok := group.State("HTTPRoute", "demo", "app"); state != (kube.State{}) || !ok {
+		t.Errorf("State: %v, %t", state, ok)
 	}
 	if found, ok, err := group.Indexed(t.Context(), "HTTPRoute", "x", 0); len(found) > 0 || !ok || err != nil {
 		t.Errorf("Indexed: %v, %t, %v", found, ok, err)
@@ -945,6 +945,9 @@ func TestIndexAndLabels(t *testing.T) {
 				if !ok || err != nil || names(found) != want {
 					t.Errorf("Indexed(%s): %s, %t, %v, want %s", key, names(found), ok, err, want)
 				}
+				if states, ok := group.IndexedStates("HTTPRoute", key); !ok || !slices.Equal(states, statesOf(found)) {
+					t.Errorf("IndexedStates(%s): %v, %t, want %v", key, states, ok, statesOf(found))
+				}
 			}
 		}
 		for text, want := range map[string]string{"tier=web": "demo/a demo/b", "tier!=web": "demo/c", "tier in (web,db)": "demo/a demo/b demo/c", "": "demo/a demo/b demo/c", "none": ""} {
@@ -956,8 +959,20 @@ func TestIndexAndLabels(t *testing.T) {
 			if err != nil || names(found) != want {
 				t.Errorf("List(%s) without %s: %s, %v, want %s", text, denied, names(found), err, want)
 			}
+			states, ok := group.ListStates("HTTPRoute", "demo", selector)
+			if watched := denied == "none"; ok != watched || ok && !slices.Equal(states, statesOf(found)) {
+				t.Errorf("ListStates(%s) without %s: %v, %t, want %v", text, denied, states, ok, statesOf(found))
+			}
 		}
 	}
+}
+
+func statesOf(objects []*unstructured.Unstructured) []kube.State {
+	var states []kube.State
+	for _, object := range objects {
+		states = append(states, kube.StateOf(object))
+	}
+	return states
 }
 
 func TestListsComeInPages(t *testing.T) {

@@ -34,7 +34,7 @@ func (r *Router) named(ctx context.Context, p plan) (targets []target, missing, 
 	for _, named := range p.config.Routes {
 		ref := routeRef{named.Kind, k8stypes.NamespacedName{Namespace: p.config.Namespace, Name: named.Name}}
 		ctx, cancel := part(ctx, several)
-		route, err := r.get(ctx, ref, p.atRest())
+		route, err := r.get(ctx, p.notes, ref, p.atRest())
 		cancel()
 		switch {
 		case isMissing(err):
@@ -48,7 +48,7 @@ func (r *Router) named(ctx context.Context, p plan) (targets []target, missing, 
 	for _, s := range p.config.Selectors {
 		what := fmt.Sprintf("%ss of namespace %s with labels %q", s.Kind, p.config.Namespace, s.Selector)
 		ctx, cancel := part(ctx, several)
-		routes, err := r.routes.List(ctx, string(s.Kind), p.config.Namespace, s.Selector)
+		routes, err := r.list(ctx, p.notes, s.Kind, p.config.Namespace, s.Selector)
 		cancel()
 		switch {
 		case isMissing(err):
@@ -73,16 +73,6 @@ func part(ctx context.Context, several bool) (context.Context, context.CancelFun
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, time.Until(deadline)/2)
-}
-
-// get reads a route. A watch may be behind one that has just been made: above rest,
-// where its absence is an error, the API server is asked before it is believed.
-func (r *Router) get(ctx context.Context, ref routeRef, atRest bool) (*unstructured.Unstructured, error) {
-	route, err := r.routes.Get(ctx, string(ref.kind), ref.Namespace, ref.Name)
-	if apierrors.IsNotFound(err) && !atRest {
-		return r.routes.Read(ctx, string(ref.kind), ref.Namespace, ref.Name)
-	}
-	return route, err
 }
 
 // isMissing tells whether an error says that a route or its kind is not there.
@@ -151,6 +141,9 @@ type found struct {
 // first list is not waited for, unless all kinds may be named.
 func (r *Router) carrying(ctx context.Context, p plan) (found, error) {
 	everywhere := p.configError != nil || r.searched.due(nameOf(p.ro), searchFor(p.ro, r.options.PluginName))
+	if everywhere {
+		p.notes.happensOnce() // later calls look at fewer kinds
+	}
 	f := found{known: p.configError == nil || r.options.WatchNamespace == "", everywhere: everywhere}
 	deadline := time.Now().Add(syncTimeout) // for the first lists of all kinds together
 	var failures []error
@@ -163,7 +156,7 @@ func (r *Router) carrying(ctx context.Context, p plan) (found, error) {
 		if names || p.configError != nil {
 			wait = max(0, time.Until(deadline))
 		}
-		routes, ok, err := r.routes.Indexed(ctx, string(kind), nameOf(p.ro).String(), wait)
+		routes, ok, err := r.indexed(ctx, p.notes, kind, nameOf(p.ro), wait)
 		if isMissing(err) {
 			continue
 		}

@@ -38,17 +38,21 @@ func (r *Router) keep(p plan, all []decided) {
 	for _, route := range all {
 		if slices.Contains(RolloutsOn(route.decision.Route), nameOf(p.ro)) {
 			refs = append(refs, route.ref)
-			d.routes[route.ref] = keptRoute{route.rollout, Wanted{p.weights, route.decision.Managed}}
+			of := route.rollout
+			of.Port = nil // this call's
+			d.routes[route.ref] = keptRoute{of, Wanted{p.weights, route.decision.Managed}}
 			if p.configError == nil && r.options.SelfHeal {
-				r.orphans.Owned(markOf(route.ref, stringsOf(route.decision.Route, "labels"), nameOf(p.ro)), p.ro)
+				mark := markOf(route.ref, stringsOf(route.decision.Route, "labels"), nameOf(p.ro))
+				r.orphans.Owned(mark, p.ro)
 			}
 		}
 	}
+	name := nameOf(p.ro)
 	if !r.options.SelfHeal || len(refs) == 0 {
-		r.healer.Forget(nameOf(p.ro))
+		p.notes.do(func() { r.healer.Forget(name) })
 		return
 	}
-	r.healer.Keep(nameOf(p.ro), d, refs...)
+	p.notes.do(func() { r.healer.Keep(name, d, refs...) })
 }
 
 // keepHeld goes on to put back what the call before has decided, for a Rollout
@@ -62,18 +66,24 @@ func (r *Router) keepHeld(p plan) {
 
 // keepManaged notes the header and mirror routes that a call has set or removed.
 func (r *Router) keepManaged(p plan, all []decided) {
-	last, refs, ok := r.healer.Kept(nameOf(p.ro))
-	if !ok {
-		return
-	}
-	last.routes = maps.Clone(last.routes)
+	name, managed := nameOf(p.ro), map[routeRef]Managed{}
 	for _, route := range all {
-		if kept, ok := last.routes[route.ref]; ok {
-			kept.wanted.Managed = route.decision.Managed
-			last.routes[route.ref] = kept
-		}
+		managed[route.ref] = route.decision.Managed
 	}
-	r.healer.Keep(nameOf(p.ro), last, refs...)
+	p.notes.do(func() {
+		last, refs, ok := r.healer.Kept(name)
+		if !ok {
+			return
+		}
+		last.routes = maps.Clone(last.routes)
+		for ref, managed := range managed {
+			if kept, ok := last.routes[ref]; ok {
+				kept.wanted.Managed = managed
+				last.routes[ref] = kept
+			}
+		}
+		r.healer.Keep(name, last, refs...)
+	})
 }
 
 // repair puts one route right for a Rollout, if the controller would still ask for

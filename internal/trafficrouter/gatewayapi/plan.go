@@ -30,7 +30,9 @@ const (
 
 // plan is what one call of the controller asks for.
 type plan struct {
-	ro     *v1alpha1.Rollout
+	ro *v1alpha1.Rollout
+	// notes are for the memory of unchanged calls.
+	notes  *notes
 	weight int32
 	call   selfheal.Call
 	config Config
@@ -48,8 +50,8 @@ type plan struct {
 // planFor reads of a Rollout what a call needs. With nothing for the canary a
 // problem keeps the call from nothing: experiments then get nothing either, since
 // traffic may have to leave a canary without pods.
-func (r *Router) planFor(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) plan {
-	p := plan{ro: ro, weight: weight, call: selfheal.CallOf(ro, weight, additional)}
+func (r *Router) planFor(ro *v1alpha1.Rollout, n *notes, weight int32, additional []v1alpha1.WeightDestination) plan {
+	p := plan{ro: ro, notes: n, weight: weight, call: selfheal.CallOf(ro, weight, additional)}
 	p.config, p.configError = ConfigOf(ro, r.options.PluginName)
 	weights, err := WeightsOf(ro, weight, additional)
 	p.weights, p.problem = weights, p.configError
@@ -66,8 +68,8 @@ func (r *Router) planFor(ro *v1alpha1.Rollout, weight int32, additional []v1alph
 }
 
 // planForRoutes is planFor for a call that is about header and mirror routes.
-func (r *Router) planForRoutes(ro *v1alpha1.Rollout) plan {
-	p := r.planFor(ro, 0, nil)
+func (r *Router) planForRoutes(ro *v1alpha1.Rollout, n *notes) plan {
+	p := r.planFor(ro, n, 0, nil)
 	p.onlyRoutes = true
 	return p
 }
@@ -78,6 +80,7 @@ func (p plan) atRest() bool { return p.weight == 0 && p.weights.AtRest() }
 // withoutExperiments is the plan for a weight of 0 that cannot have its experiments:
 // all of the traffic goes to stable.
 func (p plan) withoutExperiments(problem error) plan {
+	p.notes.happensOnce() // the problem may go without a change of a route
 	p.weights, p.dropsExperiments, p.problem = Weights{}, true, problem
 	return p
 }
@@ -111,5 +114,7 @@ func (r *Router) warn(p plan, reason, topic, message string) {
 	if p.ro.Status.CurrentStepIndex != nil {
 		step = *p.ro.Status.CurrentStepIndex
 	}
-	r.events.Warn(rolloutsplugin.RolloutReference(p.ro), reason, fmt.Sprintf("step %d: %s", step, topic), fmt.Sprintf("Rollout %s: %s", nameOf(p.ro), message))
+	about := rolloutsplugin.RolloutReference(p.ro)
+	topic, message = fmt.Sprintf("step %d: %s", step, topic), fmt.Sprintf("Rollout %s: %s", nameOf(p.ro), message)
+	p.notes.do(func() { r.events.Warn(about, reason, topic, message) })
 }

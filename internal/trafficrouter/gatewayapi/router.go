@@ -69,6 +69,7 @@ type Router struct {
 	searched  searches
 	reports   reports
 	mirroring mirrorSupport
+	memory    memory
 	// watchesAll is true once the routes of all kinds that the cluster serves are watched.
 	watchesAll atomic.Bool
 }
@@ -177,7 +178,9 @@ func (r *Router) UpdateHash(*v1alpha1.Rollout, string, string, []v1alpha1.Weight
 // its abort.
 func (r *Router) SetWeight(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) types.RpcError {
 	return r.locked(ro, "SetWeight", func(ctx context.Context) error {
-		err := r.setWeight(ctx, r.planFor(ro, weight, additional))
+		err := r.remembering(ro, r.questionOf(ro, "SetWeight", weight, additional), func(n *notes) error {
+			return r.setWeight(ctx, r.planFor(ro, n, weight, additional))
+		})
 		return errors.Join(err, r.removeDue(ctx, ro))
 	})
 }
@@ -187,7 +190,9 @@ func (r *Router) SetWeight(ro *v1alpha1.Rollout, weight int32, additional []v1al
 // else is NotVerified without an error: the controller asks again only then.
 func (r *Router) VerifyWeight(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) (types.RpcVerified, types.RpcError) {
 	failed := r.locked(ro, "VerifyWeight", func(ctx context.Context) error {
-		return r.verify(ctx, r.planFor(ro, weight, additional))
+		return r.remembering(ro, r.questionOf(ro, "VerifyWeight", weight, additional), func(n *notes) error {
+			return r.verify(ctx, r.planFor(ro, n, weight, additional))
+		})
 	})
 	if failed.ErrorString != "" {
 		r.logger.Debug("weight not verified", "rollout", nameOf(ro).String(), "weight", weight, "reason", failed.ErrorString)
@@ -206,9 +211,8 @@ func (r *Router) SetHeaderRoute(ro *v1alpha1.Rollout, step *v1alpha1.SetHeaderRo
 	if len(step.Match) == 0 {
 		return r.remove(ro, "SetHeaderRoute", func() { r.unremoved.note(nameOf(ro), step.Name) })
 	}
-	return r.locked(ro, "SetHeaderRoute", func(ctx context.Context) error {
-		r.unremoved.set(nameOf(ro), step.Name)
-		return r.manage(ctx, r.planForRoutes(ro), "header route "+step.Name, Kind.TakesHeaderRoutes,
+	return r.setRoute(ro, "SetHeaderRoute", step.Name, step, func(ctx context.Context, p plan) error {
+		return r.manage(ctx, p, "header route "+step.Name, Kind.TakesHeaderRoutes,
 			func(t target) (Decision, error) { return SetHeaderRoute(t.route, t.rollout, step) })
 	})
 }
@@ -223,9 +227,8 @@ func (r *Router) SetMirrorRoute(ro *v1alpha1.Rollout, step *v1alpha1.SetMirrorRo
 	if len(step.Match) == 0 {
 		return r.remove(ro, "SetMirrorRoute", func() { r.unremoved.note(nameOf(ro), step.Name) })
 	}
-	return r.locked(ro, "SetMirrorRoute", func(ctx context.Context) error {
-		r.unremoved.set(nameOf(ro), step.Name)
-		return r.manage(ctx, r.planForRoutes(ro), "mirror route "+step.Name, func(k Kind) bool { return k == HTTPRoute },
+	return r.setRoute(ro, "SetMirrorRoute", step.Name, step, func(ctx context.Context, p plan) error {
+		return r.manage(ctx, p, "mirror route "+step.Name, func(k Kind) bool { return k == HTTPRoute },
 			func(t target) (Decision, error) { return SetMirrorRoute(t.route, t.rollout, step) })
 	})
 }
@@ -258,11 +261,22 @@ func (r *Router) removeDue(ctx context.Context, ro *v1alpha1.Rollout) error {
 	if !ok {
 		return nil
 	}
-	err := r.removeRoutes(ctx, r.planForRoutes(ro), func(t target) (Decision, error) { return remove(t.route, t.rollout, due.covers) })
+	err := r.remembering(ro, r.questionOf(ro, "RemoveManagedRoutes", due.all, due.names, due.since), func(n *notes) error {
+		return r.removeRoutes(ctx, r.planForRoutes(ro, n), func(t target) (Decision, error) { return remove(t.route, t.rollout, due.covers) })
+	})
 	if err == nil {
 		r.unremoved.forget(nameOf(ro))
 	}
 	return err
+}
+
+// setRoute carries out a call that sets the header or mirror route of a step, which is then
+// no longer due to be removed.
+func (r *Router) setRoute(ro *v1alpha1.Rollout, call, name string, step any, do func(context.Context, plan) error) types.RpcError {
+	return r.locked(ro, call, func(ctx context.Context) error {
+		r.unremoved.set(nameOf(ro), name)
+		return r.remembering(ro, r.questionOf(ro, call, step), func(n *notes) error { return do(ctx, r.planForRoutes(ro, n)) })
+	})
 }
 
 // locked makes a bounded call while no other of the same Rollout and no repair

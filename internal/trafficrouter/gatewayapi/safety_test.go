@@ -435,7 +435,7 @@ func TestAKindThatIsNotNamedIsNotWaitedFor(t *testing.T) {
 	router := newRouter(t, server)
 	ctx, cancel := context.WithTimeout(t.Context(), syncTimeout*3/4)
 	defer cancel()
-	found, err := router.carrying(ctx, router.planFor(app(named), 20, nil))
+	found, err := router.carrying(ctx, router.planFor(app(named), &notes{}, 20, nil))
 	if err != nil || ctx.Err() != nil {
 		t.Errorf("%v, %v: it has waited for the list", err, ctx.Err())
 	}

@@ -117,6 +117,7 @@ func (r *Router) hold(ctx context.Context, p plan, problem error) error {
 	if rolloutspec.ScalesStableDown(p.ro, p.weight) || !r.hasTraffic(ctx, p) {
 		return problem
 	}
+	p.notes.happensOnce() // the problem may go without a change of a route
 	r.warn(p, reasonError, problem.Error(), fmt.Sprintf("%v; the routes stay as they are until this is corrected or the Rollout is aborted", problem))
 	r.keepHeld(p)
 	return nil
@@ -141,10 +142,15 @@ func (r *Router) hasTraffic(ctx context.Context, p plan) bool {
 
 // keptFor returns the routes that are put back for a Rollout.
 func (r *Router) keptFor(ctx context.Context, p plan) []target {
-	_, refs, _ := r.healer.Kept(nameOf(p.ro))
+	name := nameOf(p.ro)
+	_, refs, _ := r.healer.Kept(name)
+	p.notes.read(func() bool {
+		_, now, _ := r.healer.Kept(name)
+		return slices.Equal(now, refs)
+	})
 	var targets []target
 	for _, ref := range refs {
-		route, err := r.routes.Get(ctx, string(ref.kind), ref.Namespace, ref.Name)
+		route, err := r.get(ctx, p.notes, ref, true)
 		if err == nil {
 			targets = append(targets, target{ref: ref, route: route, rollout: r.rollout(ctx, p, nil)})
 		}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
 const (
@@ -80,6 +82,7 @@ func (r *Router) accepted(ctx context.Context, p plan, ref routeRef, route *unst
 		default:
 			return nil
 		}
+		p.notes.happensOnce() // it was read before
 		if err := r.awaitReport(ctx, ref, route, deadline); err != nil {
 			return err
 		}
@@ -110,7 +113,7 @@ func (r *Router) awaitReport(ctx context.Context, ref routeRef, route *unstructu
 			return nil
 		case <-ticker.C:
 		}
-		if version, ok := r.routes.ResourceVersion(string(ref.kind), ref.Namespace, ref.Name); ok && version != route.GetResourceVersion() {
+		if state, ok := r.routes.State(string(ref.kind), ref.Namespace, ref.Name); ok && state != kube.StateOf(route) {
 			return nil
 		}
 	}
