@@ -37,7 +37,7 @@ type remembered struct {
 	used    time.Time
 }
 
-// question is all that a call's decision depends on, but for what notes have.
+// question is all that the outcome of a call depends on, besides what it reads.
 type question struct {
 	call        string
 	fingerprint selfheal.Fingerprint
@@ -107,8 +107,8 @@ func (m *memory) find(rollout k8stypes.NamespacedName, q question) *remembered {
 	return last
 }
 
-// note remembers a call that may be, and after any other call nothing of its Rollout: it
-// has left more changed than notes tell.
+// note remembers a call that has succeeded and may be answered so again. After any other,
+// nothing of its Rollout is remembered: it may have changed what notes do not tell of.
 func (m *memory) note(rollout k8stypes.NamespacedName, q question, n *notes, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
