@@ -145,6 +145,8 @@ func (c control) do(ctx context.Context, method, path string) (*http.Response, e
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED):
 		return nil, notRunning(c.layout)
+	case errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, io.EOF):
+		return nil, notRunning(c.layout) // it ended before it answered
 	case err != nil:
 		return nil, err
 	case response.StatusCode >= 400:

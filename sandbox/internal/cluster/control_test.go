@@ -130,3 +130,26 @@ func TestPoll(t *testing.T) {
 		t.Errorf("%v; want the last error, and why it ended", err)
 	}
 }
+
+// A daemon that ends while it is asked is one that is not running.
+func TestDaemonEndsBeforeItAnswers(t *testing.T) {
+	for name, read := range map[string]int{"it has read the request": 64 << 10, "it has not": 1} {
+		t.Run(name, func(t *testing.T) {
+			l := Layout{Dir: t.TempDir()}
+			listener, err := listenControl(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = listener.Close() }()
+			go func() {
+				if conn, err := listener.Accept(); err == nil {
+					_, _ = conn.Read(make([]byte, read))
+					_ = conn.Close()
+				}
+			}()
+			if _, err := (control{l}).status(t.Context()); !errors.Is(err, errNotRunning) {
+				t.Errorf("%v, want one that says that the sandbox is not running", err)
+			}
+		})
+	}
+}
