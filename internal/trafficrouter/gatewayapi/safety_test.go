@@ -512,7 +512,7 @@ func TestARouteThatHangsKeepsNoOtherFromRest(t *testing.T) {
 			router := New(server.Config, hclog.NewNullLogger(), Options{})
 			t.Cleanup(router.Close)
 			succeed(t, router.SetWeight(both, 40, nil))
-			router.timeout = time.Second
+			router.timeout = 5 * time.Second // of which a request takes half, where there are several
 			server.SetFault(func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
 				hangs := request.Resource == tc.hanging && slices.Contains(tc.verbs, request.Verb)
 				if hangs {
