@@ -45,11 +45,11 @@ func (r *Router) decideOne(ctx context.Context, t target, decide decide) (Decisi
 			d.Changed = d.Changed || err == nil && t.route != given
 			return d, err
 		}
-		owns, stable, readErr := r.owner(ctx, rolloutNamed(foreign.Owner), t.route)
-		if owns {
+		o, readErr := r.ownership(ctx, rolloutNamed(foreign.Owner), t.route)
+		if o.owns {
 			return d, errors.Join(err, readErr)
 		}
-		released, releaseErr := Release(t.route, rolloutNamed(foreign.Owner), stable)
+		released, releaseErr := Release(t.route, rolloutNamed(foreign.Owner), o.stable)
 		if releaseErr != nil || !released.Changed {
 			return d, err
 		}

@@ -12,6 +12,7 @@ import (
 	k8stypes "k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/orphans"
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 )
 
@@ -41,23 +42,36 @@ func (c Config) names(route *unstructured.Unstructured) bool {
 			}))
 }
 
-// owner asks the API server whether a Rollout owns what it has on a route. It returns the
-// Service that is stable now, for a Rollout with pingPong that is there. If the Rollout
-// cannot be read, it is taken to own that, and the error says why. What the plugin has
-// written under another name it is registered with is that one's to judge, as long as
+// ownership is what a Rollout has to do with what it has on a route.
+type ownership struct {
+	// owns is true where that is the Rollout's.
+	owns bool
+	// underWay is true for a Rollout that uses the plugin and has a weight: its next
+	// SetWeight says what becomes of all that it has, also where it is held because its
+	// configuration names what is not there.
+	underWay bool
+	// stable is the Service that is stable now, for a Rollout with pingPong that is there.
+	stable string
+}
+
+// ownership asks the API server whether a Rollout owns what it has on a route. If the
+// Rollout cannot be read, it is taken to own that, and the error says why. What the plugin
+// has written under another name it is registered with is that one's to judge, as long as
 // the Rollout is there.
-func (r *Router) owner(ctx context.Context, rollout k8stypes.NamespacedName, route *unstructured.Unstructured) (owns bool, stable string, err error) {
+func (r *Router) ownership(ctx context.Context, rollout k8stypes.NamespacedName, route *unstructured.Unstructured) (o ownership, err error) {
 	ro, err := rolloutsplugin.ReadRollout(ctx, r.whole, rollout)
 	switch {
 	case err != nil:
-		return true, "", err
+		return ownership{owns: true}, err
 	case ro == nil:
-		return false, "", nil
+		return ownership{}, nil
 	}
 	if of := RolloutOf(ro, nil); of.PingPong {
-		stable = of.Stable
+		o.stable = of.Stable
 	}
-	return pluginOf(route, rollout) != r.options.PluginName || Owns(ro, r.options.PluginName, route), stable, nil
+	o.owns = pluginOf(route, rollout) != r.options.PluginName || Owns(ro, r.options.PluginName, route)
+	o.underWay = ro.DeletionTimestamp == nil && Uses(ro, r.options.PluginName) && rolloutspec.WeightSet(ro)
+	return o, nil
 }
 
 // markOf says that a route carries something of a Rollout, which may own it by the labels
@@ -98,8 +112,8 @@ func (r *Router) watchAll(ctx context.Context) {
 	r.watchesAll.Store(known)
 }
 
-// takeOff takes what a Rollout has on a route off, unless the Rollout owns that. Other
-// Rollouts' parts of the route stay as they are.
+// takeOff takes what a Rollout has on a route off, unless the Rollout owns that or has a
+// canary under way. Other Rollouts' parts of the route stay as they are.
 func (r *Router) takeOff(ctx context.Context, ref routeRef, rollout k8stypes.NamespacedName) (owns bool, err error) {
 	route, err := r.routes.Read(ctx, string(ref.kind), ref.Namespace, ref.Name)
 	if isMissing(err) {
@@ -112,11 +126,11 @@ func (r *Router) takeOff(ctx context.Context, ref routeRef, rollout k8stypes.Nam
 	if !slices.Contains(RolloutsOn(route), rollout) {
 		return false, nil
 	}
-	owns, stable, err := r.owner(ctx, rollout, route)
-	if err != nil || owns {
-		return owns, err
+	o, err := r.ownership(ctx, rollout, route)
+	if err != nil || o.owns || o.underWay {
+		return o.owns, err
 	}
-	released, err := Release(route, rollout, stable)
+	released, err := Release(route, rollout, o.stable)
 	if err != nil {
 		return false, err
 	}

@@ -357,3 +357,69 @@ func TestARuleOfARolloutThatHasMovedOn(t *testing.T) {
 	succeed(t, router.SetWeight(app(named), 50, nil))
 	requireSplit(t, router, "app", "app-stable=50 app-canary=50")
 }
+
+// underWay is a Rollout with a weight of 20 in its status.
+func underWay(ro *v1alpha1.Rollout) *v1alpha1.Rollout {
+	ro.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 20}, Stable: v1alpha1.WeightDestination{Weight: 80}}
+	return ro
+}
+
+// A Rollout is held in the middle of its canary, because it names what is not there: its
+// routes stay as they are, and are not taken off and put back by turns.
+func TestAHeldRolloutKeepsItsRoute(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	server.PutObject(rolloutResource, underWay(app(named)))
+	router := looking(t, server)
+	succeed(t, router.SetWeight(underWay(app(named)), 20, nil))
+	held := underWay(app(`{"httpRoute": "missing"}`))
+	held.Generation = 2
+	server.PutObject(rolloutResource, held)
+	succeed(t, router.SetWeight(held, 20, nil))
+	eventually(t, "the watch shows the edit", func() bool {
+		rollout, ok := router.rollouts.Watched("demo", "app")
+		return ok && rollout.Generation == 2
+	})
+	before := stored(t, router, "app").GetResourceVersion()
+	router.orphans.Look(t.Context())
+	router.orphans.Look(t.Context())
+	if got := stored(t, router, "app").GetResourceVersion(); got != before {
+		t.Error("the route is written")
+	}
+	requireSplit(t, router, "app", "app-stable=80 app-canary=20")
+	succeed(t, router.SetWeight(held, 20, nil))
+	// It is aborted: the weight is 0 then, and what is left is taken off.
+	aborted := app(`{"httpRoute": "missing"}`)
+	aborted.Generation = 2
+	server.PutObject(rolloutResource, aborted)
+	router.orphans.Look(t.Context())
+	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
+}
+
+// A route whose labels no longer have it selected goes to rest at the next SetWeight, and
+// not before: what a call has decided is put back until then.
+func TestARouteThatIsNoLongerSelected(t *testing.T) {
+	chosen := httpRoute("app")
+	chosen.SetLabels(map[string]string{"team": "a"})
+	other := httpRoute("second")
+	other.SetLabels(map[string]string{"team": "a"})
+	server := newServer(t, chosen, other)
+	ro := underWay(app(`{"httpRouteSelector": {"matchLabels": {"team": "a"}}}`))
+	server.PutObject(rolloutResource, ro)
+	router := looking(t, server)
+	succeed(t, router.SetWeight(ro, 20, nil))
+	route := stored(t, router, "app")
+	labels := route.GetLabels()
+	delete(labels, "team")
+	route.SetLabels(labels)
+	server.PutObject(httpRoutes, route)
+	eventually(t, "the watch shows the change", func() bool { _, ok := watched(router).GetLabels()["team"]; return !ok })
+	before := stored(t, router, "app").GetResourceVersion()
+	router.orphans.Look(t.Context())
+	if got := stored(t, router, "app").GetResourceVersion(); got != before {
+		t.Error("the route is written")
+	}
+	requireSplit(t, router, "app", "app-stable=80 app-canary=20")
+	succeed(t, router.SetWeight(ro, 20, nil))
+	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
+	requireSplit(t, router, "second", "app-stable=80 app-canary=20")
+}

@@ -106,6 +106,27 @@ func TestARolloutThatStopsUsingThePlugin(t *testing.T) {
 	})
 }
 
+// A Rollout is held in the middle of its canary, because it names what is not there: its
+// split stays as it is until the next SetWeight can do something about it.
+func TestAHeldRolloutKeepsItsSplit(t *testing.T) {
+	server := apiservertest.New(t)
+	server.PutObject(httpso, splitObject(split(50, 50)))
+	held := app("app", `{"httpScaledObjectName":"missing"}`)
+	held.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 50}, Stable: v1alpha1.WeightDestination{Weight: 50}}
+	server.PutObject(rolloutResource, held)
+	router, _ := sweeping(t, server)
+	router.orphans.Look(t.Context())
+	if got := current(server, "app"); got != split(50, 50) {
+		t.Errorf("the split is %q", got)
+	}
+	held.Status.Canary.Weights = nil // aborted
+	server.PutObject(rolloutResource, held)
+	router.orphans.Look(t.Context())
+	if got := current(server, "app"); got != "" {
+		t.Errorf("the split is %q, and its Rollout has no canary", got)
+	}
+}
+
 // If a Rollout cannot be read, assume that it exists.
 func TestARolloutThatCannotBeReadKeepsItsSplit(t *testing.T) {
 	for name, tc := range map[string]struct {
