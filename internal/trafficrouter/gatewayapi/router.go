@@ -271,10 +271,13 @@ func (r *Router) removeDue(ctx context.Context, ro *v1alpha1.Rollout) error {
 }
 
 // setRoute carries out a call that sets the header or mirror route of a step, which is then
-// no longer due to be removed.
+// no longer due to be removed. (The controller makes it for one that is aborted, too, and
+// after RemoveManagedRoutes: nothing is set then.)
 func (r *Router) setRoute(ro *v1alpha1.Rollout, call, name string, step any, do func(context.Context, plan) error) types.RpcError {
 	return r.locked(ro, call, func(ctx context.Context) error {
-		r.unremoved.set(nameOf(ro), name)
+		if !leavesSteps(ro) {
+			r.unremoved.set(nameOf(ro), name)
+		}
 		return r.remembering(ro, r.questionOf(ro, call, step), func(n *notes) error { return do(ctx, r.planForRoutes(ro, n)) })
 	})
 }

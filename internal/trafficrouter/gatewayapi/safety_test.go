@@ -102,6 +102,38 @@ func TestOneRouteKeepsNoOtherFromRest(t *testing.T) {
 	}
 }
 
+// The same while an experiment has a weight: the canary itself has none.
+func TestOneRouteKeepsNoOtherFromWeight0BesideAnExperiment(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	grpc := httpRoute("app")
+	grpc.SetKind("GRPCRoute")
+	server.PutObject("grpcroutes", grpc)
+	both := app(`{"grpcRoute": "app", "httpRoute": "app"}`)
+	succeed(t, newRouter(t, server).SetWeight(both, 40, nil))
+	refuse(server, "grpcroutes", "", "get", "list", "watch")
+	router := newRouter(t, server)
+	experiments := []v1alpha1.WeightDestination{{ServiceName: "experiment", Weight: 10}}
+	fail(t, router.SetWeight(both, 0, experiments), "GRPCRoute demo/app", "the controller's ServiceAccount may not")
+	if got := split(stored(t, router, "app")); !strings.Contains(got, "app-canary=0") {
+		t.Errorf("the other route has %s, want nothing for the canary", got)
+	}
+}
+
+// An aborted Rollout with dynamicStableScale goes down in steps, and its stable side grows
+// only once the weight is set: with nothing on a route there is nothing to wait for.
+func TestAnAbortWithDynamicStableScaleAndNothingOnARoute(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	router := newRouter(t, server)
+	ro := app(`{"httpRoute": "missing"}`)
+	ro.Spec.Strategy.Canary.DynamicStableScale = true
+	ro.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 80}, Stable: v1alpha1.WeightDestination{Weight: 20}}
+	fail(t, router.SetWeight(ro, 60, nil), "HTTPRoute demo/missing")
+	ro.Status.Abort = true
+	succeed(t, router.SetWeight(ro, 60, nil))
+	requireEvent(t, server, reasonError, "HTTPRoute demo/missing")
+	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
+}
+
 // Header routes that cannot be removed keep no weight from being set, and are removed by
 // a later SetWeight.
 func TestRemovalFailsAfterTheWeight(t *testing.T) {
@@ -113,9 +145,10 @@ func TestRemovalFailsAfterTheWeight(t *testing.T) {
 	succeed(t, router.SetHeaderRoute(at(ro, 0), ro.Spec.Strategy.Canary.Steps[0].SetHeaderRoute))
 	succeed(t, router.SetWeight(at(ro, 1), 20, nil))
 	refuse(server, httpRoutes, "app", "patch", "update")
-	aborted := at(ro, 1)
+	aborted := at(ro, 0) // as the controller has it then
 	aborted.Status.Abort = true
 	succeed(t, router.RemoveManagedRoutes(aborted))
+	succeed(t, router.SetHeaderRoute(aborted, ro.Spec.Strategy.Canary.Steps[0].SetHeaderRoute))
 	fail(t, router.SetWeight(aborted, 0, nil), "HTTPRoute demo/app")
 	requireSplit(t, router, "second", "app-stable=100 app-canary=0")
 	server.SetFault(nil)

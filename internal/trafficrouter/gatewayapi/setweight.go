@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
+	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
 )
 
 // setWeight carries a call out, and has what it has decided put back when
@@ -27,7 +29,7 @@ func (r *Router) setWeight(ctx context.Context, p plan) error {
 		p = p.withoutExperiments(missing)
 	}
 	switch {
-	case !p.atRest() && unread != nil:
+	case p.weight > 0 && unread != nil:
 		return unread
 	case !p.atRest() && missing != nil:
 		return r.hold(ctx, p, missing)
@@ -112,9 +114,10 @@ func without(named, targets []target) (others []target) {
 //
 // With dynamicStableScale the controller scales stable down as the weight goes up,
 // so a higher one than it has set already is an error: stable would be too small for
-// the split that stays. An abort has to go on nevertheless.
+// the split that stays. An abort has to go on nevertheless, also with nothing on a route:
+// the controller scales stable up only once the weight is set.
 func (r *Router) hold(ctx context.Context, p plan, problem error) error {
-	if rolloutspec.ScalesStableDown(p.ro, p.weight) || !r.hasTraffic(ctx, p) {
+	if !p.ro.Status.Abort && (rolloutspec.ScalesStableDown(p.ro, p.weight) || !r.hasTraffic(ctx, p)) {
 		return problem
 	}
 	p.notes.happensOnce() // the problem may go without a change of a route
@@ -166,11 +169,11 @@ func (r *Router) keptFor(ctx context.Context, p plan) []target {
 // the weight where it is. A Rollout that has left its steps gets no route; one that
 // cannot have it, and has something on a route, goes on with an Event.
 func (r *Router) manage(ctx context.Context, p plan, what string, takes func(Kind) bool, decide decide) error {
-	if p.ro.Status.Abort || p.ro.Status.PromoteFull {
+	if leavesSteps(p.ro) {
 		return nil
 	}
 	if weights := p.ro.Status.Canary.Weights; weights != nil {
-		p.weight = weights.Canary.Weight
+		p.weight, p.call = weights.Canary.Weight, selfheal.CallOf(p.ro, weights.Canary.Weight, weights.Additional)
 	}
 	if p.configError != nil {
 		return r.hold(ctx, p, p.configError)
@@ -197,6 +200,10 @@ func (r *Router) manage(ctx context.Context, p plan, what string, takes func(Kin
 	}
 	return err
 }
+
+// leavesSteps tells whether a Rollout is aborted or promoted in full, whose steps no longer
+// count.
+func leavesSteps(ro *v1alpha1.Rollout) bool { return ro.Status.Abort || ro.Status.PromoteFull }
 
 // isRefusal tells whether the API server has answered that it does not take a request, as
 // it does until a person changes something.
