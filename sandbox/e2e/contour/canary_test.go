@@ -84,9 +84,12 @@ func startCanary(t *testing.T, app e2etest.App, route string) canary {
 
 func replaceHost(manifest, host string) string { return strings.ReplaceAll(manifest, "HOST", host) }
 
-// routed is an App whose Rollout names HTTPRoute "app".
+// routed is an App whose Rollout names HTTPRoute "app". It has minReadySeconds so that no
+// weight comes before Envoy has the new pods: it answers 503 until then, and the Rollout
+// does not know of that.
 func routed(app e2etest.App) e2etest.App {
 	app.Name, app.PluginName, app.Plugin = name, pluginName, "httpRoute: app"
+	app.Spec += "minReadySeconds: 1\n"
 	return app
 }
 

@@ -23,8 +23,9 @@ const shownOutputs = 12
 // names, and requests are split as it says. In the end the route is as it was applied.
 // (TestGatewayCanaryPromoted promotes the sample to its end, which the guide leaves to
 // the reader.)
+//
+// It is not parallel: it applies the Gateway, to which another test adds listeners.
 func TestGatewayGuide(t *testing.T) {
-	t.Parallel()
 	n := e2etest.AdoptNamespace(t, sampleRollout)
 	compared := 0
 	walk := func(from, to string) { t.Helper(); compared += walkGuide(t, from, to) }

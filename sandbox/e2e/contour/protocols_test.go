@@ -56,6 +56,7 @@ metadata:
   name: app
 spec:
   replicas: 1
+  minReadySeconds: 1 # see routed
   selector:
     matchLabels: {app: app}
   template:
