@@ -389,10 +389,12 @@ func TestAHeldRolloutKeepsItsRoute(t *testing.T) {
 	succeed(t, router.SetWeight(held, 20, nil))
 	// It is aborted: the weight is 0 then, and what is left is taken off.
 	aborted := app(`{"httpRoute": "missing"}`)
-	aborted.Generation = 2
+	aborted.Generation, aborted.Status.Abort = 2, true
 	server.PutObject(rolloutResource, aborted)
-	router.orphans.Look(t.Context())
-	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
+	eventually(t, "what is left is taken off", func() bool {
+		router.orphans.Look(t.Context())
+		return split(stored(t, router, "app")) == "app-stable=100 app-canary=0"
+	})
 }
 
 // A route whose labels no longer have it selected goes to rest at the next SetWeight, and

@@ -121,10 +121,10 @@ func TestAHeldRolloutKeepsItsSplit(t *testing.T) {
 	}
 	held.Status.Canary.Weights = nil // aborted
 	server.PutObject(rolloutResource, held)
-	router.orphans.Look(t.Context())
-	if got := current(server, "app"); got != "" {
-		t.Errorf("the split is %q, and its Rollout has no canary", got)
-	}
+	eventually(t, "the split is taken off", func() bool {
+		router.orphans.Look(t.Context())
+		return current(server, "app") == ""
+	})
 }
 
 // If a Rollout cannot be read, assume that it exists.
