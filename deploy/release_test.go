@@ -40,9 +40,7 @@ func TestOneSetOfBuildFlags(t *testing.T) {
 			LDFlags []string `json:"ldflags"`
 		} `json:"builds"`
 	}
-	if err := yaml.Unmarshal([]byte(readText(t, "../.goreleaser.yaml")), &config); err != nil {
-		t.Fatal(err)
-	}
+	readLoosely(t, "../.goreleaser.yaml", &config)
 	if len(config.Builds) != len(programs) {
 		t.Fatalf("%d builds in .goreleaser.yaml, want %d", len(config.Builds), len(programs))
 	}
@@ -81,9 +79,7 @@ func TestReleaseNotesHoldAnEntryForEachPlatform(t *testing.T) {
 			Footer string `json:"footer"`
 		} `json:"release"`
 	}
-	if err := yaml.Unmarshal([]byte(readText(t, "../.goreleaser.yaml")), &config); err != nil {
-		t.Fatal(err)
-	}
+	readLoosely(t, "../.goreleaser.yaml", &config)
 	notes, err := template.New("footer").
 		Funcs(template.FuncMap{"split": strings.Split, "contains": strings.Contains}).
 		Parse(config.Release.Footer)
@@ -142,9 +138,7 @@ func releasedBinaries(t *testing.T) []string {
 			Documents []string `json:"documents"`
 		} `json:"sboms"`
 	}
-	if err := yaml.Unmarshal([]byte(readText(t, "../.goreleaser.yaml")), &config); err != nil {
-		t.Fatal(err)
-	}
+	readLoosely(t, "../.goreleaser.yaml", &config)
 	equal(t, "names of SBOMs", []string{"{{ .ArtifactName }}.sbom.json"}, config.SBOMs[0].Documents)
 	equal(t, "names of binaries", "{{ .Binary }}-{{ .Os }}-{{ .Arch }}", config.Archives[0].Name)
 	var names []string

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"sigs.k8s.io/yaml"
 )
 
 // workflow is what is of interest here of a file in .github/workflows.
@@ -38,9 +36,7 @@ func workflows(t *testing.T) map[string]workflow {
 	read := map[string]workflow{}
 	for _, path := range yamlFiles(t, "../.github/workflows") {
 		var w workflow
-		if err := yaml.Unmarshal([]byte(readText(t, path)), &w); err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
+		readLoosely(t, path, &w)
 		read[filepath.Base(path)] = w
 	}
 	return read
@@ -125,9 +121,7 @@ func TestReleaseIsTestedAndCompleteBeforeItIsPublished(t *testing.T) {
 			Draft bool `json:"draft"`
 		} `json:"release"`
 	}
-	if err := yaml.Unmarshal([]byte(readText(t, "../.goreleaser.yaml")), &config); err != nil {
-		t.Fatal(err)
-	}
+	readLoosely(t, "../.goreleaser.yaml", &config)
 	if !config.Release.Draft {
 		t.Error("GoReleaser publishes the release before its manifests are there")
 	}
@@ -223,9 +217,7 @@ func TestBaseImagesArePinnedByDigest(t *testing.T) {
 			Flags []string `json:"flags"`
 		} `json:"dockers_v2"`
 	}
-	if err := yaml.Unmarshal([]byte(readText(t, "../.goreleaser.yaml")), &config); err != nil {
-		t.Fatal(err)
-	}
+	readLoosely(t, "../.goreleaser.yaml", &config)
 	for _, image := range config.Images {
 		if image.SBOM != false || len(image.Flags) != 1 || !digest.MatchString(image.Flags[0]) {
 			t.Errorf("the SBOM scanner of image %s is not pinned: sbom %v, flags %q", image.ID, image.SBOM, image.Flags)
@@ -262,9 +254,7 @@ func TestDependabotMovesEveryPin(t *testing.T) {
 			Directories []string `json:"directories"`
 		} `json:"updates"`
 	}
-	if err := yaml.Unmarshal([]byte(readText(t, "../.github/dependabot.yml")), &config); err != nil {
-		t.Fatal(err)
-	}
+	readLoosely(t, "../.github/dependabot.yml", &config)
 	var got []string
 	for _, update := range config.Updates {
 		for _, dir := range append(update.Directories, update.Directory) {

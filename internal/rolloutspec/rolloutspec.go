@@ -55,6 +55,11 @@ func WeightSet(ro *v1alpha1.Rollout) bool {
 		slices.ContainsFunc(weights.Additional, func(d v1alpha1.WeightDestination) bool { return d.Weight > 0 }))
 }
 
+// UnderWay tells whether a Rollout has a canary under way. The next SetWeight says then what
+// becomes of all that it has on objects, also where the Rollout is held because it names
+// what is not there.
+func UnderWay(ro *v1alpha1.Rollout) bool { return ro.DeletionTimestamp == nil && WeightSet(ro) }
+
 // ScalesStableDown tells whether the controller, once a weight counts as set, makes
 // stable smaller than it is now: with dynamicStableScale it does at a higher weight than
 // the last, unless the Rollout is aborted. A split that stays where it was would then

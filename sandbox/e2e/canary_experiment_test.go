@@ -11,13 +11,7 @@ import (
 // experiment, taken off stable's, while the experiment runs.
 func TestExperimentWithWeights(t *testing.T) {
 	t.Parallel()
-	for range canarytest.ExperimentAttempts {
-		if splitsToExperiment(t) {
-			return
-		}
-		t.Log("Argo Rollouts has lost the names of the experiment's Services")
-	}
-	t.Fatalf("Argo Rollouts has lost the names of the Services of %d experiments in a row", canarytest.ExperimentAttempts)
+	canarytest.WithExperiment(t, splitsToExperiment)
 }
 
 // splitsToExperiment runs a canary with an experiment. It returns false if Argo

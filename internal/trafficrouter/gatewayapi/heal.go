@@ -42,8 +42,7 @@ func (r *Router) keep(p plan, all []decided) {
 			of.Port = nil // this call's
 			d.routes[route.ref] = keptRoute{of, Wanted{p.weights, route.decision.Managed}}
 			if p.configError == nil && r.options.SelfHeal {
-				mark := markOf(route.ref, stringsOf(route.decision.Route, "labels"), nameOf(p.ro))
-				r.orphans.Owned(mark, p.ro)
+				r.orphans.Owned(markOf(route.ref, stringsOf(route.decision.Route, "labels"), nameOf(p.ro)), p.ro)
 			}
 		}
 	}

@@ -46,9 +46,7 @@ func (c Config) names(route *unstructured.Unstructured) bool {
 type ownership struct {
 	// owns is true where that is the Rollout's.
 	owns bool
-	// underWay is true for a Rollout that uses the plugin and has a weight: its next
-	// SetWeight says what becomes of all that it has, also where it is held because its
-	// configuration names what is not there.
+	// underWay is true for a Rollout that uses the plugin and has a canary under way.
 	underWay bool
 	// stable is the Service that is stable now, for a Rollout with pingPong that is there.
 	stable string
@@ -70,7 +68,7 @@ func (r *Router) ownership(ctx context.Context, rollout k8stypes.NamespacedName,
 		o.stable = of.Stable
 	}
 	o.owns = pluginOf(route, rollout) != r.options.PluginName || Owns(ro, r.options.PluginName, route)
-	o.underWay = ro.DeletionTimestamp == nil && Uses(ro, r.options.PluginName) && rolloutspec.WeightSet(ro)
+	o.underWay = Uses(ro, r.options.PluginName) && rolloutspec.UnderWay(ro)
 	return o, nil
 }
 

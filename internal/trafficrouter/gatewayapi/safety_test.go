@@ -79,14 +79,21 @@ func TestAHeaderRouteThatCannotBe(t *testing.T) {
 	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
 }
 
+// newServerOfTwoKinds returns a server with HTTPRoute app and GRPCRoute app.
+func newServerOfTwoKinds(t *testing.T) *apiservertest.Server {
+	t.Helper()
+	server := newServer(t, httpRoute("app"))
+	grpc := httpRoute("app")
+	grpc.SetKind("GRPCRoute")
+	server.PutObject("grpcroutes", grpc)
+	return server
+}
+
 // A route that cannot be read or written keeps no other from rest, and says so.
 func TestOneRouteKeepsNoOtherFromRest(t *testing.T) {
 	for name, verbs := range map[string][]string{"read": {"get", "list", "watch"}, "written": {"patch", "update"}} {
 		t.Run("cannot be "+name, func(t *testing.T) {
-			server := newServer(t, httpRoute("app"))
-			grpc := httpRoute("app")
-			grpc.SetKind("GRPCRoute")
-			server.PutObject("grpcroutes", grpc)
+			server := newServerOfTwoKinds(t)
 			both := app(`{"grpcRoute": "app", "httpRoute": "app"}`)
 			succeed(t, newRouter(t, server).SetWeight(both, 40, nil))
 			requireSplit(t, newRouter(t, server), "app", "app-stable=60 app-canary=40")
@@ -104,10 +111,7 @@ func TestOneRouteKeepsNoOtherFromRest(t *testing.T) {
 
 // The same while an experiment has a weight: the canary itself has none.
 func TestOneRouteKeepsNoOtherFromWeight0BesideAnExperiment(t *testing.T) {
-	server := newServer(t, httpRoute("app"))
-	grpc := httpRoute("app")
-	grpc.SetKind("GRPCRoute")
-	server.PutObject("grpcroutes", grpc)
+	server := newServerOfTwoKinds(t)
 	both := app(`{"grpcRoute": "app", "httpRoute": "app"}`)
 	succeed(t, newRouter(t, server).SetWeight(both, 40, nil))
 	refuse(server, "grpcroutes", "", "get", "list", "watch")
@@ -531,10 +535,7 @@ func TestARouteThatHangsKeepsNoOtherFromRest(t *testing.T) {
 	} {
 		t.Run(tc.verbs[0]+" "+tc.hanging, func(t *testing.T) {
 			t.Parallel()
-			server := newServer(t, httpRoute("app"))
-			grpc := httpRoute("app")
-			grpc.SetKind("GRPCRoute")
-			server.PutObject("grpcroutes", grpc)
+			server := newServerOfTwoKinds(t)
 			server.SetFault(func(w http.ResponseWriter, _ *http.Request, request apiservertest.Request) bool {
 				refused := slices.Contains([]string{"list", "watch"}, request.Verb)
 				if refused {

@@ -9,8 +9,6 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/orphans"
-	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
-	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 )
 
 // reasonRemoved is the reason of the Event on an HTTPScaledObject whose split was taken
@@ -36,22 +34,15 @@ func (r *Router) splits(context.Context) []orphans.Mark[k8stypes.NamespacedName]
 }
 
 // takeOffOrphan takes the split of a Rollout off an HTTPScaledObject unless the
-// Rollout owns it, or has a canary under way: the next SetWeight of such a Rollout says
-// what becomes of all its splits, also where it is held because it names what is not
-// there.
+// Rollout owns it or has a canary under way.
 func (r *Router) takeOffOrphan(ctx context.Context, object, rollout k8stypes.NamespacedName) (owns bool, err error) {
 	orphan, err := r.readForRelease(ctx, rollout, object.Name)
 	if err != nil || orphan == nil {
 		return false, err
 	}
-	ro, err := rolloutsplugin.ReadRollout(ctx, r.whole, rollout)
-	switch {
-	case err != nil:
-		return false, err
-	case ro != nil && Owns(ro, object.Name):
-		return true, nil
-	case ro != nil && ro.DeletionTimestamp == nil && Uses(ro) && rolloutspec.WeightSet(ro):
-		return false, nil
+	owns, underWay, err := r.owns(ctx, object.Namespace, rollout.Name, object.Name)
+	if err != nil || owns || underWay {
+		return owns, err
 	}
 	if err := r.release(ctx, *orphan); err != nil {
 		return false, err

@@ -40,7 +40,7 @@ func (r *Router) mayChange(ctx context.Context, namespace, rollout, object strin
 	if owner == "" {
 		return nil
 	}
-	owns, err := r.owns(ctx, namespace, owner, object)
+	owns, _, err := r.owns(ctx, namespace, owner, object)
 	if err != nil || owns {
 		return &foreignError{namespace, object, owner, err}
 	}
@@ -48,10 +48,14 @@ func (r *Router) mayChange(ctx context.Context, namespace, rollout, object strin
 }
 
 // owns asks the API server whether the split of a Rollout on an HTTPScaledObject
-// is still that Rollout's.
-func (r *Router) owns(ctx context.Context, namespace, rollout, object string) (bool, error) {
+// is still that Rollout's, and whether a Rollout that uses the plugin has a canary under
+// way.
+func (r *Router) owns(ctx context.Context, namespace, rollout, object string) (owns, underWay bool, err error) {
 	ro, err := rolloutsplugin.ReadRollout(ctx, r.whole, k8stypes.NamespacedName{Namespace: namespace, Name: rollout})
-	return ro != nil && Owns(ro, object), err
+	if err != nil || ro == nil {
+		return false, false, err
+	}
+	return Owns(ro, object), Uses(ro) && rolloutspec.UnderWay(ro), nil
 }
 
 // Owns tells whether a split that names a Rollout as its owner is that Rollout's:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -81,28 +82,6 @@ spec:
         - setWeight: 60
         - pause: {}
 ---
-apiVersion: v1
-kind: Service
-metadata:
-  name: app-stable
-spec:
-  selector: {app: app}
-  ports:
-    - {name: grpc, port: 80, targetPort: 8080, appProtocol: kubernetes.io/h2c}
-    - {name: tls, port: 443, targetPort: 8443}
-    - {name: tcp, port: 9000, targetPort: 9000}
----
-apiVersion: v1
-kind: Service
-metadata:
-  name: app-canary
-spec:
-  selector: {app: app}
-  ports:
-    - {name: grpc, port: 80, targetPort: 8080, appProtocol: kubernetes.io/h2c}
-    - {name: tls, port: 443, targetPort: 8443}
-    - {name: tcp, port: 9000, targetPort: 9000}
----
 apiVersion: gateway.networking.k8s.io/v1
 kind: GRPCRoute
 metadata:
@@ -139,6 +118,21 @@ spec:
         - {name: app-canary, port: 9000, weight: 0}
 `
 
+// protocolsService is a Service of the application, to which NAME is to be filled in.
+const protocolsService = `
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: NAME
+spec:
+  selector: {app: app}
+  ports:
+    - {name: grpc, port: 80, targetPort: 8080, appProtocol: kubernetes.io/h2c}
+    - {name: tls, port: 443, targetPort: 8443}
+    - {name: tcp, port: 9000, targetPort: 9000}
+`
+
 // A canary of calls over gRPC, of TLS connections that the Gateway passes through, and
 // of TCP connections: each is split by weight through a route of its kind, none is lost
 // in a promotion nor in an abort, and the routes are in the end as they were applied.
@@ -148,7 +142,8 @@ func TestCanaryOfOtherProtocols(t *testing.T) {
 	n := e2etest.NewNamespace(t)
 	host := n.Name + ".test"
 	e2etest.Shell(t, "kubectl apply --server-side --field-manager=e2e-listeners -f - <<'EOF'\n"+listeners+"EOF")
-	n.Apply(replaceHost(protocolsManifest, host))
+	service := func(name string) string { return strings.ReplaceAll(protocolsService, "NAME", name) }
+	n.Apply(replaceHost(protocolsManifest, host) + service("app-stable") + service("app-canary"))
 	n.AwaitHealthy(name, "sandbox/protocols:blue")
 
 	type route struct {

@@ -11,12 +11,24 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// ExperimentAttempts bounds how often an experiment is begun anew. Argo Rollouts
-// v1.10.1 writes the name of an experiment's Service into its status only in the
-// reconcile that makes the Service; a next one that has not seen that write yet
-// overwrites it, and then the experiment never has one. On a busy machine this
+// experimentAttempts bounds how often an experiment is begun anew.
+const experimentAttempts = 5
+
+// WithExperiment runs a canary with an experiment, and begins anew while run returns
+// false: Argo Rollouts v1.10.1 writes the name of an experiment's Service into its
+// status only in the reconcile that makes the Service; a next one that has not seen that
+// write yet overwrites it, and then the experiment never has one. On a busy machine this
 // happens to some.
-const ExperimentAttempts = 5
+func WithExperiment(t *testing.T, run func(t *testing.T) (named bool)) {
+	t.Helper()
+	for range experimentAttempts {
+		if run(t) {
+			return
+		}
+		t.Log("Argo Rollouts has lost the names of the experiment's Services")
+	}
+	t.Fatalf("Argo Rollouts has lost the names of the Services of %d experiments in a row", experimentAttempts)
+}
 
 // ExperimentServices waits for the namespace's experiment to run, and returns
 // the names that its status gives of the Services of its templates.
