@@ -88,7 +88,9 @@ func (r *Router) marks(ctx context.Context) []orphans.Mark[routeRef] {
 		routes, _ := r.routes.Keyed(string(kind))
 		for _, route := range routes {
 			ref := routeRef{kind, k8stypes.NamespacedName{Namespace: route.Namespace, Name: route.Name}}
-			for _, key := range route.Keys {
+			// More Rollouts than rules cannot share a route. An annotation with thousands of
+			// names costs no more; the next look goes on with it.
+			for _, key := range route.Keys[:min(len(route.Keys), maxRules)] {
 				marks = append(marks, markOf(ref, route.Labels, rolloutNamed(key)))
 			}
 		}

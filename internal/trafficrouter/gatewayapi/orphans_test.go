@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -69,6 +70,25 @@ func plain(t *testing.T, route *unstructured.Unstructured) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// An annotation that somebody has filled with names of Rollouts costs a look no more requests
+// than a route that as many Rollouts share as can.
+func TestManyRolloutsInAnAnnotation(t *testing.T) {
+	entries := map[string]any{}
+	for i := range 5000 {
+		entries[fmt.Sprintf("demo/rollout-%04d", i)] = map[string]any{}
+	}
+	text, err := json.Marshal(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	route := httpRoute("app")
+	route.SetAnnotations(map[string]string{Annotation: string(text)})
+	router := looking(t, newServer(t, route))
+	if got := router.marks(t.Context()); len(got) != maxRules {
+		t.Errorf("a look takes up %d Rollouts of one route, want %d", len(got), maxRules)
+	}
 }
 
 // What a Rollout that is gone has left is taken off, whole; what may be a Rollout's stays.
