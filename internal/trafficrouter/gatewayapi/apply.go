@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"time"
 
@@ -34,15 +35,20 @@ func (r *Router) decideAll(ctx context.Context, targets []target, decide decide)
 	return all, errors.Join(failures...)
 }
 
-// decideOne decides on one route. Where a rule belongs to a Rollout that is gone, or
-// does not use the route any more, what it has left is taken off with it.
+// decideOne decides on one route. Where another writer has taken the Rollout's entry off
+// the route, its header and mirror routes are put back first. Where a rule belongs to a
+// Rollout that is gone, or does not use the route any more, what it has left is taken off
+// with it.
 func (r *Router) decideOne(ctx context.Context, t target, decide decide) (Decision, error) {
 	given := t.route
+	t.route = r.withManaged(t)
 	for {
 		d, err := decide(t)
 		var foreign *ForeignError
 		if !errors.As(err, &foreign) {
-			d.Changed = d.Changed || err == nil && t.route != given
+			if err == nil && t.route != given {
+				d.Changed = !reflect.DeepEqual(given.Object, d.Route.Object)
+			}
 			return d, err
 		}
 		o, readErr := r.ownership(ctx, rolloutNamed(foreign.Owner), t.route)

@@ -85,6 +85,29 @@ func (r *Router) keepManaged(p plan, all []decided) {
 	})
 }
 
+// withManaged returns a route with the header and mirror routes that the last decision
+// has on it, if another writer has taken the Rollout's entry away: a call that comes before
+// the repair would not know of them, and its decision is the one that is kept.
+func (r *Router) withManaged(t target) *unstructured.Unstructured {
+	name := t.rollout.NamespacedName
+	last, _, _ := r.healer.Kept(name)
+	kept, ok := last.routes[t.ref]
+	if !ok || slices.Contains(RolloutsOn(t.route), name) {
+		return t.route
+	}
+	if due, ok := r.unremoved.of(name); ok {
+		kept.wanted.Managed = kept.wanted.Managed.without(due.covers)
+	}
+	if len(kept.wanted.Managed.routes) == 0 {
+		return t.route
+	}
+	restored, err := Apply(t.route, t.rollout, kept.wanted)
+	if err != nil {
+		return t.route
+	}
+	return restored.Route
+}
+
 // repair puts one route right for a Rollout, if the controller would still ask for
 // that.
 func (r *Router) repair(ctx context.Context, rollout k8stypes.NamespacedName, ref routeRef, d decision) selfheal.Outcome {

@@ -384,6 +384,41 @@ func repaired(t *testing.T, router *Router, ro *v1alpha1.Rollout, ref routeRef) 
 	return router.repair(t.Context(), nameOf(ro), ref, kept)
 }
 
+// Another writer sets a route back, annotation included, and the controller calls before the
+// repair: the canary keeps its header route, and has it no longer once that is removed.
+func TestACallBeforeTheRepairKeepsHeaderRoutes(t *testing.T) {
+	ro := headers()
+	header := ro.Spec.Strategy.Canary.Steps[0].SetHeaderRoute
+	second := header.DeepCopy()
+	second.Name = "gamma"
+	ro.Spec.Strategy.Canary.TrafficRouting.ManagedRoutes = append(ro.Spec.Strategy.Canary.TrafficRouting.ManagedRoutes, v1alpha1.MangedRoutes{Name: "gamma"})
+	for name, tc := range map[string]struct {
+		call func(*Router) types.RpcError
+		want string
+	}{
+		"SetWeight":           {func(r *Router) types.RpcError { return r.SetWeight(at(ro, 1), 30, nil) }, "app-stable=70 app-canary=30; app-canary=1"},
+		"SetWeight 0":         {func(r *Router) types.RpcError { return r.SetWeight(at(ro, 1), 0, nil) }, "app-stable=100 app-canary=0; app-canary=1"},
+		"SetHeaderRoute":      {func(r *Router) types.RpcError { return r.SetHeaderRoute(at(ro, 0), second) }, "app-stable=80 app-canary=20; app-canary=1; app-canary=1"},
+		"RemoveManagedRoutes": {func(r *Router) types.RpcError { return r.RemoveManagedRoutes(at(ro, 1)) }, "app-stable=100 app-canary=0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, false)
+			succeed(t, w.router.SetHeaderRoute(at(ro, 0), header))
+			succeed(t, w.router.SetWeight(at(ro, 1), 20, nil))
+			requireSplit(t, w.router, "app", "app-stable=80 app-canary=20; app-canary=1")
+			w.change("app", func(r *unstructured.Unstructured) {
+				r.Object["spec"] = httpRoute("app").Object["spec"]
+				r.SetAnnotations(nil)
+				r.SetLabels(nil)
+			})
+			w.settle(t)
+			verified(t, w.router, at(ro, 1), 20, types.NotVerified)
+			succeed(t, tc.call(w.router))
+			requireSplit(t, w.router, "app", tc.want)
+		})
+	}
+}
+
 // Header routes of the canary before could not be removed: that is made up for, and takes
 // away none that the next canary has set meanwhile.
 func TestALateRemovalLeavesNewHeaderRoutes(t *testing.T) {

@@ -27,6 +27,11 @@ func (m Managed) Names() []string {
 	return names
 }
 
+// without returns the routes but those whose name is among the removed.
+func (m Managed) without(removed func(name string) bool) Managed {
+	return Managed{slices.DeleteFunc(slices.Clone(m.routes), func(route managedRoute) bool { return removed(route.Name) })}
+}
+
 // managed are the header and mirror routes of the draft.
 func (d *draft) managed() Managed {
 	var m Managed
