@@ -32,7 +32,7 @@ const (
 	messageLimit = 1024
 )
 
-// Events writes Warning Events: the controller makes an Event of SetWeight's
+// Events writes Events: the controller makes an Event of SetWeight's
 // errors alone, and what succeeds with a warning, or happens between two calls,
 // would be in the log only. It is safe for concurrent use, and never waits for
 // the API server.
@@ -80,14 +80,28 @@ func (e *Events) Warn(about *corev1.ObjectReference, reason, topic, message stri
 	if !e.due(warning{about.UID, about.Namespace, about.Name, reason, topic}) {
 		return
 	}
-	object := fmt.Sprintf("%s %s/%s", about.Kind, about.Namespace, about.Name)
-	e.logger.Warn(message, "reason", reason, "object", object)
+	e.logger.Warn(message, "reason", reason, "object", objectOf(about))
+	e.enqueue(about, corev1.EventTypeWarning, reason, message)
+}
+
+// Note writes a Normal Event about an object, and a line in the log. It does so each time.
+func (e *Events) Note(about *corev1.ObjectReference, reason, message string) {
+	e.logger.Info(message, "reason", reason, "object", objectOf(about))
+	e.enqueue(about, corev1.EventTypeNormal, reason, message)
+}
+
+func objectOf(about *corev1.ObjectReference) string {
+	return fmt.Sprintf("%s %s/%s", about.Kind, about.Namespace, about.Name)
+}
+
+// enqueue has an Event be written after those that wait.
+func (e *Events) enqueue(about *corev1.ObjectReference, eventType, reason, message string) {
 	now := metav1.Now()
 	event := &corev1.Event{
 		TypeMeta:            metav1.TypeMeta{Kind: "Event", APIVersion: "v1"},
 		ObjectMeta:          metav1.ObjectMeta{Namespace: about.Namespace, Name: fmt.Sprintf("%s.%x", about.Name, now.UnixNano())},
 		InvolvedObject:      *about,
-		Type:                corev1.EventTypeWarning,
+		Type:                eventType,
 		Reason:              reason,
 		Message:             shorten(message),
 		Source:              corev1.EventSource{Component: e.component},
@@ -100,7 +114,7 @@ func (e *Events) Warn(about *corev1.ObjectReference, reason, topic, message stri
 	select {
 	case e.queue <- event:
 	default:
-		e.logger.Warn("too many Events wait for the API server: one is in the log alone", "object", object)
+		e.logger.Warn("too many Events wait for the API server: one is in the log alone", "object", objectOf(about))
 	}
 }
 

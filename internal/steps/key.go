@@ -1,0 +1,47 @@
+package steps
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+)
+
+// revisionAnnotation has a Rollout's revision (utils/annotations of argo-rollouts).
+const revisionAnnotation = "rollout.argoproj.io/revision"
+
+// keyOf returns the key of a step's first attempt in the canary that a Rollout is in. The
+// same step of the same canary has the same key, also when the answer to its first Run is
+// lost. A retry of an aborted canary, a return to an earlier version and an edit of the
+// steps have another: by the transition of the Progressing condition, the revision and the
+// steps' hash.
+func keyOf(ro *v1alpha1.Rollout, pluginName string, index int32) string {
+	transition := ""
+	for _, condition := range ro.Status.Conditions {
+		if condition.Type == v1alpha1.RolloutProgressing {
+			transition = strconv.FormatInt(condition.LastTransitionTime.Unix(), 10)
+		}
+	}
+	return hashOf(string(ro.UID), ro.Status.CurrentPodHash, ro.Annotations[revisionAnnotation],
+		ro.Status.CurrentStepHash, pluginName, strconv.Itoa(int(index)), transition)
+}
+
+// attemptKey returns the key of a later attempt at a step, counted from 1.
+func attemptKey(first string, attempt int32) string {
+	if attempt <= 1 {
+		return first
+	}
+	return hashOf(first, strconv.Itoa(int(attempt)))
+}
+
+// hashOf returns 32 hexadecimal digits for a list of texts.
+func hashOf(parts ...string) string {
+	text, err := json.Marshal(parts)
+	if err != nil {
+		panic(err) // strings
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}

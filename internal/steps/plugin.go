@@ -1,0 +1,422 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
+)
+
+// Reasons of the Events on a Rollout.
+const (
+	// reasonWaiting is for what a step waits for.
+	reasonWaiting = "StepWaiting"
+	// reasonIgnored is for a failure that failurePolicy ignores.
+	reasonIgnored = "StepFailureIgnored"
+	// reasonOutput is for outputs that are too large to be kept.
+	reasonOutput = "StepOutputDropped"
+	// reasonLeft is for what could not be cancelled or undone.
+	reasonLeft = "StepLeftBehind"
+)
+
+// maxPause is how much of the time between two calls counts against a step's timeout,
+// beyond what the controller was asked to wait: more than that means that it made no calls.
+const maxPause = time.Minute
+
+// messageLimit bounds a message in a Rollout's status, in bytes.
+const messageLimit = 512
+
+// Events are where a step says what it waits for and what went wrong beside its answers.
+type Events interface {
+	Warn(about *v1alpha1.Rollout, reason, topic, message string)
+	Note(about *v1alpha1.Rollout, reason, message string)
+}
+
+// Options say how a Plugin works.
+type Options struct {
+	// Kind makes the steps; nil with a Problem.
+	Kind Kind
+	// Problem is what is wrong with the registration. Every step fails with it.
+	Problem error
+	// Presets has the registration's preset; nil without.
+	Presets PresetSource
+	Events  Events
+	Logger  hclog.Logger
+}
+
+// Plugin answers the controller's calls for one registration. Its methods are safe for
+// concurrent use.
+type Plugin struct {
+	opts Options
+	// process tells the Starts of this process from those of one before.
+	process    string
+	operations operations
+	cleanups   cleanups
+	now        func() time.Time
+}
+
+// New returns a Plugin. It makes no request before the first call.
+func New(opts Options) *Plugin {
+	p := &Plugin{opts: opts, process: rand.String(8), now: time.Now}
+	p.operations.logger = opts.Logger
+	return p
+}
+
+// InitPlugin succeeds always: the controller would use a plugin whose InitPlugin has failed
+// all the same, and never call it again.
+func (p *Plugin) InitPlugin() types.RpcError { return types.RpcError{} }
+
+// Type is the kind's name.
+func (p *Plugin) Type() string {
+	if p.opts.Kind == nil {
+		return "step"
+	}
+	return p.opts.Kind.Name()
+}
+
+// Run goes on with a step. It answers within seconds, never with an error: the controller
+// makes no Abort and no Terminate for a step that has one.
+func (p *Plugin) Run(ro *v1alpha1.Rollout, call *types.RpcStepContext) (types.RpcStepResult, types.RpcError) {
+	if p.opts.Problem != nil {
+		return failed(nil, p.opts.Problem.Error()), types.RpcError{}
+	}
+	s, err := readStatus(call.Status)
+	if err != nil {
+		return failed(nil, err.Error()), types.RpcError{}
+	}
+	r := &run{Plugin: p, ro: ro, pluginName: call.PluginName, config: call.Config, s: s}
+	return r.advance(), types.RpcError{}
+}
+
+// Terminate cancels the work of a step that was running when its Rollout was promoted in
+// full.
+func (p *Plugin) Terminate(ro *v1alpha1.Rollout, call *types.RpcStepContext) (types.RpcStepResult, types.RpcError) {
+	return p.cleanUp(ro, call, false), types.RpcError{}
+}
+
+// Abort cancels the work of a step that was running when its Rollout was aborted, and
+// undoes that of one that had succeeded.
+func (p *Plugin) Abort(ro *v1alpha1.Rollout, call *types.RpcStepContext) (types.RpcStepResult, types.RpcError) {
+	return p.cleanUp(ro, call, true), types.RpcError{}
+}
+
+// step reads a step's configuration.
+func (p *Plugin) step(ctx context.Context, config json.RawMessage) (Step, error) {
+	source := Source{Config: config}
+	if p.opts.Presets != nil {
+		preset, err := p.opts.Presets.Preset(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if source, err = preset.apply(config); err != nil {
+			return nil, err
+		}
+	}
+	if err := rejectOtherNamespaces(config); err != nil {
+		return nil, err
+	}
+	step, err := p.opts.Kind.Parse(source)
+	if err != nil {
+		return nil, err
+	}
+	return step, step.Settings().Validate()
+}
+
+// run is one Run of a step.
+type run struct {
+	*Plugin
+	ro         *v1alpha1.Rollout
+	pluginName string
+	config     json.RawMessage
+	// step is nil where the configuration cannot be read.
+	step    Step
+	timeout time.Duration
+	s       *status
+}
+
+func (r *run) advance() types.RpcStepResult {
+	ctx, cancel := context.WithTimeout(context.Background(), callWait)
+	defer cancel()
+	var unread *UnreadError
+	var err error
+	r.timeout = defaultTimeout
+	r.step, err = r.Plugin.step(ctx, r.config)
+	if err == nil {
+		var problem error
+		if r.timeout, problem = r.step.Settings().TimeoutFor(r.ro); problem != nil {
+			r.timeout, err = defaultTimeout, problem
+		}
+	}
+	fresh := r.s == nil
+	if fresh {
+		r.s = r.newStatus()
+		if err == nil {
+			err = r.uniqueID()
+		}
+	}
+	late := r.tick()
+	switch {
+	case err != nil && !errors.As(err, &unread) && r.s.Stage == stageNew:
+		return failed(r.s, err.Error())
+	case err != nil && late:
+		return r.timedOut(err.Error())
+	case err != nil:
+		return r.wait("configuration", err.Error(), 0)
+	case late:
+		return r.last()
+	case r.s.Stage == stageNew && fresh && r.step.Settings().OnUnknown == OnUnknownFail:
+		// The next call starts the work. Should the answer to that be lost, this status
+		// tells that the work may have been started.
+		r.s.Stage, r.s.Process = stageStarting, r.process
+		return r.wait("", "about to start", 0)
+	case r.s.Stage == stageRunning:
+		return r.poll()
+	default:
+		return r.start()
+	}
+}
+
+// newStatus is the status of a step's first Run.
+func (r *run) newStatus() *status {
+	index := int32(0)
+	if r.ro.Status.CurrentStepIndex != nil { // gob makes a pointer to 0 nil
+		index = *r.ro.Status.CurrentStepIndex
+	}
+	s := &status{
+		Kind: r.opts.Kind.Name(), Index: index, ID: strconv.Itoa(int(index)),
+		Key: keyOf(r.ro, r.pluginName, index), Started: r.now().UTC().Truncate(time.Second), Attempt: 1, Stage: stageNew,
+	}
+	if r.step != nil && r.step.Settings().ID != "" {
+		s.ID = r.step.Settings().ID
+	}
+	return s
+}
+
+// uniqueID returns an error if another step of the canary has the step's id.
+func (r *run) uniqueID() error {
+	for _, other := range r.ro.Status.Canary.StepPluginStatuses {
+		if s, err := readStatus(other.Status); err == nil && s != nil && s.ID == r.s.ID && s.Index != r.s.Index {
+			return fmt.Errorf("id %q: step %d of the Rollout has the same id; give each step its own", r.s.ID, s.Index+1)
+		}
+	}
+	return nil
+}
+
+// tick counts the time since the last call against the timeout, and tells whether that has
+// passed.
+func (r *run) tick() (late bool) {
+	now := r.now().UTC().Truncate(time.Second)
+	if !r.s.Called.IsZero() {
+		longest := maxPause
+		if r.step != nil {
+			longest += r.step.Settings().interval()
+		}
+		r.s.Elapsed += seconds(min(max(now.Sub(r.s.Called), 0), longest))
+	}
+	r.s.Called = now
+	return time.Duration(r.s.Elapsed) >= r.timeout
+}
+
+// key is the key of the present attempt.
+func (s *status) key() string { return attemptKey(s.Key, s.Attempt) }
+
+func (r *run) work() Work { return workOf(r.ro, r.pluginName, r.s) }
+
+func workOf(ro *v1alpha1.Rollout, pluginName string, s *status) Work {
+	return Work{Rollout: ro, PluginName: pluginName, ID: s.ID, Index: s.Index, Key: s.key(), State: s.State, Outputs: s.Outputs}
+}
+
+// start starts the work of an attempt.
+func (r *run) start() types.RpcStepResult {
+	work := r.work()
+	underWay := r.operations.has(work.Key)
+	work.Unknown = r.s.Stage == stageStarting && r.s.Process != r.process && !underWay
+	if work.Unknown && r.step.Settings().OnUnknown == OnUnknownFail {
+		return r.fail("the plugin was started anew while it started the work, and it is not known whether that was done (onUnknown: Fail)", true)
+	}
+	progress, answered, err := r.operations.do(work.Key, func(ctx context.Context) (Progress, error) { return r.step.Start(ctx, work) })
+	switch {
+	case !answered:
+		r.s.Stage, r.s.Process = stageStarting, r.process
+		return r.wait("start", "waiting for an answer to the start of the work", 0)
+	case isUnanswered(err) && r.step.Settings().OnUnknown == OnUnknownFail:
+		return r.fail(fmt.Sprintf("it is not known whether the work was started (onUnknown: Fail): %v", err), true)
+	case isUnanswered(err):
+		r.s.Stage, r.s.Process = stageStarting, ""
+		return r.wait("start", err.Error(), 0)
+	case err != nil:
+		if !work.Unknown {
+			r.s.Stage = stageNew
+			if r.step.Settings().OnUnknown == OnUnknownFail {
+				r.s.Stage, r.s.Process = stageStarting, r.process
+			}
+		}
+		return r.wait("start", err.Error(), 0)
+	}
+	return r.found(progress)
+}
+
+// poll asks how running work goes.
+func (r *run) poll() types.RpcStepResult {
+	work := r.work()
+	progress, answered, err := r.operations.do(work.Key, func(ctx context.Context) (Progress, error) { return r.step.Poll(ctx, work) })
+	switch {
+	case !answered:
+		return r.wait("poll", "waiting for an answer on how the work goes", 0)
+	case err != nil:
+		return r.wait("poll", err.Error(), 0)
+	}
+	return r.found(progress)
+}
+
+// last asks once more how the work goes before the step has timed out.
+func (r *run) last() types.RpcStepResult {
+	work := r.work()
+	message := "the work could not be started"
+	if r.s.Stage == stageRunning || r.operations.has(work.Key) {
+		progress, answered, err := r.operations.do(work.Key, func(ctx context.Context) (Progress, error) { return r.step.Poll(ctx, work) })
+		switch {
+		case !answered:
+			return r.wait("poll", "waiting for a last answer on how the work goes", 0)
+		case err != nil:
+			message = err.Error()
+			if r.s.Stage == stageStarting && !isUnanswered(err) {
+				r.s.Stage = stageNew
+			}
+		default:
+			r.take(progress)
+			switch progress.Phase {
+			case Successful:
+				return r.succeed(progress.Message)
+			case Failed:
+				return r.fail(progress.Message, false)
+			}
+			message = progress.Message
+		}
+	}
+	return r.timedOut(message)
+}
+
+// take adds what an operation has found to the status.
+func (r *run) take(p Progress) {
+	dropped := r.s.take(p)
+	r.s.Stage = stageRunning
+	if len(dropped) > 0 {
+		r.opts.Events.Warn(r.ro, reasonOutput, r.s.key(), fmt.Sprintf("step %d (%s): output %s is left out: an output may have %d bytes, all of a step %d", r.s.Index+1, r.s.ID, strings.Join(dropped, ", "), outputLimit, outputsLimit))
+	}
+}
+
+// found goes on with what an operation has found.
+func (r *run) found(p Progress) types.RpcStepResult {
+	r.take(p)
+	switch {
+	case p.Phase == Running:
+		waiting := p.Waiting
+		if waiting == "" {
+			waiting = p.Message
+		}
+		return r.wait(waiting, p.Message, p.RetryAfter)
+	case p.Phase == Failed && r.s.Attempt <= r.step.Settings().Retries:
+		message := fmt.Sprintf("attempt %d of %d has failed, trying again: %s", r.s.Attempt, r.step.Settings().Retries+1, p.Message)
+		r.s.Attempt++
+		r.s.Stage, r.s.Process, r.s.State, r.s.Outputs = stageNew, "", nil, nil
+		if r.step.Settings().OnUnknown == OnUnknownFail {
+			r.s.Stage, r.s.Process = stageStarting, r.process
+		}
+		return r.wait(message, message, 0)
+	case p.Phase == Failed:
+		return r.fail(p.Message, false)
+	default:
+		return r.succeed(p.Message)
+	}
+}
+
+// wait answers that the step is running. An Event says so when it begins to wait for
+// something else.
+func (r *run) wait(waiting, message string, retryAfter time.Duration) types.RpcStepResult {
+	waiting = shorten(waiting, 128)
+	if waiting != "" && waiting != r.s.Waiting {
+		r.opts.Events.Note(r.ro, reasonWaiting, fmt.Sprintf("step %d (%s): %s", r.s.Index+1, r.s.ID, message))
+		r.s.Waiting = waiting
+	}
+	interval := defaultInterval
+	if r.step != nil {
+		interval = r.step.Settings().interval()
+	}
+	left := r.timeout - time.Duration(r.s.Elapsed)
+	after := max(min(max(interval, retryAfter), left), minInterval)
+	return types.RpcStepResult{Phase: types.PhaseRunning, Message: shorten(message, messageLimit), RequeueAfter: after, Status: r.s.write()}
+}
+
+// succeed answers that the step has succeeded.
+func (r *run) succeed(message string) types.RpcStepResult {
+	r.s.Stage = stageDone
+	return types.RpcStepResult{Phase: types.PhaseSuccessful, Message: shorten(message, messageLimit), Status: r.s.write()}
+}
+
+func (r *run) timedOut(message string) types.RpcStepResult {
+	return r.fail(fmt.Sprintf("timed out after %s: %s", r.timeout, message), r.s.Stage == stageStarting || r.s.Stage == stageRunning)
+}
+
+// fail answers that the step has failed. The controller makes no Abort for such a step, so
+// work that may be running is cancelled before.
+func (r *run) fail(message string, mayRun bool) types.RpcStepResult {
+	if mayRun {
+		message += "; " + r.cancelWork()
+	}
+	r.s.Stage = stageFailed
+	if r.step != nil && r.step.Settings().FailurePolicy == FailurePolicyIgnore {
+		r.opts.Events.Warn(r.ro, reasonIgnored, r.s.Key, fmt.Sprintf("step %d (%s) has failed, which is ignored (failurePolicy: Ignore): %s", r.s.Index+1, r.s.ID, message))
+		return types.RpcStepResult{Phase: types.PhaseSuccessful, Message: shorten("failed, and ignored: "+message, messageLimit), Status: r.s.write()}
+	}
+	return failed(r.s, message)
+}
+
+// cancelWork cancels the work, and says how that went.
+func (r *run) cancelWork() string {
+	_, said := r.cleanUpWork(cleanup{ro: r.ro, pluginName: r.pluginName, s: *r.s, config: r.config, step: r.step, timeout: r.timeout})
+	return said
+}
+
+// failed answers that a step has failed, which aborts the canary.
+func failed(s *status, message string) types.RpcStepResult {
+	result := types.RpcStepResult{Phase: types.PhaseFailed, Message: shorten(message, messageLimit)}
+	if s != nil {
+		s.Stage = stageFailed
+		result.Status = s.write()
+	}
+	return result
+}
+
+// shorten bounds a text for people, in bytes.
+func shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
+}
+
+var _ Events = RolloutEvents{}
+
+// RolloutEvents writes Events on Rollouts.
+type RolloutEvents struct{ Events *rolloutsplugin.Events }
+
+// Warn writes a Warning Event, once for each topic.
+func (e RolloutEvents) Warn(about *v1alpha1.Rollout, reason, topic, message string) {
+	e.Events.Warn(rolloutsplugin.RolloutReference(about), reason, topic, message)
+}
+
+// Note writes a Normal Event.
+func (e RolloutEvents) Note(about *v1alpha1.Rollout, reason, message string) {
+	e.Events.Note(rolloutsplugin.RolloutReference(about), reason, message)
+}

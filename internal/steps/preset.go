@@ -1,0 +1,171 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/jsontype"
+	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
+)
+
+// PresetKey is the key of a ConfigMap that holds a preset.
+const PresetKey = "preset.yaml"
+
+// Preset is what an admin gives the steps of a registration.
+type Preset struct {
+	// Defaults is the configuration of a step that says nothing else. Objects are merged
+	// with the Rollout's key by key, lists and values replaced.
+	Defaults map[string]any `json:"defaults,omitempty"`
+	// Locked are the keys, such as "request.url", that a Rollout may not set, with all
+	// that is under them. "*" is all keys.
+	Locked []string `json:"locked,omitempty"`
+	// Hosts are where the steps' requests may go, besides those of --allow-host, and the
+	// only ones that a secret of --secrets-namespace goes to.
+	Hosts []string `json:"hosts,omitempty"`
+}
+
+// PresetSource has the preset of a registration.
+type PresetSource interface {
+	// Preset returns the preset as it is now. It returns an UnreadError while the preset
+	// cannot be read; any other error is what is wrong with it.
+	Preset(context.Context) (*Preset, error)
+}
+
+// UnreadError is a preset that cannot be read now.
+type UnreadError struct{ Cause error }
+
+// Error says why.
+func (e *UnreadError) Error() string { return e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *UnreadError) Unwrap() error { return e.Cause }
+
+// ReadPreset reads a preset from YAML. The error names the key.
+func ReadPreset(text []byte) (*Preset, error) {
+	var keys map[string]any
+	if err := yaml.Unmarshal(text, &keys); err != nil {
+		return nil, fmt.Errorf("want an object with defaults, locked and hosts: %w", err)
+	}
+	known := []string{"defaults", "locked", "hosts"}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if !slices.Contains(known, key) {
+			return nil, fmt.Errorf("unknown key %q: did you mean %q?", key, nearest.Word(key, known))
+		}
+	}
+	var preset Preset
+	if err := yaml.UnmarshalStrict(text, &preset); err != nil {
+		return nil, err
+	}
+	for _, path := range preset.Locked {
+		if path != "*" && slices.Contains(strings.Split(path, "."), "") {
+			return nil, fmt.Errorf("locked: %q: want a key such as request.url, or *", path)
+		}
+	}
+	return &preset, nil
+}
+
+// apply returns a Rollout's configuration over the preset's defaults. It is an error when
+// the Rollout sets what is locked.
+func (p *Preset) apply(config json.RawMessage) (Source, error) {
+	given, err := objectOf(config)
+	if err != nil {
+		return Source{}, err
+	}
+	for _, path := range p.Locked {
+		if path == "*" && len(given) > 0 {
+			return Source{}, fmt.Errorf("%s: the preset lets a Rollout set nothing", slices.Sorted(maps.Keys(given))[0])
+		}
+		if sets(given, strings.Split(path, ".")) {
+			return Source{}, fmt.Errorf("%s: the preset does not let a Rollout set this", path)
+		}
+	}
+	merged, err := json.Marshal(merge(p.Defaults, given))
+	if err != nil {
+		return Source{}, err
+	}
+	return Source{Config: merged, PresetHosts: p.Hosts}, nil
+}
+
+// objectOf reads a configuration; one that is not there is empty.
+func objectOf(config json.RawMessage) (map[string]any, error) {
+	if len(config) == 0 {
+		return map[string]any{}, nil
+	}
+	var given map[string]any
+	if err := json.Unmarshal(config, &given); err != nil || given == nil {
+		return nil, fmt.Errorf("config: want an object, not %s", jsontype.Of(config))
+	}
+	return given, nil
+}
+
+// sets tells whether an object has a value at a path, or one in place of what leads there.
+func sets(object map[string]any, path []string) bool {
+	// Field names are matched as the decoder matches them, which is exactly.
+	value, ok := object[path[0]]
+	if !ok || len(path) == 1 {
+		return ok
+	}
+	inner, isObject := value.(map[string]any)
+	return !isObject || sets(inner, path[1:])
+}
+
+// merge puts one object over another. A reference to a Secret is replaced as a whole: half
+// of one and half of another would name a third Secret.
+func merge(under, over map[string]any) map[string]any {
+	merged := maps.Clone(under)
+	if merged == nil {
+		merged = map[string]any{}
+	}
+	for key, value := range over {
+		inner, isObject := value.(map[string]any)
+		below, wasObject := merged[key].(map[string]any)
+		if isObject && wasObject && key != "valueFrom" && key != "secretKeyRef" {
+			value = merge(below, inner)
+		}
+		merged[key] = value
+	}
+	return merged
+}
+
+// rejectOtherNamespaces returns an error if a Rollout's configuration refers to a Secret by
+// namespace: the controller may read all Secrets, and the author of a Rollout must not be
+// able to through it. Only a preset can.
+func rejectOtherNamespaces(config json.RawMessage) error {
+	var value any
+	if len(config) == 0 || json.Unmarshal(config, &value) != nil {
+		return nil // Parse says what is wrong
+	}
+	return rejectNamespaceIn("", value)
+}
+
+func rejectNamespaceIn(path string, value any) error {
+	switch value := value.(type) {
+	case []any:
+		for i, item := range value {
+			if err := rejectNamespaceIn(fmt.Sprintf("%s[%d]", path, i), item); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			under := strings.TrimPrefix(path+"."+key, ".")
+			if ref, ok := value[key].(map[string]any); ok && strings.EqualFold(key, "secretKeyRef") {
+				for field := range ref {
+					if strings.EqualFold(field, "namespace") {
+						return fmt.Errorf("%s.%s: a Rollout refers to Secrets of its own namespace alone; a Secret of another one is for a preset to name", under, field)
+					}
+				}
+			}
+			if err := rejectNamespaceIn(under, value[key]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

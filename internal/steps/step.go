@@ -1,0 +1,121 @@
+// Package steps is the frame of the canary step plugins: it turns the controller's calls
+// Run, Terminate and Abort into operations of a kind of step, and keeps in the Rollout's
+// status what has to outlive the process.
+//
+// A kind starts work, asks how it goes, cancels it and undoes it. The frame decides when:
+// it knows timeouts, retries, failure policies, keys and what the controller makes of each
+// answer. The kinds are packages of their own, which know the frame and not one another.
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+)
+
+// Kind makes the steps of one kind from their configuration.
+type Kind interface {
+	// Name is the first argument of a registration, such as "http".
+	Name() string
+	// Parse reads a configuration with the preset's defaults applied. The error names the
+	// key and says what was expected. It makes no request.
+	Parse(Source) (Step, error)
+}
+
+// Source is the configuration of one step.
+type Source struct {
+	// Config is a JSON object: the Rollout's configuration over the preset's defaults.
+	Config json.RawMessage
+	// PresetHosts are the hosts that the preset allows, the only ones that a secret of
+	// another namespace goes to.
+	PresetHosts []string
+}
+
+// Step is the work of one step. Its operations make one attempt each, within ctx, and may
+// run beside those of other steps; those of one step run one at a time.
+//
+// An error means that the operation did not come to an answer, and is made again until the
+// step's timeout: the network, the API server, an outside that is too busy. What cannot
+// become better is a Progress that has failed. Neither may hold a secret.
+type Step interface {
+	// Settings are the keys that all kinds have.
+	Settings() Settings
+	// Start does the work's first part, or finds that an earlier Start under the same key
+	// has done it. It returns an UnansweredError when the outside may have carried it out
+	// without an answer, and another Start may do so again.
+	Start(context.Context, Work) (Progress, error)
+	// Poll asks how work that is running goes.
+	Poll(context.Context, Work) (Progress, error)
+	// Cancel stops work that has been started and is not known to have ended. It succeeds
+	// when nothing is left to stop.
+	Cancel(context.Context, Work) error
+	// Undo takes back what finished work has done. It succeeds when nothing is to undo.
+	Undo(context.Context, Work) error
+	// Left names what stays when Cancel or Undo does not succeed: "Job demo/e2e-1a2b3c".
+	Left(Work) string
+}
+
+// Work is what an operation is told.
+type Work struct {
+	// Rollout is as the controller has it. gob has made a pointer to 0 nil.
+	Rollout *v1alpha1.Rollout
+	// PluginName is the name under which the plugin is registered.
+	PluginName string
+	// ID is the step's id, Index its place among the Rollout's steps, from 0.
+	ID    string
+	Index int32
+	// Key identifies one attempt at the step: the same for each call about it, another
+	// for each retry, canary and revision. It is 32 hexadecimal digits.
+	Key string
+	// State is what the last operation of this attempt has returned.
+	State json.RawMessage
+	// Outputs are those of this attempt so far.
+	Outputs map[string]string
+	// Unknown is true for a Start under a key of which an earlier Start may have been
+	// carried out.
+	Unknown bool
+}
+
+// Phase says how far a step's work is.
+type Phase string
+
+// The phases that an operation can find.
+const (
+	Running    Phase = "Running"
+	Successful Phase = "Successful"
+	Failed     Phase = "Failed"
+)
+
+// Progress is what an operation has found.
+type Progress struct {
+	Phase Phase
+	// Message is a sentence for people.
+	Message string
+	// Waiting names what running work waits for. A wait for something else is said in an
+	// Event; empty means Message.
+	Waiting string
+	// State is what the next operation has to know: at most 1 KiB of JSON.
+	State json.RawMessage
+	// Outputs are for later steps. They are added to those of operations before.
+	Outputs map[string]string
+	// RetryAfter is when the outside wants to be asked again at the earliest.
+	RetryAfter time.Duration
+}
+
+// UnansweredError is an operation that the outside may have carried out without an answer.
+type UnansweredError struct{ Cause error }
+
+// Error says what has kept the answer away.
+func (e *UnansweredError) Error() string { return "no answer: " + e.Cause.Error() }
+
+// Unwrap returns what has kept the answer away.
+func (e *UnansweredError) Unwrap() error { return e.Cause }
+
+// isUnanswered tells whether an error leaves open if the operation was carried out.
+func isUnanswered(err error) bool {
+	var unanswered *UnansweredError
+	return errors.As(err, &unanswered)
+}
