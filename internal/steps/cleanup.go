@@ -64,7 +64,16 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 	case s == nil || s.Stage == stageNew || s.Stage == stageFailed || s.Stage == stageDone && !undoes:
 		return types.RpcStepResult{Phase: types.PhaseSuccessful, Message: "there is nothing to clean up"}
 	}
-	ok, said := p.cleanUpWork(cleanup{ro: ro, pluginName: call.PluginName, s: *s, config: call.Config, timeout: defaultTimeout, undoes: undoes})
+	c := cleanup{ro: ro, pluginName: call.PluginName, s: *s, config: call.Config, timeout: defaultTimeout, undoes: undoes}
+	ctx, cancel := context.WithTimeout(context.Background(), callWait)
+	defer cancel()
+	if step, err := p.step(ctx, call.Config); err == nil {
+		c.step = step
+		if timeout, err := step.Settings().TimeoutFor(ro); err == nil {
+			c.timeout = timeout
+		}
+	}
+	ok, said := p.cleanUpWork(c)
 	phase := types.PhaseFailed
 	if ok {
 		phase = types.PhaseSuccessful
@@ -94,7 +103,7 @@ func (p *Plugin) cleanUpWork(c cleanup) (ok bool, said string) {
 			return true, "the work was " + done
 		}
 		return false, fmt.Sprintf("the work is not %s yet, which is tried for %s: %v", done, c.timeout, underWay.err)
-	case <-time.After(callWait):
+	case <-time.After(p.operations.wait):
 		return false, fmt.Sprintf("no answer yet to %s the work, which is tried for %s", verb, c.timeout)
 	}
 }
@@ -108,7 +117,7 @@ func (p *Plugin) finish(c cleanup, key string, underWay *cleanupUnderWay) {
 	}()
 	deadline := time.Now().Add(c.timeout)
 	// Start or Poll may be under way.
-	if progress, there, err := p.operations.end(c.s.key()); there && err == nil {
+	if progress, there := p.operations.end(c.s.key()); there && c.s.Stage != stageDone {
 		c.s.take(progress)
 		switch {
 		case progress.Phase == Running:

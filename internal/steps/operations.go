@@ -16,21 +16,28 @@ const (
 	callWait = 3 * time.Second
 	// operationTimeout bounds one operation.
 	operationTimeout = 30 * time.Second
-	// uncollected is how long an outcome is kept that no call has asked for: the Rollout
-	// may be paused.
-	uncollected = 24 * time.Hour
+	// outcomeKept is how long an outcome is kept: no call may ask for it while the Rollout
+	// is paused.
+	outcomeKept = 24 * time.Hour
 )
 
-// operations carries out the operations of steps beside the calls of the controller, one at
-// a time for each attempt at a step.
+// operations carries out the operations of steps beside the calls of the controller.
 type operations struct {
 	logger hclog.Logger
+	// wait is callWait but in tests.
+	wait time.Duration
 
 	mu  sync.Mutex
-	all map[string]*operation
+	all map[operationKey]*operation
 }
 
-// operation is one that is under way, or whose outcome no call has taken yet.
+// operationKey is the key of an attempt, and whether its Start or its Poll is meant.
+type operationKey struct {
+	attempt string
+	isStart bool
+}
+
+// operation is one that is under way, or whose outcome is kept.
 type operation struct {
 	cancel  context.CancelFunc
 	started time.Time
@@ -40,20 +47,33 @@ type operation struct {
 	err      error
 }
 
-// do carries an operation out under the key of an attempt, or takes up the one that is
-// there. It waits for a few seconds; answered is false where there is no outcome yet.
-func (o *operations) do(key string, run func(context.Context) (Progress, error)) (progress Progress, answered bool, err error) {
+// start carries the Start of an attempt out, or takes up the one that is there: an attempt
+// that this process has started is not started again, also when the controller could not
+// store the answer. It waits for a few seconds; answered is false where there is no
+// outcome yet.
+func (o *operations) start(attempt string, run func(context.Context) (Progress, error)) (progress Progress, answered bool, err error) {
+	return o.do(operationKey{attempt, true}, run)
+}
+
+// poll carries a Poll out as start does a Start. Its outcome is taken once.
+func (o *operations) poll(attempt string, run func(context.Context) (Progress, error)) (progress Progress, answered bool, err error) {
+	return o.do(operationKey{attempt, false}, run)
+}
+
+func (o *operations) do(key operationKey, run func(context.Context) (Progress, error)) (progress Progress, answered bool, err error) {
 	op := o.begin(key, run)
 	select {
 	case <-op.done:
-		o.drop(key, op)
+		if op.err != nil || !key.isStart {
+			o.drop(key, op)
+		}
 		return op.progress, true, op.err
-	case <-time.After(callWait):
+	case <-time.After(o.wait):
 		return Progress{}, false, nil
 	}
 }
 
-func (o *operations) begin(key string, run func(context.Context) (Progress, error)) *operation {
+func (o *operations) begin(key operationKey, run func(context.Context) (Progress, error)) *operation {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if op := o.all[key]; op != nil {
@@ -61,14 +81,14 @@ func (o *operations) begin(key string, run func(context.Context) (Progress, erro
 	}
 	now := time.Now()
 	for old, op := range o.all {
-		if now.Sub(op.started) > uncollected {
+		if now.Sub(op.started) > outcomeKept {
 			delete(o.all, old)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
 	op := &operation{cancel: cancel, started: now, done: make(chan struct{})}
 	if o.all == nil {
-		o.all = map[string]*operation{}
+		o.all = map[operationKey]*operation{}
 	}
 	o.all[key] = op
 	go func() {
@@ -90,14 +110,14 @@ func guarded(logger hclog.Logger, run func() (Progress, error)) (progress Progre
 	return run()
 }
 
-// has tells whether an operation is under way under a key, or its outcome not taken yet.
-func (o *operations) has(key string) bool {
+// hasStart tells whether the Start of an attempt is under way, or has been answered.
+func (o *operations) hasStart(attempt string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.all[key] != nil
+	return o.all[operationKey{attempt, true}] != nil
 }
 
-func (o *operations) drop(key string, op *operation) {
+func (o *operations) drop(key operationKey, op *operation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.all[key] == op {
@@ -105,17 +125,23 @@ func (o *operations) drop(key string, op *operation) {
 	}
 }
 
-// end cancels the operation under a key, if there is one, and returns its outcome when it
-// has ended.
-func (o *operations) end(key string) (progress Progress, there bool, err error) {
-	o.mu.Lock()
-	op := o.all[key]
-	o.mu.Unlock()
-	if op == nil {
-		return Progress{}, false, nil
+// end cancels what is under way of an attempt, and returns the last outcome that there is
+// when it has ended.
+func (o *operations) end(attempt string) (progress Progress, there bool) {
+	for _, isStart := range []bool{true, false} {
+		key := operationKey{attempt, isStart}
+		o.mu.Lock()
+		op := o.all[key]
+		o.mu.Unlock()
+		if op == nil {
+			continue
+		}
+		op.cancel()
+		<-op.done
+		o.drop(key, op)
+		if op.err == nil {
+			progress, there = op.progress, true
+		}
 	}
-	op.cancel()
-	<-op.done
-	o.drop(key, op)
-	return op.progress, true, op.err
+	return progress, there
 }

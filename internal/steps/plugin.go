@@ -21,6 +21,8 @@ import (
 const (
 	// reasonWaiting is for what a step waits for.
 	reasonWaiting = "StepWaiting"
+	// reasonRetried is for an operation that has come to no answer.
+	reasonRetried = "StepRetried"
 	// reasonIgnored is for a failure that failurePolicy ignores.
 	reasonIgnored = "StepFailureIgnored"
 	// reasonOutput is for outputs that are too large to be kept.
@@ -35,6 +37,9 @@ const maxPause = time.Minute
 
 // messageLimit bounds a message in a Rollout's status, in bytes.
 const messageLimit = 512
+
+// waitingLimit bounds what a status keeps of what was last said of a wait, in bytes.
+const waitingLimit = 128
 
 // Events are where a step says what it waits for and what went wrong beside its answers.
 type Events interface {
@@ -68,7 +73,7 @@ type Plugin struct {
 // New returns a Plugin. It makes no request before the first call.
 func New(opts Options) *Plugin {
 	p := &Plugin{opts: opts, process: rand.String(8), now: time.Now}
-	p.operations.logger = opts.Logger
+	p.operations.logger, p.operations.wait = opts.Logger, callWait
 	return p
 }
 
@@ -157,12 +162,11 @@ func (r *run) advance() types.RpcStepResult {
 			r.timeout, err = defaultTimeout, problem
 		}
 	}
-	fresh := r.s == nil
-	if fresh {
+	if r.s == nil {
 		r.s = r.newStatus()
-		if err == nil {
-			err = r.uniqueID()
-		}
+	}
+	if err == nil && r.s.Stage == stageNew {
+		err = r.setID()
 	}
 	late := r.tick()
 	switch {
@@ -171,14 +175,14 @@ func (r *run) advance() types.RpcStepResult {
 	case err != nil && late:
 		return r.timedOut(err.Error())
 	case err != nil:
-		return r.wait("configuration", err.Error(), 0)
+		return r.retry("its configuration", err)
 	case late:
 		return r.last()
-	case r.s.Stage == stageNew && fresh && r.step.Settings().OnUnknown == OnUnknownFail:
+	case r.s.Stage == stageNew && r.step.Settings().OnUnknown == OnUnknownFail:
 		// The next call starts the work. Should the answer to that be lost, this status
 		// tells that the work may have been started.
 		r.s.Stage, r.s.Process = stageStarting, r.process
-		return r.wait("", "about to start", 0)
+		return r.wait("about to start", 0)
 	case r.s.Stage == stageRunning:
 		return r.poll()
 	default:
@@ -196,14 +200,15 @@ func (r *run) newStatus() *status {
 		Kind: r.opts.Kind.Name(), Index: index, ID: strconv.Itoa(int(index)),
 		Key: keyOf(r.ro, r.pluginName, index), Started: r.now().UTC().Truncate(time.Second), Attempt: 1, Stage: stageNew,
 	}
-	if r.step != nil && r.step.Settings().ID != "" {
-		s.ID = r.step.Settings().ID
-	}
 	return s
 }
 
-// uniqueID returns an error if another step of the canary has the step's id.
-func (r *run) uniqueID() error {
+// setID gives the status the step's id. It is an error if another step of the canary has
+// the same.
+func (r *run) setID() error {
+	if id := r.step.Settings().ID; id != "" {
+		r.s.ID = id
+	}
 	for _, other := range r.ro.Status.Canary.StepPluginStatuses {
 		if s, err := readStatus(other.Status); err == nil && s != nil && s.ID == r.s.ID && s.Index != r.s.Index {
 			return fmt.Errorf("id %q: step %d of the Rollout has the same id; give each step its own", r.s.ID, s.Index+1)
@@ -239,72 +244,73 @@ func workOf(ro *v1alpha1.Rollout, pluginName string, s *status) Work {
 // start starts the work of an attempt.
 func (r *run) start() types.RpcStepResult {
 	work := r.work()
-	underWay := r.operations.has(work.Key)
-	work.Unknown = r.s.Stage == stageStarting && r.s.Process != r.process && !underWay
-	if work.Unknown && r.step.Settings().OnUnknown == OnUnknownFail {
+	work.Unknown = r.s.Stage == stageStarting && r.s.Process != r.process && !r.operations.hasStart(work.Key)
+	mustKnow := r.step.Settings().OnUnknown == OnUnknownFail
+	if work.Unknown && mustKnow {
 		return r.fail("the plugin was started anew while it started the work, and it is not known whether that was done (onUnknown: Fail)", true)
 	}
-	progress, answered, err := r.operations.do(work.Key, func(ctx context.Context) (Progress, error) { return r.step.Start(ctx, work) })
+	progress, answered, err := r.operations.start(work.Key, func(ctx context.Context) (Progress, error) { return r.step.Start(ctx, work) })
 	switch {
 	case !answered:
 		r.s.Stage, r.s.Process = stageStarting, r.process
-		return r.wait("start", "waiting for an answer to the start of the work", 0)
-	case isUnanswered(err) && r.step.Settings().OnUnknown == OnUnknownFail:
+		return r.wait("waiting for an answer to the start of the work", 0)
+	case err == nil:
+		return r.found(progress)
+	case isUnanswered(err) && mustKnow:
 		return r.fail(fmt.Sprintf("it is not known whether the work was started (onUnknown: Fail): %v", err), true)
 	case isUnanswered(err):
 		r.s.Stage, r.s.Process = stageStarting, ""
-		return r.wait("start", err.Error(), 0)
-	case err != nil:
-		if !work.Unknown {
-			r.s.Stage = stageNew
-			if r.step.Settings().OnUnknown == OnUnknownFail {
-				r.s.Stage, r.s.Process = stageStarting, r.process
-			}
-		}
-		return r.wait("start", err.Error(), 0)
+	case !work.Unknown && !mustKnow:
+		r.s.Stage = stageNew
 	}
-	return r.found(progress)
+	return r.retry("the start of the work", err)
 }
 
 // poll asks how running work goes.
 func (r *run) poll() types.RpcStepResult {
-	work := r.work()
-	progress, answered, err := r.operations.do(work.Key, func(ctx context.Context) (Progress, error) { return r.step.Poll(ctx, work) })
+	progress, answered, err := r.askOnce()
 	switch {
 	case !answered:
-		return r.wait("poll", "waiting for an answer on how the work goes", 0)
+		return r.wait("waiting for an answer on how the work goes", 0)
 	case err != nil:
-		return r.wait("poll", err.Error(), 0)
+		return r.retry("the look at how the work goes", err)
 	}
 	return r.found(progress)
 }
 
+func (r *run) askOnce() (progress Progress, answered bool, err error) {
+	work := r.work()
+	return r.operations.poll(work.Key, func(ctx context.Context) (Progress, error) { return r.step.Poll(ctx, work) })
+}
+
 // last asks once more how the work goes before the step has timed out.
 func (r *run) last() types.RpcStepResult {
-	work := r.work()
-	message := "the work could not be started"
-	if r.s.Stage == stageRunning || r.operations.has(work.Key) {
-		progress, answered, err := r.operations.do(work.Key, func(ctx context.Context) (Progress, error) { return r.step.Poll(ctx, work) })
-		switch {
-		case !answered:
-			return r.wait("poll", "waiting for a last answer on how the work goes", 0)
-		case err != nil:
-			message = err.Error()
-			if r.s.Stage == stageStarting && !isUnanswered(err) {
-				r.s.Stage = stageNew
-			}
-		default:
-			r.take(progress)
-			switch progress.Phase {
-			case Successful:
-				return r.succeed(progress.Message)
-			case Failed:
-				return r.fail(progress.Message, false)
-			}
-			message = progress.Message
-		}
+	var progress Progress
+	var answered bool
+	var err error
+	switch {
+	case r.s.Stage == stageRunning:
+		progress, answered, err = r.askOnce()
+	case r.operations.hasStart(r.s.key()):
+		progress, answered, err = r.operations.start(r.s.key(), nil)
+	default:
+		return r.timedOut("the work could not be started")
 	}
-	return r.timedOut(message)
+	switch {
+	case !answered:
+		return r.wait("waiting for a last answer on how the work goes", 0)
+	case err != nil:
+		return r.timedOut(err.Error())
+	}
+	r.take(progress)
+	switch progress.Phase {
+	case Successful:
+		return r.succeed(progress.Message)
+	case Failed:
+		return r.fail(progress.Message, false)
+	default:
+		return r.timedOut(progress.Message)
+	}
 }
 
 // take adds what an operation has found to the status.
@@ -321,19 +327,14 @@ func (r *run) found(p Progress) types.RpcStepResult {
 	r.take(p)
 	switch {
 	case p.Phase == Running:
-		waiting := p.Waiting
-		if waiting == "" {
-			waiting = p.Message
-		}
-		return r.wait(waiting, p.Message, p.RetryAfter)
+		r.say(p)
+		return r.wait(p.Message, p.RetryAfter)
 	case p.Phase == Failed && r.s.Attempt <= r.step.Settings().Retries:
 		message := fmt.Sprintf("attempt %d of %d has failed, trying again: %s", r.s.Attempt, r.step.Settings().Retries+1, p.Message)
+		r.say(Progress{Message: message})
 		r.s.Attempt++
 		r.s.Stage, r.s.Process, r.s.State, r.s.Outputs = stageNew, "", nil, nil
-		if r.step.Settings().OnUnknown == OnUnknownFail {
-			r.s.Stage, r.s.Process = stageStarting, r.process
-		}
-		return r.wait(message, message, 0)
+		return r.wait(message, 0)
 	case p.Phase == Failed:
 		return r.fail(p.Message, false)
 	default:
@@ -341,14 +342,27 @@ func (r *run) found(p Progress) types.RpcStepResult {
 	}
 }
 
-// wait answers that the step is running. An Event says so when it begins to wait for
-// something else.
-func (r *run) wait(waiting, message string, retryAfter time.Duration) types.RpcStepResult {
-	waiting = shorten(waiting, 128)
-	if waiting != "" && waiting != r.s.Waiting {
-		r.opts.Events.Note(r.ro, reasonWaiting, fmt.Sprintf("step %d (%s): %s", r.s.Index+1, r.s.ID, message))
-		r.s.Waiting = waiting
+// say writes an Event when running work waits for something else than before.
+func (r *run) say(p Progress) {
+	waiting := p.Waiting
+	if waiting == "" {
+		waiting = p.Message
 	}
+	if waiting = shorten(waiting, waitingLimit); waiting == r.s.Waiting {
+		return
+	}
+	r.s.Waiting = waiting
+	r.opts.Events.Note(r.ro, reasonWaiting, fmt.Sprintf("step %d (%s): %s", r.s.Index+1, r.s.ID, p.Message))
+}
+
+// retry answers that something of the step is tried again, with a Warning Event.
+func (r *run) retry(what string, err error) types.RpcStepResult {
+	r.opts.Events.Warn(r.ro, reasonRetried, r.s.key()+" "+what, fmt.Sprintf("step %d (%s): %s is tried again: %v", r.s.Index+1, r.s.ID, what, err))
+	return r.wait(fmt.Sprintf("%s is tried again: %v", what, err), 0)
+}
+
+// wait answers that the step is running.
+func (r *run) wait(message string, retryAfter time.Duration) types.RpcStepResult {
 	interval := defaultInterval
 	if r.step != nil {
 		interval = r.step.Settings().interval()
