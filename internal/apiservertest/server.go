@@ -2,9 +2,9 @@
 // that need what a real one cannot be made to show on demand: conflicts, 429,
 // 500, answers that never come, grants that come and go. It serves any resource:
 // get, list, watch and merge patch of objects or of their metadata alone, update
-// of objects, with optimistic locking and field managers, and create of Events;
-// and discovery of API groups whose versions a test sets. Behaviour against the
-// real thing is tested in the sandbox.
+// of objects, with optimistic locking and field managers, create and delete; and
+// discovery of API groups whose versions a test sets. Behaviour against the real
+// thing is tested in the sandbox.
 package apiservertest
 
 import (
@@ -24,6 +24,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -31,7 +32,7 @@ import (
 
 // Request is one request the server has answered.
 type Request struct {
-	Verb      string // get, list, watch, patch, update, create or discover
+	Verb      string // get, list, watch, patch, update, create, delete or discover
 	Resource  string // of discover: the group, or group/version
 	Namespace string
 	Name      string
@@ -279,6 +280,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		request.Verb = "update"
 	case r.Method == http.MethodPost:
 		request.Verb = "create"
+	case r.Method == http.MethodDelete:
+		request.Verb = "delete"
 	case request.Name != "":
 		request.Verb = "get"
 	case r.URL.Query().Get("watch") != "":
@@ -307,7 +310,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case "update":
 		s.update(w, r, of)
 	case "create":
-		s.create(w, r, request)
+		s.create(w, r, of)
+	case "delete":
+		s.remove(w, r, of)
 	case "get":
 		s.get(w, of)
 	default:
@@ -349,23 +354,15 @@ func (s *Server) bookmark(of target) event {
 	return event{"BOOKMARK", s.shown(of, object)}
 }
 
-// create takes Events and nothing else.
-func (s *Server) create(w http.ResponseWriter, r *http.Request, request Request) {
-	event := corev1.Event{}
-	if err := json.NewDecoder(r.Body).Decode(&event); err != nil || request.Resource != "events" {
-		status(w, http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, fmt.Sprintf("want an Event: %v", err), request)
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.events = append(s.events, event)
-	answer(w, http.StatusCreated, event)
-}
-
 // list answers by pages where there is a limit: the token by which a list goes on
 // is the last key of the page.
 func (s *Server) list(w http.ResponseWriter, query url.Values, of target) {
 	selector, err := labels.Parse(query.Get("labelSelector"))
+	if err != nil {
+		status(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error(), of.Request)
+		return
+	}
+	fieldSelector, err := fields.ParseSelector(query.Get("fieldSelector"))
 	if err != nil {
 		status(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error(), of.Request)
 		return
@@ -387,7 +384,8 @@ func (s *Server) list(w http.ResponseWriter, query url.Values, of target) {
 	last := ""
 	for _, key := range slices.Sorted(maps.Keys(s.objects)) {
 		obj := s.objects[key]
-		if !of.covers(key) || key <= query.Get("continue") || !selector.Matches(labels.Set(obj.Labels)) {
+		if !of.covers(key) || key <= query.Get("continue") || !selector.Matches(labels.Set(obj.Labels)) ||
+			!s.hasFields(of, obj, fieldSelector) {
 			continue
 		}
 		if limit > 0 && len(list.Items) == limit {

@@ -4,9 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"strconv"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -49,4 +53,77 @@ func (o *Objects) Create(ctx context.Context, resource schema.GroupVersionResour
 		return err
 	}
 	return at(client.Post(), resource, namespace).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(text).Do(ctx).Error()
+}
+
+// Selection says which objects a list is of. What is empty selects all.
+type Selection struct {
+	// Labels and Fields are selectors, such as "app=demo" and "involvedObject.uid=1".
+	Labels, Fields string
+	// Limit bounds the number of objects; 0 is none.
+	Limit int
+}
+
+// List asks the API server for the objects of one namespace that a selection is of, and
+// decodes the JSON of the list into the value that into points to.
+func (o *Objects) List(ctx context.Context, resource schema.GroupVersionResource, namespace string, of Selection, into any) error {
+	client, err := o.connection()
+	if err != nil {
+		return err
+	}
+	request := at(client.Get(), resource, namespace)
+	for name, value := range map[string]string{"labelSelector": of.Labels, "fieldSelector": of.Fields} {
+		if value != "" {
+			request = request.Param(name, value)
+		}
+	}
+	if of.Limit > 0 {
+		request = request.Param("limit", strconv.Itoa(of.Limit))
+	}
+	text, err := body(request.Do(ctx))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("list of %s in %s: %w", resource.Resource, namespace, err)
+	}
+	return nil
+}
+
+// Delete deletes an object with what it owns, which the garbage collector does after
+// that. An object of another UID than this is an error for which apierrors.IsConflict is
+// true, one that does not exist an error for which apierrors.IsNotFound is true.
+func (o *Objects) Delete(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, uid types.UID) error {
+	client, err := o.connection()
+	if err != nil {
+		return err
+	}
+	background := metav1.DeletePropagationBackground
+	text, err := json.Marshal(metav1.DeleteOptions{
+		TypeMeta:          metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"},
+		Preconditions:     &metav1.Preconditions{UID: &uid},
+		PropagationPolicy: &background,
+	})
+	if err != nil {
+		return err
+	}
+	return at(client.Delete(), resource, namespace).Name(name).
+		SetHeader("Content-Type", runtime.ContentTypeJSON).Body(text).Do(ctx).Error()
+}
+
+// Log returns the last lines of the log of a pod's container, as many as lines says and at
+// most limit bytes from the first of them on.
+func (o *Objects) Log(ctx context.Context, namespace, pod, container string, lines, limit int) ([]byte, error) {
+	client, err := o.connection()
+	if err != nil {
+		return nil, err
+	}
+	stream, err := at(client.Get(), schema.GroupVersionResource{Version: "v1", Resource: "pods"}, namespace).
+		Name(pod).SubResource("log").
+		Param("container", container).Param("tailLines", strconv.Itoa(lines)).Param("limitBytes", strconv.Itoa(limit)).
+		Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = stream.Close() }()
+	return io.ReadAll(io.LimitReader(stream, int64(limit)))
 }

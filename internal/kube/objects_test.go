@@ -1,7 +1,10 @@
 package kube_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,11 +13,89 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
+
+// A list is of what is selected, and a Delete of the object that was meant.
+func TestObjectsListAndDelete(t *testing.T) {
+	server := apiservertest.New(t)
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	objects := kube.NewObjects(server.Config)
+	put := func(namespace, name, app string) {
+		server.PutObject("pods", corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{"app": app}}, Spec: corev1.PodSpec{NodeName: "n-" + name}})
+	}
+	put("demo", "a", "x")
+	put("demo", "b", "x")
+	put("demo", "c", "y")
+	put("other", "d", "x")
+	for _, tt := range []struct {
+		of   kube.Selection
+		want string
+	}{
+		{kube.Selection{}, "[n-a n-b n-c]"},
+		{kube.Selection{Labels: "app=x"}, "[n-a n-b]"},
+		{kube.Selection{Fields: "spec.nodeName=n-c"}, "[n-c]"},
+		{kube.Selection{Labels: "app=x", Limit: 1}, "[n-a]"},
+	} {
+		var got corev1.PodList
+		if err := objects.List(t.Context(), pods, "demo", tt.of, &got); err != nil {
+			t.Fatalf("%+v: %v", tt.of, err)
+		}
+		nodes := []string{}
+		for _, pod := range got.Items {
+			nodes = append(nodes, pod.Spec.NodeName)
+		}
+		if fmt.Sprint(nodes) != tt.want {
+			t.Errorf("%+v: %v, want %s", tt.of, nodes, tt.want)
+		}
+	}
+	if err := objects.Delete(t.Context(), pods, "demo", "a", "uid-of-one-before"); !apierrors.IsConflict(err) || server.Object("pods", "demo", "a") == nil {
+		t.Errorf("another UID: %v", err)
+	}
+	if err := objects.Delete(t.Context(), pods, "demo", "a", "uid-of-a"); err != nil || server.Object("pods", "demo", "a") != nil {
+		t.Errorf("its UID: %v", err)
+	}
+	if err := objects.Delete(t.Context(), pods, "demo", "a", "uid-of-a"); !apierrors.IsNotFound(err) {
+		t.Errorf("deleted before: %v", err)
+	}
+	server.SetFault(func(w http.ResponseWriter, r *http.Request, _ apiservertest.Request) bool {
+		var options metav1.DeleteOptions
+		if err := json.NewDecoder(r.Body).Decode(&options); err != nil || options.PropagationPolicy == nil || *options.PropagationPolicy != metav1.DeletePropagationBackground {
+			t.Errorf("options %+v (%v): want pods of a Job to be deleted with it", options, err)
+		}
+		return false
+	})
+	if err := objects.Delete(t.Context(), pods, "demo", "b", "uid-of-b"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Of a log no more is read than was asked for, whatever the server sends.
+func TestObjectsLog(t *testing.T) {
+	server := apiservertest.New(t)
+	objects := kube.NewObjects(server.Config)
+	server.SetFault(func(w http.ResponseWriter, r *http.Request, _ apiservertest.Request) bool {
+		if got, want := r.URL.Path+"?"+r.URL.RawQuery, "/api/v1/namespaces/demo/pods/a/log?container=main&limitBytes=12&tailLines=3"; got != want {
+			t.Errorf("request %s, want %s", got, want)
+		}
+		_, _ = io.WriteString(w, "one\ntwo\nthree, which is too long")
+		return true
+	})
+	if text, err := objects.Log(t.Context(), "demo", "a", "main", 3, 12); string(text) != "one\ntwo\nthre" || err != nil {
+		t.Errorf("log %q, %v", text, err)
+	}
+	server.SetFault(func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+		apiservertest.Forbidden(w, r)
+		return true
+	})
+	if _, err := objects.Log(t.Context(), "demo", "a", "main", 3, 12); !apierrors.IsForbidden(err) {
+		t.Errorf("forbidden: %v", err)
+	}
+}
 
 func TestObjects(t *testing.T) {
 	server := apiservertest.New(t)

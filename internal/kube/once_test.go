@@ -60,6 +60,16 @@ func TestARequestIsMadeOnce(t *testing.T) {
 		"Objects.Create": {"create", func(ctx context.Context, _ *kube.Group, _ *kube.Metadata, o *kube.Objects) error {
 			return o.Create(ctx, corev1.SchemeGroupVersion.WithResource("events"), "demo", &corev1.Event{})
 		}},
+		"Objects.List": {"list", func(ctx context.Context, _ *kube.Group, _ *kube.Metadata, o *kube.Objects) error {
+			return o.List(ctx, corev1.SchemeGroupVersion.WithResource("pods"), "demo", kube.Selection{}, &corev1.PodList{})
+		}},
+		"Objects.Delete": {"delete", func(ctx context.Context, _ *kube.Group, _ *kube.Metadata, o *kube.Objects) error {
+			return o.Delete(ctx, corev1.SchemeGroupVersion.WithResource("pods"), "demo", "app", "1")
+		}},
+		"Objects.Log": {"get", func(ctx context.Context, _ *kube.Group, _ *kube.Metadata, o *kube.Objects) error {
+			_, err := o.Log(ctx, "demo", "app", "main", 10, 1000)
+			return err
+		}},
 	}
 	for what, request := range requests {
 		for fault, answer := range faults {
