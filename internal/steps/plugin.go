@@ -35,8 +35,9 @@ const (
 // beyond what the controller was asked to wait: more than that means that it made no calls.
 const maxPause = time.Minute
 
-// messageLimit bounds a message in a Rollout's status, in bytes.
-const messageLimit = 512
+// messageLimit bounds a message in a Rollout's status, in bytes. The last lines of a log
+// are part of some.
+const messageLimit = 2 << 10
 
 // waitingLimit bounds what a status keeps of what was last said of a wait, in bytes.
 const waitingLimit = 128
@@ -235,7 +236,11 @@ func (r *run) tick() (late bool) {
 // key is the key of the present attempt.
 func (s *status) key() string { return attemptKey(s.Key, s.Attempt) }
 
-func (r *run) work() Work { return workOf(r.ro, r.pluginName, r.s) }
+func (r *run) work() Work {
+	work := workOf(r.ro, r.pluginName, r.s)
+	work.Remaining = max(r.timeout-time.Duration(r.s.Elapsed), 0)
+	return work
+}
 
 func workOf(ro *v1alpha1.Rollout, pluginName string, s *status) Work {
 	return Work{Rollout: ro, PluginName: pluginName, ID: s.ID, Index: s.Index, Key: s.key(), State: s.State, Outputs: s.Outputs}

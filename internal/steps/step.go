@@ -77,6 +77,9 @@ type Work struct {
 	// Unknown is true for a Start under a key of which an earlier Start may have been
 	// carried out.
 	Unknown bool
+	// Remaining is what is left of the step's timeout. It is 0 in the Poll that is made
+	// before the step counts as timed out, and in Cancel and Undo.
+	Remaining time.Duration
 }
 
 // Phase says how far a step's work is.
