@@ -4,9 +4,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"strings"
 
@@ -57,15 +57,17 @@ const (
 
 // command returns the command line of a program that was started as path.
 func command(path string) *cobra.Command {
-	registered := registeredAs(path)
+	registered := cmp.Or(rolloutsplugin.RegisteredAs(path), gatewayapi.DefaultPluginName)
 	var former *pflag.FlagSet
 	root := rolloutsplugin.TrafficRouter{
-		Name: name, Version: version, Commit: commit,
-		Short: "Argo Rollouts traffic router for the Gateway API",
-		Long: `An Argo Rollouts traffic router plugin for routes of the Gateway API: it writes each canary weight
+		Program: rolloutsplugin.Program{
+			Name: name, Version: version, Commit: commit,
+			Short: "Argo Rollouts traffic router for the Gateway API",
+			Long: `An Argo Rollouts traffic router plugin for routes of the Gateway API: it writes each canary weight
 to the HTTPRoutes, GRPCRoutes, TCPRoutes, TLSRoutes and UDPRoutes that a Rollout names.
 
 The Argo Rollouts controller starts it; register it in the ConfigMap argo-rollouts-config.`,
+		},
 		New: func(connect func() (*rest.Config, error), logger hclog.Logger, options rolloutsplugin.RouterOptions) (rpc.TrafficRouterPlugin, error) {
 			for _, flag := range []string{formerQPS, formerBurst, formerFormat} {
 				if former.Changed(flag) {
@@ -83,17 +85,6 @@ The Argo Rollouts controller starts it; register it in the ConfigMap argo-rollou
 	former.Int(formerBurst, 0, "of argoproj-labs/gatewayAPI: ignored")
 	former.String(formerFormat, "", "of argoproj-labs/gatewayAPI: ignored")
 	return root
-}
-
-// registeredAs returns the name under which argo-rollouts-config registers the plugin:
-// the controller stores it as plugin-bin/<namespace>/<name>.
-func registeredAs(path string) string {
-	rest, last := filepath.Split(filepath.ToSlash(path))
-	rest, namespace := filepath.Split(strings.TrimSuffix(rest, "/"))
-	if filepath.Base(rest) != "plugin-bin" || namespace == "" {
-		return gatewayapi.DefaultPluginName
-	}
-	return namespace + "/" + last
 }
 
 // withTwoDashes gives the flags of argoproj-labs/gatewayAPI a second dash: users have

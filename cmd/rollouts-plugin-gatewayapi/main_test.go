@@ -57,21 +57,6 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-func TestRegisteredAs(t *testing.T) {
-	for path, want := range map[string]string{
-		"/home/argo-rollouts/plugin-bin/argoproj-labs/gatewayAPI": "argoproj-labs/gatewayAPI",
-		"plugin-bin/acme/gateway":                                 "acme/gateway",
-		"/plugin-bin/acme/gateway":                                "acme/gateway",
-		"bin/rollouts-plugin-gatewayapi":                          "argoproj-labs/gatewayAPI",
-		"rollouts-plugin-gatewayapi":                              "argoproj-labs/gatewayAPI",
-		"":                                                        "argoproj-labs/gatewayAPI",
-	} {
-		if got := registeredAs(path); got != want {
-			t.Errorf("registeredAs(%q) = %q, want %q", path, got, want)
-		}
-	}
-}
-
 func TestWithTwoDashes(t *testing.T) {
 	got := withTwoDashes([]string{"-kubeClientQPS", "5", "--kubeClientBurst", "6", "-logformat=json", "--log-level=info", "-kubeClient", "logformat"})
 	want := []string{"--kubeClientQPS", "5", "--kubeClientBurst", "6", "--logformat=json", "--log-level=info", "-kubeClient", "logformat"}

@@ -33,12 +33,14 @@ func main() {
 
 func command() *cobra.Command {
 	root := rolloutsplugin.TrafficRouter{
-		Name: name, Version: version, Commit: commit,
-		Short: "Argo Rollouts traffic router " + kedify.PluginName,
-		Long: `The Argo Rollouts traffic router plugin ` + kedify.PluginName + `: it writes each canary weight to the
+		Program: rolloutsplugin.Program{
+			Name: name, Version: version, Commit: commit,
+			Short: "Argo Rollouts traffic router " + kedify.PluginName,
+			Long: `The Argo Rollouts traffic router plugin ` + kedify.PluginName + `: it writes each canary weight to the
 HTTPScaledObject a Rollout names, as the annotation http.kedify.io/weighted-backends.
 
 The Argo Rollouts controller starts it; register it in the ConfigMap argo-rollouts-config.`,
+		},
 		New: func(connect func() (*rest.Config, error), logger hclog.Logger, options rolloutsplugin.RouterOptions) (rpc.TrafficRouterPlugin, error) {
 			return kedify.New(connect, logger, kedify.Options{WatchNamespace: options.WatchNamespace, SelfHeal: options.SelfHeal}), nil
 		},

@@ -24,16 +24,19 @@ type guarded struct {
 
 // recovered is deferred by each call; it must be deferred directly.
 func (g *guarded) recovered(call string, ro *v1alpha1.Rollout, err *types.RpcError) {
-	cause := recover()
-	if cause == nil {
-		return
+	if cause := recover(); cause != nil {
+		*err = types.RpcError{ErrorString: panicked(g.logger, call, ro, cause)}
 	}
+}
+
+// panicked logs the panic of a call, with its stack, and returns what it says to people.
+func panicked(logger hclog.Logger, call string, ro *v1alpha1.Rollout, cause any) string {
 	on := ""
 	if ro != nil {
 		on = fmt.Sprintf(" for Rollout %s/%s", ro.Namespace, ro.Name)
 	}
-	g.logger.Error("panic in "+call+on, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-	*err = types.RpcError{ErrorString: fmt.Sprintf("%s%s: a bug in the plugin: panic: %v (stack in the controller's log; please report it)", call, on, cause)}
+	logger.Error("panic in "+call+on, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	return fmt.Sprintf("%s%s: a bug in the plugin: panic: %v (stack in the controller's log; please report it)", call, on, cause)
 }
 
 func (g *guarded) InitPlugin() (err types.RpcError) {

@@ -26,11 +26,8 @@ var (
 // Make the logger before Serve: Serve replaces os.Stderr by a pipe that the
 // controller throws away.
 func NewLogger(w io.Writer, name, level, format string) (hclog.Logger, error) {
-	if !slices.Contains(LogLevels, level) {
-		return nil, fmt.Errorf("--log-level %q: want one of %s", level, strings.Join(LogLevels, ", "))
-	}
-	if !slices.Contains(LogFormats, format) {
-		return nil, fmt.Errorf("--log-format %q: want one of %s", format, strings.Join(LogFormats, ", "))
+	if err := checkLog(level, format); err != nil {
+		return nil, err
 	}
 	logger := hclog.New(&hclog.LoggerOptions{
 		Name:       name,
@@ -41,4 +38,14 @@ func NewLogger(w io.Writer, name, level, format string) (hclog.Logger, error) {
 	clientgo := logger.Named("client-go")
 	klog.SetLogger(funcr.New(func(_, args string) { clientgo.Debug(args) }, funcr.Options{}))
 	return logger, nil
+}
+
+func checkLog(level, format string) error {
+	if !slices.Contains(LogLevels, level) {
+		return fmt.Errorf("--log-level %q: want one of %s", level, strings.Join(LogLevels, ", "))
+	}
+	if !slices.Contains(LogFormats, format) {
+		return fmt.Errorf("--log-format %q: want one of %s", format, strings.Join(LogFormats, ", "))
+	}
+	return nil
 }

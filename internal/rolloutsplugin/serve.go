@@ -8,27 +8,43 @@ import (
 	"context"
 	"os"
 
+	steprpc "github.com/argoproj/argo-rollouts/rollout/steps/plugin/rpc"
 	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 )
 
-// The handshake and the dispense key are Argo Rollouts' (rollout/
-// trafficrouting/plugin/client).
+// The handshake and the dispense keys are Argo Rollouts' (rollout/
+// trafficrouting/plugin/client and rollout/steps/plugin/client).
 const (
 	cookieKey         = "ARGO_ROLLOUTS_RPC_PLUGIN"
 	cookieRouter      = "trafficrouter"
+	cookieStep        = "step"
 	trafficRouterName = "RpcTrafficRouterPlugin"
+	stepName          = "RpcStepPlugin"
 )
 
 // StartedByController tells whether this process was started by an Argo
 // Rollouts controller as a traffic router plugin, and not by a person.
 func StartedByController() bool { return os.Getenv(cookieKey) == cookieRouter }
 
+// StartedAsStep tells whether this process was started by an Argo Rollouts controller as a
+// step plugin.
+func StartedAsStep() bool { return os.Getenv(cookieKey) == cookieStep }
+
 // ServeTrafficRouter serves a traffic router to the controller that started
 // this process until the controller ends it, and exits the process within a
 // second when the controller dies. Nothing may be written to os.Stdout before.
 func ServeTrafficRouter(router rpc.TrafficRouterPlugin, logger hclog.Logger) {
+	serve(cookieRouter, trafficRouterName, &rpc.RpcTrafficRouterPlugin{Impl: GuardTrafficRouter(router, logger)}, logger)
+}
+
+// ServeStep serves a step plugin as ServeTrafficRouter does a traffic router.
+func ServeStep(step steprpc.StepPlugin, logger hclog.Logger) {
+	serve(cookieStep, stepName, &steprpc.RpcStepPlugin{Impl: GuardStep(step, logger)}, logger)
+}
+
+func serve(cookie, name string, served plugin.Plugin, logger hclog.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go OnParentDeath(ctx, func() {
@@ -36,10 +52,8 @@ func ServeTrafficRouter(router rpc.TrafficRouterPlugin, logger hclog.Logger) {
 		os.Exit(1)
 	})
 	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: 1, MagicCookieKey: cookieKey, MagicCookieValue: cookieRouter},
-		Plugins: map[string]plugin.Plugin{
-			trafficRouterName: &rpc.RpcTrafficRouterPlugin{Impl: GuardTrafficRouter(router, logger)},
-		},
-		Logger: logger,
+		HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: 1, MagicCookieKey: cookieKey, MagicCookieValue: cookie},
+		Plugins:         map[string]plugin.Plugin{name: served},
+		Logger:          logger,
 	})
 }

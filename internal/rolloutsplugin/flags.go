@@ -1,0 +1,34 @@
+package rolloutsplugin
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Flags are those that every plugin has.
+type Flags struct {
+	LogLevel, LogFormat string
+	// WatchNamespace is the one namespace to watch; all of them when it is empty.
+	WatchNamespace string
+}
+
+// AddTo adds the flags, with their defaults.
+func (f *Flags) AddTo(flags *pflag.FlagSet) {
+	flags.StringVar(&f.LogLevel, "log-level", "info", "least level logged: trace, debug, info, warn or error")
+	flags.StringVar(&f.LogFormat, "log-format", "json", "json (keeps its levels in the controller's log) or text")
+	flags.StringVar(&f.WatchNamespace, "watch-namespace", "", "the one namespace to watch, for a controller that runs with --namespaced (default: all)")
+}
+
+// Validate returns what is wrong with the flags.
+func (f *Flags) Validate() error {
+	if err := checkLog(f.LogLevel, f.LogFormat); err != nil {
+		return err
+	}
+	if problems := validation.IsDNS1123Label(f.WatchNamespace); f.WatchNamespace != "" && len(problems) > 0 {
+		return fmt.Errorf("--watch-namespace %q: want the name of one namespace: %s", f.WatchNamespace, strings.Join(problems, "; "))
+	}
+	return nil
+}
