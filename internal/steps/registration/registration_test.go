@@ -1,0 +1,100 @@
+package registration
+
+import (
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
+)
+
+var kinds = []string{"http", "job", "rollouts"}
+
+func TestParse(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want Registration
+	}{
+		"a kind alone": {[]string{"job"}, Registration{Kind: "job"}},
+		"all flags": {
+			[]string{"http", "--preset=argo-rollouts/e2e", "--allow-host=ci.example.com", "--allow-host", "*.example.com:8443", "--allow-host=[::1]:80",
+				"--allow-address=127.0.0.1", "--allow-address=10.1.2.3/8", "--secrets-namespace=ci", "--watch-namespace", "demo", "--log-level=debug", "--log-format=text", "--name=acme/e2e"},
+			Registration{
+				Kind: "http", Preset: Preset{Namespace: "argo-rollouts", Name: "e2e"}, AllowHosts: []string{"ci.example.com", "*.example.com:8443", "[::1]:80"},
+				AllowAddresses:   []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")},
+				SecretsNamespace: "ci", Name: "acme/e2e",
+				Flags: rolloutsplugin.Flags{WatchNamespace: "demo", LogLevel: "debug", LogFormat: "text"},
+			},
+		},
+		"flags before the kind": {[]string{"--preset", "/etc/preset.yaml", "rollouts"}, Registration{Kind: "rollouts", Preset: Preset{File: "/etc/preset.yaml"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.want.LogLevel == "" {
+				tc.want.LogLevel, tc.want.LogFormat = "info", "json"
+			}
+			got, err := Parse(tc.args, kinds)
+			if diff := cmp.Diff(tc.want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return reflect.DeepEqual(a, b) })); diff != "" || err != nil {
+				t.Errorf("%v\n(-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestParseSaysWhatIsWrong(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"nothing":             {nil, "args name no kind of step: want one of http, job, rollouts first"},
+		"no kind":             {[]string{"--preset=a/b"}, "args name no kind of step"},
+		"unknown kind":        {[]string{"htpp"}, `kind "htpp" is not known: want one of http, job, rollouts; did you mean http?`},
+		"a subcommand":        {[]string{"version"}, `kind "version" is not known`},
+		"help":                {[]string{"http", "--help"}, "--help: a registration has a kind and its flags alone"},
+		"one item":            {[]string{"http --preset a/b"}, `argument "http --preset a/b" has spaces: each argument is an item of its own`},
+		"two kinds":           {[]string{"http", "job"}, `argument "job": want one kind`},
+		"unknown flag":        {[]string{"http", "--alow-host=x"}, "unknown flag: --alow-host: did you mean --allow-host?"},
+		"unknown shorthand":   {[]string{"http", "-p", "x"}, "unknown shorthand flag: 'p' in -p"},
+		"no value":            {[]string{"http", "--preset"}, "flag needs an argument: --preset"},
+		"preset, no slash":    {[]string{"http", "--preset=e2e"}, `--preset "e2e": want namespace/name of a ConfigMap, or /path of a file`},
+		"preset, two slashes": {[]string{"http", "--preset=a/b/c"}, `--preset "a/b/c"`},
+		"preset, upper case":  {[]string{"http", "--preset=Argo/e2e"}, `--preset "Argo/e2e"`},
+		"preset, parent":      {[]string{"http", "--preset=../e2e"}, `--preset "../e2e"`},
+		"host with scheme":    {[]string{"http", "--allow-host=https://ci.example.com"}, `--allow-host "https://ci.example.com": want a host without scheme`},
+		"host with path":      {[]string{"http", "--allow-host=ci.example.com/x"}, "--allow-host"},
+		"two hosts":           {[]string{"http", "--allow-host=a.example.com,b.example.com"}, "--allow-host"},
+		"all hosts":           {[]string{"http", "--allow-host=*"}, "--allow-host"},
+		"port out of range":   {[]string{"http", "--allow-host=a:70000"}, "--allow-host"},
+		"empty host":          {[]string{"http", "--allow-host="}, "--allow-host"},
+		"address":             {[]string{"http", "--allow-address=localhost"}, `--allow-address "localhost": want an address or a CIDR`},
+		"zone":                {[]string{"http", "--allow-address=fe80::1%eth0"}, "--allow-address"},
+		"secrets namespace":   {[]string{"http", "--secrets-namespace=a,b"}, `--secrets-namespace "a,b"`},
+		"watch namespace":     {[]string{"http", "--watch-namespace=a,b"}, `--watch-namespace "a,b"`},
+		"log level":           {[]string{"http", "--log-level=loud"}, `--log-level "loud"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse(tc.args, kinds)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want %q", err, tc.want)
+			}
+		})
+	}
+	_, err := Parse([]string{"htpp", "--preset=e2e"}, kinds)
+	for _, want := range []string{`"htpp"`, `"e2e"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want all that is wrong, %s too", err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("http --preset=a/b --allow-host=x:1 --allow-address=::1/64")
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := Parse(strings.Fields(text), kinds)
+		if err == nil && r.Kind == "" {
+			t.Errorf("%q: neither kind nor error", text)
+		}
+	})
+}
