@@ -159,7 +159,7 @@ func (p *Plugin) cleanUpOnce(c *cleanup) error {
 		ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
 		defer cancel()
 		if c.step == nil {
-			step, err := p.step(ctx, c.config)
+			step, err := p.step(ctx, c.config, true)
 			if err != nil {
 				return Progress{}, fmt.Errorf("the step's configuration cannot be read: %w", err)
 			}

@@ -116,11 +116,11 @@ func (p *Plugin) Abort(ro *v1alpha1.Rollout, call *types.RpcStepContext) (types.
 	return p.cleanUp(ro, call, true), types.RpcError{}
 }
 
-// step reads a step's configuration.
-func (p *Plugin) step(ctx context.Context, config json.RawMessage) (Step, error) {
+// step reads the configuration of a step, which has been started before or not.
+func (p *Plugin) step(ctx context.Context, config json.RawMessage, started bool) (Step, error) {
 	source := Source{Config: config}
 	if p.opts.Presets != nil {
-		preset, err := p.opts.Presets.Preset(ctx)
+		preset, err := presetFor(ctx, p.opts.Presets, started)
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +156,7 @@ func (r *run) advance() types.RpcStepResult {
 	var unread *UnreadError
 	var err error
 	r.timeout = defaultTimeout
-	r.step, err = r.Plugin.step(ctx, r.config)
+	r.step, err = r.Plugin.step(ctx, r.config, r.s != nil && r.s.Stage != stageNew)
 	if err == nil {
 		var problem error
 		if r.timeout, problem = r.step.Settings().TimeoutFor(r.ro); problem != nil {

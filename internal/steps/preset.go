@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,7 +34,7 @@ type Preset struct {
 // PresetSource has the preset of a registration.
 type PresetSource interface {
 	// Preset returns the preset as it is now. It returns an UnreadError while the preset
-	// cannot be read; any other error is what is wrong with it.
+	// cannot be read, and an InvalidPresetError for one that is wrong.
 	Preset(context.Context) (*Preset, error)
 }
 
@@ -45,6 +46,31 @@ func (e *UnreadError) Error() string { return e.Cause.Error() }
 
 // Unwrap returns the cause.
 func (e *UnreadError) Unwrap() error { return e.Cause }
+
+// InvalidPresetError is a preset that can be read and is wrong.
+type InvalidPresetError struct {
+	Cause error
+	// Last is the last one that was right, with which steps that have been started go on;
+	// nil where there is none.
+	Last *Preset
+}
+
+// Error says what is wrong.
+func (e *InvalidPresetError) Error() string { return e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *InvalidPresetError) Unwrap() error { return e.Cause }
+
+// presetFor returns the preset for a step. One that has been started goes on with the last
+// preset that was right.
+func presetFor(ctx context.Context, source PresetSource, started bool) (*Preset, error) {
+	preset, err := source.Preset(ctx)
+	var invalid *InvalidPresetError
+	if started && errors.As(err, &invalid) && invalid.Last != nil {
+		return invalid.Last, nil
+	}
+	return preset, err
+}
 
 // ReadPreset reads a preset from YAML. The error names the key.
 func ReadPreset(text []byte) (*Preset, error) {
