@@ -67,7 +67,7 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 	c := cleanup{ro: ro, pluginName: call.PluginName, s: *s, config: call.Config, timeout: defaultTimeout, undoes: undoes}
 	ctx, cancel := context.WithTimeout(context.Background(), callWait)
 	defer cancel()
-	if step, err := p.step(ctx, call.Config); err == nil {
+	if step, err := p.step(ctx, call.Config, true); err == nil {
 		c.step = step
 		if timeout, err := step.Settings().TimeoutFor(ro); err == nil {
 			c.timeout = timeout
