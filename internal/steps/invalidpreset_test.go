@@ -17,10 +17,16 @@ import (
 )
 
 // counted is a kind that counts what its steps do.
-type counted struct{ polls, undone atomic.Int32 }
+type counted struct {
+	polls, undone atomic.Int32
+	parsed        atomic.Value
+}
 
-func (k *counted) Name() string                           { return "counted" }
-func (k *counted) Parse(steps.Source) (steps.Step, error) { return &countedStep{k}, nil }
+func (k *counted) Name() string { return "counted" }
+func (k *counted) Parse(source steps.Source) (steps.Step, error) {
+	k.parsed.Store(string(source.Config))
+	return &countedStep{k}, nil
+}
 
 type countedStep struct{ *counted }
 
@@ -47,6 +53,26 @@ type noEvents struct{}
 
 func (noEvents) Warn(*v1alpha1.Rollout, string, string, string) {}
 func (noEvents) Note(*v1alpha1.Rollout, string, string)         {}
+
+// A kind gets an object, also of a Rollout without a configuration, with a preset or not.
+func TestAKindGetsAnObject(t *testing.T) {
+	for name, source := range map[string]steps.PresetSource{"no preset": nil, "an empty preset": &presets{preset: &steps.Preset{}}} {
+		t.Run(name, func(t *testing.T) {
+			for _, config := range []string{"", "{}"} {
+				kind := &counted{}
+				plugin := steps.New(steps.Options{Kind: kind, Presets: source, Events: noEvents{}, Logger: hclog.NewNullLogger()})
+				result, _ := plugin.Run(&v1alpha1.Rollout{}, &types.RpcStepContext{Config: json.RawMessage(config)})
+				if got := kind.parsed.Load(); got != "{}" {
+					t.Errorf("config %q is parsed as %q: %+v", config, got, result)
+				}
+			}
+			plugin := steps.New(steps.Options{Kind: &counted{}, Presets: source, Events: noEvents{}, Logger: hclog.NewNullLogger()})
+			if result, _ := plugin.Run(&v1alpha1.Rollout{}, &types.RpcStepContext{Config: json.RawMessage(`[]`)}); !strings.Contains(result.Message, "config: want an object, not a list") {
+				t.Errorf("a list: %+v", result)
+			}
+		})
+	}
+}
 
 // A preset that has become wrong fails steps that begin with it. Those that have been
 // started before go on with the last one that was right, to their end and their undoing.

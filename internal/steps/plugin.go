@@ -118,15 +118,16 @@ func (p *Plugin) Abort(ro *v1alpha1.Rollout, call *types.RpcStepContext) (types.
 
 // step reads the configuration of a step, which has been started before or not.
 func (p *Plugin) step(ctx context.Context, config json.RawMessage, started bool) (Step, error) {
-	source := Source{Config: config}
+	preset := &Preset{}
 	if p.opts.Presets != nil {
-		preset, err := presetFor(ctx, p.opts.Presets, started)
-		if err != nil {
+		var err error
+		if preset, err = presetFor(ctx, p.opts.Presets, started); err != nil {
 			return nil, err
 		}
-		if source, err = preset.apply(config); err != nil {
-			return nil, err
-		}
+	}
+	source, err := preset.apply(config)
+	if err != nil {
+		return nil, err
 	}
 	if err := rejectOtherNamespaces(config); err != nil {
 		return nil, err
