@@ -10,21 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-plugin"
+
 	"github.com/kedify/argo-rollouts-plugin/internal/plugintest"
 )
 
 // binary is the plugin, built once for all tests of this package.
 var binary string
 
-// controllerEnv makes this test binary play the controller that starts a
-// plugin and is then killed; its value is the plugin to start.
-const controllerEnv = "TEST_CONTROLLER_OF"
-
 func TestMain(m *testing.M) {
-	if plugin := os.Getenv(controllerEnv); plugin != "" {
-		playController(plugin)
-		return
-	}
+	plugintest.PlayController(func(path string) *plugin.Client { return plugintest.Client(path, os.Stderr) }, plugintest.Dispense)
 	os.Exit(run(m))
 }
 

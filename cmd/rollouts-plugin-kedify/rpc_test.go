@@ -4,13 +4,9 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -159,65 +155,4 @@ func TestStartsWithoutAClusterAndServesWhenThereIsOne(t *testing.T) {
 	}
 }
 
-func TestEndsWithTheController(t *testing.T) {
-	server := apiservertest.New(t)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig, []byte(server.Kubeconfig()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	controller := exec.Command(self)
-	controller.Env = append(os.Environ(), controllerEnv+"="+binary, "KUBECONFIG="+kubeconfig)
-	stdout, err := controller.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := controller.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	pid, parseErr := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil || parseErr != nil {
-		t.Fatalf("the controller said %q: %v %v", line, err, parseErr)
-	}
-	if err := syscall.Kill(pid, 0); err != nil {
-		t.Fatalf("the plugin does not run: %v", err)
-	}
-	if err := controller.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = controller.Wait()
-	eventually(t, "the plugin has ended", 30*time.Second, func() bool { return ended(pid) })
-}
-
-// ended tells whether a process is gone, or a zombie that only waits for
-// whoever inherited it.
-func ended(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return true
-	}
-	_, state, _ := strings.Cut(string(stat), ") ")
-	return strings.HasPrefix(state, "Z")
-}
-
-// playController starts a plugin, prints its process id and waits to be
-// killed.
-func playController(path string) {
-	c := plugintest.Client(path, os.Stderr)
-	router, err := plugintest.Dispense(c)
-	if err == nil {
-		if rpcErr := router.InitPlugin(); rpcErr.HasError() {
-			err = rpcErr
-		}
-	}
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-	fmt.Println(c.ReattachConfig().Pid)
-	select {}
-}
+func TestEndsWithTheController(t *testing.T) { plugintest.KillController(t, binary) }

@@ -11,7 +11,9 @@ import (
 	"sync"
 	"testing"
 
+	steprpc "github.com/argoproj/argo-rollouts/rollout/steps/plugin/rpc"
 	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 )
@@ -27,12 +29,25 @@ func Build(file string) error {
 	return nil
 }
 
-// Client starts a plugin as the controller does (rollout/trafficrouting/plugin/client
-// of argo-rollouts v1.10.1).
+// Client starts a traffic router as the controller does (rollout/trafficrouting/plugin/
+// client of argo-rollouts v1.10.1).
 func Client(path string, stderr io.Writer, args ...string) *plugin.Client {
+	return client("trafficrouter", map[string]plugin.Plugin{routerName: &rpc.RpcTrafficRouterPlugin{}}, path, stderr, args)
+}
+
+// StepClient starts a step plugin as the controller does (rollout/steps/plugin/client of
+// argo-rollouts v1.10.1).
+func StepClient(path string, stderr io.Writer, args ...string) *plugin.Client {
+	return client("step", map[string]plugin.Plugin{stepName: &steprpc.RpcStepPlugin{}}, path, stderr, args)
+}
+
+// What the controller dispenses.
+const routerName, stepName = "RpcTrafficRouterPlugin", "RpcStepPlugin"
+
+func client(cookie string, plugins map[string]plugin.Plugin, path string, stderr io.Writer, args []string) *plugin.Client {
 	return plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: 1, MagicCookieKey: "ARGO_ROLLOUTS_RPC_PLUGIN", MagicCookieValue: "trafficrouter"},
-		Plugins:         map[string]plugin.Plugin{"RpcTrafficRouterPlugin": &rpc.RpcTrafficRouterPlugin{}},
+		HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: 1, MagicCookieKey: "ARGO_ROLLOUTS_RPC_PLUGIN", MagicCookieValue: cookie},
+		Plugins:         plugins,
 		Cmd:             exec.Command(path, args...),
 		Managed:         true,
 		Stderr:          stderr,
@@ -42,37 +57,57 @@ func Client(path string, stderr io.Writer, args ...string) *plugin.Client {
 
 // Dispense returns the router of a plugin.
 func Dispense(c *plugin.Client) (rpc.TrafficRouterPlugin, error) {
+	return dispense[rpc.TrafficRouterPlugin](c, routerName)
+}
+
+// DispenseStep returns the steps of a plugin.
+func DispenseStep(c *plugin.Client) (steprpc.StepPlugin, error) {
+	return dispense[steprpc.StepPlugin](c, stepName)
+}
+
+func dispense[T any](c *plugin.Client, name string) (dispensed T, err error) {
 	protocol, err := c.Client()
 	if err != nil {
-		return nil, err
+		return dispensed, err
 	}
-	router, err := protocol.Dispense("RpcTrafficRouterPlugin")
+	served, err := protocol.Dispense(name)
 	if err != nil {
-		return nil, err
+		return dispensed, err
 	}
-	return router.(rpc.TrafficRouterPlugin), nil
+	return served.(T), nil
 }
 
 // Start runs a plugin with a kubeconfig of this text until the test ends, and returns
 // its router, which is initialised, and what it writes to stderr.
 func Start(t *testing.T, path, kubeconfig string, args ...string) (rpc.TrafficRouterPlugin, *Output) {
 	t.Helper()
+	return start(t, Client, Dispense, path, kubeconfig, args)
+}
+
+// StartStep is Start for a step plugin.
+func StartStep(t *testing.T, path, kubeconfig string, args ...string) (steprpc.StepPlugin, *Output) {
+	t.Helper()
+	return start(t, StepClient, DispenseStep, path, kubeconfig, args)
+}
+
+func start[T interface{ InitPlugin() types.RpcError }](t *testing.T, run func(string, io.Writer, ...string) *plugin.Client, dispense func(*plugin.Client) (T, error), path, kubeconfig string, args []string) (T, *Output) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	stderr := &Output{}
-	c := Client(path, stderr, args...)
+	c := run(path, stderr, args...)
 	t.Cleanup(c.Kill)
 	t.Setenv("KUBECONFIG", file) // go-plugin hands on the environment
-	router, err := Dispense(c)
+	served, err := dispense(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := router.InitPlugin(); err.HasError() {
+	if err := served.InitPlugin(); err.HasError() {
 		t.Fatalf("InitPlugin: %s", err)
 	}
-	return router, stderr
+	return served, stderr
 }
 
 // Output collects what a plugin writes. It is safe for concurrent use.

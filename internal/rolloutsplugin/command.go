@@ -47,8 +47,12 @@ func (p Program) Command(run func(cmd *cobra.Command, args []string) error) *cob
 	return root
 }
 
-// ByAPerson prints the usage, and returns the error of a plugin that a person has started.
-func ByAPerson(cmd *cobra.Command) error {
+// NotServed is the error of a plugin that the controller has not started as what it is. To
+// a person it also prints the usage.
+func NotServed(cmd *cobra.Command) error {
+	if as := os.Getenv(cookieKey); as != "" {
+		return fmt.Errorf("argo-rollouts-config has this plugin in the wrong list: the controller has started it as a plugin of the kind %q (traffic routers are listed under trafficRouterPlugins, steps under stepPlugins)", as)
+	}
 	_ = cmd.Usage()
 	return errors.New("this is a plugin: the Argo Rollouts controller runs it (`kubectl canary check` looks at your set-up)")
 }
@@ -79,7 +83,7 @@ func (p TrafficRouter) Command() *cobra.Command {
 			return err
 		}
 		if !StartedByController() {
-			return ByAPerson(cmd)
+			return NotServed(cmd)
 		}
 		logger, err := NewLogger(os.Stderr, p.Name, flags.LogLevel, flags.LogFormat)
 		if err != nil {

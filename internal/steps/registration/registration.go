@@ -90,10 +90,10 @@ func Parse(args, kinds []string) (Registration, error) {
 // Registration reads the flags and what is beside them.
 func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 	r := Registration{Flags: a.flags, AllowHosts: a.allowHosts, SecretsNamespace: a.secretsNamespace, Name: a.name}
-	var problems []error
+	var problems []string // on one line, as a Rollout's status shows them
 	fail := func(err error) {
 		if err != nil {
-			problems = append(problems, err)
+			problems = append(problems, err.Error())
 		}
 	}
 	list := strings.Join(kinds, ", ")
@@ -125,7 +125,10 @@ func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 	if wrong := validation.IsDNS1123Label(a.secretsNamespace); a.secretsNamespace != "" && len(wrong) > 0 {
 		fail(fmt.Errorf("--secrets-namespace %q: want the name of one namespace: %s", a.secretsNamespace, strings.Join(wrong, "; ")))
 	}
-	return r, errors.Join(problems...)
+	if len(problems) > 0 {
+		return r, errors.New(strings.Join(problems, "; "))
+	}
+	return r, nil
 }
 
 // Unknown adds the nearest flag to the error of one that is not known.

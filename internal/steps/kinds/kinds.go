@@ -1,0 +1,41 @@
+// Package kinds knows all kinds of steps, which do not know one another.
+package kinds
+
+import (
+	"net/netip"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+)
+
+// Options are what the kinds need of a registration.
+type Options struct {
+	// Connect returns the client configuration. It makes no request.
+	Connect func() (*rest.Config, error)
+	Logger  hclog.Logger
+	// Version is the program's.
+	Version string
+	// AllowHosts and AllowAddresses are where requests may go.
+	AllowHosts     []string
+	AllowAddresses []netip.Prefix
+	// SecretsNamespace is the one other namespace of which a preset may name Secrets.
+	SecretsNamespace string
+	// WatchNamespace is the one namespace to watch; all of them when it is empty.
+	WatchNamespace string
+}
+
+// All returns a Kind of each. They make no request before the first step.
+func All(Options) []steps.Kind {
+	return nil
+}
+
+// Names returns the names of kinds, in their order.
+func Names(all []steps.Kind) []string {
+	var names []string
+	for _, kind := range all {
+		names = append(names, kind.Name())
+	}
+	return names
+}
