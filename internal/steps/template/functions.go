@@ -1,0 +1,250 @@
+package template
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	texttemplate "text/template"
+
+	"github.com/Masterminds/sprig/v3"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
+)
+
+// callCost is what calling a function takes, beside its arguments and its result.
+const callCost = 100
+
+// ofSprig are the functions that are sprig's, whose time and memory are linear in the size
+// of their arguments (sortAlpha: nearly).
+var ofSprig = strings.Fields(`
+	abbrev abbrevboth trunc trim trimPrefix trimSuffix upper lower title untitle substr
+	nospace initials swapcase snakecase camelcase kebabcase contains hasPrefix hasSuffix
+	quote squote cat plural toString sha1sum sha256sum sha512sum adler32sum
+	atoi int int64 float64 toDecimal add add1 sub mul div mod max min biggest
+	maxf minf ceil floor round
+	list tuple append push prepend first rest last initial reverse has slice concat chunk
+	compact sortAlpha split splitn splitList toStrings
+	mustAppend mustPush mustPrepend mustFirst mustRest mustLast mustInitial mustReverse
+	mustHas mustSlice mustChunk mustCompact
+	dict get hasKey dig pluck pick omit
+	default empty coalesce all any ternary fail
+	kindOf kindIs typeOf typeIs typeIsLike deepEqual
+	toJson toPrettyJson toRawJson fromJson mustToJson mustToPrettyJson mustToRawJson
+	mustFromJson b64enc b32enc urlParse urlJoin
+	base dir clean ext isAbs osBase osDir osClean osExt osIsAbs
+	regexQuoteMeta duration`)
+
+// ofFloats are sprig's functions of decimal numbers. The digits of a result are as many as
+// those of all arguments, which a few keep small.
+var ofFloats = strings.Fields("addf add1f subf mulf divf")
+
+// ofPairs are sprig's functions that compare each item with each other.
+var ofPairs = strings.Fields("uniq mustUniq without mustWithout")
+
+// ofParts are functions that look at one part of what they are given, however large that is:
+// a Rollout may have annotations of 256 KiB.
+var ofParts = append(strings.Fields("index get hasKey dig first mustFirst last mustLast default empty ternary"), fieldFunction, roundsFunction)
+
+// ofGo are functions of text/template that do nothing with the content of what they are
+// given, or compare it once.
+var ofGo = strings.Fields("and or not len eq ne lt le gt ge")
+
+// sprigs has sprig's functions by name.
+var sprigs = sprig.HermeticTxtFuncMap()
+
+// Functions returns the names of the functions that are offered, in alphabetical order.
+func Functions() []string {
+	names := slices.Concat(ofSprig, ofFloats, ofPairs, ofGo)
+	for name := range own(nil) {
+		if !strings.HasPrefix(name, "_") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+var offered = func() map[string]bool {
+	all := map[string]bool{}
+	for _, name := range Functions() {
+		all[name] = true
+	}
+	return all
+}()
+
+func isOffered(name string) bool { return offered[name] }
+
+// isElsewhere tells whether text/template or sprig have a function that is not offered.
+func isElsewhere(name string) bool {
+	_, inSprig := sprig.TxtFuncMap()[name]
+	return inSprig || name == "call"
+}
+
+// functionsFor returns functions that pay for what they do from a budget.
+func functionsFor(names []string, budget *bound.Budget) texttemplate.FuncMap {
+	mine := own(budget)
+	functions := texttemplate.FuncMap{}
+	for _, name := range names {
+		switch function, isMine := mine[name]; {
+		case slices.Contains(ofGo, name):
+		case isMine:
+			functions[name] = paying(budget, name, function, nil)
+		case slices.Contains(ofFloats, name):
+			functions[name] = paying(budget, name, sprigs[name], fewFloats)
+		case slices.Contains(ofPairs, name):
+			functions[name] = paying(budget, name, sprigs[name], pairs)
+		default:
+			functions[name] = paying(budget, name, sprigs[loud(name)], nil)
+		}
+	}
+	return functions
+}
+
+// loud is the name of sprig's function that returns an error where another of its
+// functions, of this name, does not.
+func loud(name string) string {
+	must := "must" + strings.ToUpper(name[:1]) + name[1:]
+	if _, ok := sprigs[must]; ok {
+		return must
+	}
+	return name
+}
+
+// paying returns a function that pays for its arguments and its result, and fails if they
+// are too large. check may ask for more, before the function does anything.
+func paying(budget *bound.Budget, name string, function any, check func(*bound.Budget, []any) error) any {
+	take := budget.Take
+	if slices.Contains(ofParts, name) {
+		take = func(...any) error { return nil }
+	}
+	call := reflect.ValueOf(function)
+	of := call.Type()
+	var in []reflect.Type
+	for i := range of.NumIn() {
+		in = append(in, of.In(i))
+	}
+	failure := reflect.TypeFor[error]()
+	withError := reflect.FuncOf(in, []reflect.Type{of.Out(0), failure}, of.IsVariadic())
+	return reflect.MakeFunc(withError, func(args []reflect.Value) []reflect.Value {
+		fail := func(err error) []reflect.Value {
+			return []reflect.Value{reflect.Zero(of.Out(0)), reflect.ValueOf(&err).Elem()}
+		}
+		values := valuesOf(args, of.IsVariadic())
+		err := budget.Spend(callCost)
+		if err == nil {
+			err = take(values...)
+		}
+		if err == nil && check != nil {
+			err = check(budget, values)
+		}
+		if err != nil {
+			return fail(err)
+		}
+		var results []reflect.Value
+		if of.IsVariadic() {
+			results = call.CallSlice(args)
+		} else {
+			results = call.Call(args)
+		}
+		if len(results) == 2 && !results[1].IsNil() {
+			return fail(results[1].Interface().(error))
+		}
+		if err := take(results[0].Interface()); err != nil {
+			return fail(err)
+		}
+		return []reflect.Value{results[0], reflect.Zero(failure)}
+	}).Interface()
+}
+
+// valuesOf returns the arguments of a call one by one.
+func valuesOf(args []reflect.Value, variadic bool) []any {
+	var values []any
+	for i, arg := range args {
+		if variadic && i == len(args)-1 {
+			for j := range arg.Len() {
+				values = append(values, arg.Index(j).Interface())
+			}
+			continue
+		}
+		values = append(values, arg.Interface())
+	}
+	return values
+}
+
+// maxFloats bounds the arguments of a function of decimal numbers.
+const maxFloats = 8
+
+func fewFloats(_ *bound.Budget, values []any) error {
+	if len(values) > maxFloats {
+		return bound.Errorf("more than %d numbers are not allowed", maxFloats)
+	}
+	return nil
+}
+
+// pairCost is what comparing two items takes.
+const pairCost = 10
+
+// pairs pays for comparing each item with each other.
+func pairs(budget *bound.Budget, values []any) error {
+	list := reflect.ValueOf(values[0])
+	if kind := list.Kind(); kind != reflect.Slice && kind != reflect.Array {
+		return nil // the function says what is wrong
+	}
+	others := max(list.Len(), len(values))
+	return budget.Spend(list.Len() * others * pairCost)
+}
+
+// rounds pays for the rounds of a loop over a value.
+func rounds(budget *bound.Budget) func(int, any) (any, error) {
+	return func(nodes int, over any) (any, error) {
+		count := 0
+		switch v := reflect.ValueOf(over); v.Kind() {
+		case reflect.Slice, reflect.Array, reflect.Map:
+			count = v.Len()
+		case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+			count = int(min(v.Int(), math.MaxInt32))
+		case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+			count = int(min(v.Uint(), math.MaxInt32))
+		case reflect.Invalid:
+			return nil, nil
+		default:
+			return nil, fmt.Errorf("range: want a list, an object or a whole number, not %s", kindOf(over))
+		}
+		return over, budget.Spend(max(count, 0) * nodes * nodeCost)
+	}
+}
+
+// shown returns a value that is printed.
+func shown(value any) (any, error) {
+	if value == nil {
+		return nil, errors.New("there is no value: default gives one in its place")
+	}
+	return value, nil
+}
+
+// kindOf says what a value is.
+func kindOf(value any) string {
+	switch v := reflect.ValueOf(value); {
+	case !v.IsValid():
+		return "nothing"
+	case v.Kind() == reflect.String:
+		return "a text"
+	case v.Kind() == reflect.Bool:
+		return "a boolean"
+	case v.Kind() == reflect.Map:
+		return "an object"
+	case v.Kind() == reflect.Slice, v.Kind() == reflect.Array:
+		return "a list"
+	case v.CanInt(), v.CanUint(), v.CanFloat():
+		return "a number"
+	default:
+		return "a " + v.Kind().String()
+	}
+}
+
+// sortedKeys returns the keys of a map in order.
+func sortedKeys(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }
