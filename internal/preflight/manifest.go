@@ -1,9 +1,7 @@
 package preflight
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,9 +11,8 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/runtime"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
+	documents "github.com/kedify/argo-rollouts-plugin/internal/manifest"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 )
@@ -98,43 +95,18 @@ func lookAtManifests(file string, data []byte, namespace string) []Result {
 // that cannot be read.
 func parseManifests(file string, data []byte) []manifest {
 	var manifests []manifest
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(string(data))))
-	for i := 1; ; i++ {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return manifests
+	for _, document := range documents.Documents(data) {
+		if document.Err != nil {
+			manifests = append(manifests, manifest{file: file, err: fmt.Errorf("document %d cannot be read: %w", document.Number, document.Err)})
 		}
-		broken := func(err error) {
-			manifests = append(manifests, manifest{file: file, err: fmt.Errorf("document %d cannot be read: %w", i, err)})
-		}
-		if err != nil {
-			broken(err)
-			return manifests
-		}
-		text, err := yaml.YAMLToJSON(document)
-		if err != nil {
-			broken(err)
-			continue
-		}
-		for _, object := range objectsIn(text) {
+		for _, object := range document.Objects {
 			m, isRollout := parseManifest(file, object)
 			if isRollout {
 				manifests = append(manifests, m)
 			}
 		}
 	}
-}
-
-// objectsIn returns an object, or those of a list of them.
-func objectsIn(text []byte) []json.RawMessage {
-	var list struct {
-		Kind  string            `json:"kind"`
-		Items []json.RawMessage `json:"items"`
-	}
-	if json.Unmarshal(text, &list) == nil && strings.HasSuffix(list.Kind, "List") {
-		return list.Items
-	}
-	return []json.RawMessage{text}
+	return manifests
 }
 
 var unknownField = regexp.MustCompile(`^unknown field "(.*)"$`)
