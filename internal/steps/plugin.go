@@ -125,6 +125,12 @@ func (p *Plugin) step(ctx context.Context, config json.RawMessage, started bool)
 			return nil, err
 		}
 	}
+	return ReadConfig(p.opts.Kind, preset, config)
+}
+
+// ReadConfig reads what a Rollout configures of a step, over a preset. The error names the
+// key. It makes no request.
+func ReadConfig(kind Kind, preset *Preset, config json.RawMessage) (Step, error) {
 	source, err := preset.apply(config)
 	if err != nil {
 		return nil, err
@@ -132,7 +138,7 @@ func (p *Plugin) step(ctx context.Context, config json.RawMessage, started bool)
 	if err := rejectOtherNamespaces(config); err != nil {
 		return nil, err
 	}
-	step, err := p.opts.Kind.Parse(source)
+	step, err := kind.Parse(source)
 	if err != nil {
 		return nil, err
 	}

@@ -96,6 +96,16 @@ func ReadPreset(text []byte) (*Preset, error) {
 	return &preset, nil
 }
 
+// Over returns a Rollout's configuration over the preset's defaults, as an object, whether
+// or not the Rollout may set what it sets.
+func (p *Preset) Over(config json.RawMessage) (map[string]any, error) {
+	given, err := objectOf(config)
+	if err != nil {
+		return nil, err
+	}
+	return merge(p.Defaults, given), nil
+}
+
 // apply returns a Rollout's configuration over the preset's defaults. It is an error when
 // the Rollout sets what is locked.
 func (p *Preset) apply(config json.RawMessage) (Source, error) {
