@@ -1,9 +1,10 @@
 // Command rollouts-plugin-step is an Argo Rollouts step plugin. One file serves under as
 // many names as argo-rollouts-config registers it; the first of its args is the kind of
-// step. `version` is for people.
+// step. `lint` and `version` are for people.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -52,9 +53,17 @@ stepPlugins, once for each kind and preset, with the kind as the first of its ar
 	root.SetArgs(args[1:])
 	if err := root.Execute(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
-		return 2
+		return exitCode(err)
 	}
 	return 0
+}
+
+// exitCode is 1 where lint has found something, else 2.
+func exitCode(err error) int {
+	if found := foundError(0); errors.As(err, &found) {
+		return 1
+	}
+	return 2
 }
 
 // command returns the command line for people.
@@ -72,5 +81,6 @@ func (p program) command() *cobra.Command {
 	root.Args = cobra.ArbitraryArgs
 	args.AddTo(root.Flags())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return registration.Unknown(cmd.Flags(), err) })
+	root.AddCommand(p.lint())
 	return root
 }

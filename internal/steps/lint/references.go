@@ -1,0 +1,81 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+)
+
+var (
+	// templated is what a template evaluates.
+	templated = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+	// inTemplate finds .steps.x and index .steps "x"; inExpression steps.x.outputs and
+	// steps["x"]. A text that is no expression has neither.
+	inTemplate   = regexp.MustCompile(`(?:^|[^A-Za-z0-9_.])\.steps\.([A-Za-z0-9_]+)|index\s+\.steps\s+["` + "`" + `]([^"` + "`" + `]+)["` + "`" + `]`)
+	inExpression = regexp.MustCompile(`(?:^|[^A-Za-z0-9_./])steps(?:\.([A-Za-z0-9_]+)\.outputs\b|\[["']([^"']+)["']\])`)
+)
+
+// references returns the uses of outputs of steps that are not there, or come later.
+func references(ro *v1alpha1.Rollout, all []pluginStep) []Problem {
+	var problems []Problem
+	for n, s := range all {
+		var earlier []string
+		for _, other := range all[:n+1] { // a step sees its own
+			earlier = append(earlier, other.id)
+		}
+		walk(s.path, s.config, func(path, text string) {
+			for _, id := range referredTo(text) {
+				later := slices.IndexFunc(all[n+1:], func(other pluginStep) bool { return other.id == id })
+				switch {
+				case slices.Contains(earlier, id):
+				case later >= 0:
+					problems = append(problems, Problem{path, fmt.Sprintf("refers to the outputs of step %q, which comes later (step %d)", id, all[n+1+later].index+1)})
+				case len(earlier) > 1:
+					problems = append(problems, Problem{path, fmt.Sprintf("refers to the outputs of step %q, and no step has that id: the plugin steps before this one have the ids %s", id, strings.Join(earlier[:n], ", "))})
+				default:
+					problems = append(problems, Problem{path, fmt.Sprintf("refers to the outputs of step %q, and there is no plugin step before this one", id)})
+				}
+			}
+		})
+	}
+	return problems
+}
+
+// referredTo returns the ids of the steps that a text refers to.
+func referredTo(text string) []string {
+	var ids []string
+	add := func(found [][]string) {
+		for _, match := range found {
+			for _, id := range match[1:] {
+				if id != "" && !slices.Contains(ids, id) {
+					ids = append(ids, id)
+				}
+			}
+		}
+	}
+	for _, evaluated := range templated.FindAllString(text, -1) {
+		add(inTemplate.FindAllStringSubmatch(evaluated, -1))
+	}
+	add(inExpression.FindAllStringSubmatch(text, -1))
+	return ids
+}
+
+// walk calls visit for each text in a value, with its path.
+func walk(path string, value any, visit func(path, text string)) {
+	switch value := value.(type) {
+	case string:
+		visit(path, value)
+	case []any:
+		for i, item := range value {
+			walk(fmt.Sprintf("%s[%d]", path, i), item, visit)
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			walk(path+"."+key, value[key], visit)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package lint
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/kinds"
+)
+
+// Installation is what Rollouts are checked against.
+type Installation struct {
+	// Entries are the registrations; Known is whether they are known.
+	Entries []Entry
+	Known   bool
+	// Preset returns the preset of a registration, and whether it is known. Its error is
+	// what is wrong with the preset.
+	Preset func(Entry) (preset *steps.Preset, known bool, err error)
+	Kinds  Kinds
+}
+
+// Rollout is what was found of a Rollout's plugin steps.
+type Rollout struct {
+	Problems []Problem
+	// Unchecked says of configurations why they were not looked at.
+	Unchecked []Problem
+	// Steps is how many plugin steps there are, Checked of how many the configuration was
+	// read by its kind.
+	Steps, Checked int
+}
+
+// pluginStep is a plugin step of a Rollout.
+type pluginStep struct {
+	index int
+	path  string
+	id    string
+	// config is that of the Rollout over the preset's.
+	config map[string]any
+}
+
+// CheckRollout returns what is wrong with a Rollout's plugin steps.
+func (i Installation) CheckRollout(ro *v1alpha1.Rollout) Rollout {
+	var found Rollout
+	if ro.Spec.Strategy.Canary == nil {
+		return found
+	}
+	var all []pluginStep
+	for index, step := range ro.Spec.Strategy.Canary.Steps {
+		if step.Plugin == nil {
+			continue
+		}
+		found.Steps++
+		all = append(all, i.checkStep(ro, index, step.Plugin, &found))
+	}
+	found.Problems = append(found.Problems, duplicates(all)...)
+	found.Problems = append(found.Problems, references(ro, all)...)
+	return found
+}
+
+func (i Installation) checkStep(ro *v1alpha1.Rollout, index int, step *v1alpha1.PluginStep, found *Rollout) pluginStep {
+	at := fmt.Sprintf("spec.strategy.canary.steps[%d].plugin", index)
+	s := pluginStep{index: index, path: at + ".config", id: strconv.Itoa(index)}
+	fail := func(path, format string, args ...any) {
+		found.Problems = append(found.Problems, Problem{path, fmt.Sprintf(format, args...)})
+	}
+	unchecked := func(format string, args ...any) {
+		found.Unchecked = append(found.Unchecked, Problem{s.path, fmt.Sprintf(format, args...)})
+	}
+	s.take((&steps.Preset{}).Over(step.Config))
+	entry := entryOf(i.Entries, step.Name)
+	switch {
+	case !namePattern.MatchString(step.Name):
+		fail(at+".name", "%q is not of the form <namespace>/<name>", step.Name)
+		return s
+	case entry == nil && i.Known:
+		fail(at+".name", "%s is not registered under %s of %s%s", step.Name, ListKey, ConfigMapName, i.meant(step.Name))
+		return s
+	case entry == nil:
+		unchecked("%s with the registration of %s is not known", ConfigMapName, step.Name)
+		return s
+	case !entry.Ours:
+		unchecked("%s is another step plugin", step.Name)
+		return s
+	case entry.Wrong != nil:
+		fail(at+".name", "%s is registered with args that are wrong: %v", step.Name, entry.Wrong)
+		return s
+	}
+	preset, known, err := i.presetOf(*entry)
+	switch {
+	case err != nil:
+		fail(s.path, "the preset %s of %s is wrong: %v", entry.Registration.Preset, step.Name, err)
+		return s
+	case !known:
+		unchecked("the preset %s of %s is not known", entry.Registration.Preset, step.Name)
+		return s
+	}
+	if preset != nil {
+		s.take(preset.Over(step.Config))
+	} else {
+		preset = &steps.Preset{}
+	}
+	read, err := steps.ReadConfig(i.kind(*entry), preset, step.Config)
+	if err != nil {
+		fail(s.path, "%v", err)
+		return s
+	}
+	found.Checked++
+	if id := read.Settings().ID; id != "" {
+		s.id = id
+	}
+	if _, err := read.Settings().TimeoutFor(ro); err != nil {
+		fail(s.path, "%v", err)
+	}
+	return s
+}
+
+// take takes a configuration, as far as it is an object.
+func (s *pluginStep) take(config map[string]any, err error) {
+	if err != nil {
+		return // its kind says so
+	}
+	s.config = config
+	if id, ok := config["id"].(string); ok && id != "" {
+		s.id = id
+	}
+}
+
+func (i Installation) meant(name string) string {
+	var names []string
+	for _, entry := range i.Entries {
+		names = append(names, entry.Name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s?", nearest.Word(name, names))
+}
+
+func (i Installation) presetOf(e Entry) (*steps.Preset, bool, error) {
+	if !e.Registration.Preset.IsSet() {
+		return nil, true, nil
+	}
+	return i.Preset(e)
+}
+
+// kind returns the kind of a registration, which makes no request.
+func (i Installation) kind(e Entry) steps.Kind {
+	r := e.Registration
+	all := i.Kinds(kinds.Options{
+		Connect:    func() (*rest.Config, error) { return nil, errors.New("there is no cluster") },
+		Logger:     hclog.NewNullLogger(),
+		AllowHosts: r.AllowHosts, AllowAddresses: r.AllowAddresses, SecretsNamespace: r.SecretsNamespace, WatchNamespace: r.WatchNamespace,
+	})
+	return all[slices.IndexFunc(all, func(kind steps.Kind) bool { return kind.Name() == r.Kind })]
+}
+
+// duplicates returns the steps whose id an earlier one has.
+func duplicates(all []pluginStep) []Problem {
+	var problems []Problem
+	first := map[string]int{}
+	for _, s := range all {
+		if earlier, twice := first[s.id]; twice {
+			problems = append(problems, Problem{s.path, fmt.Sprintf("id %q: step %d of the Rollout has the same id; give each step its own", s.id, earlier+1)})
+			continue
+		}
+		first[s.id] = s.index
+	}
+	return problems
+}
