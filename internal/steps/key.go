@@ -18,14 +18,18 @@ const revisionAnnotation = "rollout.argoproj.io/revision"
 // steps have another: by the transition of the Progressing condition, the revision and the
 // steps' hash.
 func keyOf(ro *v1alpha1.Rollout, pluginName string, index int32) string {
-	transition := ""
+	return hashOf(string(ro.UID), ro.Status.CurrentPodHash, ro.Annotations[revisionAnnotation],
+		ro.Status.CurrentStepHash, pluginName, strconv.Itoa(int(index)), strconv.FormatInt(progressing(ro).LastTransitionTime.Unix(), 10))
+}
+
+// progressing is the Progressing condition of a Rollout; empty where it has none.
+func progressing(ro *v1alpha1.Rollout) v1alpha1.RolloutCondition {
 	for _, condition := range ro.Status.Conditions {
 		if condition.Type == v1alpha1.RolloutProgressing {
-			transition = strconv.FormatInt(condition.LastTransitionTime.Unix(), 10)
+			return condition
 		}
 	}
-	return hashOf(string(ro.UID), ro.Status.CurrentPodHash, ro.Annotations[revisionAnnotation],
-		ro.Status.CurrentStepHash, pluginName, strconv.Itoa(int(index)), transition)
+	return v1alpha1.RolloutCondition{}
 }
 
 // attemptKey returns the key of a later attempt at a step, counted from 1.

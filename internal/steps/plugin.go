@@ -31,10 +31,6 @@ const (
 	reasonLeft = "StepLeftBehind"
 )
 
-// maxPause is how much of the time between two calls counts against a step's timeout,
-// beyond what the controller was asked to wait: more than that means that it made no calls.
-const maxPause = time.Minute
-
 // messageLimit bounds a message in a Rollout's status, in bytes. The last lines of a log
 // are part of some.
 const messageLimit = 2 << 10
@@ -226,15 +222,16 @@ func (r *run) setID() error {
 }
 
 // tick counts the time since the last call against the timeout, and tells whether that has
-// passed.
+// passed. It counts as the controller counts for the progress deadline: anew when a Rollout
+// that was paused goes on. Were less counted, the deadline could pass first, and then the
+// controller makes no Run any more.
 func (r *run) tick() (late bool) {
 	now := r.now().UTC().Truncate(time.Second)
-	if !r.s.Called.IsZero() {
-		longest := maxPause
-		if r.step != nil {
-			longest += r.step.Settings().interval()
+	if since := r.s.Called; !since.IsZero() {
+		if progress := progressing(r.ro).LastUpdateTime.Time; progress.After(since) {
+			since = progress
 		}
-		r.s.Elapsed += seconds(min(max(now.Sub(r.s.Called), 0), longest))
+		r.s.Elapsed += seconds(max(now.Sub(since), 0))
 	}
 	r.s.Called = now
 	return time.Duration(r.s.Elapsed) >= r.timeout

@@ -398,12 +398,24 @@ func TestTimeout(t *testing.T) {
 		h := newHost(t, &scripted{}, `{"timeout": "5m"}`)
 		h.until(3)
 		h.clock = h.clock.Add(time.Hour) // the controller makes no Run for a paused Rollout
+		h.ro.Status.Conditions[0].LastUpdateTime = metav1.NewTime(h.clock)
+		h.clock = h.clock.Add(5 * time.Second)
 		h.run()
 		h.require(types.PhaseRunning)
 		h.kind.poll = after(0, Successful)
 		h.run()
 		h.require(types.PhaseSuccessful)
 	})
+}
+
+// The controller was away for longer than the timeout, and the progress deadline has passed
+// with it: this is the last Run that there is.
+func TestTheControllerWasAway(t *testing.T) {
+	h := newHost(t, &scripted{}, `{}`)
+	h.until(3)
+	h.clock = h.clock.Add(time.Hour)
+	h.run()
+	h.require(types.PhaseFailed, "timed out", "the work was cancelled")
 }
 
 // A timeout is within the progress deadline, after which the controller makes no Run.

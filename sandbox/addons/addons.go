@@ -14,6 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/protocols"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/scaledobject"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/stepplugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 )
 
@@ -32,5 +33,6 @@ func All() []addon.Addon {
 		plugin.Addon(),
 		protocols.Addon(),
 		scaledobject.Addon(),
+		stepplugin.Addon(),
 	}
 }

@@ -1,0 +1,199 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+const pause = "\n- pause: {}"
+
+// A step starts a run outside, waits for its end, and hands outputs on to the next.
+func TestHTTPStep(t *testing.T) {
+	t.Parallel()
+	o := newOutside(t)
+	n := startOne(t, o.step("build", "")+fmt.Sprintf(`
+- plugin:
+    name: sandbox/http
+    config:
+      id: told
+      request:
+        method: POST
+        url: %s/runs
+        json: {about: '{{ .steps.build.outputs.url }}'}`, o.URL), "")
+	o.await(t, 1, "running")
+	n.AwaitEvent("Rollout", "app", "StepWaiting", "step 1 (build)")
+	if body := o.all()[0].Body; body["image"] != e2etest.Image("yellow") || body["team"] != "a" {
+		t.Errorf("the run was started with %v", body)
+	}
+	o.end("passed")
+	n.AwaitHealthy("app", e2etest.Image("yellow"))
+	all := o.all()
+	if len(all) != 2 || all[1].Body["about"] != all[0].URL {
+		t.Errorf("runs %+v, want a second one about the first", all)
+	}
+	if all[0].Key == "" || all[1].Key == "" || all[0].Key == all[1].Key {
+		t.Errorf("keys %q and %q, want two", all[0].Key, all[1].Key)
+	}
+}
+
+// A run that fails aborts the canary, with the words of the condition.
+func TestHTTPStepFails(t *testing.T) {
+	t.Parallel()
+	o := newOutside(t)
+	n := startOne(t, o.step("build", ""), "")
+	o.await(t, 1, "running")
+	o.end("failed")
+	ro := n.AwaitAborted("app")
+	if s := stepStatus(ro, 0, v1alpha1.StepPluginOperationRun); s == nil || s.Phase != v1alpha1.StepPluginPhaseFailed {
+		t.Errorf("step %+v", s)
+	}
+	if all := o.all(); len(all) != 1 || all[0].Status != "failed" {
+		t.Errorf("runs %+v", all)
+	}
+}
+
+// An abort cancels the run of a step that is running. The canary that is retried has a run
+// of its own.
+func TestAbortAndRetry(t *testing.T) {
+	t.Parallel()
+	o := newOutside(t)
+	n := startOne(t, o.step("build", ""), "")
+	o.await(t, 1, "running")
+	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning)
+	n.Abort("app")
+	o.await(t, 1, "cancelled")
+	n.AwaitAborted("app")
+	n.Retry("app")
+	o.await(t, 2, "running")
+	o.end("passed")
+	n.AwaitHealthy("app", e2etest.Image("yellow"))
+	if all := o.all(); all[0].Key == all[1].Key {
+		t.Errorf("both runs have key %s", all[0].Key)
+	}
+}
+
+// An abort after the step undoes what it has done.
+func TestAbortAfterSuccess(t *testing.T) {
+	t.Parallel()
+	o := newOutside(t)
+	n := startOne(t, o.step("build", "")+pause, "")
+	o.await(t, 1, "running")
+	o.end("passed")
+	n.AwaitPaused("app", 1)
+	n.Abort("app")
+	o.await(t, 1, "undone")
+	n.AwaitAborted("app")
+}
+
+// A full promotion cancels the run of a step that is running, and goes on.
+func TestPromoteFull(t *testing.T) {
+	t.Parallel()
+	o := newOutside(t)
+	n := startOne(t, o.step("build", "")+pause, "")
+	o.await(t, 1, "running")
+	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning)
+	n.Promote("app", "--full")
+	n.AwaitHealthy("app", e2etest.Image("yellow"))
+	o.await(t, 1, "cancelled")
+}
+
+// A new revision in the middle of a step has a run of its own.
+func TestNewRevisionDuringAStep(t *testing.T) {
+	t.Parallel()
+	o := newOutside(t)
+	n := startOne(t, o.step("build", ""), "")
+	o.await(t, 1, "running")
+	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning)
+	n.SetImage("app", e2etest.Image("green"))
+	o.await(t, 2, "running")
+	o.end("passed")
+	n.AwaitHealthy("app", e2etest.Image("green"))
+	all := o.all()
+	if all[0].Key == all[1].Key || all[1].Body["image"] != e2etest.Image("green") {
+		t.Errorf("runs %+v", all)
+	}
+}
+
+// A pause of the Rollout that is longer than the step's timeout fails no step.
+func TestPausedForLongerThanTheTimeout(t *testing.T) {
+	t.Parallel()
+	const timeout = 40 * time.Second
+	o := newOutside(t)
+	n := startOne(t, o.step("build", "timeout: "+timeout.String()), "")
+	o.await(t, 1, "running")
+	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning)
+	n.PatchRollout("app", `{"spec": {"paused": true}}`)
+	n.AwaitRollout("app", "it is paused", func(ro *v1alpha1.Rollout) error {
+		if ro.Status.Phase != v1alpha1.RolloutPhasePaused {
+			return fmt.Errorf("it is %s", ro.Status.Phase)
+		}
+		return nil
+	})
+	paused := time.Now()
+	e2etest.Eventually(t, e2etest.Patience, "the pause lasts longer than the timeout", func(context.Context) error {
+		if lasts := time.Since(paused); lasts < timeout {
+			return fmt.Errorf("it lasts %s", lasts)
+		}
+		return nil
+	})
+	n.PatchRollout("app", `{"spec": {"paused": false}}`)
+	before := stepStatus(n.Rollout("app"), 0, v1alpha1.StepPluginOperationRun).Executions
+	n.AwaitRollout("app", "the step is asked after again, and runs", func(ro *v1alpha1.Rollout) error {
+		s := stepStatus(ro, 0, v1alpha1.StepPluginOperationRun)
+		if ro.Status.Abort || s.Executions == before || s.Phase != v1alpha1.StepPluginPhaseRunning {
+			return fmt.Errorf("step %+v", s)
+		}
+		return nil
+	})
+	o.end("passed")
+	n.AwaitHealthy("app", e2etest.Image("yellow"))
+}
+
+// A step that does not end is cancelled at its timeout, before the progress deadline, and
+// aborts the canary.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	o := newOutside(t)
+	n := startOne(t, o.step("build", "timeout: 30s"), "progressDeadlineSeconds: 95")
+	o.await(t, 1, "running")
+	o.await(t, 1, "cancelled")
+	ro := n.AwaitAborted("app")
+	if s := stepStatus(ro, 0, v1alpha1.StepPluginOperationRun); s == nil || !e2etest.ContainsAll(s.Message, []string{"timed out after 30s", "the work was cancelled"}) {
+		t.Errorf("step %+v", s)
+	}
+}
+
+// What is wrong with a registration or a configuration aborts the canary with words, and
+// the controller goes on.
+func TestWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ step, want string }{
+		"unknown-kind": {"- plugin: {name: sandbox/unknown-kind}", `kind "htp" is not known`},
+		"unknown-key":  {"- plugin: {name: sandbox/http, config: {requst: {url: http://10.244.0.1/}}}", "request"},
+		"host":         {"- plugin: {name: sandbox/http, config: {request: {url: http://elsewhere.example.com/}, timeout: 20s}}", "elsewhere.example.com"},
+		"loopback":     {"- plugin: {name: sandbox/http, config: {request: {url: http://127.0.0.1:8080/}, timeout: 20s}}", "127.0.0.1"},
+		"timeout":      {"- plugin: {name: sandbox/http, config: {request: {url: http://10.244.0.1/}, timeout: 10m}}", "progressDeadlineSeconds"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := startOne(t, tc.step, "")
+			ro := n.AwaitAborted("app")
+			if s := stepStatus(ro, 0, v1alpha1.StepPluginOperationRun); s == nil || !e2etest.ContainsAll(s.Message, []string{tc.want}) {
+				t.Errorf("step %+v, want a message with %q", s, tc.want)
+			}
+		})
+	}
+}
+
+// A step of a registration that is disabled is left out.
+func TestDisabled(t *testing.T) {
+	t.Parallel()
+	n := startOne(t, "- plugin: {name: sandbox/disabled, config: {nonsense: true}}", "")
+	n.AwaitHealthy("app", e2etest.Image("yellow"))
+}
