@@ -1,0 +1,154 @@
+package jobstep
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+)
+
+// Labels of a step's Job.
+const (
+	// RolloutLabel has the Rollout's name, of which a label holds 63 characters.
+	RolloutLabel = "rollouts.kedify.io/rollout"
+	// RolloutUIDLabel has the Rollout's UID.
+	RolloutUIDLabel = "rollouts.kedify.io/rollout-uid"
+	// StepLabel has the step's id.
+	StepLabel = "rollouts.kedify.io/step"
+	// KeyLabel has the key of the attempt at the step.
+	KeyLabel = "rollouts.kedify.io/step-key"
+)
+
+const (
+	// nameLimit leaves room in the name of a pod, of 63 characters, for what the Job
+	// controller adds: an index and a random suffix.
+	nameLimit = 52
+	// idLimit bounds the step's id in a name, keyDigits the key.
+	idLimit   = 20
+	keyDigits = 10
+	// deadlineMargin is how much longer than the step a Job may run. The step's timeout
+	// shows the log and deletes the Job; the Job's deadline is for when nobody asks.
+	deadlineMargin = time.Minute
+)
+
+// build returns the Job of an attempt at a step: a spec whose templates are rendered, with
+// what every step's Job has.
+func build(work steps.Work, spec *batchv1.JobSpec, old *corev1.PodTemplateSpec) *batchv1.Job {
+	ro := work.Rollout
+	spec = spec.DeepCopy()
+	spec.TTLSecondsAfterFinished = cmp.Or(spec.TTLSecondsAfterFinished, pointer[int32](defaultTTL))
+	spec.BackoffLimit = cmp.Or(spec.BackoffLimit, pointer[int32](0))
+	longest := int64(math.Ceil((work.Remaining + deadlineMargin).Seconds()))
+	if spec.ActiveDeadlineSeconds == nil || *spec.ActiveDeadlineSeconds > longest {
+		spec.ActiveDeadlineSeconds = &longest
+	}
+	pod := &spec.Template.Spec
+	pod.RestartPolicy = cmp.Or(pod.RestartPolicy, corev1.RestartPolicyNever)
+	env := environment(work, old)
+	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range containers {
+			containers[i].Env = withDefaults(containers[i].Env, env)
+		}
+	}
+	return &batchv1.Job{
+		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: ro.Namespace,
+			Name:      nameOf(work),
+			Labels: map[string]string{
+				RolloutLabel:    labelOf(ro.Name),
+				RolloutUIDLabel: string(ro.UID),
+				StepLabel:       labelOf(work.ID),
+				KeyLabel:        work.Key,
+			},
+			// blockOwnerDeletion would need a grant to update finalizers of Rollouts.
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Rollout", Name: ro.Name, UID: ro.UID,
+			}},
+		},
+		Spec: *spec,
+	}
+}
+
+// environment is what every container of a step's Job is told.
+func environment(work steps.Work, old *corev1.PodTemplateSpec) []corev1.EnvVar {
+	scope := steps.Scope(work, old)
+	in := func(object, key string) string { return fmt.Sprint(scope[object].(map[string]any)[key]) }
+	return []corev1.EnvVar{
+		{Name: "ROLLOUT_NAME", Value: work.Rollout.Name},
+		{Name: "ROLLOUT_NAMESPACE", Value: work.Rollout.Namespace},
+		{Name: "ROLLOUT_NEW_IMAGE", Value: firstImage(&work.Rollout.Spec.Template)},
+		{Name: "ROLLOUT_OLD_IMAGE", Value: firstImage(old)},
+		{Name: "ROLLOUT_NEW_HASH", Value: in("hash", "new")},
+		{Name: "ROLLOUT_OLD_HASH", Value: in("hash", "old")},
+		{Name: "ROLLOUT_STABLE_SERVICE", Value: in("services", "stable")},
+		{Name: "ROLLOUT_CANARY_SERVICE", Value: in("services", "canary")},
+		{Name: "ROLLOUT_WEIGHT", Value: fmt.Sprint(scope["weight"])},
+		{Name: "ROLLOUT_REVISION", Value: fmt.Sprint(scope["revision"])},
+		{Name: "ROLLOUT_STEP_ID", Value: work.ID},
+		{Name: "ROLLOUT_STEP_KEY", Value: work.Key},
+	}
+}
+
+func firstImage(template *corev1.PodTemplateSpec) string {
+	if template == nil || len(template.Spec.Containers) == 0 {
+		return ""
+	}
+	return template.Spec.Containers[0].Image
+}
+
+// withDefaults adds variables that a container does not set. They come first, so that the
+// container's own can refer to them.
+func withDefaults(own, defaults []corev1.EnvVar) []corev1.EnvVar {
+	var env []corev1.EnvVar
+	for _, variable := range defaults {
+		if !slices.ContainsFunc(own, func(o corev1.EnvVar) bool { return o.Name == variable.Name }) {
+			env = append(env, variable)
+		}
+	}
+	return append(env, own...)
+}
+
+var notInName = regexp.MustCompile(`[^a-z0-9-]+`)
+
+// nameOf returns the name of the Job of an attempt at a step: the Rollout's name, the step's
+// id and the beginning of the key.
+func nameOf(work steps.Work) string {
+	key := work.Key[:min(keyDigits, len(work.Key))]
+	id := dnsLabel(work.ID, idLimit)
+	rollout := dnsLabel(work.Rollout.Name, nameLimit-len(id)-len(key)-2)
+	return strings.Join([]string{rollout, id, key}, "-")
+}
+
+// dnsLabel makes a part of a DNS label of a text.
+func dnsLabel(text string, limit int) string {
+	text = notInName.ReplaceAllString(strings.ToLower(text), "-")
+	return strings.Trim(text[:min(limit, len(text))], "-")
+}
+
+// labelOf makes a label's value of a text.
+func labelOf(text string) string {
+	return strings.Trim(text[:min(validation.LabelValueMaxLength, len(text))], "-_.")
+}
+
+func pointer[T any](value T) *T { return &value }
+
+// isOf tells whether a Job is that of an attempt at a step.
+func isOf(job *batchv1.Job, work steps.Work) bool {
+	return job.Labels[KeyLabel] == work.Key && isOwnedBy(job, work.Rollout)
+}
+
+func isOwnedBy(job *batchv1.Job, ro *v1alpha1.Rollout) bool {
+	return slices.ContainsFunc(job.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == ro.UID })
+}

@@ -1,0 +1,125 @@
+package jobstep
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+)
+
+// Each mistake is named by its path.
+func TestConfigMistakes(t *testing.T) {
+	spec := `"template": {"spec": {"containers": [{"name": "c", "image": "c"}]}}`
+	for config, want := range map[string]string{
+		`{}`:                        "job.template.spec.containers",
+		`{"job": {"tempalte": {}}}`: `job.tempalte: the key is not known: did you mean "template"?`,
+		`{"job": {"template": {"spec": {"containers": [{"name": "c", "imgae": "c"}]}}}}`:                                                                                           `containers[0].imgae: the key is not known: did you mean "image"?`,
+		`{"job": {"template": {"spec": {"containers": [{"name": "c", "env": [{"name": "P", "value": 1}]}]}}}}`:                                                                     "env[0].value: want a string, not 1: put it in quotes",
+		`{"job": {"template": {"spec": {"containers": [{"name": "c", "env": [{"name": "P", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "namespace": "other"}}}]}]}}}}`: "secretKeyRef.namespace",
+		`{"job": {"template": {"spec": {"containers": [{"name": "c", "args": ["{{ .rollout.name"]}]}}}}`:                                                                           "job.template.spec.containers[0].args[0]",
+		`{"job": {"template": {"spec": {"restartPolicy": "Always", "containers": [{"name": "c"}]}}}}`:                                                                              "want Never (the default) or OnFailure",
+		`{"job": {"ttlSecondsAfterFinished": 100, ` + spec + `}}`:                                                                                                                  "job.ttlSecondsAfterFinished 100: want 300 or more",
+		`{"job": {"activeDeadlineSeconds": 0, ` + spec + `}}`:                                                                                                                      "job.activeDeadlineSeconds 0",
+		`{"job": {"manualSelector": true, ` + spec + `}}`:                                                                                                                          "job.manualSelector",
+		`{"job": {"selector": {}, ` + spec + `}}`:                                                                                                                                  "job.selector",
+		`{"logLines": 51, "job": {` + spec + `}}`:                                                                                                                                  "logLines 51: want 0 to 50",
+		`{"logLines": -1, "job": {` + spec + `}}`:                                                                                                                                  "logLines -1: want 0 to 50",
+		`{"onUnknown": "Fail", "job": {` + spec + `}}`:                                                                                                                             "onUnknown Fail",
+		`{"timeuot": "1m", "job": {` + spec + `}}`:                                                                                                                                 `timeuot: the key is not known: did you mean "timeout"?`,
+	} {
+		_, err := New(Options{}).Parse(steps.Source{Config: json.RawMessage(config)})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s:\n%v, want %q", config, err, want)
+		}
+	}
+}
+
+// parse reads a configuration and returns the Job that it makes.
+func parse(t *testing.T, config string) *step {
+	t.Helper()
+	parsed, err := New(Options{}).Parse(steps.Source{Config: json.RawMessage(config)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed.(*step)
+}
+
+func workFor(rollout, id string) steps.Work {
+	ro := &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: rollout, UID: "u"}}
+	return steps.Work{Rollout: ro, ID: id, Key: "0123456789abcdef0123456789abcdef", Remaining: 5 * time.Minute}
+}
+
+// What a configuration leaves out has a value, what it sets stays.
+func TestDefaults(t *testing.T) {
+	work := workFor("app", "smoke")
+	job := build(work, &parse(t, smoke).config.Job, nil)
+	if got := []any{*job.Spec.TTLSecondsAfterFinished, *job.Spec.BackoffLimit, *job.Spec.ActiveDeadlineSeconds, job.Spec.Template.Spec.RestartPolicy}; fmt.Sprint(got) != "[3600 0 360 Never]" {
+		t.Errorf("defaults %v", got)
+	}
+	if owner := job.OwnerReferences[0]; owner.Kind != "Rollout" || owner.Name != "app" || owner.UID != "u" || owner.APIVersion != "argoproj.io/v1alpha1" || owner.Controller != nil || owner.BlockOwnerDeletion != nil {
+		t.Errorf("owner %+v", owner)
+	}
+	own := `{"job": {"ttlSecondsAfterFinished": 300, "backoffLimit": 2, "activeDeadlineSeconds": %d, "template": {"spec": {"restartPolicy": "OnFailure", "containers": [{"name": "c", "image": "c"}]}}}}`
+	for deadline, want := range map[int]string{60: "[300 2 60 OnFailure]", 6000: "[300 2 360 OnFailure]"} {
+		spec := parse(t, fmt.Sprintf(own, deadline)).config.Job
+		job := build(work, &spec, nil)
+		if got := []any{*job.Spec.TTLSecondsAfterFinished, *job.Spec.BackoffLimit, *job.Spec.ActiveDeadlineSeconds, job.Spec.Template.Spec.RestartPolicy}; fmt.Sprint(got) != want {
+			t.Errorf("own %v, want %s", got, want)
+		}
+	}
+}
+
+// Containers know of the Rollout, and what they set themselves counts.
+func TestEnvironment(t *testing.T) {
+	h := newHost(t, `{"id": "smoke", "job": {"template": {"spec": {"containers": [{"name": "c", "image": "c", "env": [{"name": "ROLLOUT_NAME", "value": "mine"}, {"name": "URL", "value": "http://$(ROLLOUT_CANARY_SERVICE)"}]}], "initContainers": [{"name": "i", "image": "i"}]}}}}`)
+	h.run()
+	job := h.job()
+	want := []corev1.EnvVar{
+		{Name: "ROLLOUT_NAME", Value: "app"}, {Name: "ROLLOUT_NAMESPACE", Value: "demo"},
+		{Name: "ROLLOUT_NEW_IMAGE", Value: "app:2"}, {Name: "ROLLOUT_OLD_IMAGE", Value: "app:1"},
+		{Name: "ROLLOUT_NEW_HASH", Value: "new"}, {Name: "ROLLOUT_OLD_HASH", Value: "old"},
+		{Name: "ROLLOUT_STABLE_SERVICE", Value: "app-stable"}, {Name: "ROLLOUT_CANARY_SERVICE", Value: "app-canary"},
+		{Name: "ROLLOUT_WEIGHT", Value: "20"}, {Name: "ROLLOUT_REVISION", Value: "2"},
+		{Name: "ROLLOUT_STEP_ID", Value: "smoke"}, {Name: "ROLLOUT_STEP_KEY", Value: job.Labels[KeyLabel]},
+	}
+	if diff := cmp.Diff(want, job.Spec.Template.Spec.InitContainers[0].Env); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	own := append(want[1:], corev1.EnvVar{Name: "ROLLOUT_NAME", Value: "mine"}, corev1.EnvVar{Name: "URL", Value: "http://$(ROLLOUT_CANARY_SERVICE)"})
+	if diff := cmp.Diff(own, job.Spec.Template.Spec.Containers[0].Env); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Names and labels are such as Kubernetes takes, whatever the Rollout and the step are called.
+func TestNames(t *testing.T) {
+	for _, tt := range []struct{ rollout, id, want string }{
+		{"app", "smoke", "app-smoke-0123456789"},
+		{"app", "0", "app-0-0123456789"},
+		{"shop.frontend", "Smoke_Test", "shop-frontend-smoke-test-0123456789"},
+		{"app", "a-", "app-a-0123456789"},
+		{strings.Repeat("a", 253), strings.Repeat("b", 63), strings.Repeat("a", 20) + "-" + strings.Repeat("b", 20) + "-0123456789"},
+		{strings.Repeat("a", 19) + ".x", strings.Repeat("b", 20), strings.Repeat("a", 19) + "-" + strings.Repeat("b", 20) + "-0123456789"},
+		{"app", strings.Repeat("b", 19) + "_x", "app-" + strings.Repeat("b", 19) + "-0123456789"},
+		{strings.Repeat("a", 62) + ".b", "x__", strings.Repeat("a", 39) + "-x-0123456789"},
+	} {
+		job := build(workFor(tt.rollout, tt.id), &parse(t, smoke).config.Job, nil)
+		if job.Name != tt.want || len(job.Name) > nameLimit || len(validation.IsDNS1123Label(job.Name)) > 0 {
+			t.Errorf("%s, %s: name %s of %d characters, want %s", tt.rollout, tt.id, job.Name, len(job.Name), tt.want)
+		}
+		for label, value := range job.Labels {
+			if problems := append(validation.IsValidLabelValue(value), validation.IsQualifiedName(label)...); len(problems) > 0 {
+				t.Errorf("label %s: %q: %v", label, value, problems)
+			}
+		}
+	}
+}

@@ -1,0 +1,328 @@
+package jobstep
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+)
+
+// grace is how long what keeps a pod from starting may last: registries have hiccups,
+// Secrets come a moment later, and pods of the last version leave their quota.
+const grace = time.Minute
+
+// seen is what an operation has read of a Job.
+type seen struct {
+	job *batchv1.Job
+	// pods are the Job's.
+	pods []corev1.Pod
+	// refused is what the API server said last on a pod that could not be made, where the
+	// Job has none.
+	refused string
+	state   state
+	now     time.Time
+}
+
+// state is what the next operation has to know of a Job.
+type state struct {
+	// Problem is what keeps a pod from starting, and Since when that was seen first.
+	Problem string    `json:"problem,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+}
+
+// verdict is what has become of a Job.
+type verdict struct {
+	phase   steps.Phase
+	message string
+	waiting string
+	state   state
+	outputs map[string]string
+	// unfinished is true for a failed step whose Job is to be deleted.
+	unfinished bool
+	// log is the container whose last lines tell more.
+	log *container
+}
+
+// container is one of a pod.
+type container struct {
+	pod, name string
+	// message is what it has left as its termination message.
+	message string
+}
+
+// judge tells what has become of a Job. It makes no request.
+func judge(s seen) verdict {
+	job := s.job
+	if failure := conditionOf(job, batchv1.JobFailed); failure != nil {
+		return judgeFailed(s, failure)
+	}
+	if conditionOf(job, batchv1.JobComplete) != nil {
+		return verdict{phase: steps.Successful, message: "has completed", outputs: outputsOf(s.pods)}
+	}
+	if job.DeletionTimestamp != nil {
+		return verdict{phase: steps.Failed, message: "is being deleted, before it has ended; " + notAgain}
+	}
+	running := verdict{phase: steps.Running, log: runningContainer(s.pods)}
+	if target := conditionOf(job, batchv1.JobFailureTarget); target != nil {
+		running.waiting, running.message = "end", "fails, and its pods are ended"+becauseOf(target)
+		return running
+	}
+	if problem := problemOf(s); problem != nil {
+		return problem.judge(s)
+	}
+	running.waiting, running.message = describe(s)
+	return running
+}
+
+// notAgain says why a Job that is gone is not made anew.
+const notAgain = "it is not made again, as its work may be half done: abort and retry the canary, or set retries"
+
+func conditionOf(job *batchv1.Job, of batchv1.JobConditionType) *batchv1.JobCondition {
+	for i, condition := range job.Status.Conditions {
+		if condition.Type == of && condition.Status == corev1.ConditionTrue {
+			return &job.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func becauseOf(condition *batchv1.JobCondition) string {
+	switch {
+	case condition.Reason == "" && condition.Message == "":
+		return ""
+	case condition.Message == "":
+		return " (" + condition.Reason + ")"
+	default:
+		return fmt.Sprintf(" (%s: %s)", condition.Reason, strings.TrimSuffix(condition.Message, "."))
+	}
+}
+
+func judgeFailed(s seen, failure *batchv1.JobCondition) verdict {
+	v := verdict{phase: steps.Failed, message: "has failed" + becauseOf(failure)}
+	pod, status := failedContainer(s.pods)
+	switch {
+	case status != nil:
+		ended := status.State.Terminated
+		v.message += fmt.Sprintf("; container %s of pod %s ended with exit code %d", status.Name, pod.Name, ended.ExitCode)
+		if ended.Reason != "" && ended.Reason != "Error" {
+			v.message += " (" + ended.Reason + ")"
+		}
+		v.log = &container{pod.Name, status.Name, ended.Message}
+	case pod != nil:
+		v.message += fmt.Sprintf("; pod %s has failed", pod.Name)
+		if pod.Status.Reason != "" || pod.Status.Message != "" {
+			v.message += fmt.Sprintf(" (%s)", strings.Trim(pod.Status.Reason+": "+pod.Status.Message, ": "))
+		}
+	case len(s.pods) == 0:
+		v.message += "; its pods are gone, and their logs with them"
+	}
+	return v
+}
+
+// failedContainer returns the container that has failed last, and its pod; a pod alone where
+// one has failed without a container.
+func failedContainer(pods []corev1.Pod) (*corev1.Pod, *corev1.ContainerStatus) {
+	var pod *corev1.Pod
+	var last *corev1.ContainerStatus
+	for i := range pods {
+		for _, status := range allStatuses(&pods[i]) {
+			ended := status.State.Terminated
+			if ended != nil && ended.ExitCode != 0 && (last == nil || !ended.FinishedAt.Before(&last.State.Terminated.FinishedAt)) {
+				pod, last = &pods[i], status
+			}
+		}
+	}
+	for i := range pods {
+		if last == nil && pods[i].Status.Phase == corev1.PodFailed {
+			pod = &pods[i]
+		}
+	}
+	return pod, last
+}
+
+// allStatuses are those of a pod's initContainers and containers.
+func allStatuses(pod *corev1.Pod) []*corev1.ContainerStatus {
+	var all []*corev1.ContainerStatus
+	for i := range pod.Status.InitContainerStatuses {
+		all = append(all, &pod.Status.InitContainerStatuses[i])
+	}
+	for i := range pod.Status.ContainerStatuses {
+		all = append(all, &pod.Status.ContainerStatuses[i])
+	}
+	return all
+}
+
+// runningContainer returns the container that was started last among those that run.
+func runningContainer(pods []corev1.Pod) *container {
+	var last *container
+	var started time.Time
+	for i := range pods {
+		for _, status := range allStatuses(&pods[i]) {
+			if run := status.State.Running; run != nil && (last == nil || !run.StartedAt.Time.Before(started)) {
+				last, started = &container{pod: pods[i].Name, name: status.Name}, run.StartedAt.Time
+			}
+		}
+	}
+	return last
+}
+
+// outputsOf returns the outputs that containers have left as their termination messages,
+// those that have ended last over those before.
+func outputsOf(pods []corev1.Pod) map[string]string {
+	var ended []*corev1.ContainerStateTerminated
+	for i := range pods {
+		for _, status := range allStatuses(&pods[i]) {
+			if t := status.State.Terminated; t != nil && pods[i].Status.Phase == corev1.PodSucceeded {
+				ended = append(ended, t)
+			}
+		}
+	}
+	slices.SortStableFunc(ended, func(a, b *corev1.ContainerStateTerminated) int { return a.FinishedAt.Compare(b.FinishedAt.Time) })
+	outputs := map[string]string{}
+	for _, t := range ended {
+		maps.Copy(outputs, readOutputs(t.Message))
+	}
+	return outputs
+}
+
+// readOutputs reads a JSON object; a termination message that is another text has no outputs.
+// Strings are taken as they are, other values as JSON.
+func readOutputs(message string) map[string]string {
+	var values map[string]json.RawMessage
+	if json.Unmarshal([]byte(message), &values) != nil {
+		return nil
+	}
+	outputs := make(map[string]string, len(values))
+	for name, value := range values {
+		var text string
+		if json.Unmarshal(value, &text) != nil {
+			text = string(value)
+		}
+		outputs[name] = text
+	}
+	return outputs
+}
+
+// problem is what keeps a pod from starting.
+type problem struct {
+	// kind tells whether two looks have seen the same.
+	kind, message string
+	// allowed is how long it may last; negative means until the step's timeout.
+	allowed time.Duration
+}
+
+func (p *problem) judge(s seen) verdict {
+	v := verdict{phase: steps.Running, message: p.message, waiting: p.kind, state: state{p.kind, s.now}}
+	if s.state.Problem == p.kind {
+		v.state.Since = s.state.Since
+	}
+	if p.allowed >= 0 && s.now.Sub(v.state.Since) >= p.allowed {
+		v.phase, v.unfinished = steps.Failed, true
+		if p.allowed > 0 {
+			v.message += fmt.Sprintf(" (for longer than %s)", p.allowed)
+		}
+	}
+	return v
+}
+
+// allowedFor says how long the reasons for which a container waits may last.
+var allowedFor = map[string]time.Duration{
+	"InvalidImageName":           0,
+	"ErrImagePull":               grace,
+	"ImagePullBackOff":           grace,
+	"ErrImageNeverPull":          grace,
+	"ImageInspectError":          grace,
+	"RegistryUnavailable":        grace,
+	"SignatureValidationFailed":  grace,
+	"CreateContainerConfigError": grace,
+	"CreateContainerError":       grace,
+	"RunContainerError":          grace,
+}
+
+// problemOf returns what keeps one of a Job's pods from starting; nil where nothing does.
+func problemOf(s seen) *problem {
+	for i := range s.pods {
+		pod := &s.pods[i]
+		for _, status := range allStatuses(pod) {
+			waits := status.State.Waiting
+			if waits == nil || pod.DeletionTimestamp != nil {
+				continue
+			}
+			allowed, known := allowedFor[waits.Reason]
+			if !known {
+				continue
+			}
+			message := fmt.Sprintf("waits: container %s of pod %s does not start: %s", status.Name, pod.Name, waits.Reason)
+			if waits.Message != "" {
+				message += ": " + waits.Message
+			}
+			// The reasons take turns, as ErrImagePull and ImagePullBackOff do.
+			return &problem{"container " + status.Name, message, allowed}
+		}
+	}
+	if s.refused == "" || len(s.pods) > 0 {
+		return nil
+	}
+	p := &problem{"pod", "waits: it has no pod: " + s.refused, -1}
+	for _, words := range []string{"is forbidden", "is invalid", "denied the request"} {
+		// A quota, Pod Security, a ServiceAccount that is not there, a webhook that says
+		// no. A webhook that does not answer is waited for.
+		if strings.Contains(s.refused, words) {
+			p.allowed = grace
+		}
+	}
+	return p
+}
+
+// describe says what a Job waits for, and how far its pods are.
+func describe(s seen) (waiting, message string) {
+	if conditionOf(s.job, batchv1.JobSuspended) != nil {
+		return "suspended", "is suspended"
+	}
+	for i := range s.pods {
+		for _, condition := range s.pods[i].Status.Conditions {
+			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+				return "schedule", fmt.Sprintf("waits: pod %s is not scheduled (%s): %s", s.pods[i].Name, condition.Reason, condition.Message)
+			}
+		}
+	}
+	for i := range s.pods {
+		for _, status := range allStatuses(&s.pods[i]) {
+			waits := status.State.Waiting
+			if waits == nil || waits.Reason != "CrashLoopBackOff" {
+				continue
+			}
+			code := ""
+			if ended := status.LastTerminationState.Terminated; ended != nil {
+				code = fmt.Sprintf(", last with exit code %d", ended.ExitCode)
+			}
+			return "restart", fmt.Sprintf("waits: container %s of pod %s has ended %d times%s, and is started again", status.Name, s.pods[i].Name, status.RestartCount, code)
+		}
+	}
+	if s.job.Status.Active == 0 && len(s.pods) == 0 {
+		return "start", "waits for its pod"
+	}
+	for i := range s.pods {
+		if s.pods[i].Status.Phase == corev1.PodPending {
+			return "start", fmt.Sprintf("waits for pod %s to start", s.pods[i].Name)
+		}
+	}
+	parts := []string{}
+	for _, part := range []struct {
+		count int32
+		words string
+	}{{s.job.Status.Active, "running"}, {s.job.Status.Succeeded, "succeeded"}, {s.job.Status.Failed, "failed"}} {
+		if part.count > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.count, part.words))
+		}
+	}
+	return "running", "is running (pods: " + cmp.Or(strings.Join(parts, ", "), "none yet") + ")"
+}

@@ -1,0 +1,78 @@
+package jobstep
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+)
+
+const (
+	// headLimit bounds what a message says before the lines of a log, tailLimit those
+	// lines, in bytes. A step's message has 2 KiB, and the frame adds some words.
+	headLimit = 512
+	tailLimit = 1400
+	// logRead bounds what is read of a log, in bytes.
+	logRead    = 256 << 10
+	logTimeout = 5 * time.Second
+)
+
+// withLog adds the last lines of a container's log to a message.
+func (s *step) withLog(ctx context.Context, work steps.Work, c *container, message string) string {
+	message = shorten(message, headLimit)
+	lines := s.config.logLines()
+	if c == nil || lines == 0 {
+		return message
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.kind.logTimeout)
+	defer cancel()
+	text, err := s.kind.objects.Log(ctx, work.Rollout.Namespace, c.pod, c.name, lines, logRead)
+	tail := tailOf(string(text), lines, tailLimit)
+	switch {
+	case tail != "":
+		return fmt.Sprintf("%s; the last lines of the log of container %s:\n%s", message, c.name, tail)
+	case c.message != "":
+		return fmt.Sprintf("%s; container %s has left the message:\n%s", message, c.name, tailOf(c.message, lines, tailLimit))
+	case err != nil:
+		return message + "; its log cannot be read: " + shorten(err.Error(), headLimit)
+	default:
+		return message + "; it has logged nothing"
+	}
+}
+
+// unprintable are what moves a terminal's cursor or colours its text, and what is no text.
+var unprintable = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
+
+// tailOf returns the last lines of a text, as many as fit a limit in bytes, without control
+// characters. Of a last line that does not fit it is the end.
+func tailOf(text string, lines, limit int) string {
+	text = unprintable.ReplaceAllString(strings.ToValidUTF8(text, "�"), "")
+	all := strings.Split(strings.Trim(text, "\n"), "\n")
+	all = all[max(len(all)-lines, 0):]
+	tail := ""
+	for i := len(all) - 1; i >= 0; i-- {
+		longer := all[i]
+		if tail != "" {
+			longer += "\n" + tail
+		}
+		if len(longer) > limit {
+			if tail == "" {
+				return "…" + strings.ToValidUTF8(all[i][len(all[i])-limit+len("…"):], "")
+			}
+			return tail
+		}
+		tail = longer
+	}
+	return tail
+}
+
+// shorten bounds a text, in bytes.
+func shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
+}
