@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/jobstep"
 )
 
 // Options are what the kinds need of a registration.
@@ -27,8 +28,10 @@ type Options struct {
 }
 
 // All returns a Kind of each. They make no request before the first step.
-func All(Options) []steps.Kind {
-	return nil
+func All(o Options) []steps.Kind {
+	return []steps.Kind{
+		jobstep.New(jobstep.Options{Connect: o.Connect, Logger: o.Logger}),
+	}
 }
 
 // Names returns the names of kinds, in their order.
