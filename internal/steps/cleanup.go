@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -99,8 +100,11 @@ func (p *Plugin) cleanUpWork(c cleanup) (ok bool, said string) {
 	p.cleanups.mu.Unlock()
 	select {
 	case <-underWay.done:
-		if underWay.err == nil {
+		switch {
+		case underWay.err == nil:
 			return true, "the work was " + done
+		case errors.Is(underWay.err, ErrNoCleanup):
+			return true, fmt.Sprintf("the work is left as it is: the step has nothing that would %s it", verb)
 		}
 		return false, fmt.Sprintf("the work is not %s yet, which is tried for %s: %v", done, c.timeout, underWay.err)
 	case <-time.After(p.operations.wait):
@@ -120,7 +124,7 @@ func (p *Plugin) finish(c cleanup, key string, underWay *cleanupUnderWay) {
 	if progress, there := p.operations.end(c.s.key()); there && c.s.Stage != stageDone {
 		c.s.take(progress)
 		switch {
-		case progress.Phase == Running:
+		case progress.Phase == Running, progress.Phase == Failed && progress.MayRun:
 			c.s.Stage = stageRunning
 		case progress.Phase == Successful && c.undoes:
 			c.s.Stage = stageDone
@@ -137,7 +141,7 @@ func (p *Plugin) finish(c cleanup, key string, underWay *cleanupUnderWay) {
 			close(underWay.done)
 			first = false
 		}
-		if err == nil {
+		if err == nil || errors.Is(err, ErrNoCleanup) {
 			return
 		}
 		if time.Now().Add(backoff).After(deadline) {

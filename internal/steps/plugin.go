@@ -179,7 +179,7 @@ func (r *run) advance() types.RpcStepResult {
 	case err != nil && late:
 		return r.timedOut(err.Error())
 	case err != nil:
-		return r.retry("its configuration", err)
+		return r.retry("its configuration", err, 0)
 	case late:
 		return r.last()
 	case r.s.Stage == stageNew && r.step.Settings().OnUnknown == OnUnknownFail:
@@ -272,7 +272,7 @@ func (r *run) start() types.RpcStepResult {
 	case !work.Unknown && !mustKnow:
 		r.s.Stage = stageNew
 	}
-	return r.retry("the start of the work", err)
+	return r.retry("the start of the work", err, progress.RetryAfter)
 }
 
 // poll asks how running work goes.
@@ -282,7 +282,7 @@ func (r *run) poll() types.RpcStepResult {
 	case !answered:
 		return r.wait("waiting for an answer on how the work goes", 0)
 	case err != nil:
-		return r.retry("the look at how the work goes", err)
+		return r.retry("the look at how the work goes", err, progress.RetryAfter)
 	}
 	return r.found(progress)
 }
@@ -316,7 +316,7 @@ func (r *run) last() types.RpcStepResult {
 	case Successful:
 		return r.succeed(progress.Message)
 	case Failed:
-		return r.fail(progress.Message, false)
+		return r.fail(progress.Message, progress.MayRun)
 	default:
 		return r.timedOut(progress.Message)
 	}
@@ -340,12 +340,15 @@ func (r *run) found(p Progress) types.RpcStepResult {
 		return r.wait(p.Message, p.RetryAfter)
 	case p.Phase == Failed && r.s.Attempt <= r.step.Settings().Retries:
 		message := fmt.Sprintf("attempt %d of %d has failed, trying again: %s", r.s.Attempt, r.step.Settings().Retries+1, p.Message)
+		if p.MayRun {
+			message += "; " + r.cancelWork()
+		}
 		r.say(Progress{Message: message})
 		r.s.Attempt++
 		r.s.Stage, r.s.Process, r.s.State, r.s.Outputs = stageNew, "", nil, nil
 		return r.wait(message, 0)
 	case p.Phase == Failed:
-		return r.fail(p.Message, false)
+		return r.fail(p.Message, p.MayRun)
 	default:
 		return r.succeed(p.Message)
 	}
@@ -365,9 +368,9 @@ func (r *run) say(p Progress) {
 }
 
 // retry answers that something of the step is tried again, with a Warning Event.
-func (r *run) retry(what string, err error) types.RpcStepResult {
+func (r *run) retry(what string, err error, after time.Duration) types.RpcStepResult {
 	r.opts.Events.Warn(r.ro, reasonRetried, r.s.key()+" "+what, fmt.Sprintf("step %d (%s): %s is tried again: %v", r.s.Index+1, r.s.ID, what, err))
-	return r.wait(fmt.Sprintf("%s is tried again: %v", what, err), 0)
+	return r.wait(fmt.Sprintf("%s is tried again: %v", what, err), after)
 }
 
 // wait answers that the step is running.

@@ -104,9 +104,17 @@ type Progress struct {
 	State json.RawMessage
 	// Outputs are for later steps. They are added to those of operations before.
 	Outputs map[string]string
-	// RetryAfter is when the outside wants to be asked again at the earliest.
+	// RetryAfter is when the outside wants to be asked again at the earliest. It counts
+	// beside an error too.
 	RetryAfter time.Duration
+	// MayRun is true for a failure after which the work may still be running: it is
+	// cancelled.
+	MayRun bool
 }
+
+// ErrNoCleanup is what Cancel and Undo return when the step's configuration has nothing that
+// stops the work or takes it back. It is not tried again.
+var ErrNoCleanup = errors.New("the step's configuration has nothing for that")
 
 // UnansweredError is an operation that the outside may have carried out without an answer.
 type UnansweredError struct{ Cause error }
