@@ -144,3 +144,23 @@ func (b *Budget) Trim(text, cutset string) (string, error) {
 	}
 	return strings.Trim(text, cutset), nil
 }
+
+// Kind names what a value is for messages: "a text", "a number", "an object".
+func Kind(value any) string {
+	switch v := reflect.ValueOf(value); {
+	case !v.IsValid():
+		return "nothing"
+	case v.Kind() == reflect.String:
+		return "a text"
+	case v.Kind() == reflect.Bool:
+		return "a boolean"
+	case v.Kind() == reflect.Map:
+		return "an object"
+	case v.Kind() == reflect.Slice, v.Kind() == reflect.Array:
+		return "a list"
+	case v.CanInt(), v.CanUint(), v.CanFloat():
+		return "a number"
+	default:
+		return "a " + v.Kind().String()
+	}
+}

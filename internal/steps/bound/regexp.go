@@ -23,17 +23,33 @@ type pattern struct {
 	weight int
 }
 
-func (b *Budget) compile(text string) (*pattern, error) {
+// CheckPattern returns an error if a regular expression is wrong or not allowed. It takes
+// little time for any text.
+func CheckPattern(text string) error {
+	_, err := weightOf(text)
+	return err
+}
+
+// weightOf returns how many instructions a regular expression is compiled to.
+func weightOf(text string) (int, error) {
 	if len(text) > maxPattern {
-		return nil, Errorf("a regular expression of more than %d bytes is not allowed", maxPattern)
+		return 0, Errorf("a regular expression of more than %d bytes is not allowed", maxPattern)
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return nil, fmt.Errorf("regular expression %q: %w", text, err)
+		return 0, fmt.Errorf("regular expression %q: %w", text, err)
 	}
 	weight := weigh(parsed)
 	if weight > maxWeight {
-		return nil, Errorf("regular expression %q: it repeats too much", text)
+		return 0, Errorf("regular expression %q: it repeats too much", text)
+	}
+	return weight, nil
+}
+
+func (b *Budget) compile(text string) (*pattern, error) {
+	weight, err := weightOf(text)
+	if err != nil {
+		return nil, err
 	}
 	if err := b.Spend(weight * compileCost); err != nil {
 		return nil, err

@@ -212,7 +212,7 @@ func rounds(budget *bound.Budget) func(int, any) (any, error) {
 		case reflect.Invalid:
 			return nil, nil
 		default:
-			return nil, fmt.Errorf("range: want a list, an object or a whole number, not %s", kindOf(over))
+			return nil, fmt.Errorf("range: want a list, an object or a whole number, not %s", bound.Kind(over))
 		}
 		return over, budget.Spend(max(count, 0) * nodes * nodeCost)
 	}
@@ -224,26 +224,6 @@ func shown(value any) (any, error) {
 		return nil, errors.New("there is no value: default gives one in its place")
 	}
 	return value, nil
-}
-
-// kindOf says what a value is.
-func kindOf(value any) string {
-	switch v := reflect.ValueOf(value); {
-	case !v.IsValid():
-		return "nothing"
-	case v.Kind() == reflect.String:
-		return "a text"
-	case v.Kind() == reflect.Bool:
-		return "a boolean"
-	case v.Kind() == reflect.Map:
-		return "an object"
-	case v.Kind() == reflect.Slice, v.Kind() == reflect.Array:
-		return "a list"
-	case v.CanInt(), v.CanUint(), v.CanFloat():
-		return "a number"
-	default:
-		return "a " + v.Kind().String()
-	}
 }
 
 // sortedKeys returns the keys of a map in order.

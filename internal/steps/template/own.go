@@ -99,14 +99,14 @@ func index(of any, keys ...any) (any, error) {
 		case v.CanInt():
 			list := reflect.ValueOf(of)
 			if kind := list.Kind(); kind != reflect.Slice && kind != reflect.Array {
-				return nil, fmt.Errorf("index %d: want a list, not %s", v.Int(), kindOf(of))
+				return nil, fmt.Errorf("index %d: want a list, not %s", v.Int(), bound.Kind(of))
 			}
 			if v.Int() < 0 || v.Int() >= int64(list.Len()) {
 				return nil, fmt.Errorf("index %d: the list has %d items", v.Int(), list.Len())
 			}
 			of = list.Index(int(v.Int())).Interface()
 		default:
-			return nil, fmt.Errorf("index: want a key or a whole number, not %s", kindOf(key))
+			return nil, fmt.Errorf("index: want a key or a whole number, not %s", bound.Kind(key))
 		}
 	}
 	return of, nil
@@ -120,7 +120,7 @@ func lookUp(of any, shown, key string) (any, error) {
 		called = "the value"
 	}
 	if object.Kind() != reflect.Map || object.Type().Key().Kind() != reflect.String {
-		return nil, fmt.Errorf("%s.%s: %s is %s, which has no keys", shown, shorten(key), called, kindOf(of))
+		return nil, fmt.Errorf("%s.%s: %s is %s, which has no keys", shown, shorten(key), called, bound.Kind(of))
 	}
 	value := object.MapIndex(reflect.ValueOf(key).Convert(object.Type().Key()))
 	if value.IsValid() {

@@ -63,7 +63,7 @@ const (
 	// maxValue bounds each value in between.
 	maxValue = 128 << 10
 	// maxWork bounds what a rendering does, in units of a bound.Budget.
-	maxWork = 8 << 20
+	maxWork = 4 << 20
 )
 
 // Template is a template that has been read. It is safe for concurrent use.
