@@ -214,22 +214,25 @@ func readOutputs(message string) map[string]string {
 // problem is what keeps a pod from starting.
 type problem struct {
 	// kind tells whether two looks have seen the same.
-	kind, message string
+	kind, text string
 	// allowed is how long it may last; negative means until the step's timeout.
 	allowed time.Duration
 }
 
 func (p *problem) judge(s seen) verdict {
-	v := verdict{phase: steps.Running, message: p.message, waiting: p.kind, state: state{p.kind, s.now}}
+	v := verdict{phase: steps.Running, message: "waits: " + p.text, waiting: p.kind, state: state{p.kind, s.now}}
 	if s.state.Problem == p.kind {
 		v.state.Since = s.state.Since
 	}
-	if p.allowed >= 0 && s.now.Sub(v.state.Since) >= p.allowed {
-		v.phase, v.unfinished = steps.Failed, true
-		if p.allowed > 0 {
-			v.message += fmt.Sprintf(" (for longer than %s)", p.allowed)
-		}
+	switch {
+	case p.allowed < 0 || s.now.Sub(v.state.Since) < p.allowed:
+		return v
+	case p.allowed == 0:
+		v.message = "cannot start: " + p.text
+	default:
+		v.message = fmt.Sprintf("has not started within %s: %s", p.allowed, p.text)
 	}
+	v.phase, v.unfinished = steps.Failed, true
 	return v
 }
 
@@ -260,18 +263,18 @@ func problemOf(s seen) *problem {
 			if !known {
 				continue
 			}
-			message := fmt.Sprintf("waits: container %s of pod %s does not start: %s", status.Name, pod.Name, waits.Reason)
+			text := fmt.Sprintf("container %s of pod %s does not start: %s", status.Name, pod.Name, waits.Reason)
 			if waits.Message != "" {
-				message += ": " + waits.Message
+				text += ": " + waits.Message
 			}
 			// The reasons take turns, as ErrImagePull and ImagePullBackOff do.
-			return &problem{"container " + status.Name, message, allowed}
+			return &problem{"container " + status.Name, text, allowed}
 		}
 	}
 	if s.refused == "" || len(s.pods) > 0 {
 		return nil
 	}
-	p := &problem{"pod", "waits: it has no pod: " + s.refused, -1}
+	p := &problem{"pod", "it has no pod: " + s.refused, -1}
 	for _, words := range []string{"is forbidden", "is invalid", "denied the request"} {
 		// A quota, Pod Security, a ServiceAccount that is not there, a webhook that says
 		// no. A webhook that does not answer is waited for.

@@ -50,11 +50,11 @@ func TestJudge(t *testing.T) {
 		"not scheduled":    {pods: []corev1.Pod{pod("p", unschedulable)}, state: since(long, ""), phase: steps.Running, waiting: "schedule", want: "p is not scheduled (Unschedulable): 0/3 nodes"},
 		"starting":         {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("PodInitializing", "")))}, phase: steps.Running, waiting: "start", want: "waits for pod p to start"},
 		"running":          {status: batchv1.JobStatus{Active: 2, Succeeded: 1, Failed: 1}, phase: steps.Running, waiting: "running", want: "1 succeeded, 1 failed"},
-		"a bad image name": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("InvalidImageName", "no")))}, phase: steps.Failed, waiting: "container smoke", want: "InvalidImageName: no", unfinished: true},
+		"a bad image name": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("InvalidImageName", "no")))}, phase: steps.Failed, waiting: "container smoke", want: "cannot start: container smoke of pod p does not start: InvalidImageName: no", unfinished: true},
 		"no image yet": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("ErrImagePull", "no")))}, state: since(59*time.Second, "container smoke"), phase: steps.Running,
 			waiting: "container smoke", want: "ErrImagePull"},
 		"no image for long": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("ImagePullBackOff", "no")))}, state: since(time.Minute, "container smoke"), phase: steps.Failed,
-			waiting: "container smoke", want: "for longer than 1m0s", unfinished: true},
+			waiting: "container smoke", want: "has not started within 1m0s", unfinished: true},
 		"no image after another problem": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("ImagePullBackOff", "no")))}, state: since(long, "pod"), phase: steps.Running,
 			waiting: "container smoke", want: "ImagePullBackOff"},
 		"no image of an initContainer": {pods: []corev1.Pod{pod("p", func(pod *corev1.Pod) {

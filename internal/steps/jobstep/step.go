@@ -130,7 +130,7 @@ func (s *step) Poll(ctx context.Context, work steps.Work) (steps.Progress, error
 		if err := s.kind.objects.Delete(ctx, jobs, job.Namespace, job.Name, job.UID); err != nil && !apierrors.IsNotFound(err) {
 			return steps.Progress{}, problemWith(work, "be deleted, as it "+v.message, err)
 		}
-		v.message += "; it was deleted"
+		v.message = "was deleted, as it " + v.message
 	}
 	progress := steps.Progress{Phase: v.phase, Message: say(work, v.message), Waiting: v.waiting, Outputs: v.outputs}
 	if v.phase == steps.Failed || v.phase == steps.Running && work.Remaining <= 0 {
