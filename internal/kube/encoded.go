@@ -24,23 +24,10 @@ type encoded struct {
 	json packed
 }
 
-// encodedList is what a watch's store is filled with first.
-type encodedList struct {
-	metav1.TypeMeta
-	metav1.ListMeta
-	Items []*encoded
-}
-
 // DeepCopyObject makes a runtime.Object of encoded. Nothing of an encoded object
 // is ever changed, so the copy shares it.
 func (e *encoded) DeepCopyObject() runtime.Object {
 	copied := *e
-	return &copied
-}
-
-// DeepCopyObject makes a runtime.Object of encodedList.
-func (l *encodedList) DeepCopyObject() runtime.Object {
-	copied := *l
 	return &copied
 }
 

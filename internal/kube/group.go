@@ -443,8 +443,8 @@ func (g *Group) start(kind string, resource schema.GroupVersionResource) (*sourc
 	return s, nil
 }
 
-func (g *Group) reader(client rest.Interface, resource schema.GroupVersionResource, namespace string) reader {
-	return reader{client: client, resource: resource, namespace: namespace, index: g.opts.Index}
+func (g *Group) reader(client rest.Interface, resource schema.GroupVersionResource, namespace string) reader[*encoded] {
+	return reader[*encoded]{client: client, resource: resource, namespace: namespace, keep: func(object []byte) (*encoded, error) { return encode(object, g.opts.Index) }}
 }
 
 // lost has calls no longer believe a watch whose resource the API server does not

@@ -61,6 +61,8 @@ type Selection struct {
 	Labels, Fields string
 	// Limit bounds the number of objects; 0 is none.
 	Limit int
+	// Metadata asks for the objects' metadata alone, as a metav1.PartialObjectMetadataList.
+	Metadata bool
 }
 
 // List asks the API server for the objects of one namespace that a selection is of, and
@@ -78,6 +80,9 @@ func (o *Objects) List(ctx context.Context, resource schema.GroupVersionResource
 	}
 	if of.Limit > 0 {
 		request = request.Param("limit", strconv.Itoa(of.Limit))
+	}
+	if of.Metadata {
+		request = request.SetHeader("Accept", runtime.ContentTypeJSON+";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
 	}
 	text, err := body(request.Do(ctx))
 	if err != nil {

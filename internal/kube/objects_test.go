@@ -53,6 +53,10 @@ func TestObjectsListAndDelete(t *testing.T) {
 			t.Errorf("%+v: %v, want %s", tt.of, nodes, tt.want)
 		}
 	}
+	var metadata corev1.PodList // would have the specs, had the API server sent them
+	if err := objects.List(t.Context(), pods, "demo", kube.Selection{Labels: "app=y", Metadata: true}, &metadata); err != nil || len(metadata.Items) != 1 || metadata.Items[0].UID != "uid-of-c" || metadata.Items[0].Spec.NodeName != "" {
+		t.Errorf("metadata: %v, %v", metadata.Items, err)
+	}
 	if err := objects.Delete(t.Context(), pods, "demo", "a", "uid-of-one-before"); !apierrors.IsConflict(err) || server.Object("pods", "demo", "a") == nil {
 		t.Errorf("another UID: %v", err)
 	}

@@ -20,20 +20,35 @@ import (
 // half a megabyte, and twice that while it is read.
 const pageSize = 100
 
-// reader lists and watches whole objects of one resource in their encoded form.
-type reader struct {
+// reader lists and watches objects of one resource in the form that a store keeps.
+type reader[T stored] struct {
 	client    rest.Interface
 	resource  schema.GroupVersionResource
 	namespace string // all of them when empty
-	index     func(*metav1.ObjectMeta) []string
+	// keep makes of an object's JSON what is kept.
+	keep func(object []byte) (T, error)
+}
+
+// keptList is what a watch's store is filled with first.
+type keptList[T stored] struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+	Items []T
+}
+
+// DeepCopyObject makes a runtime.Object of keptList. Nothing that is kept is ever
+// changed, so the copy shares it.
+func (l *keptList[T]) DeepCopyObject() runtime.Object {
+	copied := *l
+	return &copied
 }
 
 // list lists the objects with the labels of selector (all of them when empty)
-// page by page, each encoded before the next is asked for. The pages are of one
+// page by page, each in the form that is kept before the next is asked for. The pages are of one
 // moment. No resource version is asked for: with "0" the API server sends all
 // objects at once, whatever the limit.
-func (r reader) list(ctx context.Context, selector string) (*encodedList, error) {
-	list := &encodedList{}
+func (r reader[T]) list(ctx context.Context, selector string) (*keptList[T], error) {
+	list := &keptList[T]{}
 	for next := ""; ; next = list.Continue {
 		request := at(r.client.Get(), r.resource, r.namespace).Param("limit", strconv.Itoa(pageSize))
 		if next != "" {
@@ -55,7 +70,7 @@ func (r reader) list(ctx context.Context, selector string) (*encodedList, error)
 		}
 		list.ListMeta = page.Metadata
 		for _, item := range page.Items {
-			object, err := encode(item, r.index)
+			object, err := r.keep(item)
 			if err != nil {
 				return nil, fmt.Errorf("list of %s: %w", r.resource.GroupResource(), err)
 			}
@@ -68,7 +83,7 @@ func (r reader) list(ctx context.Context, selector string) (*encodedList, error)
 }
 
 // watch watches the objects.
-func (r reader) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+func (r reader[T]) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
 	stream, err := at(r.client.Get(), r.resource, r.namespace).
 		SpecificallyVersionedParams(&options, metav1.ParameterCodec, metav1.Unversioned).Stream(ctx)
@@ -76,20 +91,20 @@ func (r reader) watch(ctx context.Context, options metav1.ListOptions) (watch.In
 		return nil, err
 	}
 	return watch.NewStreamWatcher(
-		&events{stream: stream, decoder: json.NewDecoder(stream), index: r.index},
+		&events[T]{stream: stream, decoder: json.NewDecoder(stream), keep: r.keep},
 		apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding"),
 	), nil
 }
 
-// events are those of a watch, encoded.
-type events struct {
+// events are those of a watch, with objects in the form that is kept.
+type events[T stored] struct {
 	stream  io.Closer
 	decoder *json.Decoder
-	index   func(*metav1.ObjectMeta) []string
+	keep    func(object []byte) (T, error)
 }
 
 // Decode returns the next event.
-func (e *events) Decode() (watch.EventType, runtime.Object, error) {
+func (e *events[T]) Decode() (watch.EventType, runtime.Object, error) {
 	var event struct {
 		Type   watch.EventType `json:"type"`
 		Object json.RawMessage `json:"object"`
@@ -102,16 +117,20 @@ func (e *events) Decode() (watch.EventType, runtime.Object, error) {
 		err := json.Unmarshal(event.Object, status)
 		return event.Type, status, err
 	}
-	object, err := encode(event.Object, e.index)
+	object, err := e.keep(event.Object)
 	if err != nil {
 		return "", nil, err
 	}
 	if event.Type == watch.Bookmark {
 		// One annotation ends the events of what was there before, where the
 		// KUBE_FEATURE_WatchListClient of client-go has a watch begin with them.
-		object.Annotations, err = annotations(event.Object)
+		marks, err := annotations(event.Object)
+		if err != nil {
+			return "", nil, err
+		}
+		object.SetAnnotations(marks)
 	}
-	return event.Type, object, err
+	return event.Type, object, nil
 }
 
 func annotations(object []byte) (map[string]string, error) {
@@ -125,4 +144,4 @@ func annotations(object []byte) (map[string]string, error) {
 }
 
 // Close ends the watch.
-func (e *events) Close() { _ = e.stream.Close() }
+func (e *events[T]) Close() { _ = e.stream.Close() }
