@@ -1,0 +1,173 @@
+package rolloutsstep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+)
+
+const (
+	// watchWait is how long a look waits for the watch to begin, and versionWait for it to
+	// come as far as the controller is.
+	watchWait   = 10 * time.Second
+	versionWait = 5 * time.Second
+)
+
+// cluster has the Rollouts of this cluster.
+type cluster struct {
+	rollouts *kube.Summaries[Rollout]
+	objects  *kube.Objects
+	now      func() time.Time
+
+	mu sync.Mutex
+	// retried is when the watch has shown that Rollouts were no longer aborted.
+	retried map[name]time.Time
+}
+
+func newCluster(opts Options) *cluster {
+	c := &cluster{objects: kube.NewObjects(opts.Connect), now: opts.Now, retried: map[name]time.Time{}}
+	c.rollouts = kube.NewSummaries(opts.Connect, kube.SummariesOptions[Rollout]{
+		Resource:     v1alpha1.RolloutGVR,
+		Namespace:    opts.WatchNamespace,
+		Summarize:    readRollout,
+		Changed:      c.changed,
+		WithoutWatch: "Rollouts that steps wait for by name are read one by one, and those of a selector are not known",
+		Logger:       opts.Logger,
+	})
+	return c
+}
+
+func (c *cluster) close() { c.rollouts.Close() }
+
+// changed notes when a Rollout is retried. Its canary begins anew then, at times with the
+// pods that it had: they stay for abortScaleDownDelaySeconds. Nothing in a Rollout's status
+// keeps the time.
+func (c *cluster) changed(before, after *kube.Summary[Rollout]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case after == nil:
+		delete(c.retried, name{before.Namespace, before.Name})
+	case before == nil:
+	case before.UID != after.UID:
+		delete(c.retried, name{after.Namespace, after.Name})
+	case before.Content.Aborted && !after.Content.Aborted:
+		c.retried[name{after.Namespace, after.Name}] = c.now()
+	}
+}
+
+// snapshot returns the Rollouts of a selection but own, as new as version of own.
+func (c *cluster) snapshot(ctx context.Context, own name, version string, s selection) (Snapshot, error) {
+	watchCtx, cancel := context.WithTimeout(ctx, watchWait)
+	defer cancel()
+	watching, err := c.rollouts.Await(watchCtx)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	if watching {
+		versionCtx, cancel := context.WithTimeout(ctx, versionWait)
+		defer cancel()
+		reached, err := c.rollouts.AwaitVersion(versionCtx, own.namespace, own.name, version)
+		if err != nil {
+			return Snapshot{}, err
+		}
+		if !reached {
+			return Snapshot{}, errors.New("the watch of Rollouts is behind the controller")
+		}
+	}
+	if s.selector != nil {
+		return c.selected(own, s)
+	}
+	var snapshot Snapshot
+	for _, n := range s.names {
+		n = n.in(own.namespace)
+		if n == own {
+			continue
+		}
+		other := Other{Name: n.String()}
+		found, err := c.rollouts.Get(ctx, n.namespace, n.name)
+		switch {
+		case err == nil:
+			other.Rollout = &found.Content
+		case !apierrors.IsNotFound(err) || kube.IsPathUnknown(err):
+			return Snapshot{}, fmt.Errorf("Rollout %s cannot be read: %w", n, err)
+		}
+		snapshot.Others = append(snapshot.Others, other)
+	}
+	return snapshot, nil
+}
+
+func (c *cluster) selected(own name, s selection) (Snapshot, error) {
+	namespaces := s.namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{own.namespace}
+	}
+	var snapshot Snapshot
+	alone := false
+	for _, namespace := range namespaces {
+		found, ok := c.rollouts.List(namespace, s.selector)
+		if !ok {
+			return Snapshot{}, fmt.Errorf("which Rollouts of namespace %s the selector (%s) matches is known from a watch alone, and there is none: grant the controller list and watch of rollouts.argoproj.io, or give names", namespace, s.text)
+		}
+		for _, rollout := range found {
+			n := name{rollout.Namespace, rollout.Name}
+			switch {
+			case n == own:
+				alone = true
+			case !rollout.Content.Deleted:
+				snapshot.Others = append(snapshot.Others, Other{Name: n.String(), Rollout: &rollout.Content})
+			}
+		}
+	}
+	if !alone {
+		snapshot.Nobody = fmt.Sprintf("the selector (%s) matches no Rollout in namespace %s, not even this one", s.text, strings.Join(namespaces, ", "))
+	}
+	return snapshot, nil
+}
+
+// canarySince returns when a Rollout's canary began: when the oldest of its pods that still
+// run was created, or when it was retried after that. It is zero for a canary without pods.
+func (c *cluster) canarySince(ctx context.Context, ro *v1alpha1.Rollout) (time.Time, error) {
+	selector := labels.Set{v1alpha1.DefaultRolloutUniqueLabelKey: ro.Status.CurrentPodHash}.String()
+	// Pods that were evicted stay, as Failed, and may be of an earlier try.
+	pods, err := c.objects.ListMetadata(ctx, corev1.SchemeGroupVersion.WithResource("pods"), ro.Namespace, selector, "status.phase!=Failed,status.phase!=Succeeded")
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the age of the canary's pods, from which it is known which failures are newer, cannot be read (grant the controller list of pods in namespace %s): %w", ro.Namespace, err)
+	}
+	var since time.Time
+	for _, pod := range pods {
+		if !belongs(&pod, ro) || pod.DeletionTimestamp != nil {
+			continue
+		}
+		if created := pod.CreationTimestamp.Time; since.IsZero() || created.Before(since) {
+			since = created
+		}
+	}
+	if since.IsZero() {
+		return since, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if retried := c.retried[name{ro.Namespace, ro.Name}]; retried.After(since) {
+		since = retried
+	}
+	return since.UTC(), nil
+}
+
+// belongs tells whether a pod is of a Rollout's current ReplicaSet, which the controller
+// names after the Rollout and the hash (rollout/sync.go).
+func belongs(pod *metav1.PartialObjectMetadata, ro *v1alpha1.Rollout) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && owner.Kind == "ReplicaSet" && owner.Name == ro.Name+"-"+ro.Status.CurrentPodHash
+}

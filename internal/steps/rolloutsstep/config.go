@@ -1,0 +1,122 @@
+package rolloutsstep
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+)
+
+// Config is what a step that waits for other Rollouts is told.
+type Config struct {
+	steps.Settings `json:",inline"`
+	// Names are the Rollouts that are waited for: "checkout" in the Rollout's own namespace,
+	// "payments/checkout" in another one, which the registration has to allow. The Rollout's
+	// own name is left out, so that all Rollouts of a group can have one list. A Rollout
+	// that does not exist is waited for. Either names or selector is needed.
+	Names []string `json:"names,omitempty"`
+	// Selector selects the Rollouts that are waited for by their labels; {} is all of the
+	// namespace. It needs list and watch of Rollouts.
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+	// Namespaces are those in which Selector selects: the Rollout's own by default. Others
+	// have to be allowed by the registration.
+	Namespaces []string `json:"namespaces,omitempty"`
+	// Barrier names the step, so that Rollouts whose steps differ meet at it: up to 63
+	// letters, digits, ".", "_" and "-". By default it is the registered name. Steps of a
+	// Rollout that have the same name are told apart by their order: the first meets the
+	// first of the others, the second the second.
+	Barrier string `json:"barrier,omitempty"`
+}
+
+// maxNames bounds how many Rollouts a step waits for by name.
+const maxNames = 200
+
+var barrierPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+
+// selection is the Rollouts that a step waits for.
+type selection struct {
+	names []name
+	// selector is nil where there are names.
+	selector   labels.Selector
+	namespaces []string
+	// text is the selector for people.
+	text string
+}
+
+// name is that of a Rollout. The namespace is empty for the Rollout's own.
+type name struct{ namespace, name string }
+
+// in returns the name with a namespace in place of none.
+func (n name) in(namespace string) name {
+	if n.namespace == "" {
+		n.namespace = namespace
+	}
+	return n
+}
+
+func (n name) String() string { return n.namespace + "/" + n.name }
+
+// selection reads which Rollouts are waited for.
+func (c *Config) selection() (selection, error) {
+	var s selection
+	switch {
+	case c.Selector != nil && len(c.Names) > 0:
+		return s, errors.New("names and selector: want one of the two (a preset may have set the other)")
+	case c.Selector == nil && len(c.Names) == 0:
+		return s, errors.New("names or selector is missing: which Rollouts does the step wait for?")
+	case c.Selector == nil && len(c.Namespaces) > 0:
+		return s, errors.New("namespaces: these are for a selector; give a name its namespace as in payments/checkout")
+	case len(c.Names) > maxNames:
+		return s, fmt.Errorf("names: want up to %d, not %d; use a selector", maxNames, len(c.Names))
+	case c.Barrier != "" && !barrierPattern.MatchString(c.Barrier):
+		return s, fmt.Errorf(`barrier %q: want up to 63 letters, digits, ".", "_" and "-", with a letter or digit at both ends`, c.Barrier)
+	}
+	for i, text := range c.Names {
+		n, err := readName(text)
+		if err != nil {
+			return s, fmt.Errorf("names[%d]: %w", i, err)
+		}
+		if slices.Contains(s.names, n) {
+			return s, fmt.Errorf("names[%d]: %s is there twice", i, text)
+		}
+		s.names = append(s.names, n)
+	}
+	for i, namespace := range c.Namespaces {
+		if len(validation.IsDNS1123Label(namespace)) > 0 {
+			return s, fmt.Errorf("namespaces[%d]: %q is no name of a namespace", i, namespace)
+		}
+		if slices.Contains(s.namespaces, namespace) {
+			return s, fmt.Errorf("namespaces[%d]: %s is there twice", i, namespace)
+		}
+		s.namespaces = append(s.namespaces, namespace)
+	}
+	if c.Selector != nil {
+		selector, err := metav1.LabelSelectorAsSelector(c.Selector)
+		if err != nil {
+			return s, fmt.Errorf("selector: %w", err)
+		}
+		s.selector, s.text = selector, selector.String()
+		if selector.Empty() {
+			s.text = "{}"
+		}
+	}
+	return s, nil
+}
+
+func readName(text string) (name, error) {
+	namespace, own, found := strings.Cut(text, "/")
+	if !found {
+		namespace, own = "", text
+	}
+	if found && len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(own)) > 0 {
+		return name{}, fmt.Errorf("%q: want the name of a Rollout, such as checkout or payments/checkout", text)
+	}
+	return name{namespace, own}, nil
+}

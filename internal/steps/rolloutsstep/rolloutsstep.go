@@ -1,0 +1,175 @@
+// Package rolloutsstep is the kind of step that waits for other Rollouts: canaries meet at a
+// barrier, and roll back together when one of them fails.
+//
+// What another Rollout means for a canary is decided by a pure function (verdict.go) of a
+// snapshot. The snapshot of this cluster comes from one watch for all steps of the process
+// (cluster.go); that of another one would be another source.
+package rolloutsstep
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/strict"
+)
+
+// Options say which Rollouts steps may wait for, and how these are read.
+type Options struct {
+	// Connect returns the configuration of the cluster.
+	Connect func() (*rest.Config, error)
+	// WatchNamespace is the namespace whose Rollouts are watched; all of them when it is
+	// empty. Rollouts of other namespaces are read one by one, by name alone.
+	WatchNamespace string
+	// Namespaces are those whose Rollouts a Rollout of another namespace may wait for, and
+	// so learn of their names, steps and failures; "*" is all of them.
+	Namespaces []string
+	Logger     hclog.Logger
+	// Now is time.Now where it is not set.
+	Now func() time.Time
+}
+
+// Kind makes steps that wait for other Rollouts.
+type Kind struct {
+	opts    Options
+	cluster *cluster
+}
+
+// New returns the kind. It makes no request before the first step.
+func New(opts Options) *Kind {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	return &Kind{opts: opts, cluster: newCluster(opts)}
+}
+
+// Close ends the watch.
+func (k *Kind) Close() { k.cluster.close() }
+
+// Name is "rollouts".
+func (k *Kind) Name() string { return "rollouts" }
+
+// Parse reads the configuration of a step.
+func (k *Kind) Parse(source steps.Source) (steps.Step, error) {
+	s := &step{kind: k}
+	if err := strict.Decode(source.Config, &s.config); err != nil {
+		return nil, err
+	}
+	var err error
+	s.selection, err = s.config.selection()
+	return s, err
+}
+
+type step struct {
+	kind      *Kind
+	config    Config
+	selection selection
+}
+
+// state is what a step keeps between two looks.
+type state struct {
+	// Since is Snapshot.Since: the pods that it is known from may be gone later.
+	Since *time.Time `json:"since,omitempty"`
+}
+
+// Settings are the keys that all kinds have.
+func (s *step) Settings() steps.Settings { return s.config.Settings }
+
+// Start looks at the other Rollouts.
+func (s *step) Start(ctx context.Context, work steps.Work) (steps.Progress, error) {
+	return s.look(ctx, work, true)
+}
+
+// Poll looks at the other Rollouts again.
+func (s *step) Poll(ctx context.Context, work steps.Work) (steps.Progress, error) {
+	return s.look(ctx, work, false)
+}
+
+// Cancel has nothing to do: looking changes nothing.
+func (s *step) Cancel(context.Context, steps.Work) error { return nil }
+
+// Undo has nothing to do.
+func (s *step) Undo(context.Context, steps.Work) error { return nil }
+
+// Left names nothing.
+func (s *step) Left(steps.Work) string { return "nothing" }
+
+func (s *step) look(ctx context.Context, work steps.Work, first bool) (steps.Progress, error) {
+	own := name{work.Rollout.Namespace, work.Rollout.Name}
+	barrier, err := barrierOf(work.Rollout, work.PluginName, work.Index, s.config.Barrier)
+	if err == nil {
+		err = s.allowed(own.namespace)
+	}
+	if err != nil {
+		return steps.Progress{Phase: steps.Failed, Message: err.Error()}, nil
+	}
+	snapshot, err := s.kind.cluster.snapshot(ctx, own, work.Rollout.ResourceVersion, s.selection)
+	if err != nil {
+		return steps.Progress{}, err
+	}
+	snapshot.Barrier = barrier
+	var kept state
+	if len(work.State) > 0 {
+		if err := json.Unmarshal(work.State, &kept); err != nil {
+			return steps.Progress{}, fmt.Errorf("the step's state cannot be read: %w", err)
+		}
+	}
+	// The age of the pods is asked for once, and again only where there were none and it
+	// makes a difference.
+	if kept.Since == nil && work.Rollout.Status.UpdatedReplicas > 0 && (first || snapshot.hasFailed()) {
+		since, err := s.kind.cluster.canarySince(ctx, work.Rollout)
+		if err != nil {
+			return steps.Progress{}, err
+		}
+		if !since.IsZero() {
+			kept.Since = &since
+		}
+	}
+	if kept.Since != nil {
+		snapshot.Since = *kept.Since
+	}
+	progress := decide(snapshot)
+	if progress.State, err = json.Marshal(kept); err != nil {
+		return steps.Progress{}, err
+	}
+	return progress, nil
+}
+
+// allowed returns an error if the step waits for Rollouts that a Rollout of this namespace
+// may not learn of.
+func (s *step) allowed(own string) error {
+	check := func(key, namespace string) error {
+		if namespace == "" || namespace == own || slices.Contains(s.kind.opts.Namespaces, namespace) || slices.Contains(s.kind.opts.Namespaces, "*") {
+			return nil
+		}
+		return fmt.Errorf("%s: a Rollout of namespace %s may not wait for those of %s: the registration of the plugin does not allow it (--allow-namespace=%[3]s)", key, own, namespace)
+	}
+	for i, n := range s.selection.names {
+		if err := check(fmt.Sprintf("names[%d]", i), n.namespace); err != nil {
+			return err
+		}
+	}
+	for i, namespace := range s.selection.namespaces {
+		if err := check(fmt.Sprintf("namespaces[%d]", i), namespace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasFailed tells whether it matters when this canary began.
+func (s Snapshot) hasFailed() bool {
+	return slices.ContainsFunc(s.Others, func(other Other) bool {
+		if other.Rollout == nil {
+			return false
+		}
+		_, _, failed := other.Rollout.failure()
+		return failed
+	})
+}

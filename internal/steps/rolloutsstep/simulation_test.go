@@ -1,0 +1,254 @@
+package rolloutsstep
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+)
+
+// world is Rollouts whose canaries began at one time, and what the controller does with
+// them. It knows of barriers what decide says, and nothing else.
+type world struct {
+	t        *testing.T
+	random   *rand.Rand
+	seconds  int
+	rollouts []*member
+	log      []string
+}
+
+// member is one of them.
+type member struct {
+	name  string
+	steps []v1alpha1.CanaryStep
+	// index is the current step.
+	index                int
+	failed, done         bool
+	failedAt             int
+	keepsPods            bool
+	podsFrom, retriedAt  int
+	lastBarrier          int // -1 without
+	waits                bool
+	passedBeforeTheFault bool
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{t: t, random: rand.New(rand.NewPCG(seed, 0))}
+	barriers := w.random.IntN(4)
+	for i := range 1 + w.random.IntN(6) {
+		m := &member{name: fmt.Sprintf("demo/r%d", i), lastBarrier: -1, keepsPods: w.random.IntN(2) == 0}
+		has := barriers
+		if w.random.IntN(4) == 0 {
+			has = w.random.IntN(barriers + 1) // fewer than others, or none
+		}
+		for range has {
+			for range w.random.IntN(3) {
+				m.steps = append(m.steps, weight(int32(len(m.steps))))
+			}
+			m.lastBarrier = len(m.steps)
+			m.steps = append(m.steps, check(""))
+		}
+		for range w.random.IntN(3) {
+			m.steps = append(m.steps, weight(int32(len(m.steps))))
+		}
+		w.rollouts = append(w.rollouts, m)
+	}
+	return w
+}
+
+func (w *world) tell(m *member, text string, args ...any) {
+	w.log = append(w.log, fmt.Sprintf("%3d %s %s", w.seconds, m.name, fmt.Sprintf(text, args...)))
+}
+
+// rollout is what the API server has of a member.
+func (w *world) rollout(m *member) *v1alpha1.Rollout {
+	ro := canary(strings.TrimPrefix(m.name, "demo/"), int32(m.index), withSteps(m.steps...))
+	switch {
+	case m.failed:
+		aborted(m.failedAt)(ro)
+	case m.done:
+		healthy(ro)
+	}
+	return ro
+}
+
+// advance is one reconciliation. It returns whether anything has changed.
+func (w *world) advance(m *member) bool {
+	w.seconds++
+	switch {
+	case m.failed || m.done:
+		return false
+	case m.index == len(m.steps):
+		m.done = true
+		w.tell(m, "is Healthy")
+		return true
+	case m.steps[m.index].Plugin == nil:
+		m.index++
+		w.tell(m, "is at step %d", m.index)
+		return true
+	}
+	barrier, err := barrierOf(w.rollout(m), plugin, int32(m.index), "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s := Snapshot{Barrier: barrier, Since: at(max(m.podsFrom, m.retriedAt)).Time}
+	for _, other := range w.rollouts {
+		if other != m {
+			s.Others = append(s.Others, Other{Name: other.name, Rollout: read(w.t, w.rollout(other))})
+		}
+	}
+	progress := decide(s)
+	m.waits = progress.Phase == steps.Running
+	switch progress.Phase {
+	case steps.Running:
+		return false
+	case steps.Successful:
+		m.index++
+	default:
+		w.fail(m)
+	}
+	w.tell(m, "%s: %s", progress.Phase, progress.Message)
+	return true
+}
+
+func (w *world) fail(m *member) {
+	w.seconds++
+	m.failed, m.failedAt, m.index, m.waits = true, w.seconds, 0, false
+	w.tell(m, "fails")
+}
+
+func (w *world) retry(m *member) {
+	w.seconds++
+	m.failed, m.retriedAt = false, w.seconds
+	if !m.keepsPods {
+		w.seconds++
+		m.podsFrom = w.seconds
+	}
+	w.tell(m, "is retried")
+}
+
+// settle reconciles in any order until nothing changes any more.
+func (w *world) settle() {
+	for quiet := 0; quiet < 2; quiet++ {
+		for _, i := range w.random.Perm(len(w.rollouts)) {
+			if w.advance(w.rollouts[i]) {
+				quiet = 0
+			}
+		}
+	}
+}
+
+func (w *world) some(steps int) {
+	for range steps {
+		w.advance(w.rollouts[w.random.IntN(len(w.rollouts))])
+	}
+}
+
+func (w *world) names(which func(*member) bool) []string {
+	var names []string
+	for _, m := range w.rollouts {
+		if which(m) {
+			names = append(names, m.name)
+		}
+	}
+	return names
+}
+
+func (w *world) fatal(text string, names []string) {
+	w.t.Fatalf("%s: %v\n%s", text, names, strings.Join(w.log, "\n"))
+}
+
+func (w *world) mustBeHealthy() {
+	if names := w.names(func(m *member) bool { return !m.done }); len(names) > 0 {
+		w.fatal("did not become Healthy", names)
+	}
+}
+
+const worlds = 1000
+
+func TestCanariesThatWaitForOneAnotherComplete(t *testing.T) {
+	for seed := range uint64(worlds) {
+		w := newWorld(t, seed)
+		w.settle()
+		w.mustBeHealthy()
+	}
+}
+
+// A fault at any time makes all fail that have a barrier to pass; those that have passed
+// their last one complete, and nobody is left waiting. Retried one by one, in any order, all
+// complete, and none fails again for what was before.
+func TestCanariesRollBackTogetherAndAreRetriedOneByOne(t *testing.T) {
+	together, completed := 0, 0
+	for seed := range uint64(worlds) {
+		w := newWorld(t, seed)
+		w.some(w.random.IntN(40))
+		left := slices.DeleteFunc(slices.Clone(w.rollouts), func(m *member) bool { return m.done })
+		if len(left) == 0 {
+			continue
+		}
+		for _, m := range w.rollouts {
+			m.passedBeforeTheFault = m.index > m.lastBarrier
+		}
+		first := left[w.random.IntN(len(left))]
+		w.fail(first)
+		w.settle()
+		for _, m := range w.rollouts {
+			switch {
+			case m == first:
+			case m.passedBeforeTheFault && !m.done:
+				w.fatal("had passed its last barrier, and is not Healthy", []string{m.name})
+			case !m.passedBeforeTheFault && !m.failed:
+				w.fatal("had a barrier to pass, and did not fail", []string{m.name})
+			case m.failed:
+				together++
+			default:
+				completed++
+			}
+		}
+		// Nothing changes until somebody retries one.
+		w.seconds += 1000
+		retried := slices.DeleteFunc(slices.Clone(w.rollouts), func(m *member) bool { return !m.failed })
+		w.random.Shuffle(len(retried), func(i, j int) { retried[i], retried[j] = retried[j], retried[i] })
+		for i, m := range retried {
+			w.retry(m)
+			w.some(w.random.IntN(30))
+			for _, again := range retried[:i+1] {
+				if again.failed {
+					w.fatal("failed again", []string{again.name})
+				}
+			}
+		}
+		w.settle()
+		w.mustBeHealthy()
+	}
+	if together < worlds/10 || completed < worlds/10 {
+		t.Errorf("%d failed with others and %d completed: too few to have shown anything", together, completed)
+	}
+}
+
+// A canary that begins after a failure waits for the one that has failed, by name.
+func TestALaterCanaryWaitsForAnEarlierFailure(t *testing.T) {
+	for seed := range uint64(worlds / 10) {
+		w := newWorld(t, seed)
+		first := w.rollouts[0]
+		w.fail(first)
+		for _, m := range w.rollouts[1:] {
+			m.podsFrom = w.seconds + 1
+		}
+		w.seconds += 10
+		w.settle()
+		for _, m := range w.rollouts[1:] {
+			if m.failed || !m.done && !m.waits || m.done && m.lastBarrier >= 0 {
+				w.fatal("does not wait", []string{m.name})
+			}
+		}
+		w.retry(first)
+		w.settle()
+		w.mustBeHealthy()
+	}
+}

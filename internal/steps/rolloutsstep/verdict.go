@@ -1,0 +1,173 @@
+package rolloutsstep
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+)
+
+// Snapshot is what a verdict is made of: the same for Rollouts of this cluster and of others.
+type Snapshot struct {
+	Barrier Barrier
+	// Since is when this canary began: its oldest pod was created, or it was retried with
+	// the pods that it had. It is zero while the canary has no pods.
+	Since time.Time
+	// Others are the Rollouts that are waited for.
+	Others []Other
+	// Nobody says why there are none; empty where that is fine.
+	Nobody string
+}
+
+// Other is a Rollout that is waited for.
+type Other struct {
+	// Name is for people, such as "demo/checkout", and no other has the same.
+	Name string
+	// Rollout is nil for one that does not exist.
+	Rollout *Rollout
+}
+
+// standing is how another Rollout stands to this one.
+type standing int
+
+const (
+	// fine: this one may go on.
+	fine standing = iota
+	// before: it is waited for.
+	before
+	// missing: it is waited for, and does not exist.
+	missing
+	// failedBefore: it has failed before this canary began. It is waited for.
+	failedBefore
+	// failedSince: it has failed since this canary began. This one fails, too.
+	failedSince
+)
+
+func (s standing) String() string {
+	return [...]string{"fine", "before", "missing", "failed before", "failed"}[s]
+}
+
+// messageLimit bounds what is said about other Rollouts, in bytes; topicLimit what tells one
+// wait from another.
+const (
+	messageLimit = 480
+	topicLimit   = 120
+)
+
+// decide says whether a canary may pass a barrier.
+func decide(s Snapshot) steps.Progress {
+	words := map[standing][]string{}
+	var waiting []string
+	others := slices.SortedFunc(slices.Values(s.Others), func(a, b Other) int { return cmp.Compare(a.Name, b.Name) })
+	for _, other := range others {
+		stands, why := s.judge(other.Rollout)
+		words[stands] = append(words[stands], other.Name+" "+why)
+		if stands != fine {
+			waiting = append(waiting, fmt.Sprintf("%s (%s)", other.Name, stands))
+		}
+	}
+	switch failed := words[failedSince]; {
+	case len(failed) > 0:
+		return steps.Progress{Phase: steps.Failed, Message: listed(fmt.Sprintf("barrier %s: failed with others: ", s.Barrier), failed)}
+	case len(others) == 0 && s.Nobody != "":
+		return steps.Progress{Phase: steps.Running, Message: listed(fmt.Sprintf("barrier %s: ", s.Barrier), []string{s.Nobody}), Waiting: "other Rollouts"}
+	case len(others) == 0:
+		return steps.Progress{Phase: steps.Successful, Message: fmt.Sprintf("barrier %s: there is no other Rollout to wait for", s.Barrier)}
+	case len(waiting) == 0:
+		return steps.Progress{Phase: steps.Successful, Message: listed(fmt.Sprintf("barrier %s: ", s.Barrier), words[fine])}
+	}
+	// What somebody has to do something about comes first.
+	said := slices.Concat(words[failedBefore], words[missing], words[before])
+	return steps.Progress{
+		Phase:   steps.Running,
+		Message: listed(fmt.Sprintf("barrier %s: waiting for %d of %d: ", s.Barrier, len(waiting), len(others)), said),
+		Waiting: topicOf(waiting),
+	}
+}
+
+// judge tells how another Rollout stands to this one, in words that follow its name.
+func (s Snapshot) judge(r *Rollout) (stands standing, why string) {
+	switch {
+	case r == nil:
+		return missing, "does not exist"
+	case r.Unreadable != "":
+		return before, "cannot be understood: " + r.Unreadable
+	case r.Deleted:
+		return missing, "is being deleted"
+	}
+	if at, why, failed := r.failure(); failed {
+		return s.judgeFailure(at, why)
+	}
+	index, has := s.Barrier.in(r.Places)
+	switch {
+	case !r.Observed:
+		return before, "has a change that the controller has not taken up"
+	case r.Phase == v1alpha1.RolloutPhaseHealthy:
+		return fine, "is Healthy"
+	case !r.UnderWay:
+		return before, r.state()
+	case !has:
+		return before, fmt.Sprintf("does not have this barrier and has to become Healthy: it %s", r.state())
+	case r.Step > index:
+		return fine, "is past it"
+	case r.Step == index && r.TimedOut:
+		return before, "stands at it, but has exceeded its progress deadline, and the controller does not call its step any more: promote or retry it"
+	case r.Step == index:
+		return fine, "stands at it"
+	default:
+		return before, fmt.Sprintf("is at step %d of %d, before step %d: it %s", r.Step+1, r.Steps, index+1, r.state())
+	}
+}
+
+func (s Snapshot) judgeFailure(at time.Time, why string) (standing, string) {
+	if why != "" {
+		why = " (" + why + ")"
+	}
+	switch {
+	case s.Since.IsZero():
+		return failedBefore, "has failed, and this canary has no pods yet: retry it" + why
+	case at.IsZero():
+		return failedSince, "is being aborted" + why
+	case at.After(s.Since):
+		return failedSince, fmt.Sprintf("failed at %s, after this canary began at %s%s", clock(at), clock(s.Since), why)
+	default:
+		return failedBefore, fmt.Sprintf("failed at %s, before this canary began at %s: retry it%s", clock(at), clock(s.Since), why)
+	}
+}
+
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// listed joins what is said about Rollouts, as much as a message may have.
+func listed(start string, said []string) string {
+	message := start
+	for i, words := range said {
+		more := ""
+		if left := len(said) - i - 1; left > 0 {
+			more = fmt.Sprintf("; and %d more", left)
+		}
+		if i > 0 && len(message)+len("; ")+len(words)+len(more) > messageLimit {
+			return fmt.Sprintf("%s; and %d more", message, len(said)-i)
+		}
+		if i > 0 {
+			message += "; "
+		}
+		message += words
+	}
+	return message
+}
+
+// topicOf tells one wait from another in as many bytes as are kept.
+func topicOf(waiting []string) string {
+	topic := strings.Join(waiting, ", ")
+	if len(topic) <= topicLimit {
+		return topic
+	}
+	sum := sha256.Sum256([]byte(topic))
+	return fmt.Sprintf("%d Rollouts, %x", len(waiting), sum[:8])
+}
