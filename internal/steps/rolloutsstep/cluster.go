@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// watchWait is how long a look waits for the watch to begin, and versionWait for it to
-	// come as far as the controller is.
-	watchWait   = 10 * time.Second
+	// watchWait is how long a look waits for the watch to begin.
+	watchWait = 10 * time.Second
+	// versionWait is cluster.versionWait: a watch is seldom seconds behind.
 	versionWait = 5 * time.Second
 )
 
@@ -29,6 +29,9 @@ type cluster struct {
 	rollouts *kube.Summaries[Rollout]
 	objects  *kube.Objects
 	now      func() time.Time
+	// versionWait is how long a look waits for the watch to come as far as the controller
+	// is; tests shorten it.
+	versionWait time.Duration
 
 	mu sync.Mutex
 	// retried is when the watch has shown that Rollouts were no longer aborted.
@@ -36,7 +39,7 @@ type cluster struct {
 }
 
 func newCluster(opts Options) *cluster {
-	c := &cluster{objects: kube.NewObjects(opts.Connect), now: opts.Now, retried: map[name]time.Time{}}
+	c := &cluster{objects: kube.NewObjects(opts.Connect), now: opts.Now, versionWait: versionWait, retried: map[name]time.Time{}}
 	c.rollouts = kube.NewSummaries(opts.Connect, kube.SummariesOptions[Rollout]{
 		Resource:     v1alpha1.RolloutGVR,
 		Namespace:    opts.WatchNamespace,
@@ -76,7 +79,7 @@ func (c *cluster) snapshot(ctx context.Context, own name, version string, s sele
 		return Snapshot{}, err
 	}
 	if watching {
-		versionCtx, cancel := context.WithTimeout(ctx, versionWait)
+		versionCtx, cancel := context.WithTimeout(ctx, c.versionWait)
 		defer cancel()
 		reached, err := c.rollouts.AwaitVersion(versionCtx, own.namespace, own.name, version)
 		if err != nil {

@@ -18,8 +18,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8stypes "k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
@@ -251,19 +253,34 @@ func TestARetryWithThePodsOfBeforeWaitsForAnOlderFailure(t *testing.T) {
 	c.eventually(a, types.PhaseFailed, "demo/b failed at 2026-11-22T12:00:11Z")
 }
 
-// A Rollout of the same name that is made anew has not been retried.
+// A Rollout of the same name that is made anew has not been retried: neither where the watch
+// shows that the first was deleted, nor where it was interrupted then.
 func TestARetryIsOfOneRollout(t *testing.T) {
-	c := newController(t, func(opts *Options) { opts.Now = func() time.Time { return at(10).Time } })
-	c.put(canary("a", 1, aborted(0)))
-	a := c.put(canary("a", 1, waitsFor("b")))
-	c.mustRun(a, types.PhaseRunning, "demo/b does not exist")
-	c.server.Delete("rollouts", "demo", "a")
-	c.put(canary("b", 0, aborted(2)))
-	clear(c.statuses)
-	a = c.put(canary("a", 1, waitsFor("b")))
-	c.pod(a, "a-1", at(0))
-	c.mustRun(a, types.PhaseFailed, "demo/b failed at 2026-11-22T12:00:02Z, after this canary began at 2026-11-22T12:00:00Z")
+	kept := func(uid string, aborted bool) *kube.Summary[Rollout] {
+		return &kube.Summary[Rollout]{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "a", UID: k8stypes.UID(uid)}, Content: Rollout{Aborted: aborted}}
+	}
+	now := at(10).Time
+	for name, after := range map[string]func(*cluster){
+		"deleted":        func(c *cluster) { c.changed(kept("1", false), nil) },
+		"another":        func(c *cluster) { c.changed(kept("1", false), kept("2", false)) },
+		"another, later": func(c *cluster) { c.changed(kept("1", true), kept("2", false)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(Options{Logger: hclog.NewNullLogger(), Now: func() time.Time { return now }})
+			c.changed(nil, kept("1", true))
+			c.changed(kept("1", true), kept("1", false))
+			if got := c.retried[nameOf("a")]; !got.Equal(now) {
+				t.Fatalf("retried at %v, want %v", got, now)
+			}
+			after(c)
+			if got, there := c.retried[nameOf("a")]; there {
+				t.Errorf("retried at %v", got)
+			}
+		})
+	}
 }
+
+func nameOf(own string) name { return name{"demo", own} }
 
 // Pods are looked for once, and again only where there were none and one has failed.
 func TestTheAgeOfPodsIsAskedForOnce(t *testing.T) {
@@ -286,6 +303,15 @@ func TestTheAgeOfPodsIsAskedForOnce(t *testing.T) {
 	if lists != 1 || !selectors["rollouts-pod-template-hash=v2 status.phase!=Failed,status.phase!=Succeeded"] {
 		t.Errorf("%d lists of pods: %v", lists, selectors)
 	}
+	// The pods that the status counts may be gone.
+	gone := c.put(canary("gone", 1, waitsFor("b")))
+	for range 3 {
+		c.mustRun(gone, types.PhaseRunning, "demo/b is at step 1")
+	}
+	if lists != 2 {
+		t.Errorf("%d lists of pods for a canary whose pods are gone, want 1", lists-1)
+	}
+	lists = 1
 	// setWeight: 0 or setCanaryScale may have a canary without pods.
 	none := canary("none", 1, waitsFor("b"))
 	none.Status.UpdatedReplicas = 0
@@ -443,9 +469,8 @@ func TestAWatchThatIsBehindIsNotGoneBy(t *testing.T) {
 	b.Generation = 3 // not observed
 	c.put(b)
 	a = c.put(canary("a", 1, waitsFor("b")))
-	if got := c.run(a); got.Phase != types.PhaseRunning {
-		t.Errorf("%s: %q", got.Phase, got.Message)
-	}
+	c.kind.cluster.versionWait = 100 * time.Millisecond
+	c.mustRun(a, types.PhaseRunning, "the watch of Rollouts is behind the controller")
 	close(gate)
 	c.eventually(a, types.PhaseRunning, "demo/b has a change that the controller has not taken up")
 }
