@@ -27,6 +27,7 @@ PLUGIN_BINARY := rollouts-plugin-kedify
 GATEWAYAPI_BINARY := rollouts-plugin-gatewayapi
 # What a release calls it: as argoproj-labs/gatewayAPI, whose place it takes.
 GATEWAYAPI_ASSET := gatewayapi-plugin
+STEP_BINARY := rollouts-plugin-step
 KUBECTL_BINARY := kubectl-canary
 IMG    ?= ghcr.io/kedify/argo-rollouts-plugin:dev
 INTERCEPTOR_BINARY := interceptor
@@ -71,19 +72,20 @@ TIMES       := $(CURDIR)/bin/test-times
 ##@ Build
 
 .PHONY: build
-build: ## Build ./rollouts-plugin-{kedify,gatewayapi} and bin/interceptor for linux/amd64, bin/kubectl-canary for this machine
+build: ## Build ./rollouts-plugin-{kedify,gatewayapi,step} and bin/interceptor for linux/amd64, bin/kubectl-canary for this machine
 	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(PLUGIN_BINARY) ./cmd/$(PLUGIN_BINARY)
 	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(GATEWAYAPI_BINARY) ./cmd/$(GATEWAYAPI_BINARY)
+	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(STEP_BINARY) ./cmd/$(STEP_BINARY)
 	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o bin/$(INTERCEPTOR_BINARY) ./cmd/$(INTERCEPTOR_BINARY)
 	GOOS=$$($(GO) env GOHOSTOS) GOARCH=$$($(GO) env GOHOSTARCH) $(GO) build $(PLUGINFLAGS) -o bin/$(KUBECTL_BINARY) ./cmd/$(KUBECTL_BINARY)
 
 .PHONY: release-binaries
 release-binaries: ## Cross-compile what a release holds into dist/, with checksums.txt
 	rm -rf dist && mkdir -p dist
-	for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
-	  out=dist/$(PLUGIN_BINARY)-$${platform/\//-}; echo "$$out"; \
-	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build $(PLUGINFLAGS) -o "$$out" ./cmd/$(PLUGIN_BINARY); \
-	done
+	for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do for program in $(PLUGIN_BINARY) $(STEP_BINARY); do \
+	  out=dist/$$program-$${platform/\//-}; echo "$$out"; \
+	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build $(PLUGINFLAGS) -o "$$out" ./cmd/$$program; \
+	done; done
 	for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
 	  out=dist/$(GATEWAYAPI_ASSET)-$${platform/\//-}; if [[ $$platform == windows/* ]]; then out+=.exe; fi; echo "$$out"; \
 	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build $(PLUGINFLAGS) -o "$$out" ./cmd/$(GATEWAYAPI_BINARY); \
@@ -99,7 +101,7 @@ release-binaries: ## Cross-compile what a release holds into dist/, with checksu
 	  tar -C dist/archive -czf "$$out.tar.gz" LICENSE "$(KUBECTL_BINARY)$$exe"; \
 	  mv "dist/archive/$(KUBECTL_BINARY)$$exe" "$$out$$exe"; rm -r dist/archive; \
 	done
-	cd dist && sha256sum $(PLUGIN_BINARY)-* $(GATEWAYAPI_ASSET)-* $(INTERCEPTOR_BINARY)-* $(KUBECTL_BINARY)-* >checksums.txt && cat checksums.txt
+	cd dist && sha256sum $(PLUGIN_BINARY)-* $(STEP_BINARY)-* $(GATEWAYAPI_ASSET)-* $(INTERCEPTOR_BINARY)-* $(KUBECTL_BINARY)-* >checksums.txt && cat checksums.txt
 
 .PHONY: release-manifests
 release-manifests: ## Fill in the manifests of VERSION from CHECKSUMS (RELEASE_URL, DIGESTS, MANIFESTS=directory)
@@ -281,7 +283,7 @@ release-snapshot: ## Build all of a release into dist/, publish nothing (no Dock
 
 .PHONY: clean
 clean: ## Remove what was built here (not the sandbox's cache, nor Go's)
-	rm -rf $(PLUGIN_BINARY) $(GATEWAYAPI_BINARY) bin dist
+	rm -rf $(PLUGIN_BINARY) $(GATEWAYAPI_BINARY) $(STEP_BINARY) bin dist
 
 .PHONY: help
 help: ## List the targets

@@ -27,10 +27,11 @@ func TestOneSetOfBuildFlags(t *testing.T) {
 	programs := map[string]string{
 		"rollouts-plugin-kedify":     plugin[1] + " " + shared[1],
 		"rollouts-plugin-gatewayapi": plugin[1] + " " + shared[1],
+		"rollouts-plugin-step":       plugin[1] + " " + shared[1],
 		"interceptor":                shared[1],
 		"kubectl-canary":             plugin[1] + " " + shared[1],
 	}
-	withoutImage := []string{"rollouts-plugin-gatewayapi", "kubectl-canary"}
+	withoutImage := []string{"rollouts-plugin-gatewayapi", "rollouts-plugin-step", "kubectl-canary"}
 
 	var config struct {
 		Builds []struct {
@@ -92,6 +93,14 @@ func TestReleaseNotesHoldAnEntryForEachPlatform(t *testing.T) {
 	for i, asset := range releasedBinaries(t) {
 		checksums.WriteString(sum(string("0123456789abcdef"[i%16])) + "  " + asset + "\n")
 		checksums.WriteString(sum("0") + "  " + asset + ".sbom.json\n")
+		if strings.HasPrefix(asset, "rollouts-plugin-step-") {
+			want = append(want, types.PluginItem{
+				Name:     "acme/run-job",
+				Location: "https://github.com/kedify/argo-rollouts-plugin/releases/download/v1.2.3/" + asset,
+				Sha256:   sum(string("0123456789abcdef"[i%16])),
+				Args:     []string{"job"},
+			})
+		}
 		for _, plugin := range plugins {
 			if strings.HasPrefix(asset, plugin.asset+"-") {
 				want = append(want, types.PluginItem{
@@ -102,8 +111,8 @@ func TestReleaseNotesHoldAnEntryForEachPlatform(t *testing.T) {
 			}
 		}
 	}
-	if len(want) != 10 {
-		t.Errorf("a release has %d binaries of plugins, want 10", len(want))
+	if len(want) != 14 {
+		t.Errorf("a release has %d binaries of plugins, want 14", len(want))
 	}
 	var text strings.Builder
 	if err := notes.Execute(&text, map[string]any{"Tag": "v1.2.3", "Checksums": checksums.String()}); err != nil {

@@ -4,6 +4,7 @@
 #   argo-rollouts-values-<os>-<arch>.yaml  the same as values of the argo-rollouts chart
 #   install-gatewayapi-<os>-<arch>.yaml, argo-rollouts-values-gatewayapi-<os>-<arch>.yaml
 #                                          both for argoproj-labs/gatewayAPI
+#   rbac-step-<kind>.yaml                  what the step plugin may do, kind by kind
 #   crds.yaml, interceptor.yaml, kedify-proxy.yaml
 #   canary.yaml                            for Krew, which installs `kubectl canary` by it
 # They are what deploy/ says, with what the release pins filled in: the URL and the
@@ -150,6 +151,12 @@ write_install rollouts-plugin-gatewayapi gatewayapi-plugin \
   deploy/gatewayapi deploy/gatewayapi-plugin/argo-rollouts-config.yaml deploy/helm/argo-rollouts-values-gatewayapi.yaml gatewayapi-
 
 header="# Release $version of $source"
+for file in deploy/rbac-step/*.yaml; do
+  {
+    echo "$header"
+    cat "$file"
+  } >"$made/rbac-step-${file##*/}"
+done
 crds=$(files_of deploy/crds)
 {
   echo "$header"
@@ -179,4 +186,4 @@ if [[ $krew =~ @[A-Z0-9]+[@\ ] ]]; then fail "deploy/krew/canary.yaml: there is 
 printf '%s\n%s\n' "$header" "$krew" >"$made/canary.yaml"
 
 mv "$made"/*.yaml "$directory"
-echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml and argo-rollouts-values-<os>-<arch>.yaml, the same with gatewayapi- before <os>, crds.yaml, interceptor.yaml, kedify-proxy.yaml, canary.yaml"
+echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml and argo-rollouts-values-<os>-<arch>.yaml, the same with gatewayapi- before <os>, rbac-step-<kind>.yaml, crds.yaml, interceptor.yaml, kedify-proxy.yaml, canary.yaml"

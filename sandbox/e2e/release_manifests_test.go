@@ -89,7 +89,8 @@ func TestReleaseManifests(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	files, err := filepath.Glob(filepath.Join(made, "*.yaml"))
-	if err != nil || len(files) != 20 {
+	permissions, permissionsErr := filepath.Glob(e2etest.Repository(t, "deploy", "rbac-step", "*.yaml"))
+	if err != nil || permissionsErr != nil || len(permissions) == 0 || len(files) != 20+len(permissions) {
 		t.Fatalf("%d files (%v): %v", len(files), err, files)
 	}
 	for _, file := range files {
