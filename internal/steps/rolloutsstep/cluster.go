@@ -142,14 +142,18 @@ func (c *cluster) selected(own name, s selection) (Snapshot, error) {
 // canarySince returns when a Rollout's canary began: when the oldest of its pods that still
 // run was created, or when it was retried after that. It is zero for a canary without pods.
 func (c *cluster) canarySince(ctx context.Context, ro *v1alpha1.Rollout) (time.Time, error) {
-	selector := labels.Set{v1alpha1.DefaultRolloutUniqueLabelKey: ro.Status.CurrentPodHash}.String()
-	// Pods that were evicted stay, as Failed, and may be of an earlier try.
-	pods, err := c.objects.ListMetadata(ctx, corev1.SchemeGroupVersion.WithResource("pods"), ro.Namespace, selector, "status.phase!=Failed,status.phase!=Succeeded")
-	if err != nil {
+	var pods metav1.PartialObjectMetadataList
+	of := kube.Selection{
+		Labels: labels.Set{v1alpha1.DefaultRolloutUniqueLabelKey: ro.Status.CurrentPodHash}.String(),
+		// Pods that were evicted stay, as Failed, and may be of an earlier try.
+		Fields:   "status.phase!=Failed,status.phase!=Succeeded",
+		Metadata: true,
+	}
+	if err := c.objects.List(ctx, corev1.SchemeGroupVersion.WithResource("pods"), ro.Namespace, of, &pods); err != nil {
 		return time.Time{}, fmt.Errorf("the age of the canary's pods, from which it is known which failures are newer, cannot be read (grant the controller list of pods in namespace %s): %w", ro.Namespace, err)
 	}
 	var since time.Time
-	for _, pod := range pods {
+	for _, pod := range pods.Items {
 		if !belongs(&pod, ro) || pod.DeletionTimestamp != nil {
 			continue
 		}

@@ -31,6 +31,8 @@ type controller struct {
 	server *apiservertest.Server
 	kind   *Kind
 	plugin *steps.Plugin
+	// revision is that of the canaries that anew makes.
+	revision int
 
 	mu       sync.Mutex
 	events   []string
@@ -67,6 +69,13 @@ func (c *controller) put(ro *v1alpha1.Rollout) *v1alpha1.Rollout {
 		c.t.Fatal(err)
 	}
 	return &there
+}
+
+// anew has a Rollout's canary be another one, which has been called for no step yet.
+func (c *controller) anew(ro *v1alpha1.Rollout) {
+	c.revision++
+	ro.Annotations = map[string]string{"rollout.argoproj.io/revision": fmt.Sprint(c.revision)}
+	clear(c.statuses)
 }
 
 // pod has the API server have a pod of a Rollout's canary.
@@ -246,8 +255,7 @@ func TestARetryWithThePodsOfBeforeWaitsForAnOlderFailure(t *testing.T) {
 	c.mustRun(a, types.PhaseFailed, "demo/b failed at 2026-11-22T12:00:01Z")
 	c.put(canary("a", 1, waitsFor("b"), aborted(2)))
 	c.put(canary("a", 0, waitsFor("b"))) // retried
-	a = c.put(canary("a", 1, waitsFor("b")))
-	clear(c.statuses)
+	a = c.put(canary("a", 1, waitsFor("b"), c.anew))
 	c.mustRun(a, types.PhaseRunning, "demo/b failed at 2026-11-22T12:00:01Z, before this canary began at 2026-11-22T12:00:10Z: retry it")
 	c.put(canary("b", 1, aborted(11)))
 	c.eventually(a, types.PhaseFailed, "demo/b failed at 2026-11-22T12:00:11Z")
@@ -351,7 +359,7 @@ func TestASelectorSelects(t *testing.T) {
 	a = c.put(canary("a", 1, selects, team))
 	c.mustRun(a, types.PhaseSuccessful, "there is no other Rollout to wait for")
 
-	clear(c.statuses)
+	a = canary("a", 1, selects, team, c.anew)
 	c.put(canary("b", 0, team))
 	c.put(canary("c", 0)) // of another team
 	c.put(canary("d", 0, team, func(ro *v1alpha1.Rollout) { ro.Namespace = "payments" }))
@@ -361,8 +369,7 @@ func TestASelectorSelects(t *testing.T) {
 	c.server.Delete("rollouts", "demo", "b")
 	c.eventually(a, types.PhaseSuccessful, "there is no other Rollout to wait for")
 
-	clear(c.statuses)
-	a = c.put(canary("a", 1, team, withSteps(weight(20), check(`{"selector": {"matchLabels": {"team": "shop"}}, "namespaces": ["demo", "payments"]}`))))
+	a = c.put(canary("a", 1, team, c.anew, withSteps(weight(20), check(`{"selector": {"matchLabels": {"team": "shop"}}, "namespaces": ["demo", "payments"]}`))))
 	c.eventually(a, types.PhaseRunning, "waiting for 1 of 1: payments/d is at step 1")
 }
 
@@ -461,14 +468,13 @@ func TestAWatchThatIsBehindIsNotGoneBy(t *testing.T) {
 	a := c.put(canary("a", 1, waitsFor("b")))
 	b := c.put(canary("b", 0, healthy))
 	c.mustRun(a, types.PhaseSuccessful, "demo/b is Healthy")
-	clear(c.statuses)
 	mu.Lock()
 	held = true
 	mu.Unlock()
 	c.server.EndWatches()
 	b.Generation = 3 // not observed
 	c.put(b)
-	a = c.put(canary("a", 1, waitsFor("b")))
+	a = c.put(canary("a", 1, waitsFor("b"), c.anew))
 	c.kind.cluster.versionWait = 100 * time.Millisecond
 	c.mustRun(a, types.PhaseRunning, "the watch of Rollouts is behind the controller")
 	close(gate)
