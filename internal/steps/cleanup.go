@@ -10,6 +10,9 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	k8stypes "k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 )
 
 const (
@@ -17,6 +20,16 @@ const (
 	// doubles, up to cleanupBackoffMax.
 	cleanupBackoff    = time.Second
 	cleanupBackoffMax = 30 * time.Second
+	// cleanupTimeout bounds a clean-up, besides the step's timeout.
+	cleanupTimeout = 15 * time.Minute
+	// maxCleanups is how many clean-ups of one Rollout may be under way: the oldest ends.
+	maxCleanups = 20
+	// slowFor is how long the calls of a Rollout do not wait for clean-ups after one has
+	// not answered: an abort makes a call for each step, one after the other.
+	slowFor = 30 * time.Second
+	// retryPatience is how long the step of a retried canary waits for the clean-up of the
+	// canary before, which would take back what it is about to do.
+	retryPatience = 2 * time.Minute
 )
 
 // cleanup is the work of a step that is cancelled or undone. The controller asks for that
@@ -34,7 +47,7 @@ type cleanup struct {
 }
 
 // verbs are "cancel" and "undo" for people.
-func (c cleanup) verbs() (verb, done string) {
+func (c *cleanup) verbs() (verb, done string) {
 	if c.s.Stage == stageDone {
 		return "undo", "undone"
 	}
@@ -46,33 +59,112 @@ func (c cleanup) verbs() (verb, done string) {
 type cleanups struct {
 	mu       sync.Mutex
 	underWay map[string]*cleanupUnderWay
+	// slow has the Rollouts of which a clean-up has not answered in time, and when.
+	slow map[k8stypes.UID]time.Time
 }
 
 type cleanupUnderWay struct {
+	rollout k8stypes.UID
+	index   int32
+	begun   time.Time
+	cancel  context.CancelFunc
+	// ends is true when it has been told to end.
+	ends bool
 	// done is closed when the first attempt has ended, with its error in err.
 	done chan struct{}
 	err  error
 }
 
+// add returns the clean-up with a key, and whether it is new. Of too many for one Rollout
+// the oldest ends.
+func (c *cleanups) add(key string, rollout k8stypes.UID, index int32, cancel context.CancelFunc) (underWay *cleanupUnderWay, isNew bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if underWay := c.underWay[key]; underWay != nil {
+		return underWay, false
+	}
+	var oldest *cleanupUnderWay
+	count := 0
+	for _, other := range c.underWay {
+		if other.rollout == rollout && !other.ends {
+			count++
+			if oldest == nil || other.begun.Before(oldest.begun) {
+				oldest = other
+			}
+		}
+	}
+	if count >= maxCleanups {
+		oldest.ends = true
+		oldest.cancel()
+	}
+	underWay = &cleanupUnderWay{rollout: rollout, index: index, begun: time.Now(), cancel: cancel, done: make(chan struct{})}
+	if c.underWay == nil {
+		c.underWay = map[string]*cleanupUnderWay{}
+	}
+	c.underWay[key] = underWay
+	return underWay, true
+}
+
+func (c *cleanups) remove(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.underWay, key)
+}
+
+// of returns a clean-up of a Rollout's step that is under way; nil where none is.
+func (c *cleanups) of(rollout k8stypes.UID, index int32) *cleanupUnderWay {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, underWay := range c.underWay {
+		if underWay.rollout == rollout && underWay.index == index {
+			return underWay
+		}
+	}
+	return nil
+}
+
+// isSlow tells whether waiting for clean-ups of a Rollout is not worth while now.
+func (c *cleanups) isSlow(rollout k8stypes.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(c.slow[rollout]) < slowFor
+}
+
+func (c *cleanups) noteSlow(rollout k8stypes.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.slow == nil {
+		c.slow = map[k8stypes.UID]time.Time{}
+	}
+	for other, at := range c.slow {
+		if time.Since(at) >= slowFor {
+			delete(c.slow, other)
+		}
+	}
+	c.slow[rollout] = time.Now()
+}
+
 // cleanUp answers an Abort, which undoes finished work, or a Terminate.
 func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoes bool) types.RpcStepResult {
-	s, err := readStatus(call.Status)
+	s, err := p.readStatus(call.Status)
+	nothing := types.RpcStepResult{Phase: types.PhaseSuccessful, Message: "there is nothing to clean up"}
 	switch {
-	case err != nil:
-		return types.RpcStepResult{Phase: types.PhaseFailed, Message: err.Error()}
 	case p.opts.Problem != nil && s != nil:
 		return types.RpcStepResult{Phase: types.PhaseFailed, Message: shorten("the work is left as it is: "+p.opts.Problem.Error(), messageLimit)}
-	case s == nil || s.Stage == stageNew || s.Stage == stageFailed || s.Stage == stageDone && !undoes:
-		return types.RpcStepResult{Phase: types.PhaseSuccessful, Message: "there is nothing to clean up"}
+	case err != nil:
+		return types.RpcStepResult{Phase: types.PhaseFailed, Message: err.Error()}
+	case s == nil || s.Stage == stageFailed || s.Stage == stageDone && !undoes || p.notStarted(ro, s, s.Called):
+		return nothing
 	}
 	c := cleanup{ro: ro, pluginName: call.PluginName, s: *s, config: call.Config, timeout: defaultTimeout, undoes: undoes}
 	ctx, cancel := context.WithTimeout(context.Background(), callWait)
 	defer cancel()
 	if step, err := p.step(ctx, call.Config, true); err == nil {
-		c.step = step
-		if timeout, err := step.Settings().TimeoutFor(ro); err == nil {
-			c.timeout = timeout
+		if s.Stage == stageNew && step.Settings().OnUnknown == OnUnknownFail {
+			return nothing // it announces its Start before it makes it
 		}
+		c.step = step
+		c.timeout, _ = step.Settings().TimeoutFor(ro)
 	}
 	ok, said := p.cleanUpWork(c)
 	phase := types.PhaseFailed
@@ -82,84 +174,109 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 	return types.RpcStepResult{Phase: phase, Message: shorten(said, messageLimit)}
 }
 
-// cleanUpWork begins to clean up, and waits for a few seconds. It returns whether that has
+// cleanUpWork begins to clean up, and waits for a moment. It returns whether that has
 // succeeded, and how it went, for people.
 func (p *Plugin) cleanUpWork(c cleanup) (ok bool, said string) {
+	c.timeout = min(c.timeout, cleanupTimeout)
 	verb, done := c.verbs()
-	key := verb + " " + c.s.key()
-	p.cleanups.mu.Lock()
-	underWay := p.cleanups.underWay[key]
-	if underWay == nil {
-		underWay = &cleanupUnderWay{done: make(chan struct{})}
-		if p.cleanups.underWay == nil {
-			p.cleanups.underWay = map[string]*cleanupUnderWay{}
-		}
-		p.cleanups.underWay[key] = underWay
-		go p.finish(c, key, underWay)
+	key := verb + " " + workKey(c.ro, c.s.Key, c.s.Attempt)
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	underWay, isNew := p.cleanups.add(key, c.ro.UID, c.s.Index, cancel)
+	if isNew {
+		go func() {
+			defer cancel()
+			defer p.cleanups.remove(key)
+			p.finish(ctx, &c, key, underWay)
+		}()
+	} else {
+		cancel()
 	}
-	p.cleanups.mu.Unlock()
-	select {
-	case <-underWay.done:
-		switch {
-		case underWay.err == nil:
-			return true, "the work was " + done
-		case errors.Is(underWay.err, ErrNoCleanup):
-			return true, fmt.Sprintf("the work is left as it is: the step has nothing that would %s it", verb)
-		}
-		return false, fmt.Sprintf("the work is not %s yet, which is tried for %s: %v", done, c.timeout, underWay.err)
-	case <-time.After(p.operations.wait):
+	if !p.operations.waitFor(underWay.done, isNew && !p.cleanups.isSlow(c.ro.UID)) {
+		p.cleanups.noteSlow(c.ro.UID)
 		return false, fmt.Sprintf("no answer yet to %s the work, which is tried for %s", verb, c.timeout)
 	}
+	switch {
+	case underWay.err == nil:
+		return true, "the work was " + done
+	case errors.Is(underWay.err, ErrNoCleanup):
+		return true, fmt.Sprintf("the work is left as it is: the step has nothing that would %s it", verb)
+	}
+	return false, fmt.Sprintf("the work is not %s yet, which is tried for %s: %v", done, c.timeout, underWay.err)
 }
 
-// finish cleans up until that succeeds or its time is over, and then says what is left.
-func (p *Plugin) finish(c cleanup, key string, underWay *cleanupUnderWay) {
-	defer func() {
-		p.cleanups.mu.Lock()
-		defer p.cleanups.mu.Unlock()
-		delete(p.cleanups.underWay, key)
-	}()
-	deadline := time.Now().Add(c.timeout)
-	// Start or Poll may be under way.
-	if progress, there := p.operations.end(c.s.key()); there && c.s.Stage != stageDone {
-		c.s.take(progress)
-		switch {
-		case progress.Phase == Running, progress.Phase == Failed && progress.MayRun:
-			c.s.Stage = stageRunning
-		case progress.Phase == Successful && c.undoes:
-			c.s.Stage = stageDone
-		default:
-			close(underWay.done) // it has ended by itself
-			return
-		}
+// finish cleans up until that succeeds or ctx ends, and then says what is left.
+func (p *Plugin) finish(ctx context.Context, c *cleanup, key string, underWay *cleanupUnderWay) {
+	defer rolloutsplugin.LogPanic(p.opts.Logger, "cleaning a step up")
+	once := sync.OnceFunc(func() { close(underWay.done) })
+	defer once()
+	if p.lookOnce(c) {
+		return // it has ended by itself
 	}
-	first := true
 	for backoff := cleanupBackoff; ; backoff = min(2*backoff, cleanupBackoffMax) {
-		err := p.cleanUpOnce(&c)
-		if first {
+		err := p.cleanUpOnce(c)
+		select {
+		case <-underWay.done:
+		default:
 			underWay.err = err
-			close(underWay.done)
-			first = false
+			once()
 		}
 		if err == nil || errors.Is(err, ErrNoCleanup) {
 			return
 		}
-		if time.Now().Add(backoff).After(deadline) {
-			verb, _ := c.verbs()
-			left := "its work"
-			if c.step != nil {
-				left = c.step.Left(workOf(c.ro, c.pluginName, &c.s))
-			}
-			p.opts.Events.Warn(c.ro, reasonLeft, key, fmt.Sprintf("step %d (%s): to %s the work has not succeeded within %s, %s is left: %v",
-				c.s.Index+1, c.s.ID, verb, c.timeout, left, err))
-			return
+		select {
+		case <-time.After(backoff):
+			continue
+		case <-ctx.Done():
 		}
-		time.Sleep(backoff)
+		p.sayLeft(c, key, err)
+		return
 	}
 }
 
+// lookOnce brings what is known of work up to date before it is cleaned up: its Start or
+// its Poll may be under way, or it may have ended since the last Poll. It returns whether
+// nothing is to be done.
+func (p *Plugin) lookOnce(c *cleanup) (ended bool) {
+	if c.s.Stage == stageDone {
+		return false
+	}
+	key := workKey(c.ro, c.s.Key, c.s.Attempt)
+	starting := c.s.Stage != stageRunning
+	progress, there := p.operations.end(key, starting)
+	if !there && !starting && c.undoes {
+		var err error
+		progress, err = p.once(c, func(ctx context.Context, work Work) (Progress, error) { return c.step.Poll(ctx, work) })
+		there = err == nil
+	}
+	if !there {
+		return false
+	}
+	c.s.take(progress)
+	switch {
+	case progress.Phase == Successful && c.undoes:
+		c.s.Stage = stageDone
+	case progress.Phase == Successful, progress.Phase == Failed && starting && !progress.MayRun:
+		return true
+	default: // what has failed may leave something, too
+		c.s.Stage = stageRunning
+	}
+	return false
+}
+
 func (p *Plugin) cleanUpOnce(c *cleanup) error {
-	_, err := guarded(p.opts.Logger, func() (Progress, error) {
+	_, err := p.once(c, func(ctx context.Context, work Work) (Progress, error) {
+		if c.s.Stage == stageDone {
+			return Progress{}, c.step.Undo(ctx, work)
+		}
+		work.Unknown = c.s.Stage != stageRunning
+		return Progress{}, c.step.Cancel(ctx, work)
+	})
+	return err
+}
+
+// once makes an operation of a clean-up once, within its time.
+func (p *Plugin) once(c *cleanup, operation func(context.Context, Work) (Progress, error)) (Progress, error) {
+	return guarded(p.opts.Logger, func() (Progress, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
 		defer cancel()
 		if c.step == nil {
@@ -169,12 +286,17 @@ func (p *Plugin) cleanUpOnce(c *cleanup) error {
 			}
 			c.step = step
 		}
-		work := workOf(c.ro, c.pluginName, &c.s)
-		if c.s.Stage == stageDone {
-			return Progress{}, c.step.Undo(ctx, work)
-		}
-		work.Unknown = c.s.Stage == stageStarting
-		return Progress{}, c.step.Cancel(ctx, work)
+		return operation(ctx, workOf(c.ro, c.pluginName, &c.s))
 	})
-	return err
+}
+
+// sayLeft says in an Event what a clean-up that has not succeeded leaves.
+func (p *Plugin) sayLeft(c *cleanup, key string, err error) {
+	verb, _ := c.verbs()
+	left := "its work"
+	if c.step != nil {
+		left = c.step.Left(workOf(c.ro, c.pluginName, &c.s))
+	}
+	p.opts.Events.Warn(c.ro, reasonLeft, key, fmt.Sprintf("step %d (%s): to %s the work has not succeeded within %s, %s is left: %v",
+		c.s.Index+1, c.s.ID, verb, c.timeout, left, err))
 }

@@ -105,6 +105,7 @@ func TestAPresetThatBecomesWrong(t *testing.T) {
 		t.Errorf("Abort = %+v, %v", undone, err)
 	}
 	source.err = &steps.InvalidPresetError{Cause: errors.New("wrong from the beginning")}
+	plugin = steps.New(steps.Options{Kind: kind, Presets: source, Events: noEvents{}, Logger: hclog.NewNullLogger()})
 	if result := run(running.Status); result.Phase != types.PhaseRunning || !strings.Contains(result.Message, "wrong from the beginning") {
 		t.Errorf("a step that runs, without a preset that was right: %+v", result)
 	}

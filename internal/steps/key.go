@@ -12,7 +12,7 @@ import (
 // revisionAnnotation has a Rollout's revision (utils/annotations of argo-rollouts).
 const revisionAnnotation = "rollout.argoproj.io/revision"
 
-// keyOf returns the key of a step's first attempt in the canary that a Rollout is in. The
+// keyOf returns the key of a step in the canary that a Rollout is in. The
 // same step of the same canary has the same key, also when the answer to its first Run is
 // lost. A retry of an aborted canary, a return to an earlier version and an edit of the
 // steps have another: by the transition of the Progressing condition, the revision and the
@@ -32,12 +32,11 @@ func progressing(ro *v1alpha1.Rollout) v1alpha1.RolloutCondition {
 	return v1alpha1.RolloutCondition{}
 }
 
-// attemptKey returns the key of a later attempt at a step, counted from 1.
-func attemptKey(first string, attempt int32) string {
-	if attempt <= 1 {
-		return first
-	}
-	return hashOf(first, strconv.Itoa(int(attempt)))
+// workKey returns the key of an attempt, counted from 1, at a step of a Rollout. It is made
+// of the UID, which only the API server gives: a key that somebody has copied from the
+// status of another Rollout is no key to the work of that.
+func workKey(ro *v1alpha1.Rollout, key string, attempt int32) string {
+	return hashOf(string(ro.UID), key, strconv.Itoa(int(attempt)))
 }
 
 // hashOf returns 32 hexadecimal digits for a list of texts.

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -11,14 +12,26 @@ import (
 )
 
 const (
-	// callWait is how long a call of the controller, which holds one of its workers, waits
-	// for an operation. The next call takes the outcome of one that lasts longer.
-	callWait = 3 * time.Second
-	// operationTimeout bounds one operation.
-	operationTimeout = 30 * time.Second
-	// outcomeKept is how long an outcome is kept: no call may ask for it while the Rollout
-	// is paused.
-	outcomeKept = 24 * time.Hour
+	// callWait is how long a call of the controller, which holds one of its ten workers,
+	// waits for an operation that it begins. The next call takes the outcome of one that
+	// lasts longer.
+	callWait = time.Second
+	// shortWait is how long a call waits where waiting is not worth while: for an operation
+	// that an earlier call has begun, or while waits calls wait already.
+	shortWait = 50 * time.Millisecond
+	waits     = 2
+	// operationTimeout bounds one operation, hungAfter those that do not heed it.
+	operationTimeout = 20 * time.Second
+	hungAfter        = operationTimeout + 5*time.Second
+	// endWait is how long a clean-up waits for an operation that it has told to end.
+	endWait = 10 * time.Second
+	// outcomeKept is how long the outcome of a Start is kept for the case that the
+	// controller could not store it.
+	outcomeKept = time.Hour
+	// pollKept is how long the outcome of a Poll is worth something.
+	pollKept = time.Minute
+	// maxOutcomes bounds the outcomes that are kept.
+	maxOutcomes = 10_000
 )
 
 // operations carries out the operations of steps beside the calls of the controller.
@@ -26,9 +39,20 @@ type operations struct {
 	logger hclog.Logger
 	// wait is callWait but in tests.
 	wait time.Duration
+	now  func() time.Time
+	// waiting has an item for each call that waits for longer than shortWait.
+	waiting chan struct{}
 
-	mu  sync.Mutex
-	all map[operationKey]*operation
+	mu    sync.Mutex
+	all   map[operationKey]*operation
+	swept time.Time
+}
+
+func newOperations(logger hclog.Logger, now func() time.Time) *operations {
+	return &operations{
+		logger: logger, wait: callWait, now: now,
+		waiting: make(chan struct{}, waits), all: map[operationKey]*operation{},
+	}
 }
 
 // operationKey is the key of an attempt, and whether its Start or its Poll is meant.
@@ -39,64 +63,134 @@ type operationKey struct {
 
 // operation is one that is under way, or whose outcome is kept.
 type operation struct {
-	cancel  context.CancelFunc
-	started time.Time
-	// done is closed when progress and err are there.
+	cancel context.CancelFunc
+	begun  time.Time
+	// done is closed when what follows is there.
 	done     chan struct{}
+	ended    time.Time
 	progress Progress
 	err      error
 }
 
-// start carries the Start of an attempt out, or takes up the one that is there: an attempt
-// that this process has started is not started again, also when the controller could not
-// store the answer. It waits for a few seconds; answered is false where there is no
-// outcome yet.
-func (o *operations) start(attempt string, run func(context.Context) (Progress, error)) (progress Progress, answered bool, err error) {
-	return o.do(operationKey{attempt, true}, run)
-}
-
-// poll carries a Poll out as start does a Start. Its outcome is taken once.
-func (o *operations) poll(attempt string, run func(context.Context) (Progress, error)) (progress Progress, answered bool, err error) {
-	return o.do(operationKey{attempt, false}, run)
-}
-
-func (o *operations) do(key operationKey, run func(context.Context) (Progress, error)) (progress Progress, answered bool, err error) {
-	op := o.begin(key, run)
+func (op *operation) isDone() bool {
 	select {
 	case <-op.done:
-		if op.err != nil || !key.isStart {
-			o.drop(key, op)
-		}
-		return op.progress, true, op.err
-	case <-time.After(o.wait):
-		return Progress{}, false, nil
+		return true
+	default:
+		return false
 	}
 }
 
-func (o *operations) begin(key operationKey, run func(context.Context) (Progress, error)) *operation {
+// waitFor waits for an operation, and tells whether it has ended: for as long as a call may,
+// or for a moment where that is not worth while.
+func (o *operations) waitFor(done <-chan struct{}, worthwhile bool) bool {
+	wait := shortWait
+	if worthwhile {
+		select {
+		case o.waiting <- struct{}{}:
+			defer func() { <-o.waiting }()
+			wait = o.wait
+		default:
+		}
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+var errHung = errors.New("no end long after its time: a bug in the plugin, please report it")
+
+// start carries the Start of an attempt out, or takes up the one that is there: an attempt
+// that this process has started is not started again, also when the controller could not
+// store the answer. Only with again is one made anew of which it is not known whether it
+// was carried out. answered is false where there is no outcome yet.
+func (o *operations) start(attempt string, again bool, run func(context.Context) (Progress, error)) (progress Progress, answered bool, err error) {
+	key := operationKey{attempt, true}
+	o.mu.Lock()
+	if op := o.all[key]; again && op != nil && op.isDone() && op.err != nil {
+		delete(o.all, key)
+	}
+	o.mu.Unlock()
+	op, answered := o.do(key, run)
+	switch {
+	case !answered && o.now().Sub(op.begun) > hungAfter:
+		return Progress{}, true, &UnansweredError{errHung}
+	case !answered:
+		return Progress{}, false, nil
+	case op.err != nil && !isUnanswered(op.err):
+		o.drop(key, op) // surely not carried out
+	}
+	return op.progress, true, op.err
+}
+
+// poll carries a Poll out, or takes up the one that is there. Its outcome is taken once.
+func (o *operations) poll(attempt string, run func(context.Context) (Progress, error)) (progress Progress, answered bool, err error) {
+	key := operationKey{attempt, false}
+	o.mu.Lock()
+	if op := o.all[key]; op != nil && op.isDone() && o.now().Sub(op.ended) > pollKept {
+		delete(o.all, key)
+	}
+	o.mu.Unlock()
+	op, answered := o.do(key, run)
+	switch {
+	case !answered && o.now().Sub(op.begun) > hungAfter:
+		o.drop(key, op)
+		return Progress{}, true, errHung
+	case !answered:
+		return Progress{}, false, nil
+	}
+	o.drop(key, op)
+	return op.progress, true, op.err
+}
+
+func (o *operations) do(key operationKey, run func(context.Context) (Progress, error)) (op *operation, answered bool) {
+	op, begun := o.begin(key, run)
+	return op, o.waitFor(op.done, begun)
+}
+
+func (o *operations) begin(key operationKey, run func(context.Context) (Progress, error)) (op *operation, begun bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if op := o.all[key]; op != nil {
-		return op
+		return op, false
 	}
-	now := time.Now()
-	for old, op := range o.all {
-		if now.Sub(op.started) > outcomeKept {
-			delete(o.all, old)
-		}
-	}
+	now := o.now()
+	o.sweep(now)
 	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
-	op := &operation{cancel: cancel, started: now, done: make(chan struct{})}
-	if o.all == nil {
-		o.all = map[operationKey]*operation{}
-	}
+	op = &operation{cancel: cancel, begun: now, done: make(chan struct{})}
 	o.all[key] = op
 	go func() {
 		defer close(op.done)
 		defer cancel()
-		op.progress, op.err = guarded(o.logger, func() (Progress, error) { return run(ctx) })
+		op.progress, op.err = guarded(o.logger, func() (Progress, error) {
+			progress, err := run(ctx)
+			if err != nil {
+				return Progress{RetryAfter: progress.RetryAfter}, err
+			}
+			return progress.bounded()
+		})
+		op.ended = o.now()
 	}()
-	return op
+	return op, true
+}
+
+// sweep forgets outcomes that are old, and all that have ended when there are too many.
+func (o *operations) sweep(now time.Time) {
+	full := len(o.all) >= maxOutcomes
+	if !full && now.Sub(o.swept) < time.Minute {
+		return
+	}
+	o.swept = now
+	for key, op := range o.all {
+		if op.isDone() && (full || now.Sub(op.ended) > outcomeKept) {
+			delete(o.all, key)
+		}
+	}
 }
 
 // guarded makes a panic an error that leaves open what has been carried out.
@@ -110,11 +204,21 @@ func guarded(logger hclog.Logger, run func() (Progress, error)) (progress Progre
 	return run()
 }
 
-// hasStart tells whether the Start of an attempt is under way, or has been answered.
+// hasStart tells whether a Start of an attempt has been begun that may have been carried
+// out.
 func (o *operations) hasStart(attempt string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.all[operationKey{attempt, true}] != nil
+}
+
+// stored forgets the Start of an attempt, whose answer the controller has stored.
+func (o *operations) stored(attempt string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if op := o.all[operationKey{attempt, true}]; op != nil && op.isDone() {
+		delete(o.all, operationKey{attempt, true})
+	}
 }
 
 func (o *operations) drop(key operationKey, op *operation) {
@@ -125,23 +229,24 @@ func (o *operations) drop(key operationKey, op *operation) {
 	}
 }
 
-// end cancels what is under way of an attempt, and returns the last outcome that there is
-// when it has ended.
-func (o *operations) end(attempt string) (progress Progress, there bool) {
-	for _, isStart := range []bool{true, false} {
-		key := operationKey{attempt, isStart}
-		o.mu.Lock()
-		op := o.all[key]
-		o.mu.Unlock()
-		if op == nil {
-			continue
-		}
-		op.cancel()
-		<-op.done
-		o.drop(key, op)
-		if op.err == nil {
-			progress, there = op.progress, true
-		}
+// end has the Start or the Poll of an attempt end, and returns its outcome; there is none
+// where it has failed, or does not end.
+func (o *operations) end(attempt string, isStart bool) (progress Progress, there bool) {
+	key := operationKey{attempt, isStart}
+	o.mu.Lock()
+	op := o.all[key]
+	o.mu.Unlock()
+	if op == nil {
+		return Progress{}, false
 	}
-	return progress, there
+	op.cancel()
+	select {
+	case <-op.done:
+	case <-time.After(endWait):
+		return Progress{}, false
+	}
+	if !isStart || op.err != nil && !isUnanswered(op.err) {
+		o.drop(key, op) // a Start that may have been carried out is remembered
+	}
+	return op.progress, op.err == nil
 }

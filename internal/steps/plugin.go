@@ -36,7 +36,7 @@ const (
 const messageLimit = 2 << 10
 
 // waitingLimit bounds what a status keeps of what was last said of a wait, in bytes.
-const waitingLimit = 128
+const waitingLimit = 96
 
 // Events are where a step says what it waits for and what went wrong beside its answers.
 type Events interface {
@@ -62,15 +62,16 @@ type Plugin struct {
 	opts Options
 	// process tells the Starts of this process from those of one before.
 	process    string
-	operations operations
+	operations *operations
 	cleanups   cleanups
+	former     former
 	now        func() time.Time
 }
 
 // New returns a Plugin. It makes no request before the first call.
 func New(opts Options) *Plugin {
 	p := &Plugin{opts: opts, process: rand.String(8), now: time.Now}
-	p.operations.logger, p.operations.wait = opts.Logger, callWait
+	p.operations = newOperations(opts.Logger, func() time.Time { return p.now() })
 	return p
 }
 
@@ -92,7 +93,7 @@ func (p *Plugin) Run(ro *v1alpha1.Rollout, call *types.RpcStepContext) (types.Rp
 	if p.opts.Problem != nil {
 		return failed(nil, p.opts.Problem.Error()), types.RpcError{}
 	}
-	s, err := readStatus(call.Status)
+	s, err := p.readStatus(call.Status)
 	if err != nil {
 		return failed(nil, err.Error()), types.RpcError{}
 	}
@@ -112,33 +113,21 @@ func (p *Plugin) Abort(ro *v1alpha1.Rollout, call *types.RpcStepContext) (types.
 	return p.cleanUp(ro, call, true), types.RpcError{}
 }
 
-// step reads the configuration of a step, which has been started before or not.
-func (p *Plugin) step(ctx context.Context, config json.RawMessage, started bool) (Step, error) {
-	preset := &Preset{}
-	if p.opts.Presets != nil {
-		var err error
-		if preset, err = presetFor(ctx, p.opts.Presets, started); err != nil {
-			return nil, err
-		}
+// readStatus reads the status of a step of the plugin's kind; nil for one that has not been
+// run.
+func (p *Plugin) readStatus(raw json.RawMessage) (*status, error) {
+	s, err := readStatus(raw)
+	if err == nil && s != nil && p.opts.Kind != nil && s.Kind != p.opts.Kind.Name() {
+		return nil, fmt.Errorf("the step was begun as one of kind %q, and is registered with kind %q now: abort the canary and try again", s.Kind, p.opts.Kind.Name())
 	}
-	return ReadConfig(p.opts.Kind, preset, config)
+	return s, err
 }
 
-// ReadConfig reads what a Rollout configures of a step, over a preset. The error names the
-// key. It makes no request.
-func ReadConfig(kind Kind, preset *Preset, config json.RawMessage) (Step, error) {
-	source, err := preset.apply(config)
-	if err != nil {
-		return nil, err
-	}
-	if err := rejectOtherNamespaces(config); err != nil {
-		return nil, err
-	}
-	step, err := kind.Parse(source)
-	if err != nil {
-		return nil, err
-	}
-	return step, step.Settings().Validate()
+// notStarted tells whether surely no Start was made of the attempt that a status is about:
+// this process has written that last, and has made none since.
+func (p *Plugin) notStarted(ro *v1alpha1.Rollout, s *status, called time.Time) bool {
+	return (s.Stage == stageNew || s.Stage == stageAnnounced) && s.Process == p.process &&
+		p.now().Sub(called) < outcomeKept && !p.operations.hasStart(workKey(ro, s.Key, s.Attempt))
 }
 
 // run is one Run of a step.
@@ -151,30 +140,33 @@ type run struct {
 	step    Step
 	timeout time.Duration
 	s       *status
+	// unstarted is true where surely no Start of the present attempt was made.
+	unstarted bool
 }
 
 func (r *run) advance() types.RpcStepResult {
 	ctx, cancel := context.WithTimeout(context.Background(), callWait)
 	defer cancel()
-	var unread *UnreadError
-	var err error
-	r.timeout = defaultTimeout
-	r.step, err = r.Plugin.step(ctx, r.config, r.s != nil && r.s.Stage != stageNew)
-	if err == nil {
-		var problem error
-		if r.timeout, problem = r.step.Settings().TimeoutFor(r.ro); problem != nil {
-			r.timeout, err = defaultTimeout, problem
-		}
-	}
-	if r.s == nil {
+	fresh := r.s == nil
+	if fresh {
 		r.s = r.newStatus()
 	}
-	if err == nil && r.s.Stage == stageNew {
+	r.unstarted = fresh || r.notStarted(r.ro, r.s, r.s.Called)
+	var err error
+	r.timeout = defaultTimeout
+	if r.step, err = r.Plugin.step(ctx, r.config, !r.unstarted); err == nil {
+		r.timeout, err = r.step.Settings().TimeoutFor(r.ro)
+		if !r.unstarted {
+			err = nil // the deadline was shortened since
+		}
+	}
+	if err == nil && (r.s.Stage == stageNew || r.s.Stage == stageAnnounced) {
 		err = r.setID()
 	}
 	late := r.tick()
+	var unread *UnreadError
 	switch {
-	case err != nil && !errors.As(err, &unread) && r.s.Stage == stageNew:
+	case err != nil && !errors.As(err, &unread) && r.unstarted:
 		return failed(r.s, err.Error())
 	case err != nil && late:
 		return r.timedOut(err.Error())
@@ -182,27 +174,35 @@ func (r *run) advance() types.RpcStepResult {
 		return r.retry("its configuration", err, 0)
 	case late:
 		return r.last()
-	case r.s.Stage == stageNew && r.step.Settings().OnUnknown == OnUnknownFail:
+	case r.s.Stage == stageNew && r.mustKnow():
 		// The next call starts the work. Should the answer to that be lost, this status
 		// tells that the work may have been started.
-		r.s.Stage, r.s.Process = stageStarting, r.process
+		r.s.Stage = stageAnnounced
 		return r.wait("about to start", 0)
 	case r.s.Stage == stageRunning:
 		return r.poll()
 	default:
-		return r.start()
+		return r.start(fresh)
 	}
 }
 
-// newStatus is the status of a step's first Run.
+// mustKnow tells whether work is not to be started where it may have been.
+func (r *run) mustKnow() bool { return r.step.Settings().OnUnknown == OnUnknownFail }
+
+// newStatus is the status of a step's first Run. Time that has passed since the Rollout has
+// come to the step counts.
 func (r *run) newStatus() *status {
 	index := int32(0)
 	if r.ro.Status.CurrentStepIndex != nil { // gob makes a pointer to 0 nil
 		index = *r.ro.Status.CurrentStepIndex
 	}
+	now := r.now().UTC().Truncate(time.Second)
 	s := &status{
 		Kind: r.opts.Kind.Name(), Index: index, ID: strconv.Itoa(int(index)),
-		Key: keyOf(r.ro, r.pluginName, index), Started: r.now().UTC().Truncate(time.Second), Attempt: 1, Stage: stageNew,
+		Key: keyOf(r.ro, r.pluginName, index), Started: now, Attempt: 1, Stage: stageNew,
+	}
+	if progress := progressing(r.ro).LastUpdateTime; !progress.IsZero() {
+		s.Elapsed = seconds(max(now.Sub(progress.Time), 0))
 	}
 	return s
 }
@@ -238,7 +238,7 @@ func (r *run) tick() (late bool) {
 }
 
 // key is the key of the present attempt.
-func (s *status) key() string { return attemptKey(s.Key, s.Attempt) }
+func (r *run) key() string { return workKey(r.ro, r.s.Key, r.s.Attempt) }
 
 func (r *run) work() Work {
 	work := workOf(r.ro, r.pluginName, r.s)
@@ -247,30 +247,36 @@ func (r *run) work() Work {
 }
 
 func workOf(ro *v1alpha1.Rollout, pluginName string, s *status) Work {
-	return Work{Rollout: ro, PluginName: pluginName, ID: s.ID, Index: s.Index, Key: s.key(), State: s.State, Outputs: s.Outputs}
+	return Work{
+		Rollout: ro, PluginName: pluginName, ID: s.ID, Index: s.Index,
+		Key: workKey(ro, s.Key, s.Attempt), State: s.State, Outputs: s.Outputs,
+	}
 }
 
 // start starts the work of an attempt.
-func (r *run) start() types.RpcStepResult {
-	work := r.work()
-	work.Unknown = r.s.Stage == stageStarting && r.s.Process != r.process && !r.operations.hasStart(work.Key)
-	mustKnow := r.step.Settings().OnUnknown == OnUnknownFail
-	if work.Unknown && mustKnow {
-		return r.fail("the plugin was started anew while it started the work, and it is not known whether that was done (onUnknown: Fail)", true)
+func (r *run) start(fresh bool) types.RpcStepResult {
+	if former := r.cleanups.of(r.ro.UID, r.s.Index); former != nil {
+		if time.Since(former.begun) < retryPatience {
+			return r.wait("waiting for the clean-up of the canary before", 0)
+		}
+		former.cancel()
 	}
-	progress, answered, err := r.operations.start(work.Key, func(ctx context.Context) (Progress, error) { return r.step.Start(ctx, work) })
+	work := r.work()
+	work.Unknown = fresh || !r.unstarted // a first Run may be the second, if the answer to the first was lost
+	if r.mustKnow() && !r.unstarted && !r.operations.hasStart(work.Key) {
+		return r.fail("it is not known whether the work was started, as the answer to its start was lost (onUnknown: Fail)", true)
+	}
+	progress, answered, err := r.operations.start(work.Key, !r.mustKnow(), func(ctx context.Context) (Progress, error) { return r.step.Start(ctx, work) })
 	switch {
 	case !answered:
-		r.s.Stage, r.s.Process = stageStarting, r.process
+		r.s.Stage = stageStarting
 		return r.wait("waiting for an answer to the start of the work", 0)
 	case err == nil:
 		return r.found(progress)
-	case isUnanswered(err) && mustKnow:
+	case isUnanswered(err) && r.mustKnow():
 		return r.fail(fmt.Sprintf("it is not known whether the work was started (onUnknown: Fail): %v", err), true)
 	case isUnanswered(err):
-		r.s.Stage, r.s.Process = stageStarting, ""
-	case !work.Unknown && !mustKnow:
-		r.s.Stage = stageNew
+		r.s.Stage = stageStarting
 	}
 	return r.retry("the start of the work", err, progress.RetryAfter)
 }
@@ -289,6 +295,7 @@ func (r *run) poll() types.RpcStepResult {
 
 func (r *run) askOnce() (progress Progress, answered bool, err error) {
 	work := r.work()
+	r.operations.stored(work.Key)
 	return r.operations.poll(work.Key, func(ctx context.Context) (Progress, error) { return r.step.Poll(ctx, work) })
 }
 
@@ -300,8 +307,8 @@ func (r *run) last() types.RpcStepResult {
 	switch {
 	case r.s.Stage == stageRunning:
 		progress, answered, err = r.askOnce()
-	case r.operations.hasStart(r.s.key()):
-		progress, answered, err = r.operations.start(r.s.key(), nil)
+	case r.operations.hasStart(r.key()):
+		progress, answered, err = r.operations.start(r.key(), false, nil)
 	default:
 		return r.timedOut("the work could not be started")
 	}
@@ -327,7 +334,7 @@ func (r *run) take(p Progress) {
 	dropped := r.s.take(p)
 	r.s.Stage = stageRunning
 	if len(dropped) > 0 {
-		r.opts.Events.Warn(r.ro, reasonOutput, r.s.key(), fmt.Sprintf("step %d (%s): output %s is left out: an output may have %d bytes, all of a step %d", r.s.Index+1, r.s.ID, strings.Join(dropped, ", "), outputLimit, outputsLimit))
+		r.opts.Events.Warn(r.ro, reasonOutput, r.key(), fmt.Sprintf("step %d (%s): output %s is left out: an output may have %d bytes, all of a step %d", r.s.Index+1, r.s.ID, strings.Join(dropped, ", "), outputLimit, outputsLimit))
 	}
 }
 
@@ -345,7 +352,7 @@ func (r *run) found(p Progress) types.RpcStepResult {
 		}
 		r.say(Progress{Message: message})
 		r.s.Attempt++
-		r.s.Stage, r.s.Process, r.s.State, r.s.Outputs = stageNew, "", nil, nil
+		r.s.Stage, r.s.State, r.s.Outputs = stageNew, nil, nil
 		return r.wait(message, 0)
 	case p.Phase == Failed:
 		return r.fail(p.Message, p.MayRun)
@@ -369,7 +376,7 @@ func (r *run) say(p Progress) {
 
 // retry answers that something of the step is tried again, with a Warning Event.
 func (r *run) retry(what string, err error, after time.Duration) types.RpcStepResult {
-	r.opts.Events.Warn(r.ro, reasonRetried, r.s.key()+" "+what, fmt.Sprintf("step %d (%s): %s is tried again: %v", r.s.Index+1, r.s.ID, what, err))
+	r.opts.Events.Warn(r.ro, reasonRetried, r.key()+" "+what, fmt.Sprintf("step %d (%s): %s is tried again: %v", r.s.Index+1, r.s.ID, what, err))
 	return r.wait(fmt.Sprintf("%s is tried again: %v", what, err), after)
 }
 
@@ -379,6 +386,7 @@ func (r *run) wait(message string, retryAfter time.Duration) types.RpcStepResult
 	if r.step != nil {
 		interval = r.step.Settings().interval()
 	}
+	r.s.Process = r.process
 	left := r.timeout - time.Duration(r.s.Elapsed)
 	after := max(min(max(interval, retryAfter), left), minInterval)
 	return types.RpcStepResult{Phase: types.PhaseRunning, Message: shorten(message, messageLimit), RequeueAfter: after, Status: r.s.write()}
@@ -391,7 +399,7 @@ func (r *run) succeed(message string) types.RpcStepResult {
 }
 
 func (r *run) timedOut(message string) types.RpcStepResult {
-	return r.fail(fmt.Sprintf("timed out after %s: %s", r.timeout, message), r.s.Stage == stageStarting || r.s.Stage == stageRunning)
+	return r.fail(fmt.Sprintf("timed out after %s: %s", r.timeout, message), !r.unstarted)
 }
 
 // fail answers that the step has failed. The controller makes no Abort for such a step, so

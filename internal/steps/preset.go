@@ -1,9 +1,9 @@
 package steps
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +17,13 @@ import (
 
 // PresetKey is the key of a ConfigMap that holds a preset.
 const PresetKey = "preset.yaml"
+
+const (
+	// configLimit bounds the configuration of a step, and a preset, in bytes of JSON.
+	configLimit = 64 << 10
+	// depthLimit bounds how deep objects and lists are in one another.
+	depthLimit = 100
+)
 
 // Preset is what an admin gives the steps of a registration.
 type Preset struct {
@@ -61,21 +68,14 @@ func (e *InvalidPresetError) Error() string { return e.Cause.Error() }
 // Unwrap returns the cause.
 func (e *InvalidPresetError) Unwrap() error { return e.Cause }
 
-// presetFor returns the preset for a step. One that has been started goes on with the last
-// preset that was right.
-func presetFor(ctx context.Context, source PresetSource, started bool) (*Preset, error) {
-	preset, err := source.Preset(ctx)
-	var invalid *InvalidPresetError
-	if started && errors.As(err, &invalid) && invalid.Last != nil {
-		return invalid.Last, nil
-	}
-	return preset, err
-}
-
 // ReadPreset reads a preset from YAML. The error names the key.
 func ReadPreset(text []byte) (*Preset, error) {
-	var keys map[string]any
-	if err := yaml.Unmarshal(text, &keys); err != nil {
+	asJSON, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := objectOf(asJSON)
+	if err != nil {
 		return nil, fmt.Errorf("want an object with defaults, locked and hosts: %w", err)
 	}
 	known := []string{"defaults", "locked", "hosts"}
@@ -85,7 +85,7 @@ func ReadPreset(text []byte) (*Preset, error) {
 		}
 	}
 	var preset Preset
-	if err := yaml.UnmarshalStrict(text, &preset); err != nil {
+	if err := decode(asJSON, &preset); err != nil {
 		return nil, err
 	}
 	for _, path := range preset.Locked {
@@ -94,6 +94,13 @@ func ReadPreset(text []byte) (*Preset, error) {
 		}
 	}
 	return &preset, nil
+}
+
+// decode reads JSON, with numbers as they are written.
+func decode(text []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	return decoder.Decode(into)
 }
 
 // Over returns a Rollout's configuration over the preset's defaults, as an object, whether
@@ -133,11 +140,39 @@ func objectOf(config json.RawMessage) (map[string]any, error) {
 	if len(config) == 0 {
 		return map[string]any{}, nil
 	}
+	if len(config) > configLimit {
+		return nil, fmt.Errorf("config: %d bytes: want %d at most", len(config), configLimit)
+	}
+	if depthOf(config) > depthLimit {
+		return nil, fmt.Errorf("config: more than %d objects and lists in one another", depthLimit)
+	}
 	var given map[string]any
-	if err := json.Unmarshal(config, &given); err != nil || given == nil {
+	if err := decode(config, &given); err != nil || given == nil {
 		return nil, fmt.Errorf("config: want an object, not %s", jsontype.Of(config))
 	}
 	return given, nil
+}
+
+// depthOf returns how deep objects and lists are in one another.
+func depthOf(text []byte) (deepest int) {
+	depth, inText, escaped := 0, false, false
+	for _, c := range text {
+		switch {
+		case escaped:
+			escaped = false
+		case inText && c == '\\':
+			escaped = true
+		case c == '"':
+			inText = !inText
+		case inText:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
 }
 
 // sets tells whether an object has a value at a path, or one in place of what leads there.
@@ -173,35 +208,43 @@ func merge(under, over map[string]any) map[string]any {
 // namespace: the controller may read all Secrets, and the author of a Rollout must not be
 // able to through it. Only a preset can.
 func rejectOtherNamespaces(config json.RawMessage) error {
-	var value any
-	if len(config) == 0 || json.Unmarshal(config, &value) != nil {
-		return nil // Parse says what is wrong
+	given, err := objectOf(config)
+	if err != nil {
+		return err
 	}
-	return rejectNamespaceIn("", value)
+	if path := namespacePath(given); path != "" {
+		return fmt.Errorf("%s: a Rollout refers to Secrets of its own namespace alone; a Secret of another one is for a preset to name", path)
+	}
+	return nil
 }
 
-func rejectNamespaceIn(path string, value any) error {
+// namespacePath returns the path of a namespace in a reference to a Secret; empty where
+// there is none. It is made from its end, so that only one is.
+func namespacePath(value any) string {
 	switch value := value.(type) {
 	case []any:
 		for i, item := range value {
-			if err := rejectNamespaceIn(fmt.Sprintf("%s[%d]", path, i), item); err != nil {
-				return err
+			if path := namespacePath(item); path != "" {
+				return fmt.Sprintf("[%d].%s", i, path)
 			}
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
-			under := strings.TrimPrefix(path+"."+key, ".")
 			if ref, ok := value[key].(map[string]any); ok && strings.EqualFold(key, "secretKeyRef") {
 				for field := range ref {
 					if strings.EqualFold(field, "namespace") {
-						return fmt.Errorf("%s.%s: a Rollout refers to Secrets of its own namespace alone; a Secret of another one is for a preset to name", under, field)
+						return key + "." + field
 					}
 				}
 			}
-			if err := rejectNamespaceIn(under, value[key]); err != nil {
-				return err
+			path := namespacePath(value[key])
+			if strings.HasPrefix(path, "[") {
+				return key + path
+			}
+			if path != "" {
+				return key + "." + path
 			}
 		}
 	}
-	return nil
+	return ""
 }

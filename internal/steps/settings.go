@@ -22,6 +22,8 @@ const (
 	// 10 s and less, and always adds 5 s.
 	minInterval     = 11 * time.Second
 	defaultInterval = 15 * time.Second
+	// maxTimeout bounds a step's timeout.
+	maxTimeout = 24 * time.Hour
 	// maxRetries bounds the attempts at a step.
 	maxRetries = 10
 )
@@ -77,8 +79,8 @@ func (s Settings) Validate() error {
 	switch {
 	case s.ID != "" && !idPattern.MatchString(s.ID):
 		return fmt.Errorf(`id %q: want a letter, then letters, digits, "_" and "-", up to 63 in all`, s.ID)
-	case s.Timeout.Duration < 0:
-		return fmt.Errorf("timeout %s: want a duration above 0, such as 5m", s.Timeout.Duration)
+	case s.Timeout.Duration < 0 || s.Timeout.Duration > maxTimeout:
+		return fmt.Errorf("timeout %s: want a duration above 0, such as 5m, and %s at most", s.Timeout.Duration, maxTimeout)
 	case s.Interval.Duration != 0 && s.Interval.Duration < minInterval:
 		return fmt.Errorf("interval %s: want %s or more: Argo Rollouts makes 30 s of what is shorter", s.Interval.Duration, minInterval)
 	case !slices.Contains([]FailurePolicy{"", FailurePolicyFail, FailurePolicyIgnore}, s.FailurePolicy):
@@ -100,7 +102,7 @@ func (s Settings) interval() time.Duration {
 }
 
 // TimeoutFor returns how long the step may take on a Rollout. It is an error when that is
-// more than the Rollout's progress deadline leaves.
+// more than the Rollout's progress deadline leaves; the time is then what it leaves.
 func (s Settings) TimeoutFor(ro *v1alpha1.Rollout) (time.Duration, error) {
 	deadline := defaultDeadline
 	if ro.Spec.ProgressDeadlineSeconds != nil {
@@ -109,9 +111,9 @@ func (s Settings) TimeoutFor(ro *v1alpha1.Rollout) (time.Duration, error) {
 	longest := deadline - deadlineMargin
 	switch {
 	case longest <= 0:
-		return 0, fmt.Errorf("the Rollout's progressDeadlineSeconds is %d, and a plugin step counts against it: want more than %d", int(deadline.Seconds()), int(deadlineMargin.Seconds()))
+		return time.Second, fmt.Errorf("the Rollout's progressDeadlineSeconds is %d, and a plugin step counts against it: want more than %d", int(deadline.Seconds()), int(deadlineMargin.Seconds()))
 	case s.Timeout.Duration > longest:
-		return 0, fmt.Errorf("timeout %s: the Rollout's progressDeadlineSeconds of %d allows %s at most, since a plugin step counts against it: raise that, or shorten the timeout", s.Timeout.Duration, int(deadline.Seconds()), longest)
+		return longest, fmt.Errorf("timeout %s: the Rollout's progressDeadlineSeconds of %d allows %s at most, since a plugin step counts against it: raise that, or shorten the timeout", s.Timeout.Duration, int(deadline.Seconds()), longest)
 	case s.Timeout.Duration > 0:
 		return s.Timeout.Duration, nil
 	default:

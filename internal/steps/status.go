@@ -3,19 +3,22 @@ package steps
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"time"
 )
 
 const (
 	// statusLimit bounds the status that a step keeps in the Rollout, in bytes.
 	statusLimit = 4 << 10
-	// outputLimit bounds one output, outputsLimit all outputs of a step, in bytes.
+	// outputLimit bounds one output, outputsLimit all outputs of a step, in bytes of JSON.
 	outputLimit  = 1 << 10
 	outputsLimit = 2 << 10
-	// stateLimit bounds what a kind keeps of an attempt, in bytes.
+	// stateLimit bounds what a kind keeps of an attempt, in bytes of JSON.
 	stateLimit = 1 << 10
 )
 
@@ -23,9 +26,12 @@ const (
 type stage string
 
 const (
-	// stageNew: nothing was started.
+	// stageNew: no Start was made when this was stored.
 	stageNew stage = "New"
-	// stageStarting: Start may have been made, and has not answered.
+	// stageAnnounced: the next call makes the Start, of a step that must know whether one
+	// was made.
+	stageAnnounced stage = "Announced"
+	// stageStarting: a Start was made, and may have been carried out.
 	stageStarting stage = "Starting"
 	// stageRunning: Start has answered, the work has not ended.
 	stageRunning stage = "Running"
@@ -35,12 +41,15 @@ const (
 	stageFailed stage = "Failed"
 )
 
+var stages = []stage{stageNew, stageAnnounced, stageStarting, stageRunning, stageDone, stageFailed}
+
 // status is what a step keeps in status.canary.stepPluginStatuses[].status. It holds no
-// secrets: everybody who may read the Rollout reads it.
+// secrets: everybody who may read the Rollout reads it. Nor is it trusted: who may edit
+// Rollouts may edit their status.
 type status struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
-	// Key is that of the first attempt.
+	// Key tells the step's run in this canary from others of its Rollout.
 	Key   string `json:"key"`
 	Index int32  `json:"index"`
 	// Started is when the first Run was made.
@@ -51,8 +60,8 @@ type status struct {
 	// Attempt counts from 1.
 	Attempt int32 `json:"attempt"`
 	Stage   stage `json:"stage"`
-	// Process is the one that makes the Start of stageStarting.
-	Process string `json:"process,omitempty"`
+	// Process has written this.
+	Process string `json:"process"`
 	// Waiting is what the last Event said the step waits for.
 	Waiting string            `json:"waiting,omitempty"`
 	State   json.RawMessage   `json:"state,omitempty"`
@@ -75,61 +84,97 @@ func (s *seconds) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+var keyPattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
 // readStatus reads the status of a step that has been run before; nil for one that has not.
 func readStatus(raw json.RawMessage) (*status, error) {
 	if len(bytes.TrimSpace(raw)) == 0 || bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
 		return nil, nil
 	}
 	var s status
-	if err := json.Unmarshal(raw, &s); err != nil || s.Key == "" || s.Attempt < 1 {
+	if len(raw) > 2*statusLimit || json.Unmarshal(raw, &s) != nil || !s.isOurs() {
 		return nil, fmt.Errorf("the step's status in the Rollout was not written by this plugin (%.100q): abort the canary and try again", raw)
 	}
 	return &s, nil
+}
+
+// isOurs tells whether the plugin may have written a status.
+func (s *status) isOurs() bool {
+	return keyPattern.MatchString(s.Key) && slices.Contains(stages, s.Stage) &&
+		s.Attempt >= 1 && s.Attempt <= maxRetries+1 && s.Index >= 0 && s.Elapsed >= 0 &&
+		(idPattern.MatchString(s.ID) || s.ID == strconv.Itoa(int(s.Index))) &&
+		jsonSize(s.State) <= stateLimit && jsonSize(s.Outputs) <= 2*outputsLimit
 }
 
 // write returns the status as JSON, of at most 4 KiB.
 func (s *status) write() json.RawMessage {
 	text, err := json.Marshal(s)
 	if err != nil || len(text) > statusLimit {
-		// Outputs and state are bounded where they are taken in; this is for what is not
-		// ours, such as an id that is all escapes.
 		less := *s
-		less.Outputs, less.Waiting = nil, ""
+		less.Waiting = "" // what else it holds is bounded where it is taken in
 		text, _ = json.Marshal(less)
 	}
 	return text
 }
 
-// take adds what an operation has found to the status. It returns the names of outputs
-// that are too large to be kept.
-func (s *status) take(p Progress) (dropped []string) {
-	if len(p.State) > 0 && len(p.State) <= stateLimit {
-		s.State = p.State
+// bounded returns a Progress of a size that is kept: its message cut, and without outputs
+// that are too large. It is an error of the kind when the state is.
+func (p Progress) bounded() (Progress, error) {
+	if len(p.State) > 0 && (!json.Valid(p.State) || jsonSize(p.State) > stateLimit) {
+		return Progress{}, &UnansweredError{errors.New("a bug in the plugin: its state is no JSON, or too large; please report it")}
 	}
-	outputs, size := map[string]string{}, 0
+	switch p.Phase {
+	case Running, Successful, Failed:
+	default:
+		return Progress{}, &UnansweredError{fmt.Errorf("a bug in the plugin: phase %q; please report it", p.Phase)}
+	}
+	p.Message = shorten(p.Message, messageLimit)
+	p.Outputs, p.dropped = boundedOutputs(p.Outputs, nil)
+	return p, nil
+}
+
+// boundedOutputs returns outputs over earlier ones, as far as there is room, and the names
+// of those that are left out.
+func boundedOutputs(outputs, earlier map[string]string) (kept map[string]string, dropped []string) {
+	kept, size := map[string]string{}, 0
 	add := func(name, value string) {
-		more := jsonSize(name) + jsonSize(value)
+		more := jsonSize(name) + jsonSize(value) + len(":,")
 		if jsonSize(value) > outputLimit || size+more > outputsLimit {
 			dropped = append(dropped, name)
 			return
 		}
-		outputs[name] = value
+		kept[name] = value
 		size += more
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.Outputs)) {
-		add(name, p.Outputs[name])
+	for _, name := range slices.Sorted(maps.Keys(outputs)) {
+		add(name, outputs[name])
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Outputs)) {
-		if _, again := p.Outputs[name]; !again {
-			add(name, s.Outputs[name])
+	for _, name := range slices.Sorted(maps.Keys(earlier)) {
+		if _, again := outputs[name]; !again {
+			add(name, earlier[name])
 		}
 	}
-	s.Outputs = outputs
-	return dropped
+	return kept, dropped
 }
 
-// jsonSize is the length of a text as JSON, where quotes and control characters take more.
-func jsonSize(text string) int {
-	encoded, _ := json.Marshal(text)
+// take adds what an operation has found to the status. It returns the names of outputs
+// that are too large to be kept.
+func (s *status) take(p Progress) (dropped []string) {
+	if len(p.State) > 0 {
+		s.State = p.State
+	}
+	s.Outputs, dropped = boundedOutputs(p.Outputs, s.Outputs)
+	return append(dropped, p.dropped...)
+}
+
+// jsonSize is the length of a value as JSON, where quotes and control characters take more.
+func jsonSize(value any) int {
+	if raw, ok := value.(json.RawMessage); ok && len(raw) == 0 {
+		return 0
+	}
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return statusLimit + 1
+	}
 	return len(encoded)
 }

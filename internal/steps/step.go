@@ -70,12 +70,13 @@ type Work struct {
 	// Key identifies one attempt at the step: the same for each call about it, another
 	// for each retry, canary and revision. It is 32 hexadecimal digits.
 	Key string
-	// State is what the last operation of this attempt has returned.
-	State json.RawMessage
-	// Outputs are those of this attempt so far.
+	// State is what the last operation of this attempt has returned, and Outputs are those
+	// of the attempt so far. Both come from the Rollout's status, which whoever may edit the
+	// Rollout may have edited.
+	State   json.RawMessage
 	Outputs map[string]string
-	// Unknown is true for a Start under a key of which an earlier Start may have been
-	// carried out.
+	// Unknown is false for a Start only where no other Start can have been made under the
+	// key. For a Cancel it is true where it is not known whether a Start was carried out.
 	Unknown bool
 	// Remaining is what is left of the step's timeout. It is 0 in the Poll that is made
 	// before the step counts as timed out, and in Cancel and Undo.
@@ -110,6 +111,8 @@ type Progress struct {
 	// MayRun is true for a failure after which the work may still be running: it is
 	// cancelled.
 	MayRun bool
+	// dropped are the names of outputs that were too large.
+	dropped []string
 }
 
 // ErrNoCleanup is what Cancel and Undo return when the step's configuration has nothing that

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/jobstep"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/rolloutsstep"
 )
 
 // Options are what the kinds need of a registration.
@@ -31,6 +32,7 @@ type Options struct {
 func All(o Options) []steps.Kind {
 	return []steps.Kind{
 		jobstep.New(jobstep.Options{Connect: o.Connect, Logger: o.Logger}),
+		rolloutsstep.New(rolloutsstep.Options{Connect: o.Connect, Logger: o.Logger, WatchNamespace: o.WatchNamespace}),
 	}
 }
 

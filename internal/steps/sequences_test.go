@@ -1,0 +1,473 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// abort makes an Abort for the step that a host runs.
+func (h *host) abort() types.RpcStepResult {
+	h.t.Helper()
+	result, err := h.plugin.Abort(h.ro, h.context())
+	if err.HasError() {
+		h.t.Fatalf("Abort: %v", err)
+	}
+	return result
+}
+
+// retry is a canary that is retried after an abort, at a time.
+func (h *host) retry(at int64) {
+	h.ro.Status.Conditions[0].LastTransitionTime = metav1.Unix(at, 0)
+	h.status = nil
+}
+
+// eventually polls until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// A cancel is told what the last Poll has found: that may be where the run's id is.
+func TestCancelHasTheLatestState(t *testing.T) {
+	h := newHost(t, &scripted{
+		start: func(context.Context, Work) (Progress, error) {
+			return Progress{Phase: Running, State: json.RawMessage(`"dispatched"`), Outputs: map[string]string{"url": "none"}}, nil
+		},
+		poll: func(context.Context, Work) (Progress, error) {
+			return Progress{Phase: Running, State: json.RawMessage(`"run 7"`), Outputs: map[string]string{"url": "run/7"}}, nil
+		},
+	}, `{}`)
+	h.run()
+	h.run()
+	h.abort()
+	if got := h.kind.cancelled[0]; string(got.State) != `"run 7"` || got.Outputs["url"] != "run/7" {
+		t.Errorf("cancelled with state %s and outputs %v, want those of the last Poll", got.State, got.Outputs)
+	}
+}
+
+// Work that has succeeded since the last Poll is undone by an abort.
+func TestWorkThatEndsBetweenTwoPolls(t *testing.T) {
+	for phase, want := range map[Phase][2]int{Successful: {1, 0}, Failed: {0, 1}, Running: {0, 1}} {
+		h := newHost(t, &scripted{}, `{}`)
+		h.run()
+		h.run()
+		h.kind.poll = after(0, phase)
+		h.abort()
+		if got := [2]int{len(h.kind.undone), len(h.kind.cancelled)}; got != want {
+			t.Errorf("%s: %d undone and %d cancelled, want %d and %d", phase, got[0], got[1], want[0], want[1])
+		}
+	}
+}
+
+// presets gives a preset that a test changes.
+type presets struct{ preset *Preset }
+
+func (p *presets) Preset(context.Context) (*Preset, error) { return p.preset, nil }
+
+// A preset that no longer suits a step that runs keeps it from nothing.
+func TestAPresetThatNoLongerSuits(t *testing.T) {
+	for name, preset := range map[string]*Preset{
+		"a value that the kind refuses": {Defaults: map[string]any{"retries": "two"}},
+		"a key that is locked now":      {Locked: []string{"timeout"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := &presets{&Preset{}}
+			h := newHost(t, &scripted{poll: after(1, Successful)}, `{"timeout": "5m"}`)
+			h.plugin.opts.Presets = source
+			h.run()
+			source.preset = preset
+			h.until(5)
+			h.require(types.PhaseSuccessful)
+			if result := h.abort(); result.Phase != types.PhaseSuccessful || len(h.kind.undone) != 1 {
+				t.Errorf("Abort = %+v", result)
+			}
+			h.retry(500)
+			h.run()
+			h.require(types.PhaseFailed)
+		})
+	}
+}
+
+// Who may edit a Rollout may edit its status. A status that is copied from another Rollout
+// gives nothing of that one's work.
+func TestAStatusOfAnotherRollout(t *testing.T) {
+	victim := newHost(t, &scripted{start: func(ctx context.Context, _ Work) (Progress, error) {
+		<-ctx.Done()
+		return Progress{}, ctx.Err()
+	}}, `{}`)
+	victim.run()
+	attacker := *victim
+	attacker.ro = victim.ro.DeepCopy()
+	attacker.ro.UID, attacker.ro.Namespace = "u-2", "other"
+	attacker.abort()
+	if !victim.plugin.operations.hasStart(victim.kind.started[0].Key) {
+		t.Error("another Rollout has ended the Start")
+	}
+	for _, w := range victim.kind.cancelled {
+		if w.Key == victim.kind.started[0].Key {
+			t.Error("cancelled under the key of another Rollout")
+		}
+	}
+}
+
+// A status that the plugin cannot have written is refused.
+func TestAForgedStatus(t *testing.T) {
+	const key = "0123456789abcdef0123456789abcdef"
+	for name, s := range map[string]map[string]any{
+		"a header in the key":     {"key": "a\r\nX-Evil: 1"},
+		"a path in the key":       {"key": "../x"},
+		"a large key":             {"key": strings.Repeat("k", 1<<20)},
+		"an unknown stage":        {"stage": "Other"},
+		"too many attempts":       {"attempt": 100},
+		"a step before the first": {"index": -1},
+		"a template as id":        {"id": "{{ . }}"},
+		"large outputs":           {"outputs": map[string]string{"x": strings.Repeat("x", 5000)}},
+		"a large state":           {"state": strings.Repeat("x", 2000)},
+		"another kind":            {"kind": "other"},
+	} {
+		all := map[string]any{"kind": "scripted", "key": key, "attempt": 1, "stage": "Running", "id": "0", "index": 0}
+		for field, value := range s {
+			all[field] = value
+		}
+		raw, err := json.Marshal(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := newHost(t, &scripted{}, `{}`)
+		h.status = raw
+		h.run()
+		if h.last.Phase != types.PhaseFailed {
+			t.Errorf("%s: %s", name, h.last.Phase)
+		}
+	}
+}
+
+// onUnknown: Fail makes no second Start, also when the answer that the step has failed is
+// lost, or what this process knew of the first one.
+func TestAtMostOnceWithinOneProcess(t *testing.T) {
+	h := newHost(t, &scripted{start: func(context.Context, Work) (Progress, error) {
+		return Progress{}, &UnansweredError{errors.New("cut")}
+	}}, `{"onUnknown": "Fail"}`)
+	h.run()
+	h.runUnstored()
+	h.run()
+	if len(h.kind.started) != 1 {
+		t.Errorf("%d starts after a failure was lost", len(h.kind.started))
+	}
+
+	h = newHost(t, &scripted{start: func(ctx context.Context, _ Work) (Progress, error) {
+		<-ctx.Done()
+		return Progress{}, &UnansweredError{ctx.Err()}
+	}}, `{"onUnknown": "Fail"}`)
+	h.run()
+	h.run()
+	eventually(t, "the work is started", func() bool { return len(h.kind.starts()) == 1 })
+	h.plugin.operations.end(h.kind.starts()[0].Key, true)
+	h.plugin.operations.all = map[operationKey]*operation{} // the Rollout was paused for hours
+	h.run()
+	if n := len(h.kind.starts()); n != 1 {
+		t.Errorf("%d starts after the outcome was forgotten", n)
+	}
+}
+
+// A Start is told that another may have been carried out, unless none can have been.
+func TestAStartIsToldOfEarlierOnes(t *testing.T) {
+	unanswered := func(context.Context, Work) (Progress, error) {
+		return Progress{}, &UnansweredError{errors.New("cut")}
+	}
+	refused := func(context.Context, Work) (Progress, error) { return Progress{}, errors.New("refused") }
+	for name, tc := range map[string]struct {
+		start   func(context.Context, Work) (Progress, error)
+		between func(*host)
+		unknown bool
+	}{
+		"after a crash":               {unanswered, (*host).restart, true},
+		"after an answer was lost":    {unanswered, func(*host) {}, true},
+		"after one that was not made": {refused, func(h *host) { h.status = h.last.Status }, false},
+	} {
+		h := newHost(t, &scripted{start: tc.start}, `{}`)
+		h.runUnstored()
+		tc.between(h)
+		h.run()
+		if len(h.kind.started) != 2 || h.kind.started[1].Unknown != tc.unknown {
+			t.Errorf("%s: %d starts, the last told %t", name, len(h.kind.started), h.kind.started[len(h.kind.started)-1].Unknown)
+		}
+	}
+}
+
+// An abort cancels work whose start was lost, and nothing where surely none was started.
+func TestAbortAfterALostStart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		config         string
+		starts, crash  bool
+		cancelled      int
+		cancelledKnown bool
+	}{
+		"started, the process stays":         {`{}`, true, false, 1, true},
+		"started, a new process":             {`{}`, true, true, 1, false},
+		"not started, the process stays":     {`{}`, false, false, 0, false},
+		"not started, a step that must know": {`{"onUnknown": "Fail"}`, false, false, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, &scripted{start: func(context.Context, Work) (Progress, error) { return Progress{}, errors.New("refused") }}, tc.config)
+			h.run()
+			if tc.starts {
+				h.kind.start = nil
+				h.runUnstored()
+			}
+			if tc.crash {
+				h.restart()
+			}
+			h.abort()
+			if len(h.kind.cancelled) != tc.cancelled || tc.cancelled > 0 && h.kind.cancelled[0].Unknown == tc.cancelledKnown {
+				t.Errorf("cancelled %+v, want %d", h.kind.cancelled, tc.cancelled)
+			}
+		})
+	}
+}
+
+// The step of a retried canary waits for the clean-up of the canary before, which would take
+// back what it is about to do.
+func TestARetryWaitsForTheCleanUp(t *testing.T) {
+	var fails atomic.Bool
+	fails.Store(true)
+	kind := &scripted{poll: after(0, Successful), undo: func(Work) error {
+		if fails.Load() {
+			return errors.New("busy")
+		}
+		return nil
+	}}
+	h := newHost(t, kind, `{}`)
+	h.until(5)
+	h.abort()
+	h.retry(500)
+	h.run()
+	h.require(types.PhaseRunning, "waiting for the clean-up of the canary before")
+	fails.Store(false)
+	eventually(t, "the clean-up ends", func() bool { return h.plugin.cleanups.of(h.ro.UID, 2) == nil })
+	h.run()
+	if len(kind.started) != 2 {
+		t.Errorf("%d starts, want that of the retried canary, too", len(kind.started))
+	}
+}
+
+// An operation that does not end, whatever it is told, holds up neither a timeout nor an
+// abort.
+func TestAnOperationThatHangs(t *testing.T) {
+	h := newHost(t, &scripted{poll: func(context.Context, Work) (Progress, error) { select {} }}, `{"timeout": "2m"}`)
+	h.until(100)
+	h.require(types.PhaseFailed, "timed out after 2m0s")
+	eventually(t, "the work is cancelled", func() bool {
+		h.kind.mu.Lock()
+		defer h.kind.mu.Unlock()
+		return len(h.kind.cancelled) == 1
+	})
+}
+
+// panicking is a kind that cannot read a configuration any more.
+type panicking struct{ *scripted }
+
+func (panicking) Parse(Source) (Step, error) { panic("oh") }
+
+// A panic while a configuration is read is an error of that step: one that begins fails, one
+// that runs times out.
+func TestAPanicOfParse(t *testing.T) {
+	h := newHost(t, &scripted{}, `{"timeout": "1m"}`)
+	h.run()
+	h.plugin.opts.Kind = panicking{h.kind}
+	h.run()
+	h.require(types.PhaseRunning, "a bug in the plugin")
+	h.until(50)
+	h.require(types.PhaseFailed, "timed out")
+	h.retry(500)
+	h.run()
+	h.require(types.PhaseFailed, "a bug in the plugin")
+}
+
+// What a Poll has found counts for a minute: the Rollout may have been paused since.
+func TestAStaleLook(t *testing.T) {
+	release := make(chan struct{})
+	var polls atomic.Int32
+	h := newHost(t, &scripted{poll: func(context.Context, Work) (Progress, error) {
+		if polls.Add(1) == 1 {
+			<-release
+			return Progress{Phase: Successful, Message: "open"}, nil
+		}
+		return Progress{Phase: Running, Message: "closed again"}, nil
+	}}, `{}`)
+	h.run()
+	h.run()
+	close(release)
+	op := h.plugin.operations.all[operationKey{h.kind.started[0].Key, false}]
+	<-op.done
+	h.clock = h.clock.Add(time.Hour)
+	h.ro.Status.Conditions[0].LastUpdateTime = metav1.NewTime(h.clock)
+	h.run()
+	h.require(types.PhaseRunning, "closed again")
+}
+
+// A step fails before the progress deadline has passed also when its first call comes late,
+// or the outside wants to be asked again later than that.
+func TestLateCalls(t *testing.T) {
+	for name, prepare := range map[string]func(*host){
+		"a late first call":   func(h *host) { h.clock = h.clock.Add(4 * time.Minute) },
+		"a long Retry-After":  func(h *host) { h.kind.poll = busy },
+		"a call in the midst": func(h *host) { h.run(); h.clock = h.clock.Add(6 * time.Minute) },
+	} {
+		h := newHost(t, &scripted{}, `{}`)
+		h.ro.Status.Conditions[0].LastUpdateTime = metav1.NewTime(h.clock)
+		begun := h.clock
+		prepare(h)
+		h.until(100)
+		if took := h.clock.Sub(begun); h.last.Phase != types.PhaseFailed || took > 10*time.Minute {
+			t.Errorf("%s: %s after %s, want failed before 10m", name, h.last.Phase, took)
+		}
+	}
+}
+
+func busy(context.Context, Work) (Progress, error) {
+	return Progress{Phase: Running, Message: "429", RetryAfter: 5 * time.Minute}, nil
+}
+
+// A deadline that becomes shorter while a step runs keeps it from nothing.
+func TestADeadlineThatBecomesShorter(t *testing.T) {
+	hour, ten := int32(3600), int32(600)
+	h := newHost(t, &scripted{}, `{"timeout": "30m"}`)
+	h.ro.Spec.ProgressDeadlineSeconds = &hour
+	h.run()
+	h.kind.poll = after(0, Successful)
+	h.ro.Spec.ProgressDeadlineSeconds = &ten
+	h.run()
+	h.require(types.PhaseSuccessful)
+}
+
+// What a kind must not answer is an error of it, and no success.
+func TestWhatAKindMustNotAnswer(t *testing.T) {
+	for name, p := range map[string]Progress{
+		"no phase":           {},
+		"a state of no JSON": {Phase: Successful, State: json.RawMessage(`{`)},
+		"a large state":      {Phase: Successful, State: json.RawMessage(`"` + strings.Repeat("<", 1020) + `"`)},
+	} {
+		h := newHost(t, &scripted{poll: func(context.Context, Work) (Progress, error) { return p, nil }}, `{}`)
+		h.run()
+		h.run()
+		if h.last.Phase != types.PhaseRunning || !strings.Contains(h.last.Message, "a bug in the plugin") {
+			t.Errorf("%s: %s %s", name, h.last.Phase, h.last.Message)
+		}
+	}
+}
+
+// A status stays below its limit with the largest of everything, and loses no output to what
+// is said of a wait.
+func TestTheLargestStatus(t *testing.T) {
+	outputs := map[string]string{}
+	for i := range 90 {
+		outputs[fmt.Sprintf("o%02d", i)] = "1234567890"
+	}
+	h := newHost(t, &scripted{poll: func(context.Context, Work) (Progress, error) {
+		return Progress{Phase: Running, Waiting: strings.Repeat("<", 128), Outputs: outputs, State: json.RawMessage(`"` + strings.Repeat("x", 1020) + `"`)}, nil
+	}}, `{"id": "`+strings.Repeat("i", 63)+`"}`)
+	h.run()
+	h.run()
+	var s status
+	if err := json.Unmarshal(h.status, &s); err != nil || len(s.Outputs) != len(outputs) || len(s.State) != 1022 {
+		t.Errorf("%d outputs and a state of %d bytes: %v; Events %q", len(s.Outputs), len(s.State), err, h.events.lines)
+	}
+}
+
+// What one tenant can have this process keep is bounded.
+func TestWhatATenantCanPileUp(t *testing.T) {
+	never := int32(2147483647)
+	kind := &scripted{
+		start: func(context.Context, Work) (Progress, error) {
+			return Progress{Phase: Running, Outputs: map[string]string{"x": strings.Repeat("x", 1<<20)}}, nil
+		},
+		cancel: func(Work) error { return errors.New("503") },
+	}
+	h := newHost(t, kind, `{"timeout": "24h"}`)
+	h.ro.Spec.ProgressDeadlineSeconds = &never
+	// As if each canary was retried when the clean-up of the one before is 2 minutes old.
+	retry := func(at int64) {
+		h.retry(at)
+		h.plugin.cleanups.mu.Lock()
+		defer h.plugin.cleanups.mu.Unlock()
+		for _, underWay := range h.plugin.cleanups.underWay {
+			underWay.index = 0
+		}
+	}
+	for i := range 100 {
+		retry(int64(1000 + i))
+		h.run()
+		h.abort()
+	}
+	eventually(t, "the oldest clean-ups of a Rollout end", func() bool {
+		h.plugin.cleanups.mu.Lock()
+		defer h.plugin.cleanups.mu.Unlock()
+		return len(h.plugin.cleanups.underWay) <= maxCleanups
+	})
+	if len(h.kind.started) != 100 {
+		t.Errorf("%d starts, want 100", len(h.kind.started))
+	}
+	for key, op := range h.plugin.operations.all {
+		if size := jsonSize(op.progress.Outputs); size > outputsLimit {
+			t.Errorf("an outcome of %d bytes is kept for %v", size, key)
+		}
+	}
+	h.clock = h.clock.Add(2 * outcomeKept)
+	retry(5000)
+	h.run()
+	if n := len(h.plugin.operations.all); n > 1 {
+		t.Errorf("%d outcomes are kept after hours", n)
+	}
+}
+
+// A configuration that is large or deep is refused before anything else is made of it, and
+// numbers stay as they are written.
+func TestConfigurationsAreBounded(t *testing.T) {
+	for name, config := range map[string]string{
+		"large": `{"id": "` + strings.Repeat("x", configLimit) + `"}`,
+		"deep":  strings.Repeat(`{"a":`, 101) + "1" + strings.Repeat("}", 101),
+		"lists": `{"a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}",
+	} {
+		h := newHost(t, &scripted{}, config)
+		h.run()
+		h.require(types.PhaseFailed, "config: ")
+		if len(h.kind.started) > 0 {
+			t.Errorf("%s: work was started", name)
+		}
+	}
+	if depth := depthOf([]byte(`{"a[[\"[": ["{", {}]}`)); depth != 3 {
+		t.Errorf("depth %d, want 3", depth)
+	}
+	source, err := (&Preset{}).apply(json.RawMessage(`{"id": 1234567890123456789}`))
+	if err != nil || !strings.Contains(string(source.Config), "1234567890123456789") {
+		t.Errorf("%s, %v", source.Config, err)
+	}
+}
+
+// Calls of which each would wait for an outside that does not answer soon wait for a moment,
+// so that the controller keeps its workers.
+func TestCallsDoNotWaitTogether(t *testing.T) {
+	h := newHost(t, &scripted{poll: func(ctx context.Context, _ Work) (Progress, error) { <-ctx.Done(); return Progress{}, ctx.Err() }}, `{}`)
+	h.run()
+	o := h.plugin.operations
+	o.wait = time.Hour
+	for range waits {
+		o.waiting <- struct{}{}
+	}
+	h.run() // would take an hour
+	h.require(types.PhaseRunning, "waiting for an answer")
+}
