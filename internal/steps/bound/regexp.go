@@ -97,15 +97,11 @@ func (b *Budget) Matches(text, expression string, n int) (*regexp.Regexp, [][]in
 		return nil, nil, err
 	}
 	// Each match is a search that may read the rest of the text.
-	affordable := b.left / p.cost(text)
-	limit := affordable
+	limit := b.left / p.cost(text)
 	if n >= 0 {
-		limit = min(n, affordable)
+		limit = min(n, limit)
 	}
 	matches := p.FindAllStringSubmatchIndex(text, limit)
-	if limit == affordable && len(matches) == limit {
-		return nil, nil, b.Spend(b.left + 1)
-	}
 	return p.Regexp, matches, b.Spend(p.cost(text) * (len(matches) + 1))
 }
 

@@ -174,6 +174,7 @@ var hostile = []string{
 	`count(1..50000, # > 0 and # > 1 and # > 2 and # > 3 and # > 4 and # > 5 and # > 6) > 0`,
 	`any(numbers, any(numbers, any(numbers, any(numbers, false))))`,
 	`len(1..1000000000) > 0`,
+	`len(1..200000) > 0`,
 	`len(map(1..90000, 1..90000)) > 0`,
 	`reduce(1..100, #acc + #acc, "a") == ""`,
 	`reduce(1..100, [#acc, #acc], []) == []`,

@@ -119,6 +119,35 @@ func TestDecodeRefusesWhatOnlyTheDecoderSees(t *testing.T) {
 	}
 }
 
+// shadowing has a key that the struct in it has too.
+type shadowing struct {
+	common  `json:",inline"`
+	Retries bool `json:"retries"`
+}
+
+func TestDecodeReadsTheOuterOfTwoKeys(t *testing.T) {
+	var got shadowing
+	if err := Decode([]byte(`{"retries": true, "id": "a"}`), &got); err != nil || !got.Retries || got.ID != "a" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// ambiguous has a key twice, so that encoding/json leaves it out.
+type ambiguous struct {
+	common
+	other
+}
+
+type other struct {
+	ID string `json:"id"`
+}
+
+func TestDecodeRefusesWhatEncodingJSONLeavesOut(t *testing.T) {
+	if err := Decode([]byte(`{"id": "a"}`), new(ambiguous)); err == nil {
+		t.Error("a key that is dropped is no error")
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{
 		`{"id": "a", "timeout": "5m", "retries": 1, "port": 80, "ratio": 1.5, "body": "aGk=", "size": 1}`,

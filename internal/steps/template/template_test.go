@@ -138,6 +138,8 @@ func TestRenderSaysWhatIsWrong(t *testing.T) {
 		`{{ semver "x" }}`:                   `line 1: "x": Invalid Semantic Version`,
 		`{{ regexMatch "(" "a" }}`:           "line 1: regular expression \"(\": error parsing regexp: missing closing ): `(`",
 		`{{ printf "%*d" 1 2 }}`:             `line 1: "%*d": %* is not offered`,
+		`{{ printf "%-100d" 1 }}`:            `line 1: "%-100d": a width of more than 99 is not allowed`,
+		`{{ printf "%.100f" 1.5 }}`:          `line 1: "%.100f": a width of more than 99 is not allowed`,
 		`{{ indent 1000000000 "a" }}`:        `line 1: want 0 to 100 spaces, not 1000000000`,
 		`{{ div 1 0 }}`:                      `line 1: runtime error: integer divide by zero`,
 	} {
@@ -172,6 +174,8 @@ var hostile = []string{
 	`{{ $x := .rollout.annotations.long }}{{ replace "" $x $x }}`,
 	`{{ $x := .rollout.annotations.long }}{{ join $x (splitList "" $x) }}`,
 	`{{ $x := .rollout.annotations.long }}{{ cat $x $x $x $x }}`,
+	`{{ $x := quote (replace "a" "\x00" .rollout.annotations.long) }}`,
+	`{{ $x := uniq (splitList "" (trunc 2000 .rollout.annotations.long)) }}`,
 	`{{ $x := .rollout.annotations.long }}{{ uniq (splitList "" $x) }}`,
 	`{{ $x := .rollout.annotations.long }}{{ regexReplaceAll "a" $x "bbbbbbbbbb" }}`,
 	`{{ $x := .rollout.annotations.long }}{{ regexMatch "(a*)*(b|c|d|e)*z" $x }}{{ regexMatch "(a|aa|aaa|aaaa|aaaaa|aaaaaa){20}z" $x }}`,
@@ -221,6 +225,27 @@ func TestWorkWithoutLoopsIsBounded(t *testing.T) {
 		t.Error("1,000 hashes of 60 KiB are no error")
 	} else if errors.As(err, &bounds) {
 		t.Error("the error has no line:", err)
+	}
+}
+
+func TestEachCallAndEachRoundCosts(t *testing.T) {
+	cost := func(text string) int {
+		t.Helper()
+		parsed, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		budget := bound.New(maxWork, maxValue)
+		if _, err := parsed.render(scope(), budget, maxText); err != nil {
+			t.Fatal(err)
+		}
+		return maxWork - budget.Left()
+	}
+	if one, two := cost(`{{ $x := upper "a" }}`), cost(`{{ $x := upper "a" | upper }}`); two-one < callCost {
+		t.Errorf("a call costs %d", two-one)
+	}
+	if one, more := cost(`{{ range 1 }}{{ $x := 1 }}{{ end }}`), cost(`{{ range 1001 }}{{ $x := 1 }}{{ end }}`); more-one < 1000*nodeCost {
+		t.Errorf("1,000 rounds cost %d", more-one)
 	}
 }
 
