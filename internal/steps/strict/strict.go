@@ -21,7 +21,8 @@ const maxProblems = 5
 //
 // The error names each key that is unknown (with the nearest known one), each that is there
 // twice, and each value of the wrong type, by its path, such as "request.headers[0].value".
-// Strings that are of the wrong type are not shown, as they may be secret.
+// A string of the wrong type is not shown, as it may be secret, but where a duration, a time,
+// a quantity or a port belongs.
 func Decode(text []byte, into any) error {
 	if err := syntaxOf(text); err != nil {
 		return err

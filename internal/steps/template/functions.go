@@ -24,7 +24,7 @@ var ofSprig = strings.Fields(`
 	abbrev abbrevboth trunc trim trimPrefix trimSuffix upper lower title untitle substr
 	nospace initials swapcase snakecase camelcase kebabcase contains hasPrefix hasSuffix
 	quote squote cat plural toString sha1sum sha256sum sha512sum adler32sum
-	atoi int int64 float64 toDecimal add add1 sub mul div mod max min biggest
+	int int64 float64 toDecimal add add1 sub mul div mod max min biggest
 	maxf minf ceil floor round
 	list tuple append push prepend first rest last initial reverse has slice concat chunk
 	compact sortAlpha split splitn splitList toStrings

@@ -32,9 +32,9 @@ func TestJSONSaysWhatIsWrong(t *testing.T) {
 	big := `"` + strings.Repeat("a", 40<<10) + `{{ trunc 40000 .rollout.annotations.long }}"`
 	for text, want := range map[string]string{
 		`{"a": ["{{ uper }}"]}`:         `a[0]: line 1: there is no function uper: did you mean upper?`,
-		`{"a": {"b c": "{{ .nope }}"}}`: `a["b c"]: line 1: .nope: there is no key "nope": did you mean "none"?`,
+		`{"a": {"b c": "{{ .nope }}"}}`: `a["b c"]: line 1: .nope: there is no key "nope": did you mean "none"? (get is for a key that may be missing)`,
 		`{"{{ .a }}": 1}`:               `["{{ .a }}"]: a key is not a template`,
-		`"{{ .nope }}"`:                 `line 1: .nope: there is no key "nope": did you mean "none"?`,
+		`"{{ .nope }}"`:                 `line 1: .nope: there is no key "nope": did you mean "none"? (get is for a key that may be missing)`,
 		`{`:                             `no valid JSON`,
 		``:                              `no valid JSON`,
 		strings.Repeat("[", 50) + strings.Repeat("]", 50): `more than 32 lists and objects in one another are not allowed`,

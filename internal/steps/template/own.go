@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	texttemplate "text/template"
 
@@ -53,6 +54,7 @@ func own(b *bound.Budget) map[string]any {
 			}
 			return all
 		},
+		"atoi": strconv.Atoi,
 		"b64dec": func(text string) (string, error) {
 			decoded, err := base64.StdEncoding.DecodeString(text)
 			return string(decoded), err
@@ -133,9 +135,9 @@ func lookUp(of any, shown, key string) (any, error) {
 		}
 	}
 	if suggestion := nearest.Word(shorten(key), known); suggestion != "" {
-		return nil, fmt.Errorf("%s.%s: there is no key %q: did you mean %q?", shown, shorten(key), shorten(key), suggestion)
+		return nil, fmt.Errorf("%s.%s: there is no key %q: did you mean %q? (get is for a key that may be missing)", shown, shorten(key), shorten(key), suggestion)
 	}
-	return nil, fmt.Errorf("%s.%s: there is no key %q", shown, shorten(key), shorten(key))
+	return nil, fmt.Errorf("%s.%s: there is no key %q (get is for a key that may be missing)", shown, shorten(key), shorten(key))
 }
 
 // shorten cuts off what is too long to be shown.

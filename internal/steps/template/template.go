@@ -5,10 +5,11 @@
 // an author could do harm or would not see a mistake:
 //
 //   - A key that is not there is an error, with the nearest key, and so is a value that is
-//     nothing. get, dig and hasKey look for a key that may be missing; index takes keys such
-//     as app.kubernetes.io/name.
+//     nothing. {{ get .rollout.labels "team" | default "none" }} and dig are for a key that
+//     may be missing, index is for keys such as app.kubernetes.io/name.
 //   - A function that cannot do what it is asked is an error, where sprig returns nothing
-//     or the error's text (fromJson, b64dec, regexMatch …).
+//     or the error's text (fromJson, b64dec, atoi, regexMatch …). int, float64 and the
+//     functions of numbers read a text that is no number as 0, as in sprig.
 //   - A template and a rendered text have 64 KiB at most, a value 128 KiB, and rendering
 //     may take about a tenth of a second, on any machine the same amount of work.
 //   - define, template, block and call, and methods, are not offered, nor functions that

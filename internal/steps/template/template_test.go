@@ -117,12 +117,12 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 
 func TestRenderSaysWhatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
-		"a\n{{ .rollout.labls.team }}":       `line 2: .rollout.labls: there is no key "labls": did you mean "labels"?`,
-		`{{ .rollot }}`:                      `line 1: .rollot: there is no key "rollot": did you mean "rollout"?`,
-		`{{ .images.old.app }}`:              `line 1: .images.old.app: there is no key "app"`,
-		`{{ $r := .rollout }}{{ $r.nam }}`:   `line 1: $r.nam: there is no key "nam": did you mean "name"?`,
-		`{{ (index . "rollout").nam }}`:      `line 1: (…).nam: there is no key "nam": did you mean "name"?`,
-		`{{ index .rollout.labels "Team" }}`: `line 1: .Team: there is no key "Team": did you mean "team"?`,
+		"a\n{{ .rollout.labls.team }}":       `line 2: .rollout.labls: there is no key "labls": did you mean "labels"? (get is for a key that may be missing)`,
+		`{{ .rollot }}`:                      `line 1: .rollot: there is no key "rollot": did you mean "rollout"? (get is for a key that may be missing)`,
+		`{{ .images.old.app }}`:              `line 1: .images.old.app: there is no key "app" (get is for a key that may be missing)`,
+		`{{ $r := .rollout }}{{ $r.nam }}`:   `line 1: $r.nam: there is no key "nam": did you mean "name"? (get is for a key that may be missing)`,
+		`{{ (index . "rollout").nam }}`:      `line 1: (…).nam: there is no key "nam": did you mean "name"? (get is for a key that may be missing)`,
+		`{{ index .rollout.labels "Team" }}`: `line 1: .Team: there is no key "Team": did you mean "team"? (get is for a key that may be missing)`,
 		`{{ .rollout.name.x }}`:              `line 1: .rollout.name.x: .rollout.name is a text, which has no keys`,
 		`{{ .none.x }}`:                      `line 1: .none.x: .none is nothing, which has no keys`,
 		`{{ index .list 3 }}`:                `line 1: index 3: the list has 3 items`,
@@ -135,6 +135,7 @@ func TestRenderSaysWhatIsWrong(t *testing.T) {
 		`{{ fail "no team" }}`:               `line 1: no team`,
 		`{{ fromJson "{" }}`:                 `line 1: unexpected end of JSON input`,
 		`{{ b64dec "%" }}`:                   `line 1: illegal base64 data at input byte 0`,
+		`{{ atoi "x" }}`:                     `line 1: strconv.Atoi: parsing "x": invalid syntax`,
 		`{{ semver "x" }}`:                   `line 1: "x": Invalid Semantic Version`,
 		`{{ regexMatch "(" "a" }}`:           "line 1: regular expression \"(\": error parsing regexp: missing closing ): `(`",
 		`{{ printf "%*d" 1 2 }}`:             `line 1: "%*d": %* is not offered`,
@@ -274,7 +275,7 @@ func TestRenderLineRefusesControlCharacters(t *testing.T) {
 		`a{{ "\u2028" }}`:                  "the rendered text has the control character U+2028 at byte 1: want one line without",
 		`a{{ "\t\x7f" }}`:                  "the rendered text has the control character U+0009 at byte 1: want one line without",
 		`{{ b64dec "/w==" }}`:              "the rendered text is not UTF-8",
-		`{{ .nope }}`:                      `line 1: .nope: there is no key "nope": did you mean "none"?`,
+		`{{ .nope }}`:                      `line 1: .nope: there is no key "nope": did you mean "none"? (get is for a key that may be missing)`,
 	} {
 		parsed, err := Parse(text)
 		if err != nil {
