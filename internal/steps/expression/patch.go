@@ -18,6 +18,9 @@ const (
 	budgetName = " budget"
 	// takeName is the function that pays for a value that is read whole.
 	takeName = " take"
+	// partName is the function that pays for a value that is looked into: for the length of
+	// a text, as its characters are counted, and for nothing else.
+	partName = " part"
 	// roundsName is the function that pays for each evaluation of a predicate.
 	roundsName = " rounds"
 )
@@ -143,6 +146,10 @@ func options() []expr.Option {
 		function(takeName, func(b *bound.Budget, args []any) (any, error) {
 			return args[0], b.Take(args[0])
 		}),
+		function(partName, func(b *bound.Budget, args []any) (any, error) {
+			text, _ := args[0].(string)
+			return args[0], b.Spend(len(text))
+		}),
 		function(roundsName, func(b *bound.Budget, args []any) (any, error) {
 			nodes, _ := args[0].(int)
 			count := 0
@@ -190,23 +197,27 @@ func (patcher) Visit(node *ast.Node) {
 	case *ast.PredicateNode:
 		n.Node = take(n.Node)
 	case *ast.BuiltinNode:
-		switch _, isReplaced := replaced[n.Name]; {
-		case isReplaced:
-			args := make([]ast.Node, len(n.Arguments))
-			for i, arg := range n.Arguments {
-				args[i] = take(arg)
-			}
-			*node = call(n, " "+n.Name, args...)
-		case slices.Contains(overItems, n.Name) && len(n.Arguments) > 0:
+		if slices.Contains(overItems, n.Name) && len(n.Arguments) > 0 {
 			nodes := 0
-			for i := range n.Arguments[1:] {
-				nodes += count(n.Arguments[i+1])
+			for _, arg := range n.Arguments[1:] {
+				nodes += count(arg)
 			}
 			n.Arguments[0] = call(n, roundsName, at(n, &ast.IntegerNode{Value: nodes}), n.Arguments[0])
-		case !slices.Contains(ofParts, n.Name):
-			for i, arg := range n.Arguments {
+			return
+		}
+		parts := slices.Contains(ofParts, n.Name)
+		for i, arg := range n.Arguments {
+			if parts && i == 0 {
+				n.Arguments[i] = call(n, partName, arg)
+			} else {
 				n.Arguments[i] = take(arg)
 			}
+		}
+		switch _, isReplaced := replaced[n.Name]; {
+		case isReplaced:
+			*node = take(call(n, " "+n.Name, n.Arguments...))
+		case !parts:
+			*node = take(n)
 		}
 	}
 }

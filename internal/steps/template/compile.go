@@ -30,6 +30,8 @@ const (
 	roundsFunction = "_rounds"
 	// shownFunction pays for a value that is printed.
 	shownFunction = "_shown"
+	// comparedFunction pays for a value that is compared.
+	comparedFunction = "_compared"
 )
 
 // compiler refuses what a template may not have, and puts calls into it that bound what it
@@ -141,6 +143,7 @@ func (c *compiler) pipe(pipe *parse.PipeNode) error {
 		return err
 	}
 	defer c.leave()
+	var commands []*parse.CommandNode
 	for i, command := range pipe.Cmds {
 		first := command.Args[0]
 		for j, arg := range command.Args {
@@ -150,11 +153,35 @@ func (c *compiler) pipe(pipe *parse.PipeNode) error {
 			}
 			command.Args[j] = compiled
 		}
-		if _, ok := first.(*parse.IdentifierNode); !ok && (i > 0 || len(command.Args) > 1) {
+		function, ok := first.(*parse.IdentifierNode)
+		if !ok && (i > 0 || len(command.Args) > 1) {
 			return c.errorf(command, "%s is no function, so it takes no arguments", shorten(first.String()))
 		}
+		if ok && slices.Contains(comparisons, function.Ident) {
+			for j, arg := range command.Args[1:] {
+				command.Args[j+1] = c.compared(arg)
+			}
+			if i > 0 {
+				commands = append(commands, c.call(command.Pos, comparedFunction))
+			}
+		}
+		commands = append(commands, command)
 	}
+	pipe.Cmds = commands
 	return nil
+}
+
+// comparisons are functions of text/template, which has no other way to have them paid for.
+var comparisons = strings.Fields("eq ne lt le gt ge")
+
+// compared returns a call that pays for a value that is compared.
+func (c *compiler) compared(value parse.Node) parse.Node {
+	switch value.(type) {
+	case *parse.NilNode, *parse.BoolNode, *parse.NumberNode, *parse.StringNode:
+		return value
+	}
+	pos := value.Position()
+	return &parse.PipeNode{NodeType: parse.NodePipe, Pos: pos, Cmds: []*parse.CommandNode{c.call(pos, comparedFunction, value)}}
 }
 
 // value compiles a function's name, one of its arguments, or a value that stands alone.

@@ -117,10 +117,7 @@ func loud(name string) string {
 // paying returns a function that pays for its arguments and its result, and fails if they
 // are too large. check may ask for more, before the function does anything.
 func paying(budget *bound.Budget, name string, function any, check func(*bound.Budget, []any) error) any {
-	take := budget.Take
-	if slices.Contains(ofParts, name) {
-		take = func(...any) error { return nil }
-	}
+	parts := slices.Contains(ofParts, name)
 	call := reflect.ValueOf(function)
 	of := call.Type()
 	var in []reflect.Type
@@ -135,8 +132,12 @@ func paying(budget *bound.Budget, name string, function any, check func(*bound.B
 		}
 		values := valuesOf(args, of.IsVariadic())
 		err := budget.Spend(callCost)
-		if err == nil {
-			err = take(values...)
+		switch {
+		case err != nil:
+		case parts:
+			err = payKeys(budget, values)
+		default:
+			err = budget.Take(values...)
 		}
 		if err == nil && check != nil {
 			err = check(budget, values)
@@ -153,11 +154,25 @@ func paying(budget *bound.Budget, name string, function any, check func(*bound.B
 		if len(results) == 2 && !results[1].IsNil() {
 			return fail(results[1].Interface().(error))
 		}
-		if err := take(results[0].Interface()); err != nil {
-			return fail(err)
+		if !parts {
+			if err := budget.Take(results[0].Interface()); err != nil {
+				return fail(err)
+			}
 		}
 		return []reflect.Value{results[0], reflect.Zero(failure)}
 	}).Interface()
+}
+
+// payKeys pays for the texts among the arguments of a function that looks at parts: they
+// may be keys.
+func payKeys(budget *bound.Budget, values []any) error {
+	for _, value := range values {
+		text, _ := value.(string)
+		if err := budget.Spend(len(text)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // valuesOf returns the arguments of a call one by one.

@@ -22,6 +22,8 @@ func own(b *bound.Budget) map[string]any {
 		fieldFunction:  field,
 		roundsFunction: rounds(b),
 		shownFunction:  shown,
+		// paying pays for it.
+		comparedFunction: func(value any) any { return value },
 
 		"index":   index,
 		"print":   fmt.Sprint,
