@@ -1,0 +1,288 @@
+// Package outbound makes the HTTP requests of a registration of the step plugin, to allowed
+// hosts alone.
+//
+// The author of a Rollout says where a request goes, and the plugin runs in the
+// controller's network with the controller's rights. So the host is compared with those
+// that an admin allows, for each redirect too, and the address is checked when the
+// connection is made. A proxy in the controller's environment (HTTPS_PROXY) is not used:
+// the address that a proxy connects to cannot be checked from here.
+package outbound
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+)
+
+const (
+	// maxRequest bounds the body of a request, maxResponse that of an answer, decompressed,
+	// in bytes.
+	maxRequest  = 1 << 20
+	maxResponse = 1 << 20
+	// maxResponseHeader bounds the header of an answer, in bytes.
+	maxResponseHeader = 64 << 10
+	// maxRedirects is how many redirects of one request are followed.
+	maxRedirects = 5
+	// connectTimeout bounds the making of a connection, and then TLS once more.
+	connectTimeout = 10 * time.Second
+)
+
+// Options say what a Client may do.
+type Options struct {
+	// Hosts are those of --allow-host.
+	Hosts Hosts
+	// Addresses are those of --allow-address, which are allowed although they are
+	// loopback, link-local, metadata and the like.
+	Addresses []netip.Prefix
+	// UserAgent is for requests that set none.
+	UserAgent string
+	// Resolver resolves names; nil is the system's.
+	Resolver *net.Resolver
+}
+
+// Client makes requests. It is safe for concurrent use.
+type Client struct {
+	opts       Options
+	transports transports
+}
+
+// New returns a Client.
+func New(opts Options) *Client { return &Client{opts: opts} }
+
+// Request is one request.
+type Request struct {
+	Method string
+	URL    string
+	Header http.Header
+	Body   []byte
+	// Hosts are allowed for this request, besides those of the Client.
+	Hosts Hosts
+	// HostsOnly has the request go to Hosts alone.
+	HostsOnly bool
+	// CA has the certificates (PEM) of the authorities that are trusted, in place of the
+	// system's; nil is the system's.
+	CA []byte
+	// NoRedirects has a redirect be the answer.
+	NoRedirects bool
+}
+
+// Response is an answer.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// RefusedError is a request that is not made, or an answer that is not taken, and would not
+// be at another attempt either.
+type RefusedError struct {
+	Cause error
+	// Reached is true when the outside has had the request.
+	Reached bool
+}
+
+// Error says why.
+func (e *RefusedError) Error() string { return e.Cause.Error() }
+
+// Unwrap returns why.
+func (e *RefusedError) Unwrap() error { return e.Cause }
+
+// ReadsOnly tells whether a request with this method changes nothing outside.
+func ReadsOnly(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}
+
+// Do makes a request and follows redirects: to allowed hosts, never from https to http, and
+// without the header's credentials to another host.
+//
+// The error is a RefusedError for what another attempt does not mend, a
+// steps.UnansweredError for a request that the outside may have carried out, and another
+// one for a request that has surely not been sent. None holds the path or the query of the
+// URL. It may hold text of the outside, in which the outside may repeat a secret.
+func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
+	at, err := ParseURL(r.URL)
+	if err != nil {
+		return nil, &RefusedError{Cause: err}
+	}
+	if err := checkHeader(r.Header); err != nil {
+		return nil, &RefusedError{Cause: err}
+	}
+	if len(r.Body) > maxRequest {
+		return nil, &RefusedError{Cause: fmt.Errorf("the body has %d bytes: want %d at most", len(r.Body), maxRequest)}
+	}
+	pair, err := c.transports.of(r.CA, c.newTransport)
+	if err != nil {
+		return nil, err
+	}
+	header := r.Header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	if header.Get("User-Agent") == "" && c.opts.UserAgent != "" {
+		header.Set("User-Agent", c.opts.UserAgent)
+	}
+	hop := hop{method: r.Method, at: at, header: header, body: r.Body}
+	for redirects := 0; ; redirects++ {
+		if err := c.allow(hop.at, r); err != nil {
+			return nil, hop.refused(err)
+		}
+		response, err := pair.send(ctx, hop)
+		if err != nil {
+			return nil, err
+		}
+		location, ok := redirectOf(response)
+		if !ok || r.NoRedirects {
+			return response, nil
+		}
+		if redirects == maxRedirects {
+			return nil, hop.refused(fmt.Errorf("%d redirects: want %d at most", redirects+1, maxRedirects))
+		}
+		if hop, err = hop.follow(response.Status, location); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// allow returns an error if a request may not go to a host.
+func (c *Client) allow(at Target, r Request) error {
+	switch {
+	case r.Hosts.Allow(at), !r.HostsOnly && c.opts.Hosts.Allow(at):
+		return nil
+	case r.HostsOnly:
+		return fmt.Errorf("host %q is not among the hosts of the preset, and the request has a secret that goes to those alone", at.authority())
+	default:
+		return fmt.Errorf("host %q is not allowed: an admin allows hosts where the plugin is registered, with --allow-host=%s or in the hosts of a preset", at.authority(), at.authority())
+	}
+}
+
+// hop is a request, or what a redirect has made of it.
+type hop struct {
+	method string
+	at     Target
+	header http.Header
+	body   []byte
+	// redirected is true for a redirect's, and done for one after which the outside may
+	// have carried the first request out.
+	redirected, done bool
+}
+
+func (h hop) String() string { return h.method + " " + h.at.Origin() }
+
+// refused is an error that another attempt does not mend.
+func (h hop) refused(cause error) error {
+	if h.redirected {
+		return &RefusedError{Cause: fmt.Errorf("redirected to %s: %w", h.at.Origin(), cause), Reached: true}
+	}
+	return &RefusedError{Cause: cause}
+}
+
+// send makes one request and reads the answer.
+func (p *transportPair) send(ctx context.Context, h hop) (*Response, error) {
+	var sent atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
+	request, err := http.NewRequestWithContext(ctx, h.method, h.at.url.String(), bytes.NewReader(h.body))
+	if err != nil {
+		return nil, &RefusedError{Cause: fmt.Errorf("%q is no method of HTTP", h.method)}
+	}
+	request.Header = h.header
+	// net/http makes a request again by itself that has failed on a connection used before,
+	// if it has an Idempotency-Key. So what changes something has a connection of its own.
+	transport := p.kept
+	if !ReadsOnly(h.method) {
+		transport = p.single
+	}
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, h.failed(ctx, err, sent.Load())
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxResponse+1))
+	switch {
+	case err != nil:
+		return nil, h.failed(ctx, fmt.Errorf("the answer %d was cut off: %w", answer.StatusCode, err), true)
+	case len(body) > maxResponse:
+		return nil, &RefusedError{Cause: fmt.Errorf("%s: the answer %d has more than %d bytes", h, answer.StatusCode, maxResponse), Reached: true}
+	}
+	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
+}
+
+// failed is the error of a request that has no answer.
+func (h hop) failed(ctx context.Context, cause error, sent bool) error {
+	var refused *RefusedError
+	if errors.As(cause, &refused) && !sent {
+		return h.refused(fmt.Errorf("%s: %w", h, refused.Cause))
+	}
+	if ctx.Err() != nil {
+		cause = ctx.Err()
+		if errors.Is(cause, context.DeadlineExceeded) {
+			cause = fmt.Errorf("no answer in time (%w)", cause)
+		}
+	}
+	err := fmt.Errorf("%s: %w", h, cause)
+	if sent || h.done {
+		return &steps.UnansweredError{Cause: err}
+	}
+	return err
+}
+
+// redirectOf returns where an answer redirects to.
+func redirectOf(response *Response) (location string, ok bool) {
+	switch response.Status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		location = response.Header.Get("Location")
+	}
+	return location, location != ""
+}
+
+// follow returns the request that a redirect makes of this one.
+func (h hop) follow(status int, location string) (hop, error) {
+	refuse := func(format string, args ...any) (hop, error) {
+		return hop{}, &RefusedError{Cause: fmt.Errorf("%s: redirected: %w", h, fmt.Errorf(format, args...)), Reached: true}
+	}
+	if len(location) > maxURL {
+		return refuse("the URL has more than %d bytes", maxURL)
+	}
+	parsed, err := h.at.url.Parse(location)
+	if err != nil {
+		return refuse("%w", errNoURL)
+	}
+	next := h
+	next.redirected = true
+	if next.at, err = targetOf(parsed); err != nil {
+		return refuse("%w", err)
+	}
+	if h.at.url.Scheme == "https" && next.at.url.Scheme == "http" {
+		return refuse("from https to %s, which is not encrypted", next.at.Origin())
+	}
+	next.header = h.header.Clone()
+	if next.at.Origin() != h.at.Origin() {
+		next.header = withoutCredentials(h.header)
+	}
+	// 307 and 308 have the same request be made elsewhere. After the others, the request
+	// has been carried out and there is something to read.
+	if status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect && !ReadsOnly(h.method) {
+		next.method, next.body, next.done = http.MethodGet, nil, true
+		next.header.Del("Content-Type")
+	}
+	return next, nil
+}
+
+// Describe names a request by its method and host, for messages.
+func Describe(method, url string) string {
+	at, err := ParseURL(url)
+	if err != nil {
+		return method
+	}
+	return strings.TrimSpace(method + " " + at.Origin())
+}

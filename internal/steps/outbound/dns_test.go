@@ -1,0 +1,97 @@
+package outbound
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// nameServer answers questions for the addresses of names. Each question for a name takes
+// the next answer; the last one stays.
+type nameServer struct {
+	mu      sync.Mutex
+	answers map[string][]string
+}
+
+// newNameServer starts one, and returns the resolver that asks it.
+func newNameServer(t *testing.T, answers map[string][]string) *net.Resolver {
+	t.Helper()
+	s := &nameServer{answers: answers}
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	go s.serve(conn)
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", conn.LocalAddr().String())
+	}}
+}
+
+func (s *nameServer) serve(conn net.PacketConn) {
+	buffer := make([]byte, 1500)
+	for {
+		n, from, err := conn.ReadFrom(buffer)
+		if err != nil {
+			return
+		}
+		if answer := s.answer(buffer[:n]); answer != nil {
+			_, _ = conn.WriteTo(answer, from)
+		}
+	}
+}
+
+// answer answers a message of one question (RFC 1035).
+func (s *nameServer) answer(query []byte) []byte {
+	if len(query) < 17 {
+		return nil
+	}
+	var labels []string
+	at := 12
+	for query[at] != 0 {
+		end := at + 1 + int(query[at])
+		labels = append(labels, string(query[at+1:end]))
+		at = end
+	}
+	question := query[12 : at+5]
+	kind := binary.BigEndian.Uint16(query[at+1:])
+	name := strings.ToLower(strings.Join(labels, "."))
+	addresses, known := s.next(name, kind)
+	header := []byte{query[0], query[1], 0x81, 0x80, 0, 1, 0, byte(len(addresses)), 0, 0, 0, 0}
+	if !known {
+		header[3] |= 3 // no such name
+	}
+	message := append(header, question...)
+	for _, address := range addresses {
+		raw := address.AsSlice()
+		message = append(message, 0xc0, 12)
+		message = binary.BigEndian.AppendUint16(message, kind)
+		message = append(message, 0, 1, 0, 0, 0, 0, 0, byte(len(raw)))
+		message = append(message, raw...)
+	}
+	return message
+}
+
+// next returns the addresses of the kind asked for: 1 is IPv4, 28 IPv6.
+func (s *nameServer) next(name string, kind uint16) (addresses []netip.Addr, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answers, known := s.answers[name]
+	if !known {
+		return nil, false
+	}
+	for _, text := range strings.Fields(answers[0]) {
+		if address := netip.MustParseAddr(text); address.Is4() == (kind == 1) {
+			addresses = append(addresses, address)
+		}
+	}
+	// Both kinds are asked for at the same time; the one that has an answer uses it up.
+	if len(answers) > 1 && len(addresses) > 0 {
+		s.answers[name] = answers[1:]
+	}
+	return addresses, true
+}

@@ -1,0 +1,310 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+func hostsOf(t *testing.T, texts ...string) Hosts {
+	t.Helper()
+	hosts, err := ParseHosts(texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hosts
+}
+
+// within is a context that no passing test uses up.
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// counting is a server that counts its requests.
+func counting(t *testing.T, listener net.Listener) (*httptest.Server, *atomic.Int32) {
+	t.Helper()
+	var count atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { count.Add(1) }))
+	if listener != nil {
+		server.Listener.Close()
+		server.Listener = listener
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	return server, &count
+}
+
+func portOf(t *testing.T, server *httptest.Server) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+func wantRefused(t *testing.T, err error, words string) {
+	t.Helper()
+	var refused *RefusedError
+	if !errors.As(err, &refused) {
+		t.Fatalf("got %v (%T), want a RefusedError", err, err)
+	}
+	if !strings.Contains(err.Error(), words) {
+		t.Errorf("got %q, want it to hold %q", err, words)
+	}
+}
+
+func TestAllowedHosts(t *testing.T) {
+	allowed := hostsOf(t, "ci.example.com", "*.Apps.example.com", "metrics.example.com:8443", "10.0.0.5", "[fd00::5]:8080", "fd00::6", "*.example.org:80")
+	for url, want := range map[string]bool{
+		"https://ci.example.com/runs":             true,
+		"http://CI.Example.COM:8080":              true,
+		"https://ci.example.com./":                true,
+		"https://ci.example.com.evil.example":     false,
+		"https://evilci.example.com":              false,
+		"https://x.ci.example.com":                false,
+		"https://example.com":                     false,
+		"https://a.apps.example.com":              true,
+		"https://a.b.APPS.example.com":            true,
+		"https://apps.example.com":                false,
+		"https://evilapps.example.com":            false,
+		"https://metrics.example.com:8443/api":    true,
+		"https://metrics.example.com/api":         false,
+		"http://10.0.0.5:9090":                    true,
+		"http://[::ffff:10.0.0.5]":                true,
+		"http://10.0.0.50":                        false,
+		"http://[fd00::5]:8080":                   true,
+		"http://[fd00:0:0::5]:8080":               true,
+		"http://[fd00::5]":                        false,
+		"http://[fd00::6]:1":                      true,
+		"http://a.example.org":                    true,
+		"https://a.example.org":                   false,
+		"https://a.example.org:80":                true,
+		"https://ci.example.com@evil.example/":    false,
+		"https://evil.example/ci.example.com":     false,
+		"https://evil.example/?x=@ci.example.com": false,
+		"https://evil.example#@ci.example.com":    false,
+	} {
+		at, err := ParseURL(url)
+		if got := err == nil && allowed.Allow(at); got != want {
+			t.Errorf("%s: allowed %v (%v), want %v", url, got, err, want)
+		}
+	}
+	if (Hosts)(nil).Allow(Target{host: "ci.example.com", port: "443"}) {
+		t.Error("no hosts allow one")
+	}
+}
+
+func TestAllowedHostsThatAreNone(t *testing.T) {
+	for _, text := range []string{"", "*", "*.", "https://ci.example.com", "ci.example.com/", "ci.example.com:", "ci.example.com:0", "ci.example.com:70000", "a b", "user@ci.example.com", "*.10.0.0.1", "a.*.example.com", "-a.example.com", "ex\u00e4mple.com", "1.2.3", "fe80::1%eth0", "0x7f.1", "*.*.example.com"} {
+		if hosts, err := ParseHosts([]string{text}); err == nil {
+			t.Errorf("%q is taken: %+v", text, hosts)
+		} else if !strings.Contains(err.Error(), "want a host such as") {
+			t.Errorf("%q: got %q", text, err)
+		}
+	}
+}
+
+// Each of these is meant to reach the server on 127.0.0.1, which is allowed as an address
+// here, so that nothing but the check of hosts keeps them away.
+func TestURLsThatPretendToBeAnAllowedHost(t *testing.T) {
+	server, count := counting(t, nil)
+	port := portOf(t, server)
+	client := New(Options{Hosts: hostsOf(t, "allowed.example", "*.allowed.example"), Addresses: loopback})
+	for name, url := range map[string]string{
+		"plain address":            "http://127.0.0.1:PORT/",
+		"decimal address":          "http://2130706433:PORT/",
+		"octal address":            "http://0177.0.0.1:PORT/",
+		"hexadecimal address":      "http://0x7f000001:PORT/",
+		"short address":            "http://127.1:PORT/",
+		"one number":               "http://0:PORT/",
+		"IPv6":                     "http://[::1]:PORT/",
+		"IPv4 in IPv6":             "http://[::ffff:127.0.0.1]:PORT/",
+		"IPv4 in IPv6, digits":     "http://[::ffff:7f00:1]:PORT/",
+		"zone":                     "http://[::1%25lo]:PORT/",
+		"user that looks like it":  "http://allowed.example@127.0.0.1:PORT/",
+		"password":                 "http://allowed.example:80@127.0.0.1:PORT/",
+		"user of an allowed host":  "http://user:password@allowed.example:PORT/",
+		"two at signs":             "http://a@allowed.example@127.0.0.1:PORT/",
+		"backslash":                `http://allowed.example\@127.0.0.1:PORT/`,
+		"backslash as a path":      `http://127.0.0.1:PORT\.allowed.example/`,
+		"fragment":                 "http://127.0.0.1:PORT#.allowed.example/",
+		"query":                    "http://127.0.0.1:PORT?.allowed.example/",
+		"encoded dot":              "http://127%2e0.0.1:PORT/",
+		"encoded slash":            "http://127.0.0.1:PORT%2f.allowed.example/",
+		"trailing dot":             "http://127.0.0.1.:PORT/",
+		"localhost":                "http://localhost:PORT/",
+		"localhost, upper case":    "http://LOCALHOST.:PORT/",
+		"full-width digits":        "http://\uff11\uff12\uff17.0.0.1:PORT/",
+		"circled digits":           "http://\u2460\u2461\u2466.0.0.1:PORT/",
+		"ideographic full stop":    "http://127\u30020.0.1:PORT/",
+		"new line":                 "http://allowed.example\n@127.0.0.1:PORT/",
+		"line in the host":         "http://allowed.example\r\nHost: x:PORT/",
+		"tab":                      "http://127.0.0.1\t:PORT/",
+		"space":                    "http:// 127.0.0.1:PORT/",
+		"no scheme":                "//127.0.0.1:PORT/",
+		"opaque":                   "http:127.0.0.1:PORT/",
+		"file":                     "file:///etc/passwd",
+		"other scheme":             "gopher://127.0.0.1:PORT/",
+		"other scheme, upper case": "FTP://allowed.example:PORT/",
+		"no host":                  "http:///allowed.example",
+		"port that is no number":   "http://allowed.example:PORT@/",
+		"port 0":                   "http://allowed.example:0/",
+		"port above all":           "http://allowed.example:65537/",
+		"empty label":              "http://a..allowed.example:PORT/",
+		"nothing":                  "",
+		"a dot":                    "http://.:PORT/",
+		"long":                     "http://allowed.example:PORT/" + strings.Repeat("a", maxURL),
+	} {
+		t.Run(name, func(t *testing.T) {
+			url = strings.ReplaceAll(url, "PORT", port)
+			_, err := client.Do(within(t), Request{Method: "GET", URL: url})
+			wantRefused(t, err, "")
+		})
+	}
+	if n := count.Load(); n != 0 {
+		t.Errorf("%d requests came through", n)
+	}
+}
+
+func TestWithoutAllowedHostsNothingIsSent(t *testing.T) {
+	server, count := counting(t, nil)
+	client := New(Options{Addresses: loopback})
+	_, err := client.Do(within(t), Request{Method: "GET", URL: server.URL + "/secret-path?secret=query"})
+	wantRefused(t, err, `host "127.0.0.1:`+portOf(t, server)+`" is not allowed`)
+	wantRefused(t, err, "--allow-host=127.0.0.1:"+portOf(t, server))
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("the error holds path or query: %q", err)
+	}
+	if count.Load() != 0 {
+		t.Error("the request was sent")
+	}
+	_, err = client.Do(within(t), Request{Method: "GET", URL: server.URL, Hosts: hostsOf(t, "127.0.0.1")})
+	if err != nil {
+		t.Errorf("a host of the request's own: %v", err)
+	}
+	client = New(Options{Addresses: loopback, Hosts: hostsOf(t, "127.0.0.1")})
+	_, err = client.Do(within(t), Request{Method: "GET", URL: server.URL, Hosts: hostsOf(t, "other.example"), HostsOnly: true})
+	wantRefused(t, err, "not among the hosts of the preset")
+	_, err = client.Do(within(t), Request{Method: "GET", URL: server.URL, HostsOnly: true})
+	wantRefused(t, err, "not among the hosts of the preset")
+	if n := count.Load(); n != 1 {
+		t.Errorf("%d requests came through, want 1", n)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	for address, allowed := range map[string]bool{
+		"127.0.0.1": false, "127.255.0.3": false, "::1": false, "0.0.0.0": false, "0.1.2.3": false, "::": false,
+		"169.254.169.254": false, "169.254.0.1": false, "fe80::1": false, "fe80::1%eth0": false, "febf::1": false,
+		"fd00:ec2::254": false, "fd20:ce::254": false, "100.100.100.200": false, "168.63.129.16": false, "192.0.0.192": false,
+		"224.0.0.1": false, "239.1.1.1": false, "ff02::1": false, "255.255.255.255": false, "240.0.0.1": false,
+		"::ffff:127.0.0.1": false, "::ffff:169.254.169.254": false, "::ffff:0.0.0.0": false, "::127.0.0.1": false, "::8.8.8.8": false,
+		"64:ff9b::127.0.0.1": false, "64:ff9b::169.254.169.254": false, "64:ff9b:1::127.0.0.1": false,
+		"2002:7f00:1::": false, "2002:a9fe:a9fe::1": false, "2001:0:1::1": false,
+		"10.0.0.1": true, "172.16.3.4": true, "192.168.1.1": true, "fd00::1": true, "100.64.0.1": true, "8.8.8.8": true, "2606:4700::1111": true,
+		"::ffff:10.0.0.1": true, "64:ff9b::8.8.8.8": true, "2002:808:808::1": true,
+	} {
+		err := checkAddress(netip.MustParseAddr(address), nil)
+		if (err == nil) != allowed {
+			t.Errorf("%s: got %v, want allowed to be %v", address, err, allowed)
+		}
+		if err != nil {
+			wantRefused(t, err, "--allow-address=")
+		}
+	}
+	allowed := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("fe80::/10")}
+	for address, want := range map[string]bool{"127.0.0.1": true, "::ffff:127.0.0.1": true, "64:ff9b::127.0.0.1": true, "fe80::7%eth0": true, "127.0.0.2": false, "::1": false, "169.254.169.254": false} {
+		if err := checkAddress(netip.MustParseAddr(address), allowed); (err == nil) != want {
+			t.Errorf("%s with %v: got %v, want allowed to be %v", address, allowed, err, want)
+		}
+	}
+}
+
+func TestNamesOfForbiddenAddresses(t *testing.T) {
+	server, count := counting(t, nil)
+	resolver := newNameServer(t, map[string][]string{
+		"loopback.example": {"127.0.0.1"}, "loopback6.example": {"::1"}, "mapped.example": {"::ffff:127.0.0.1"},
+		"metadata.example": {"169.254.169.254"}, "unspecified.example": {"0.0.0.0"},
+	})
+	client := New(Options{Hosts: hostsOf(t, "*.example", "127.0.0.1", "localhost"), Resolver: resolver})
+	for _, host := range []string{"loopback.example", "loopback6.example", "mapped.example", "metadata.example", "unspecified.example", "127.0.0.1", "localhost"} {
+		_, err := client.Do(within(t), Request{Method: "POST", URL: "http://" + host + ":" + portOf(t, server) + "/"})
+		wantRefused(t, err, "is not allowed")
+		wantRefused(t, err, "--allow-address=")
+	}
+	if n := count.Load(); n != 0 {
+		t.Errorf("%d requests came through", n)
+	}
+}
+
+// A name that has an allowed address at first and a forbidden one then.
+func TestRebinding(t *testing.T) {
+	listen := func(address string) net.Listener {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return listener
+	}
+	outside, outsideCount := counting(t, listen("127.0.0.2:0"))
+	_, victimCount := counting(t, listen("127.0.0.1:"+portOf(t, outside)))
+	resolver := newNameServer(t, map[string][]string{"rebound.example": {"127.0.0.2", "127.0.0.1"}})
+	client := New(Options{
+		Hosts: hostsOf(t, "rebound.example"), Resolver: resolver,
+		Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")},
+	})
+	request := Request{Method: "POST", URL: "http://rebound.example:" + portOf(t, outside)}
+	if _, err := client.Do(within(t), request); err != nil {
+		t.Fatal(err)
+	}
+	_, err := client.Do(within(t), request)
+	wantRefused(t, err, "the address 127.0.0.1 is not allowed")
+	if outsideCount.Load() != 1 || victimCount.Load() != 0 {
+		t.Errorf("%d requests to the outside and %d to the victim, want 1 and 0", outsideCount.Load(), victimCount.Load())
+	}
+}
+
+func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
+	proxy, proxied := counting(t, nil)
+	// net/http reads the environment once in a process.
+	child := exec.CommandContext(within(t), os.Args[0], "-test.run=^TestInAnEnvironmentWithAProxy$", "-test.v")
+	child.Env = append(os.Environ(), "OUTBOUND_TEST_CHILD=1")
+	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"} {
+		child.Env = append(child.Env, name+"="+proxy.URL)
+	}
+	if output, err := child.CombinedOutput(); err != nil || !strings.Contains(string(output), "--- PASS") {
+		t.Errorf("%v\n%s", err, output)
+	}
+	if n := proxied.Load(); n != 0 {
+		t.Errorf("the proxy had %d requests", n)
+	}
+}
+
+func TestInAnEnvironmentWithAProxy(t *testing.T) {
+	if os.Getenv("OUTBOUND_TEST_CHILD") == "" {
+		t.Skip("is run by TestProxyOfTheEnvironmentIsNotUsed")
+	}
+	server, count := counting(t, nil)
+	resolver := newNameServer(t, map[string][]string{"ci.example": {"127.0.0.1"}}) // no proxy is used for an address of loopback
+	client := New(Options{Hosts: hostsOf(t, "ci.example"), Resolver: resolver, Addresses: loopback})
+	if _, err := client.Do(within(t), Request{Method: "GET", URL: "http://ci.example:" + portOf(t, server)}); err != nil {
+		t.Fatal(err)
+	}
+	if n := count.Load(); n != 1 {
+		t.Errorf("the server had %d requests, want 1", n)
+	}
+}
