@@ -1,0 +1,95 @@
+package secret
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+)
+
+// Reader reads the references of one Rollout. What it has read is kept, and is replaced by
+// its Redactor. It serves one operation, and is not safe for concurrent use.
+type Reader struct {
+	objects   *kube.Objects
+	namespace string
+	read      map[string]map[string][]byte
+	// Redactor replaces the values of Secrets that were read.
+	Redactor Redactor
+}
+
+// NewReader returns a Reader for a Rollout in a namespace.
+func NewReader(objects *kube.Objects, namespace string) *Reader {
+	return &Reader{objects: objects, namespace: namespace, read: map[string]map[string][]byte{}}
+}
+
+// Secret returns a value of a Secret, without the ends of lines at its end.
+func (r *Reader) Secret(ctx context.Context, ref *KeyRef) (string, error) {
+	raw, err := r.key(ctx, "Secret", ref)
+	if err != nil {
+		return "", err
+	}
+	value := strings.TrimRight(string(raw), "\r\n")
+	if value == "" {
+		return "", fmt.Errorf("%s: the key %q is empty", r.name("Secret", ref), ref.Key)
+	}
+	r.Redactor.Add(value)
+	return value, nil
+}
+
+// Certificates returns a value of a Secret or a ConfigMap that is not secret.
+func (r *Reader) Certificates(ctx context.Context, kind string, ref *KeyRef) ([]byte, error) {
+	return r.key(ctx, kind, ref)
+}
+
+func (r *Reader) name(kind string, ref *KeyRef) string {
+	return kind + " " + r.namespaceOf(ref) + "/" + ref.Name
+}
+
+func (r *Reader) namespaceOf(ref *KeyRef) string {
+	if ref.Namespace != "" {
+		return ref.Namespace
+	}
+	return r.namespace
+}
+
+func (r *Reader) key(ctx context.Context, kind string, ref *KeyRef) ([]byte, error) {
+	name := r.name(kind, ref)
+	data, ok := r.read[name]
+	if !ok {
+		var err error
+		if data, err = r.get(ctx, kind, ref); err != nil {
+			if apierrors.IsNotFound(err) {
+				return nil, fmt.Errorf("%s does not exist", name)
+			}
+			return nil, fmt.Errorf("%s cannot be read: %w", name, err)
+		}
+		r.read[name] = data
+	}
+	value, ok := data[ref.Key]
+	if !ok {
+		return nil, fmt.Errorf("%s has no key %q", name, ref.Key)
+	}
+	return value, nil
+}
+
+func (r *Reader) get(ctx context.Context, kind string, ref *KeyRef) (map[string][]byte, error) {
+	if kind == "Secret" {
+		var object corev1.Secret
+		err := r.objects.Get(ctx, corev1.SchemeGroupVersion.WithResource("secrets"), r.namespaceOf(ref), ref.Name, &object)
+		return object.Data, err
+	}
+	var object corev1.ConfigMap
+	err := r.objects.Get(ctx, corev1.SchemeGroupVersion.WithResource("configmaps"), r.namespaceOf(ref), ref.Name, &object)
+	data := object.BinaryData
+	if data == nil {
+		data = map[string][]byte{}
+	}
+	for key, text := range object.Data {
+		data[key] = []byte(text)
+	}
+	return data, err
+}

@@ -1,0 +1,133 @@
+package secret
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTextWithSecrets(t *testing.T) {
+	for name, test := range map[string]struct {
+		secrets    []string
+		text, want string
+	}{
+		"as it is":                       {[]string{"s3cret"}, "token s3cret, s3cret!", "token ***, ***!"},
+		"none":                           {nil, "token s3cret", "token s3cret"},
+		"another one":                    {[]string{"s3cret"}, "token S3cret", "token S3cret"},
+		"overlapping":                    {[]string{"abcdef", "defghi"}, "-abcdefghi-", "-***-"},
+		"one in another":                 {[]string{"abcd", "xxabcdxx"}, "-xxabcdxx-abcd-", "-***-***-"},
+		"repeating":                      {[]string{"aaaa"}, "-aaaaaaa-", "-***-"},
+		"beside each other":              {[]string{"abcd"}, "abcdabcd", "******"},
+		"fewer than 4":                   {[]string{"abc", "", "a"}, "abc", "abc"},
+		"characters of more than a byte": {[]string{"pässwörd"}, "is pässwörd", "is ***"},
+	} {
+		var r Redactor
+		for _, value := range test.secrets {
+			r.Add(value)
+		}
+		if got := r.Text(test.text); got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// encodings are the ways in which an outside, or an error, repeats a text.
+var encodings = map[string]func(string) string{
+	"base64":              func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
+	"base64, no padding":  func(s string) string { return base64.RawStdEncoding.EncodeToString([]byte(s)) },
+	"base64 for URLs":     func(s string) string { return base64.URLEncoding.EncodeToString([]byte(s)) },
+	"query":               url.QueryEscape,
+	"path":                url.PathEscape,
+	"query in lower case": func(s string) string { return lowerPercent.ReplaceAllStringFunc(url.QueryEscape(s), strings.ToLower) },
+	"JSON":                func(s string) string { raw, _ := json.Marshal(s); return string(raw) },
+	"JSON, slash escaped": func(s string) string { raw, _ := json.Marshal(s); return strings.ReplaceAll(string(raw), "/", `\/`) },
+	"JSON, HTML unescaped": func(s string) string {
+		var b strings.Builder
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		_ = e.Encode(s)
+		return b.String()
+	},
+	"Go":                   strconv.Quote,
+	"Go, ASCII":            strconv.QuoteToASCII,
+	"HTML":                 html.EscapeString,
+	"hexadecimal":          func(s string) string { return hex.EncodeToString([]byte(s)) },
+	"hexadecimal, capital": func(s string) string { return fmt.Sprintf("%X", s) },
+}
+
+func FuzzRedactor(f *testing.F) {
+	for _, seed := range []string{"s3cret", `a"b\c/d<e>f&g h+i=j%k`, "line\nline", "pässwörd\x00\x7f", "aaaaaaaa"} {
+		f.Add(seed, "before ", " after")
+	}
+	f.Fuzz(func(t *testing.T, secret, before, after string) {
+		if len(secret) < 4 || strings.Contains(mark, secret) || strings.Contains(secret, "***") || !json.Valid([]byte(strconv.Quote(strings.ToValidUTF8(secret, "")))) {
+			return
+		}
+		var r Redactor
+		r.Add(secret)
+		if got := r.Text(before + secret + after); strings.Contains(got, secret) {
+			t.Errorf("got %q, which holds %q", got, secret)
+		}
+		for name, encode := range encodings {
+			form := encode(secret)
+			if got := r.Text(before + form + after); strings.Contains(got, strings.Trim(form, "\"\n=")) {
+				t.Errorf("%s: got %q, which holds %q", name, got, form)
+			}
+		}
+	})
+}
+
+func TestURLsAndPairs(t *testing.T) {
+	var r Redactor
+	r.AddURL("https://hooks.example.com/services/T0000/B0000/Zm9vYmFyYmF6cXV4Zm9v?token=0123456789&x=true")
+	r.AddPair("ci", "p4ss")
+	for text, want := range map[string]string{
+		"Cannot POST /services/T0000/B0000/Zm9vYmFyYmF6cXV4Zm9v": "Cannot POST ***",
+		"no hook Zm9vYmFyYmF6cXV4Zm9v at hooks.example.com":      "no hook *** at hooks.example.com",
+		"bad token 0123456789":                                   "bad token ***",
+		"x=true":                                                 "x=true",
+		"Basic Y2k6cDRzcw==":                                     "Basic ***==",
+	} {
+		if got := r.Text(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestJSONWithSecrets(t *testing.T) {
+	var r Redactor
+	r.Add("s3cret")
+	r.Add("12345")
+	decoder := json.NewDecoder(strings.NewReader(`{"a":["x s3cret",{"s3cret":null}],"n":912345,"m":7,"b":true}`))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"a": []any{"x ***", map[string]any{"***": nil}}, "n": "9***", "m": json.Number("7"), "b": true}
+	if diff := cmp.Diff(want, r.JSON(value)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestErrorWithSecret(t *testing.T) {
+	var r Redactor
+	r.Add("s3cret")
+	cause := errors.New("cause s3cret")
+	err := r.Error(fmt.Errorf("failed: %w", cause))
+	if err.Error() != "failed: cause ***" || !errors.Is(err, cause) {
+		t.Errorf("got %v", err)
+	}
+	if r.Error(nil) != nil {
+		t.Error("no error became one")
+	}
+}

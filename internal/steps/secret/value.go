@@ -1,0 +1,92 @@
+// Package secret has the values of a step's configuration that are given by reference, and
+// keeps them out of what the step says.
+package secret
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/strict"
+)
+
+// Value is a text, or a reference to a key of a Secret in its place:
+//
+//	url: https://ci.example.com/runs
+//	url:
+//	  valueFrom:
+//	    secretKeyRef: {name: ci, key: url}
+//
+// A text is a template. The value of a Secret is taken as it is, without the ends of lines
+// at its end.
+type Value struct{ raw json.RawMessage }
+
+// UnmarshalJSON takes any value; Parse reads it.
+func (v *Value) UnmarshalJSON(raw []byte) error {
+	v.raw = append(json.RawMessage(nil), raw...)
+	return nil
+}
+
+// MarshalJSON returns what was read.
+func (v Value) MarshalJSON() ([]byte, error) {
+	if v.raw == nil {
+		return []byte("null"), nil
+	}
+	return v.raw, nil
+}
+
+// IsZero tells whether the value is not given.
+func (v Value) IsZero() bool { return len(v.raw) == 0 || string(v.raw) == "null" }
+
+// KeyRef is a key of a Secret or a ConfigMap.
+type KeyRef struct {
+	Name string `json:"name"`
+	Key  string `json:"key"`
+	// Namespace is the Rollout's by default. A preset can name that of
+	// --secrets-namespace, and no other; a Rollout can name none.
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// valueFrom is the form of a reference.
+type valueFrom struct {
+	ValueFrom *struct {
+		SecretKeyRef *KeyRef `json:"secretKeyRef"`
+	} `json:"valueFrom"`
+}
+
+// Parse returns the text, or the reference. The error names the path, and does not hold the
+// text. Only secretsNamespace can be a reference's namespace.
+func (v Value) Parse(path, secretsNamespace string) (text string, ref *KeyRef, err error) {
+	if json.Unmarshal(v.raw, &text) == nil {
+		return text, nil, nil
+	}
+	var from valueFrom
+	if len(v.raw) == 0 || v.raw[0] != '{' {
+		return "", nil, fmt.Errorf("%s: want a string, or valueFrom with a secretKeyRef", path)
+	}
+	if err := strict.Decode(v.raw, &from); err != nil {
+		return "", nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if from.ValueFrom == nil || from.ValueFrom.SecretKeyRef == nil {
+		return "", nil, fmt.Errorf("%s: want a string, or valueFrom with a secretKeyRef", path)
+	}
+	ref = from.ValueFrom.SecretKeyRef
+	return "", ref, ref.Check(path+".valueFrom.secretKeyRef", secretsNamespace)
+}
+
+// Check returns an error if a reference is not complete, or names a namespace other than
+// secretsNamespace.
+func (r *KeyRef) Check(path, secretsNamespace string) error {
+	switch {
+	case r.Name == "":
+		return fmt.Errorf("%s.name: want the object's name", path)
+	case r.Key == "":
+		return fmt.Errorf("%s.key: want a key of the object", path)
+	case r.Namespace != "" && r.Namespace != secretsNamespace:
+		return fmt.Errorf("%s.namespace %q: want the namespace that the plugin is registered with (--secrets-namespace), or none for the Rollout's", path, r.Namespace)
+	}
+	return nil
+}
+
+// Elsewhere tells whether a reference is to another namespace than the Rollout's, which
+// only a preset can make: such a secret goes to the preset's hosts alone.
+func (r *KeyRef) Elsewhere() bool { return r != nil && r.Namespace != "" }
