@@ -226,7 +226,7 @@ func (h hop) failed(ctx context.Context, cause error, sent bool) error {
 	if ctx.Err() != nil {
 		cause = ctx.Err()
 		if errors.Is(cause, context.DeadlineExceeded) {
-			cause = fmt.Errorf("no answer in time (%w)", cause)
+			cause = fmt.Errorf("timed out (%w)", cause)
 		}
 	}
 	err := fmt.Errorf("%s: %w", h, cause)

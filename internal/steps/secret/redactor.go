@@ -27,8 +27,8 @@ const (
 )
 
 // Redactor replaces secrets in texts: as they are, and as they come back in base64, URLs,
-// JSON, HTML, hexadecimal digits and Go's quotes. Values of fewer than 4 bytes are left. The
-// zero Redactor replaces nothing.
+// JSON, HTML, hexadecimal digits and Go's quotes, and twice so. Values of fewer than 4 bytes
+// are left. The zero Redactor replaces nothing.
 type Redactor struct{ forms map[string]bool }
 
 // Add has a value be replaced.
@@ -39,27 +39,48 @@ func (r *Redactor) Add(value string) {
 	if r.forms == nil {
 		r.forms = map[string]bool{}
 	}
-	raw := []byte(value)
-	forms := []string{value, url.QueryEscape(value), url.PathEscape(value), html.EscapeString(value), hex.EncodeToString(raw), strings.ToUpper(hex.EncodeToString(raw))}
-	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		// Without padding, it is part of the form with padding.
-		forms = append(forms, encoding.EncodeToString(raw))
+	forms := []string{value, url.PathEscape(value)}
+	for _, text := range []string{value, url.QueryEscape(value)} { // OAuth2 escapes what it puts into Basic
+		digits := hex.EncodeToString([]byte(text))
+		forms = append(forms, digits, strings.ToUpper(digits))
+		forms = append(forms, inBase64(text)...)
 	}
-	forms = append(forms, quoted(strconv.Quote(value)), quoted(strconv.QuoteToASCII(value)))
-	if escaped, err := json.Marshal(value); err == nil {
-		forms = append(forms, quoted(string(escaped)), quoted(unescapedHTML.Replace(string(escaped))))
+	// What is quoted is often quoted again: an error in JSON.
+	for _, form := range append(forms, quotings(value)...) {
+		forms = append(forms, quotings(form)...)
 	}
 	for _, form := range forms {
 		if len(form) >= shortest {
 			r.forms[form] = true
 			r.forms[lowerPercent.ReplaceAllStringFunc(form, strings.ToLower)] = true
-			r.forms[strings.ReplaceAll(form, "/", `\/`)] = true
 		}
 	}
 }
 
-// AddPair has a user's name and password be replaced as the header Authorization has them.
-func (r *Redactor) AddPair(user, password string) { r.Add(user + ":" + password) }
+// quotings are a text as it is in JSON, in the query of a URL, in HTML and in Go's quotes.
+func quotings(text string) []string {
+	forms := []string{text, url.QueryEscape(text), html.EscapeString(text), quoted(strconv.Quote(text)), quoted(strconv.QuoteToASCII(text))}
+	if escaped, err := json.Marshal(text); err == nil {
+		plain := quoted(string(escaped))
+		forms = append(forms, plain, unescapedHTML.Replace(plain), strings.ReplaceAll(plain, "/", `\/`))
+	}
+	return forms
+}
+
+// inBase64 are the digits of base64 that a text has in whatever it is part of, such as a
+// user's name and password. What they are depends on where it begins; the digits at its
+// ends may be partly of what is around it.
+func inBase64(text string) []string {
+	var forms []string
+	for before := range 3 {
+		padded := append(make([]byte, before), text...)
+		from, to := (before*8+5)/6, len(padded)*8/6
+		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			forms = append(forms, encoding.EncodeToString(padded)[from:to])
+		}
+	}
+	return forms
+}
 
 // AddURL has a URL be replaced, and its path, its query and their longer parts, which an
 // answer may repeat.
