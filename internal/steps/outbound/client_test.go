@@ -148,12 +148,12 @@ func TestWhetherTheOutsideHadTheRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed.Close()
+	_ = closed.Close()
 	noTLS, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer noTLS.Close()
+	defer func() { _ = noTLS.Close() }()
 	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
 	defer untrusted.Close()
 	resolver := newNameServer(t, nil)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ func newNameServer(t *testing.T, answers map[string][]string) *net.Resolver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
+	t.Cleanup(func() { _ = conn.Close() })
 	go s.serve(conn)
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "udp", conn.LocalAddr().String())
@@ -65,7 +66,7 @@ func (s *nameServer) answer(query []byte) []byte {
 	if !known {
 		header[3] |= 3 // no such name
 	}
-	message := append(header, question...)
+	message := slices.Concat(header, question)
 	for _, address := range addresses {
 		raw := address.AsSlice()
 		message = append(message, 0xc0, 12)

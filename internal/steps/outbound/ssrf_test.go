@@ -39,7 +39,7 @@ func counting(t *testing.T, listener net.Listener) (*httptest.Server, *atomic.In
 	var count atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { count.Add(1) }))
 	if listener != nil {
-		server.Listener.Close()
+		_ = server.Listener.Close()
 		server.Listener = listener
 	}
 	server.Start()

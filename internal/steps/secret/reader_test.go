@@ -88,7 +88,8 @@ func TestReader(t *testing.T) {
 		if err != nil {
 			got = "error: " + err.Error()
 		}
-		if got != test.want && !(strings.HasSuffix(test.want, "read: ") && strings.HasPrefix(got, test.want)) {
+		begins := strings.HasSuffix(test.want, "read: ") && strings.HasPrefix(got, test.want)
+		if got != test.want && !begins {
 			t.Errorf("%+v: got %q, want %q", test.ref, got, test.want)
 		}
 	}
