@@ -1,0 +1,230 @@
+package httpstep
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+)
+
+// runs is an outside that runs tests. With honours, it starts one run for each
+// Idempotency-Key.
+type runs struct {
+	mu      sync.Mutex
+	honours bool
+	all     []string // the names that were asked for
+	byKey   map[string]int
+	// lose has the next answer be lost.
+	lose bool
+}
+
+func (r *runs) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case request.Method == http.MethodPost && request.URL.Path == "/runs":
+		var asked struct {
+			Name string `json:"name"`
+		}
+		_ = json.NewDecoder(request.Body).Decode(&asked)
+		key := request.Header.Get("Idempotency-Key")
+		run, known := r.byKey[key]
+		if !known || !r.honours {
+			run = len(r.all)
+			r.all, r.byKey[key] = append(r.all, asked.Name), run
+		}
+		if r.lose {
+			r.lose = false
+			panic(http.ErrAbortHandler)
+		}
+		fmt.Fprintf(w, `{"run": %d}`, run)
+	case request.Method == http.MethodGet && request.URL.Path == "/runs":
+		found := []string{}
+		for run, name := range r.all {
+			if name == request.URL.Query().Get("name") {
+				found = append(found, fmt.Sprint(run))
+			}
+		}
+		fmt.Fprintf(w, `{"runs": [%s]}`, strings.Join(found, ", "))
+	default:
+		fmt.Fprint(w, `{"state": "passed"}`)
+	}
+}
+
+const startsARun = `
+	"request": {"url": "OUTSIDE/runs", "json": {"name": "e2e-{{ .step.key }}"}}, "outputs": {"run": "response.json.run"},
+	"poll": {"url": "OUTSIDE/runs/{{ .outputs.run }}", "successCondition": "response.json.state == \"passed\""},
+	"cancel": {"url": "OUTSIDE/runs/cancel"}`
+
+const findsARun = startsARun + `, "find": {"url": "OUTSIDE/runs?name=e2e-{{ .step.key }}", "found": "len(response.json.runs) > 0", "outputs": {"run": "response.json.runs[0]"}}`
+
+// The plugin or the controller is killed between the effect and the status, or the answer
+// of the outside is lost.
+func TestTheWorkIsStartedOnce(t *testing.T) {
+	crashes := map[string]func(*host, *runs){
+		"no crash": func(*host, *runs) {},
+		"killed before the first status": func(h *host, _ *runs) {
+			h.runUnstored()
+			h.restart()
+		},
+		"killed again and again": func(h *host, _ *runs) {
+			for range 4 {
+				h.runUnstored()
+				h.restart()
+			}
+		},
+		"the answer is lost": func(h *host, r *runs) {
+			r.lose = true
+			h.run()
+			h.require(types.PhaseRunning, "no answer")
+		},
+		"the answer is lost, then killed": func(h *host, r *runs) {
+			r.lose = true
+			h.run()
+			h.runUnstored()
+			h.restart()
+		},
+		"killed after a status": func(h *host, _ *runs) {
+			h.run()
+			h.restart()
+		},
+	}
+	for name, crash := range crashes {
+		for kind, test := range map[string]struct {
+			honours bool
+			config  string
+		}{
+			"an outside that honours the key": {true, startsARun}, "find": {false, findsARun},
+		} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				r := &runs{honours: test.honours, byKey: map[string]int{}}
+				o := newOutside(t, r.ServeHTTP)
+				h := newHost(t, o, "{"+test.config+"}")
+				crash(h, r)
+				h.until(10)
+				h.require(types.PhaseSuccessful)
+				if len(r.all) != 1 || o.count("GET", "/runs/0") == 0 {
+					t.Errorf("%d runs were started, want 1, which is polled: %v", len(r.all), o.all())
+				}
+			})
+		}
+	}
+}
+
+// With an outside that neither honours the key nor finds what it was asked for, onUnknown
+// decides.
+func TestNeitherKeyNorFind(t *testing.T) {
+	outside := func() (*runs, http.HandlerFunc) {
+		r := &runs{byKey: map[string]int{}}
+		return r, r.ServeHTTP
+	}
+	t.Run("Repeat", func(t *testing.T) {
+		r, handle := outside()
+		h := newHost(t, newOutside(t, handle), "{"+startsARun+"}")
+		h.runUnstored()
+		h.restart()
+		h.until(10)
+		h.require(types.PhaseSuccessful)
+		if len(r.all) != 2 || r.all[0] != r.all[1] {
+			t.Errorf("got runs %q, want two under one key", r.all)
+		}
+	})
+	t.Run("Fail", func(t *testing.T) {
+		r, handle := outside()
+		o := newOutside(t, handle)
+		h := newHost(t, o, `{"onUnknown": "Fail", `+startsARun+"}")
+		h.runUnstored() // announces the start
+		h.restart()
+		if h.run(); len(r.all) != 0 {
+			t.Fatal("the work was started before the status said so")
+		}
+		h.runUnstored()
+		if len(r.all) != 1 {
+			t.Fatalf("got runs %q", r.all)
+		}
+		h.restart()
+		h.until(10)
+		h.require(types.PhaseFailed, "onUnknown: Fail", "the work was cancelled")
+		if len(r.all) != 1 || o.count("POST", "/runs/cancel") != 1 {
+			t.Errorf("got runs %q, and %v", r.all, o.all())
+		}
+	})
+}
+
+// A retry after an abort has another key, so that it does not take an earlier run for its
+// own.
+func TestAnotherAttemptStartsAnotherRun(t *testing.T) {
+	r := &runs{honours: true, byKey: map[string]int{}}
+	h := newHost(t, newOutside(t, r.ServeHTTP), "{"+findsARun+"}")
+	h.until(10)
+	h.require(types.PhaseSuccessful)
+	h.status = nil
+	h.ro.Annotations["rollout.argoproj.io/revision"] = "8"
+	h.restart()
+	h.until(10)
+	h.require(types.PhaseSuccessful)
+	if len(r.all) != 2 || r.all[0] == r.all[1] {
+		t.Errorf("got runs %q, want two", r.all)
+	}
+}
+
+// An abort while it is not known whether the work was started: find knows it.
+func TestAbortOfWhatFindKnows(t *testing.T) {
+	for _, started := range []bool{true, false} {
+		r := &runs{byKey: map[string]int{}}
+		o := newOutside(t, r.ServeHTTP)
+		h := newHost(t, o, "{"+strings.Replace(findsARun, `OUTSIDE/runs/cancel`, `OUTSIDE/runs/{{ .outputs.run }}/cancel`, 1)+"}")
+		r.lose = true
+		h.run()
+		if !started {
+			r.all = nil
+		}
+		result, _ := h.plugin.Abort(h.ro, h.call())
+		if result.Phase != types.PhaseSuccessful {
+			t.Errorf("got %s %q", result.Phase, result.Message)
+		}
+		if n := o.count("POST", "/runs/0/cancel"); n != map[bool]int{true: 1}[started] {
+			t.Errorf("started %v: %d cancels", started, n)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	for name, test := range map[string]struct {
+		handle http.HandlerFunc
+		phase  types.StepPhase
+		words  string
+		posts  int
+	}{
+		"404 is nothing":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, types.PhaseSuccessful, "POST", 1},
+		"200 is something":       {answer200(`{"id": "a"}`), types.PhaseSuccessful, "found what an earlier request has started", 0},
+		"403 fails":              {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, types.PhaseFailed, "answered 403", 0},
+		"503 is tried again":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, types.PhaseRunning, "answered 503", 0},
+		"no answer":              {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, types.PhaseRunning, "EOF", 0},
+		"an output has no value": {answer200(`{}`), types.PhaseFailed, "find.outputs.id", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					test.handle(w, r)
+				}
+			})
+			h := newHost(t, o, `{"request": {"url": "OUTSIDE"}, "find": {"url": "OUTSIDE/{{ .step.key }}", "outputs": {"id": "response.json.id"}}}`)
+			h.run()
+			h.require(test.phase, test.words)
+			if n := o.count("POST", "/"); n != test.posts {
+				t.Errorf("%d requests, want %d", n, test.posts)
+			}
+			if test.phase != types.PhaseRunning {
+				return
+			}
+			if result, _ := h.plugin.Abort(h.ro, h.call()); result.Message != "there is nothing to clean up" {
+				t.Errorf("a look that changes nothing counts as a start: %s", result.Message)
+			}
+		})
+	}
+}

@@ -1,0 +1,75 @@
+// Package httpstep is the kind of steps that make HTTP requests.
+//
+// A step is a request, which starts work, then polls; or polls alone. Its configuration is
+// Config. Requests go through package outbound, to allowed hosts alone; secrets come through
+// package secret, which keeps them out of what the step says. An answer is cleaned of them
+// before an expression sees it, so that an expression cannot take a secret apart.
+package httpstep
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/outbound"
+)
+
+// Options are what the kind needs of a registration.
+type Options struct {
+	// Connect returns the client configuration. It makes no request.
+	Connect func() (*rest.Config, error)
+	Logger  hclog.Logger
+	// Version is the program's.
+	Version string
+	// AllowHosts and AllowAddresses are where requests may go.
+	AllowHosts     []string
+	AllowAddresses []netip.Prefix
+	// SecretsNamespace is the one other namespace of which a preset may name Secrets.
+	SecretsNamespace string
+}
+
+// Kind makes steps of the kind http.
+type Kind struct {
+	opts    Options
+	problem error
+	client  *outbound.Client
+	objects *kube.Objects
+	tokens  tokens
+	now     func() time.Time
+}
+
+// New returns the kind. It makes no request before the first step.
+func New(opts Options) *Kind {
+	hosts, err := outbound.ParseHosts(opts.AllowHosts)
+	k := &Kind{opts: opts, objects: kube.NewObjects(opts.Connect), now: time.Now}
+	if err != nil {
+		k.problem = fmt.Errorf("--allow-host: %w", err)
+	}
+	k.client = outbound.New(outbound.Options{Hosts: hosts, Addresses: opts.AllowAddresses, UserAgent: "rollouts-plugin-step/" + opts.Version})
+	return k
+}
+
+// Name is the first argument of a registration.
+func (k *Kind) Name() string { return "http" }
+
+// Parse reads a configuration.
+func (k *Kind) Parse(source steps.Source) (steps.Step, error) {
+	if k.problem != nil {
+		return nil, k.problem
+	}
+	hosts, err := outbound.ParseHosts(source.PresetHosts)
+	if err != nil {
+		return nil, fmt.Errorf("hosts of the preset: %w", err)
+	}
+	s, err := parse(source.Config, k.opts.SecretsNamespace)
+	if err != nil {
+		return nil, err
+	}
+	s.kind, s.hosts = k, hosts
+	return s, nil
+}

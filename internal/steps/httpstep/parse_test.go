@@ -1,0 +1,137 @@
+package httpstep
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+)
+
+const tokenRef = `{"valueFrom": {"secretKeyRef": {"name": "ci", "key": "token"}}}`
+
+// Mistakes, and what is said about each.
+var mistakes = map[string]string{
+	`{}`: "request: want a request, or a poll",
+	`{"find": {"url": "x"}, "poll": {"url": "x"}}`:                         "find: want a request",
+	`{"poll": {"url": "x"}, "outputs": {"a": "1"}}`:                        "outputs: want a request, whose answer they are of; those of a poll are poll.outputs",
+	`{"request": {"url": "x"}, "find": {"url": "x"}, "onUnknown": "Fail"}`: "onUnknown: Fail has no meaning beside find",
+	`{"request": {}}`:                                                          "request.url: want a URL",
+	`{"request": {"url": "x", "body": "x"}}`:                                   "request.body: the key is not known",
+	`{"request": {"url": "x", "metod": "GET"}}`:                                `request.metod: the key is not known: did you mean "method"?`,
+	`{"reqest": {"url": "x"}}`:                                                 `reqest: the key is not known: did you mean "request"?`,
+	`{"request": {"url": "x", "url": "y"}}`:                                    "request.url: the key is there twice",
+	`{"request": {"url": 7}}`:                                                  "request.url: want a string, or valueFrom with a secretKeyRef",
+	`{"request": {"url": "x", "method": "get"}}`:                               `request.method "get": want one of GET, HEAD,`,
+	`{"request": {"url": "x", "method": "CONNECT"}}`:                           `request.method "CONNECT": want one of`,
+	`{"request": {"url": "x", "method": "GET / HTTP/1.1\r\n"}}`:                "request.method",
+	`{"request": {"url": "x", "method": "GET", "text": "x"}}`:                  "request.method GET: want one that has a body",
+	`{"request": {"url": "x", "json": {}, "text": "x"}}`:                       "request.text: want json or text, not both",
+	`{"request": {"url": "x", "timeout": "26s"}}`:                              "request.timeout 26s: want up to 25s",
+	`{"request": {"url": "x", "timeout": "-1s"}}`:                              "request.timeout -1s",
+	`{"request": {"url": "x", "timeout": 5}}`:                                  "request.timeout: want a duration such as 5m",
+	`{"request": {"url": "{{ .x "}}`:                                           "request.url: line 1",
+	`{"request": {"url": "x", "json": {"a": ["{{ nope }}"]}}}`:                 "request.json: ",
+	`{"request": {"url": "x", "text": "{{ end }}"}}`:                           "request.text: ",
+	`{"request": {"url": "x", "headers": {"Host": "y"}}}`:                      "request.headers.Host: the header Host is not for a step to set",
+	`{"request": {"url": "x", "headers": {"transfer-encoding": "chunked"}}}`:   "request.headers.transfer-encoding: ",
+	`{"request": {"url": "x", "headers": {"X Y": "y"}}}`:                       `request.headers["X Y"]: `,
+	`{"request": {"url": "x", "headers": {"X-A": "y", "x-a": "z"}}}`:           "request.headers.x-a: the header is there twice",
+	`{"request": {"url": "x", "headers": {"X-A": ["y"]}}}`:                     "request.headers.X-A: want a string",
+	`{"request": {"url": "x", "headers": {"authorization": "Bearer s3cret"}}}`: "request.headers.authorization: want valueFrom, or auth in its place",
+	`{"request": {"url": "x", "headers": {"Authorization": ` + tokenRef + `}, "auth": {"bearer": ` + tokenRef + `}}}`:                       "request.headers.Authorization: want auth or this header",
+	`{"request": {"url": "x", "auth": {"bearer": "s3cret"}}}`:                                                                               "request.auth.bearer: want valueFrom with a secretKeyRef: a secret is given by reference",
+	`{"request": {"url": "x", "auth": {"basic": {"username": "u", "password": "s3cret"}}}}`:                                                 "request.auth.basic.password: want valueFrom",
+	`{"request": {"url": "x", "auth": {"basic": {"username": "u"}}}}`:                                                                       "request.auth.basic.password: want valueFrom",
+	`{"request": {"url": "x", "auth": {"basic": {"password": ` + tokenRef + `}}}}`:                                                          "request.auth.basic.username: want a name",
+	`{"request": {"url": "x", "auth": {"oauth2": {"tokenURL": "x", "clientID": "u", "clientSecret": "s3cret"}}}}`:                           "request.auth.oauth2.clientSecret: want valueFrom",
+	`{"request": {"url": "x", "auth": {"oauth2": {"clientID": "u", "clientSecret": ` + tokenRef + `}}}}`:                                    "request.auth.oauth2: want tokenURL, clientID and clientSecret",
+	`{"request": {"url": "x", "auth": {"bearer": ` + tokenRef + `, "basic": {}}}}`:                                                          "request.auth: want one of bearer, basic and oauth2, not 2",
+	`{"request": {"url": "x", "auth": {"bearer": {"valueFrom": {"secretKeyRef": {"name": "a", "key": "b", "namespace": "kube-system"}}}}}}`: `request.auth.bearer.valueFrom.secretKeyRef.namespace "kube-system": want the namespace`,
+	`{"request": {"url": "x", "caFrom": {}}}`:                                                                                               "request.caFrom: want one of secretKeyRef and configMapKeyRef",
+	`{"request": {"url": "x", "caFrom": {"configMapKeyRef": {"name": "a", "key": "b", "namespace": "other"}}}}`:                             "request.caFrom.configMapKeyRef.namespace",
+	`{"request": {"url": "x"}, "outputs": {"a-b": "1"}}`:                                                                                    "outputs.a-b: want a name of a letter",
+	`{"request": {"url": "x"}, "outputs": {"a": ""}}`:                                                                                       "outputs.a: want an expression",
+	`{"request": {"url": "x"}, "outputs": {"a": "1 +"}}`:                                                                                    "outputs.a: ",
+	`{"poll": {"url": "x", "method": "DELETE"}}`:                                                                                            `poll.method "DELETE": want one of GET, HEAD, POST`,
+	`{"poll": {"url": "x", "successCondition": "(" }}`:                                                                                      "poll.successCondition: ",
+	`{"poll": {"url": "x", "failureCondition": "true" }}`:                                                                                   "poll.successCondition: want one beside failureCondition",
+	`{"poll": {"url": "x", "interval": "5s" }}`:                                                                                             "poll.interval 5s: want 11s or more",
+	`{"poll": {"url": "x", "accept": [503]}}`:                                                                                               "poll.accept[0]: want a status such as 404",
+	`{"poll": {"url": "x", "accept": [404, 429]}}`:                                                                                          "poll.accept[1]",
+	`{"poll": {"url": "x"}, "message": "{{ }"}`:                                                                                             "message: ",
+	`{"request": {"url": "x"}, "cancel": {"method": "DELETE"}}`:                                                                             "cancel.url: want a URL",
+	`{"request": {"url": "x"}, "onAbort": {"url": "x", "headers": {"Connection": "x"}}}`:                                                    "onAbort.headers.Connection: ",
+	`{"request": {"url": "x"}, "find": {"url": "x", "found": "("}}`:                                                                         "find.found: ",
+	`[]`: "want an object",
+}
+
+func newKind(t testing.TB) *Kind {
+	return New(Options{Connect: apiservertest.New(t).Config, Logger: hclog.NewNullLogger(), SecretsNamespace: "secrets", AllowHosts: []string{"127.0.0.1"}, AllowAddresses: loopback})
+}
+
+func TestMistakesInTheConfiguration(t *testing.T) {
+	kind := newKind(t)
+	for config, want := range mistakes {
+		step, err := kind.Parse(steps.Source{Config: json.RawMessage(config)})
+		if err == nil {
+			err = step.Settings().Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s:\n got %v\nwant %s", config, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: the error holds the secret: %v", config, err)
+		}
+	}
+	if _, err := kind.Parse(steps.Source{Config: json.RawMessage(`{"poll": {"url": "x"}}`), PresetHosts: []string{"https://ci"}}); err == nil || !strings.Contains(err.Error(), "hosts of the preset: ") {
+		t.Errorf("hosts of the preset: got %v", err)
+	}
+	if _, err := New(Options{AllowHosts: []string{"*"}}).Parse(steps.Source{Config: json.RawMessage(`{"poll": {"url": "x"}}`)}); err == nil || !strings.Contains(err.Error(), `--allow-host: "*"`) {
+		t.Errorf("--allow-host: got %v", err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	step, err := newKind(t).Parse(steps.Source{Config: json.RawMessage(`{"id": "e2e", "timeout": "2m", "interval": "12s", "retries": 2, "failurePolicy": "Ignore", "onUnknown": "Fail", "request": {"url": "x"}, "poll": {"url": "x"}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := step.Settings()
+	if s.ID != "e2e" || s.Timeout.Minutes() != 2 || s.Interval.Seconds() != 12 || s.Retries != 2 || s.FailurePolicy != "Ignore" || s.OnUnknown != "Fail" {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// No configuration makes the plugin panic, and what is taken has what the step needs.
+func FuzzParse(f *testing.F) {
+	for config := range mistakes {
+		f.Add(config)
+	}
+	f.Add("{" + findsARun + "}")
+	f.Add(`{"poll": {"url": "x", "successCondition": "true", "accept": [404], "auth": {"oauth2": {"tokenURL": "x", "clientID": "a", "clientSecret": ` + tokenRef + `}}}}`)
+	kind := newKind(f)
+	f.Fuzz(func(t *testing.T, config string) {
+		parsed, err := kind.Parse(steps.Source{Config: json.RawMessage(config)})
+		if err != nil {
+			return
+		}
+		s := parsed.(*step)
+		if s.request == nil && s.poll == nil {
+			t.Error("a step that does nothing")
+		}
+		for _, c := range s.calls() {
+			if !c.url.isSet() || c.method == "" || c.timeout <= 0 || c.timeout > maxRequestTimeout {
+				t.Errorf("%s: got %+v", c.path, c)
+			}
+			for _, ref := range c.secrets() {
+				if ref.Namespace != "" && ref.Namespace != "secrets" {
+					t.Errorf("%s: a reference to namespace %q", c.path, ref.Namespace)
+				}
+			}
+		}
+	})
+}

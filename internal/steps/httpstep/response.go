@@ -1,0 +1,151 @@
+package httpstep
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/outbound"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/secret"
+)
+
+const (
+	// maxQuoted bounds what a message quotes of an answer, maxMessage what the configuration's
+	// message says, in bytes.
+	maxQuoted  = 200
+	maxMessage = 400
+	// maxRetryAfter bounds what Retry-After says.
+	maxRetryAfter = time.Hour
+)
+
+// againError is an answer after which the request is made again.
+type againError struct {
+	what  string
+	after time.Duration
+	// unsure is true when the outside may have carried the request out.
+	unsure bool
+}
+
+// Error names the request and the answer.
+func (e *againError) Error() string { return e.what }
+
+// Unwrap has the frame know that the outside may have carried the request out.
+func (e *againError) Unwrap() error {
+	if e.unsure {
+		return &steps.UnansweredError{Cause: fmt.Errorf("%s", e.what)}
+	}
+	return nil
+}
+
+// judge returns an error unless an answer is 2xx, or accepted: an againError for 429 and
+// 5xx, a RefusedError for all others.
+func (s *session) judge(a *answer, accept ...int) error {
+	switch {
+	case a.Status >= 200 && a.Status < 300 || slices.Contains(accept, a.Status):
+		return nil
+	case a.Status == http.StatusTooManyRequests || a.Status >= 500:
+		// A gateway answers 5xx also when the server behind it has begun.
+		return &againError{s.quote(a), retryAfter(a.Header.Get("Retry-After"), s.kind.now()), a.Status >= 500}
+	default:
+		return &outbound.RefusedError{Cause: fmt.Errorf("%s", s.quote(a)), Reached: true}
+	}
+}
+
+// retryAfter reads Retry-After, which has seconds or a date.
+func retryAfter(text string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(at.Sub(now), 0), maxRetryAfter)
+	}
+	return 0
+}
+
+// quote says what an answer was, for people: its status and the beginning of its body.
+func (s *session) quote(a *answer) string {
+	said := fmt.Sprintf("%s answered %s", a.what, strings.TrimSpace(fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status))))
+	if body := oneLine(s.reader.Redactor.Text(string(a.Body)), maxQuoted); body != "" {
+		said += ": " + body
+	}
+	return said
+}
+
+// oneLine is the beginning of a text, on one line.
+func oneLine(text string, limit int) string {
+	cut := len(text) > limit
+	if cut {
+		text = text[:limit]
+	}
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r) || unicode.IsControl(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+	text = strings.Join(strings.Fields(text), " ")
+	if cut && text != "" {
+		text += "…"
+	}
+	return text
+}
+
+// responseOf is an answer as expressions see it, without the secrets.
+func responseOf(a *answer, redactor *secret.Redactor) map[string]any {
+	headers := make(map[string]any, len(a.Header))
+	for name, values := range a.Header {
+		headers[strings.ToLower(name)] = redactor.Text(strings.Join(values, ", "))
+	}
+	return map[string]any{
+		"status":  a.Status,
+		"headers": headers,
+		"json":    plain(redactor.JSON(decode(a.Body))),
+		"text":    redactor.Text(strings.ToValidUTF8(string(a.Body), "\uFFFD")),
+	}
+}
+
+// decode reads a body that is JSON; nil for another. Numbers stay as they are written.
+func decode(body []byte) any {
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	if !json.Valid(body) || decoder.Decode(&value) != nil {
+		return nil
+	}
+	return value
+}
+
+// plain makes numbers of JSON whole ones where they are: an id of 64 bits has more digits
+// than a float64.
+func plain(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key := range value {
+			value[key] = plain(value[key])
+		}
+	case []any:
+		for i := range value {
+			value[i] = plain(value[i])
+		}
+	case json.Number:
+		if whole, err := strconv.Atoi(value.String()); err == nil {
+			return whole
+		}
+		number, err := value.Float64()
+		if err != nil {
+			return value.String()
+		}
+		return number
+	}
+	return value
+}

@@ -1,0 +1,165 @@
+package httpstep
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+)
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"": 0, "0": 0, "90": 90 * time.Second, "86400": maxRetryAfter, "99999999999999999999": 0, "-5": 0, "soon": 0, "1.5": 0,
+		"Sun, 01 Mar 2026 12:02:00 GMT": 2 * time.Minute, "Sunday, 01-Mar-26 12:02:00 GMT": 2 * time.Minute,
+		"Sun, 01 Mar 2026 11:00:00 GMT": 0, "Sun, 01 Mar 2099 11:00:00 GMT": maxRetryAfter,
+	} {
+		if got := retryAfter(text, now); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+// What the outside answers first, and what becomes of the step.
+func TestAnswersThatAreTriedAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		first      http.HandlerFunc
+		words      string
+		retryAfter time.Duration
+	}{
+		"429, with seconds": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "120")
+			http.Error(w, "slow\ndown", http.StatusTooManyRequests)
+		}, "answered 429 Too Many Requests: slow down", 2 * time.Minute},
+		"503, with a date": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", time.Now().Add(3*time.Minute+500*time.Millisecond).UTC().Format(http.TimeFormat))
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, "answered 503 Service Unavailable", 3 * time.Minute},
+		"500":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "answered 500 Internal Server Error", 15 * time.Second},
+		"599":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(599) }, "answered 599", 15 * time.Second},
+		"no answer": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "no answer: POST", 15 * time.Second},
+	} {
+		for _, what := range []string{"request", "poll"} {
+			t.Run(what+" "+name, func(t *testing.T) {
+				var faults atomic.Int32
+				faults.Store(2)
+				o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/"+what && faults.Add(-1) >= 0 {
+						test.first(w, r)
+					}
+				})
+				h := newHost(t, o, `{"request": {"url": "OUTSIDE/request"}, "poll": {"url": "OUTSIDE/poll", "method": "POST"}}`)
+				if what == "poll" {
+					h.run()
+				}
+				for range 2 {
+					h.run()
+					words := test.words
+					if what == "poll" {
+						words = strings.TrimPrefix(words, "no answer: ")
+					}
+					h.require(types.PhaseRunning, words)
+					if got := h.last.RequeueAfter.Round(5 * time.Second); got != test.retryAfter {
+						t.Errorf("asked to come back in %s, want %s", h.last.RequeueAfter, test.retryAfter)
+					}
+				}
+				h.until(3)
+				h.require(types.PhaseSuccessful)
+				keys := map[string]bool{}
+				for _, r := range o.all() {
+					if r.path == "/request" {
+						keys[r.header.Get("Idempotency-Key")] = true
+					}
+				}
+				if len(keys) != 1 {
+					t.Errorf("the request was made under %d keys, want one", len(keys))
+				}
+			})
+		}
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	o := newOutside(t, answer200(""))
+	h := newHost(t, o, `{"onUnknown": "Fail", "request": {"url": "OUTSIDE"}}`)
+	o.Close()
+	for range 3 {
+		h.run()
+		h.require(types.PhaseRunning)
+	}
+	if !strings.Contains(h.last.Message, "connection refused") {
+		t.Errorf("got %q", h.last.Message)
+	}
+}
+
+func TestAnswersThatFailAnAttempt(t *testing.T) {
+	for status := 300; status < 500; status++ {
+		if status == http.StatusTooManyRequests {
+			continue
+		}
+		o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/cancel" {
+				w.WriteHeader(status)
+				if status != http.StatusNotModified {
+					fmt.Fprint(w, "why: \x1b[31m"+strings.Repeat("x", 500))
+				}
+			}
+		})
+		h := newHost(t, o, `{"retries": 1, "request": {"url": "OUTSIDE"}, "cancel": {"url": "OUTSIDE/cancel"}}`)
+		h.until(5)
+		h.require(types.PhaseFailed, fmt.Sprintf("POST %s answered %d", o.URL, status))
+		if status != http.StatusNotModified && !strings.Contains(h.last.Message, "why: [31mxxx") {
+			t.Errorf("%d: message %q has not the beginning of the body", status, h.last.Message)
+		}
+		if n := o.count("POST", "/"); n != 2 || o.all()[0].header.Get("Idempotency-Key") == o.all()[1].header.Get("Idempotency-Key") {
+			t.Errorf("%d: %d requests, want one for each attempt, under keys of their own", status, n)
+		}
+	}
+}
+
+// A poll that is refused leaves the work running, so it is cancelled.
+func TestAPollThatIsRefused(t *testing.T) {
+	o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.WriteHeader(http.StatusForbidden)
+		}
+	})
+	h := newHost(t, o, `{"request": {"url": "OUTSIDE"}, "poll": {"url": "OUTSIDE/run"}, "cancel": {"method": "DELETE", "url": "OUTSIDE/run"}}`)
+	h.until(5)
+	h.require(types.PhaseFailed, "answered 403 Forbidden", "the work was cancelled")
+	if o.count("DELETE", "/run") != 1 {
+		t.Error("the work was not cancelled")
+	}
+}
+
+// The answer to a request is lost, or an error of the server leaves open what it has done.
+func TestRequestsThatMayHaveBeenCarriedOut(t *testing.T) {
+	for name, first := range map[string]http.HandlerFunc{
+		"no answer": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"504":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(504) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/runs" {
+					first(w, r)
+				}
+			})
+			h := newHost(t, o, `{"onUnknown": "Fail", "request": {"url": "OUTSIDE/runs"}, "cancel": {"url": "OUTSIDE/cancel/{{ .step.key }}"}}`)
+			h.until(5)
+			h.require(types.PhaseFailed, "it is not known whether the work was started (onUnknown: Fail)", "the work was cancelled")
+			if o.count("POST", "/runs") != 1 || o.count("POST", "/cancel/"+h.key()) != 1 {
+				t.Errorf("got %v", o.all())
+			}
+		})
+	}
+	o := newOutside(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) })
+	h := newHost(t, o, `{"onUnknown": "Fail", "request": {"url": "OUTSIDE/runs"}}`)
+	for range 3 {
+		h.run()
+		h.require(types.PhaseRunning)
+	}
+}

@@ -1,0 +1,346 @@
+package httpstep
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+)
+
+// preset is a registration's preset.
+type preset steps.Preset
+
+func (p preset) Preset(context.Context) (*steps.Preset, error) {
+	whole := steps.Preset(p)
+	return &whole, nil
+}
+
+func ref(name, key string) string {
+	return fmt.Sprintf(`{"valueFrom": {"secretKeyRef": {"name": %q, "key": %q}}}`, name, key)
+}
+
+// credentials has a step with a secret of each kind; ANSWER is how the outside answers.
+const credentials = `{
+	"request": {
+		"url": {"valueFrom": {"secretKeyRef": {"name": "ci", "key": "url"}}},
+		"headers": {"X-Api-Key": {"valueFrom": {"secretKeyRef": {"name": "ci", "key": "header"}}}, "X-Answer": "ANSWER"},
+		"auth": {"AUTH"}
+	},
+	"outputs": {
+		"uri": "response.json.uri", "authorization": "response.json.authorization", "key": "response.json.key", "keys": "join(keys(response.json), \" \")",
+		"decoded": "fromBase64(response.json.encoded)", "header": "response.headers[\"echo-authorization\"]", "half": "response.json.authorization[:12]", "text": "response.text[:500]"
+	},
+	"poll": {
+		"url": "OUTSIDE/poll", "headers": {"X-Answer": "POLL"}, "auth": {"bearer": {"valueFrom": {"secretKeyRef": {"name": "ci", "key": "other"}}}},
+		"successCondition": "response.status == 200", "failureCondition": "response.status == 404", "accept": [404],
+		"outputs": {"seen": "join(response.json.seen, \" \")", "half": "response.json.authorization[:12]", "text": "response.text[:300]"}
+	},
+	"cancel": {"url": "OUTSIDE/cancel", "headers": {"X-Answer": "403"}},
+	"message": "waiting for {{ .outputs.authorization }}"
+}`
+
+var secretValues = map[string]string{
+	"header": "s3cr3t-header/with+odd=&<chars>\"and\\more", "token": "s3cr3t-b34rer-t0ken", "password": "s3cr3t-p4ssword",
+	"client": "s3cr3t-client", "other": "s3cr3t-other", "path": "s3cr3t-path-of-the-url",
+}
+
+// repeater answers with what it has got, in this request and in those before.
+type repeater struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (o *repeater) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/token" {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"access_token": "s3cr3t-access-t0ken", "token_type": "Bearer", "expires_in": 3600}`)
+		return
+	}
+	authorization, key := r.Header.Get("Authorization"), r.Header.Get("X-Api-Key")
+	_, password, _ := r.BasicAuth()
+	all := map[string]any{"uri": "Cannot " + r.Method + " " + r.URL.RequestURI(), "encoded": base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(url.QueryEscape(key)))), "authorization": authorization, key: "as a key"}
+	all["key"] = strings.Join([]string{key, url.QueryEscape(key), base64.StdEncoding.EncodeToString([]byte(key)), fmt.Sprintf("%q", key), fmt.Sprintf("%x", key), password}, " ")
+	o.mu.Lock()
+	all["seen"] = o.seen
+	o.seen = append(o.seen, authorization, r.URL.RequestURI(), key)
+	o.mu.Unlock()
+	w.Header().Set("Echo-Authorization", authorization)
+	body, _ := json.Marshal(all)
+	status := 200
+	switch answer := r.Header.Get("X-Answer"); answer {
+	case "redirect":
+		http.Redirect(w, r, "http://evil.example/"+r.URL.RequestURI()+key, http.StatusTemporaryRedirect)
+		return
+	case "redirect to a name":
+		w.Header().Set("Location", "http://"+strings.Trim(r.URL.Query().Get("sig"), "/")+".example/")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		return
+	case "abort":
+		panic(http.ErrAbortHandler)
+	case "malformed":
+		if connection, _, err := w.(http.Hijacker).Hijack(); err == nil {
+			fmt.Fprintf(connection, "%s %s\r\n\r\n", authorization, key)
+			_ = connection.Close()
+		}
+		return
+	default:
+		_, _ = fmt.Sscan(answer, &status)
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// Whatever the outside answers: no secret is in a status, a message, an Event or the log.
+func TestNoSecretIsSaid(t *testing.T) {
+	auths := map[string]string{
+		"bearer": `"bearer": ` + ref("ci", "token"),
+		"basic":  `"basic": {"username": "ci-user", "password": ` + ref("ci", "password") + `}`,
+		"oauth2": `"oauth2": {"tokenURL": "OUTSIDE/token", "clientID": "client-id", "clientSecret": ` + ref("ci", "client") + `}`,
+	}
+	for name, auth := range auths {
+		for _, answer := range []string{"200", "400", "403", "404", "429", "503", "redirect", "redirect to a name", "abort", "malformed"} {
+			for _, poll := range []string{"200", "401", "404", "500", "malformed"} {
+				if answer != "200" && poll != "200" {
+					continue
+				}
+				t.Run(name+" "+answer+" "+poll, func(t *testing.T) {
+					o := newOutside(t, (&repeater{}).ServeHTTP)
+					config := strings.NewReplacer(`"AUTH"`, auth, "ANSWER", answer, "POLL", poll).Replace(credentials)
+					h := newHost(t, o, config)
+					data := map[string]string{"url": o.URL + "/runs/" + secretValues["path"] + "?sig=" + secretValues["path"]}
+					for key, value := range secretValues {
+						data[key] = value + "\n"
+					}
+					h.putSecret("demo", "ci", data)
+					said := ""
+					for range 4 {
+						h.run()
+						said += h.last.Message + "\n" + string(h.last.Status) + "\n"
+						if h.last.Phase != types.PhaseRunning {
+							break
+						}
+					}
+					if len(o.all()) == 0 || o.all()[0].header.Get("X-Api-Key") != secretValues["header"] && o.all()[0].path != "/token" {
+						t.Fatalf("the outside did not get the secrets: %+v, %s", o.all(), h.last.Message)
+					}
+					if answer+poll == "200200" {
+						if out := h.outputs(); len(out) != 9 || !strings.Contains(out["seen"], "***") || !strings.Contains(out["uri"], "Cannot POST ***") {
+							t.Errorf("the outputs, which this test is about, are %q", out)
+						}
+					}
+					result, _ := h.plugin.Abort(h.ro, h.call())
+					said += result.Message + "\n" + h.events.text() + "\n" + h.logged()
+					for name, value := range secretValues {
+						for _, form := range []string{value, url.QueryEscape(value), url.PathEscape(value), base64.StdEncoding.EncodeToString([]byte(value)), fmt.Sprintf("%x", value), quoted(value)} {
+							if strings.Contains(said, form) {
+								t.Errorf("%s is said: %s", name, said)
+							}
+						}
+					}
+					for _, part := range []string{"s3cr", base64.StdEncoding.EncodeToString([]byte("ci-user:" + secretValues["password"]))[:24], "t0ken"} {
+						if strings.Contains(said, part) {
+							t.Errorf("%q, a part of a secret, is said: %s", part, said)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+func quoted(text string) string {
+	raw, _ := json.Marshal(text)
+	return string(raw[1 : len(raw)-1])
+}
+
+func TestCredentials(t *testing.T) {
+	o := newOutside(t, answer200(`{}`))
+	for name, test := range map[string]struct{ auth, want string }{
+		"bearer":              {`{"bearer": ` + ref("ci", "token") + `}`, "Bearer t0ken"},
+		"basic":               {`{"basic": {"username": "{{ .rollout.name }}", "password": ` + ref("ci", "token") + `}}`, "Basic " + base64.StdEncoding.EncodeToString([]byte("app:t0ken"))},
+		"basic, by reference": {`{"basic": {"username": ` + ref("ci", "user") + `, "password": ` + ref("ci", "token") + `}}`, "Basic " + base64.StdEncoding.EncodeToString([]byte("jo:t0ken"))},
+		"none":                {`{}`, ""},
+	} {
+		h := newHost(t, o, `{"request": {"url": "OUTSIDE/`+url.PathEscape(name)+`", "auth": `+test.auth+`}}`)
+		h.putSecret("demo", "ci", map[string]string{"token": "t0ken\n", "user": "jo"})
+		h.run()
+		h.require(types.PhaseSuccessful)
+		all := o.all()
+		if got := all[len(all)-1].header.Get("Authorization"); got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// The credentials of request are for the step's other requests too, which can have none.
+func TestCredentialsOfOtherRequests(t *testing.T) {
+	o := newOutside(t, answer200(`{}`))
+	h := newHost(t, o, `{
+		"request": {"url": "OUTSIDE/start", "auth": {"bearer": `+ref("ci", "token")+`}}, "find": {"url": "OUTSIDE/find", "found": "false"},
+		"poll": {"url": "OUTSIDE/poll", "auth": {}, "successCondition": "false"}, "cancel": {"url": "OUTSIDE/cancel"}
+	}`)
+	h.putSecret("demo", "ci", map[string]string{"token": "t0ken"})
+	h.run()
+	h.run()
+	_, _ = h.plugin.Terminate(h.ro, h.call())
+	for path, want := range map[string]string{"/start": "Bearer t0ken", "/find": "Bearer t0ken", "/poll": "", "/cancel": "Bearer t0ken"} {
+		r := first(o, map[string]string{"/find": "GET", "/poll": "GET"}[path], path)
+		if r == nil {
+			r = first(o, "POST", path)
+		}
+		if r == nil || r.header.Get("Authorization") != want {
+			t.Errorf("%s: got %+v", path, r)
+		}
+	}
+}
+
+func TestASecretThatIsNotThere(t *testing.T) {
+	o := newOutside(t, answer200(`{}`))
+	h := newHost(t, o, `{"onUnknown": "Fail", "request": {"url": "OUTSIDE", "auth": {"bearer": `+ref("ci", "token")+`}}}`)
+	h.until(3)
+	h.require(types.PhaseRunning, "request.auth.bearer: Secret demo/ci does not exist")
+	h.putSecret("demo", "ci", map[string]string{"tokn": "t0ken"})
+	h.run()
+	h.require(types.PhaseRunning, `Secret demo/ci has no key "token"`)
+	h.putSecret("demo", "ci", map[string]string{"token": "t0k\nen"})
+	h.putSecret("demo", "ci", map[string]string{"token": "t0ken"})
+	h.run()
+	h.require(types.PhaseSuccessful)
+	h = newHost(t, o, `{"request": {"url": "OUTSIDE", "headers": {"X-Key": `+ref("ci", "token")+`}}}`)
+	h.putSecret("demo", "ci", map[string]string{"token": "s3cr3t\r\nX-Injected: yes"})
+	h.run()
+	h.require(types.PhaseFailed, "request.headers.X-Key: the value has a control character")
+	if n := len(o.all()); n != 1 {
+		t.Errorf("%d requests came through, want 1", n)
+	}
+}
+
+// A preset's secret of --secrets-namespace goes to the preset's hosts, whatever the Rollout
+// says.
+func TestAPresetsSecretGoesToThePresetsHostsAlone(t *testing.T) {
+	var back atomic.Value
+	theirs := newOutside(t, answer200(`{}`)) // --allow-host allows it, and the preset does not
+	presets := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/token" {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"access_token": "t0ken-of-s3cr3t"}`)
+		}
+		if location, ok := back.Load().(string); ok && r.URL.Path == "/redirect" {
+			http.Redirect(w, r, location, http.StatusTemporaryRedirect)
+		}
+	})
+	secret := map[string]any{"valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "ci", "key": "token", "namespace": "secrets"}}}
+	defaults := map[string]map[string]any{
+		"bearer": {"request": map[string]any{"url": presets.URL, "auth": map[string]any{"bearer": secret}}},
+		"url":    {"request": map[string]any{"url": secret}},
+		"header": {"request": map[string]any{"url": presets.URL, "headers": map[string]any{"X-Key": secret}}},
+		"basic":  {"request": map[string]any{"url": presets.URL, "auth": map[string]any{"basic": map[string]any{"username": "u", "password": secret}}}},
+		"oauth2": {"request": map[string]any{"url": presets.URL, "auth": map[string]any{"oauth2": map[string]any{"tokenURL": presets.URL + "/token", "clientID": "u", "clientSecret": secret}}}},
+	}
+	back.Store(theirs.URL + "/redirected")
+	for name, object := range defaults {
+		for what, config := range map[string]string{
+			"another URL":       `{"request": {"url": "` + theirs.URL + `"}}`,
+			"a redirect":        `{"request": {"url": "` + presets.URL + `/redirect"}}`,
+			"a poll":            `{"poll": {"url": "` + theirs.URL + `"}}`,
+			"a look":            `{"find": {"url": "` + theirs.URL + `"}}`,
+			"a token URL":       `{"request": {"auth": {"oauth2": {"tokenURL": "` + theirs.URL + `"}}}}`,
+			"the URL":           `{}`,
+			"a host in between": `{"request": {"url": "` + strings.Replace(presets.URL, "127.0.0.1", "127.0.0.1@127.0.0.1", 1) + `"}}`,
+		} {
+			if what == "a token URL" && name != "oauth2" || name == "url" && what != "the URL" || name != "url" && what == "the URL" {
+				continue
+			}
+			t.Run(name+", "+what, func(t *testing.T) {
+				h := newHost(t, theirs, config)
+				h.preset = preset{Defaults: object, Hosts: []string{strings.TrimPrefix(presets.URL, "http://")}}
+				h.restart()
+				token := "s3cr3t"
+				if name == "url" {
+					token = theirs.URL + "/s3cr3t"
+				}
+				h.putSecret("secrets", "ci", map[string]string{"token": token})
+				h.until(4)
+				// Headers are those of one request; credentials of auth are for all.
+				if harmless := name == "header" && (what == "a poll" || what == "a look"); !harmless {
+					h.require(types.PhaseFailed)
+				}
+				for _, r := range theirs.all() {
+					if strings.Contains(fmt.Sprint(r), "s3cr3t") {
+						t.Errorf("another host got %+v", r)
+					}
+				}
+			})
+		}
+	}
+	h := newHost(t, theirs, `{}`)
+	h.preset = preset{Defaults: defaults["bearer"], Hosts: []string{strings.TrimPrefix(presets.URL, "http://")}}
+	h.restart()
+	h.putSecret("secrets", "ci", map[string]string{"token": "s3cr3t"})
+	h.run()
+	h.require(types.PhaseSuccessful)
+	all := presets.all()
+	if got := all[len(all)-1].header.Get("Authorization"); got != "Bearer s3cr3t" {
+		t.Errorf("the preset's host got %q", got)
+	}
+}
+
+func TestARolloutNamesNoOtherNamespace(t *testing.T) {
+	o := newOutside(t, answer200(`{}`))
+	for _, name := range []string{"secrets", "demo", "kube-system"} {
+		h := newHost(t, o, `{"request": {"url": "OUTSIDE", "headers": {"X-Key": {"valueFrom": {"secretKeyRef": {"name": "ci", "key": "token", "namespace": "`+name+`"}}}}}}`)
+		h.putSecret(name, "ci", map[string]string{"token": "s3cr3t"})
+		h.run()
+		h.require(types.PhaseFailed, "a Rollout refers to Secrets of its own namespace alone")
+	}
+	if n := len(o.all()); n != 0 {
+		t.Errorf("%d requests came through", n)
+	}
+}
+
+func TestCAByReference(t *testing.T) {
+	server := httptest.NewTLSServer(answer200("{}"))
+	defer server.Close()
+	certificate := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	o := newOutside(t, answer200(""))
+	for kind, put := range map[string]func(*host, string){
+		"secretKeyRef": func(h *host, text string) { h.putSecret("demo", "ca", map[string]string{"ca.crt": text}) },
+		"configMapKeyRef": func(h *host, text string) {
+			h.api.PutObject("configmaps", corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "ca"}, Data: map[string]string{"ca.crt": text}})
+		},
+	} {
+		h := newHost(t, o, `{"request": {"url": "`+server.URL+`", "caFrom": {"`+kind+`": {"name": "ca", "key": "ca.crt"}}}, "poll": {"url": "`+server.URL+`"}}`)
+		h.run()
+		h.require(types.PhaseRunning, "demo/ca does not exist")
+		for _, text := range []string{"", "no PEM"} {
+			put(h, text)
+			h.run()
+			h.require(types.PhaseRunning, "the CA has no certificate")
+		}
+		put(h, certificate)
+		h.until(3)
+		h.require(types.PhaseSuccessful)
+	}
+	h := newHost(t, o, `{"request": {"url": "`+server.URL+`"}}`)
+	h.run()
+	h.require(types.PhaseRunning, "unknown authority")
+	// The system's authorities do not stand in for a CA that is empty.
+	h = newHost(t, o, `{"request": {"url": "`+server.URL+`", "caFrom": {"secretKeyRef": {"name": "ca", "key": "ca.crt"}}}}`)
+	h.api.PutObject("secrets", map[string]any{"metadata": map[string]any{"namespace": "demo", "name": "ca"}, "data": map[string]any{"ca.crt": nil}})
+	h.run()
+	h.require(types.PhaseRunning, "the CA has no certificate")
+}

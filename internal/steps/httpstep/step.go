@@ -1,0 +1,258 @@
+package httpstep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/outbound"
+)
+
+// Settings are the keys that all kinds have.
+func (s *step) Settings() steps.Settings { return s.settings }
+
+// Start finds what an earlier request has started, or makes the request. A gate polls.
+func (s *step) Start(ctx context.Context, work steps.Work) (steps.Progress, error) {
+	if s.request == nil {
+		return s.Poll(ctx, work)
+	}
+	return s.operate(ctx, work, (*session).start)
+}
+
+// Poll asks how the work goes.
+func (s *step) Poll(ctx context.Context, work steps.Work) (steps.Progress, error) {
+	return s.operate(ctx, work, (*session).ask)
+}
+
+// Cancel stops running work.
+func (s *step) Cancel(ctx context.Context, work steps.Work) error {
+	if s.cancel == nil {
+		return steps.ErrNoCleanup
+	}
+	_, err := s.operate(ctx, work, func(n *session, ctx context.Context) (steps.Progress, error) {
+		if work.Unknown && s.find != nil {
+			if outputs, found, err := n.look(ctx); err != nil || !found {
+				return steps.Progress{}, err
+			} else if len(outputs) > 0 {
+				n.setOutputs(outputs)
+			}
+		}
+		return steps.Progress{}, n.cleanUp(ctx, s.cancel, work.Key+"-cancel")
+	})
+	return err
+}
+
+// Undo takes back what finished work has done.
+func (s *step) Undo(ctx context.Context, work steps.Work) error {
+	if s.onAbort == nil {
+		return steps.ErrNoCleanup
+	}
+	_, err := s.operate(ctx, work, func(n *session, ctx context.Context) (steps.Progress, error) {
+		return steps.Progress{}, n.cleanUp(ctx, s.onAbort, work.Key+"-undo")
+	})
+	return err
+}
+
+// Left names what stays.
+func (s *step) Left(work steps.Work) string {
+	if s.request == nil {
+		return "what its cancel is for"
+	}
+	left := fmt.Sprintf("what its %s with Idempotency-Key %s has started", s.request.method, work.Key)
+	if len(work.Outputs) > 0 {
+		left += fmt.Sprintf(" (outputs %v)", work.Outputs)
+	}
+	return left
+}
+
+// operate carries an operation out. What does not become better fails the step or the
+// attempt; the other errors have it be made again.
+func (s *step) operate(ctx context.Context, work steps.Work, operation func(*session, context.Context) (steps.Progress, error)) (steps.Progress, error) {
+	n, err := s.session(ctx, work)
+	if err != nil {
+		return n.clean(steps.Progress{}, err)
+	}
+	return n.clean(operation(n, ctx))
+}
+
+// failed makes a failure of what does not become better. started tells whether work was
+// started before.
+func failed(err error, started bool) (steps.Progress, error) {
+	var refused *outbound.RefusedError
+	if errors.As(err, &refused) {
+		return steps.Progress{Phase: steps.Failed, Message: err.Error(), MayRun: started}, nil
+	}
+	return steps.Progress{}, err
+}
+
+func (s *session) start(ctx context.Context) (steps.Progress, error) {
+	if s.find != nil {
+		outputs, found, err := s.look(ctx)
+		if err != nil {
+			return failed(err, s.work.Unknown)
+		}
+		if found {
+			return s.started("found what an earlier request has started", outputs), nil
+		}
+	}
+	a, err := s.send(ctx, s.request, s.work.Key)
+	if err != nil {
+		var refused *outbound.RefusedError
+		return failed(err, s.work.Unknown || errors.As(err, &refused) && refused.Reached)
+	}
+	if err := s.judge(a); err != nil {
+		return failed(err, s.work.Unknown)
+	}
+	outputs, err := s.evaluate(s.outputs, a, false)
+	if err != nil {
+		return steps.Progress{Phase: steps.Failed, Message: fmt.Sprintf("%s, and %v", s.quote(a), err), Outputs: outputs, MayRun: true}, nil
+	}
+	return s.started(fmt.Sprintf("%s answered %d %s", a.what, a.Status, http.StatusText(a.Status)), outputs), nil
+}
+
+// started is what a step has found when its work was started.
+func (s *session) started(how string, outputs map[string]string) steps.Progress {
+	if s.poll == nil {
+		return steps.Progress{Phase: steps.Successful, Message: how, Outputs: outputs}
+	}
+	s.setOutputs(outputs)
+	p := s.waiting("")
+	p.Outputs = outputs
+	if s.message == nil {
+		p.Message = how + ", " + p.Message
+	}
+	return p
+}
+
+// look finds what an earlier request has started. All its errors are of a request that
+// changes nothing.
+func (s *session) look(ctx context.Context) (outputs map[string]string, found bool, err error) {
+	a, err := s.send(ctx, &s.find.call, "")
+	if err == nil {
+		err = s.judge(a, http.StatusNotFound)
+	}
+	if err != nil {
+		return nil, false, harmless(err)
+	}
+	if a.Status == http.StatusNotFound {
+		return nil, false, nil
+	}
+	if s.find.found != nil {
+		if found, err = s.find.found.Bool(s.environment(a)); err != nil {
+			return nil, false, &outbound.RefusedError{Cause: fmt.Errorf("find.found: %w", err)}
+		}
+		if !found {
+			return nil, false, nil
+		}
+	}
+	if outputs, err = s.evaluate(s.find.outputs, a, false); err != nil {
+		return nil, true, &outbound.RefusedError{Cause: err}
+	}
+	return outputs, true, nil
+}
+
+// harmless is the error of a request that changes nothing, whether or not the outside had
+// it.
+func harmless(err error) error {
+	var again *againError
+	var lost *steps.UnansweredError
+	switch {
+	case errors.As(err, &again):
+		again.unsure = false
+		return again
+	case errors.As(err, &lost):
+		return errors.New(lost.Cause.Error())
+	}
+	return err
+}
+
+// ask polls.
+func (s *session) ask(ctx context.Context) (steps.Progress, error) {
+	if s.poll == nil {
+		// A preset had a poll when the work was started.
+		return steps.Progress{Phase: steps.Successful, Message: "the request was answered, and the step has no poll"}, nil
+	}
+	a, err := s.send(ctx, &s.poll.call, "")
+	if err == nil {
+		err = s.judge(a, s.poll.accept...)
+	}
+	if err != nil {
+		return failed(harmless(err), true)
+	}
+	verdict, why, err := s.verdict(a)
+	if err != nil {
+		return steps.Progress{}, err
+	}
+	outputs, err := s.evaluate(s.poll.outputs, a, verdict != steps.Successful)
+	if err != nil {
+		return steps.Progress{Phase: steps.Failed, Message: fmt.Sprintf("%s, and %v", why, err), Outputs: outputs}, nil
+	}
+	if verdict != steps.Running {
+		return steps.Progress{Phase: verdict, Message: why, Outputs: outputs}, nil
+	}
+	all := maps.Clone(s.work.Outputs)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, outputs)
+	s.setOutputs(all)
+	p := s.waiting(why)
+	p.Outputs = outputs
+	return p, nil
+}
+
+// verdict judges the answer to a poll. An error is of a condition, over an answer that may
+// be another the next time.
+func (s *session) verdict(a *answer) (verdict steps.Phase, why string, err error) {
+	env := s.environment(a)
+	if s.poll.failure != nil {
+		has, err := s.poll.failure.Bool(env)
+		if err != nil {
+			return "", "", fmt.Errorf("poll.failureCondition: %w (%s)", err, s.quote(a))
+		}
+		if has {
+			return steps.Failed, fmt.Sprintf("poll.failureCondition is true (%s): %s", s.poll.failureText, s.quote(a)), nil
+		}
+	}
+	if s.poll.success != nil {
+		has, err := s.poll.success.Bool(env)
+		if err != nil {
+			return "", "", fmt.Errorf("poll.successCondition: %w (%s)", err, s.quote(a))
+		}
+		if has {
+			return steps.Successful, a.what + ": poll.successCondition is true", nil
+		}
+		return steps.Running, "waiting for " + a.what + ": poll.successCondition is not true yet", nil
+	}
+	if a.Status >= 200 && a.Status < 300 {
+		return steps.Successful, fmt.Sprintf("%s answered %d %s", a.what, a.Status, http.StatusText(a.Status)), nil
+	}
+	return steps.Running, "waiting for " + a.what, nil
+}
+
+// waiting is work that is running. Its message is the configuration's, or says why.
+func (s *session) waiting(why string) steps.Progress {
+	if why == "" {
+		why = "waiting for it to end"
+	}
+	if s.message == nil {
+		return steps.Progress{Phase: steps.Running, Message: why}
+	}
+	message, err := s.message.Render(s.scope)
+	if err != nil {
+		message = fmt.Sprintf("%s (message: %v)", why, err)
+	}
+	return steps.Progress{Phase: steps.Running, Message: oneLine(message, maxMessage)}
+}
+
+// cleanUp makes the request of cancel or onAbort.
+func (s *session) cleanUp(ctx context.Context, c *call, key string) error {
+	a, err := s.send(ctx, c, key)
+	if err != nil {
+		return err
+	}
+	return s.judge(a, http.StatusNotFound, http.StatusConflict, http.StatusGone)
+}

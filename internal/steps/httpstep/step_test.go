@@ -1,0 +1,316 @@
+package httpstep
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+)
+
+func TestARequest(t *testing.T) {
+	o := newOutside(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Add("X-Run-Id", "a")
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, `{"id": 9007199254740993, "part": 0.5, "ok": true, "name": "e2e"}`)
+	})
+	h := newHost(t, o, `{
+		"id": "e2e",
+		"request": {
+			"method": "PUT", "url": "OUTSIDE/runs/{{ .rollout.name }}?key={{ .step.key }}",
+			"headers": {"X-Image": "{{ .images.new.app }}", "accept": "application/json"},
+			"json": {"team": "{{ .rollout.labels.team }}", "revision": 3, "list": ["{{ .revision }}"]}
+		},
+		"outputs": {"id": "response.json.id", "part": "response.json.part", "ok": "response.json.ok", "header": "response.headers[\"x-run-id\"]", "status": "response.status", "text": "response.text", "mine": "rollout.name"}
+	}`)
+	h.run()
+	h.require(types.PhaseSuccessful, "PUT "+o.URL+" answered 201 Created")
+	want := map[string]string{"id": "9007199254740993", "part": "0.5", "ok": "true", "header": "a", "status": "201", "mine": "app", "text": `{"id": 9007199254740993, "part": 0.5, "ok": true, "name": "e2e"}`}
+	if diff := cmp.Diff(want, h.outputs()); diff != "" {
+		t.Error(diff)
+	}
+	requests := o.all()
+	if len(requests) != 1 {
+		t.Fatalf("%d requests", len(requests))
+	}
+	r := requests[0]
+	if r.method != "PUT" || r.path != "/runs/app?key="+h.key() {
+		t.Errorf("got %s %s", r.method, r.path)
+	}
+	for name, want := range map[string]string{"X-Image": "registry.example/app:v2", "Accept": "application/json", "Idempotency-Key": h.key(), "User-Agent": "rollouts-plugin-step/v1.2.3", "Content-Type": "application/json"} {
+		if got := r.header.Get(name); got != want {
+			t.Errorf("header %s: got %q, want %q", name, got, want)
+		}
+	}
+	var body map[string]any
+	if err := json.Unmarshal([]byte(r.body), &body); err != nil {
+		t.Fatalf("%q: %v", r.body, err)
+	}
+	if diff := cmp.Diff(map[string]any{"team": `a "b" \c`, "revision": 3.0, "list": []any{"7"}}, body); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRequestsAsTheyAreConfigured(t *testing.T) {
+	for name, test := range map[string]struct {
+		config string
+		want   func(received) bool
+	}{
+		"a text": {`{"text": "a {{ .rollout.name }}\n"}`, func(r received) bool {
+			return r.method == "POST" && r.body == "a app\n" && r.header.Get("Content-Type") == "text/plain; charset=utf-8"
+		}},
+		"another type": {`{"text": "<a/>", "headers": {"content-type": "text/xml"}}`, func(r received) bool { return r.header.Get("Content-Type") == "text/xml" }},
+		"no body": {`{}`, func(r received) bool {
+			return r.method == "POST" && r.body == "" && r.header.Get("Content-Type") == "" && r.header.Get("Idempotency-Key") != ""
+		}},
+		"a read": {`{"method": "GET"}`, func(r received) bool { return r.method == "GET" && r.header.Get("Idempotency-Key") == "" }},
+		"a key of the user's": {`{"headers": {"idempotency-key": "mine"}}`, func(r received) bool {
+			return len(r.header.Values("Idempotency-Key")) == 1 && r.header.Get("Idempotency-Key") == "mine"
+		}},
+		"an agent of the user's": {`{"headers": {"User-Agent": "mine"}}`, func(r received) bool { return r.header.Get("User-Agent") == "mine" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOutside(t, answer200(""))
+			h := newHost(t, o, `{"request": `+strings.Replace(test.config, "{", `{"url": "OUTSIDE"`+map[bool]string{true: "", false: ", "}[test.config == "{}"], 1)+`}`)
+			h.run()
+			h.require(types.PhaseSuccessful)
+			if r := o.all()[0]; !test.want(r) {
+				t.Errorf("got %+v", r)
+			}
+		})
+	}
+}
+
+// A run that ends at the third poll.
+func TestPollsUntilTheWorkEnds(t *testing.T) {
+	for _, end := range []string{"passed", "failed", "both"} {
+		t.Run(end, func(t *testing.T) {
+			var polls atomic.Int32
+			o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost {
+					w.WriteHeader(http.StatusAccepted)
+					fmt.Fprint(w, `{"run": 42}`)
+					return
+				}
+				if polls.Add(1) < 3 {
+					fmt.Fprint(w, `{"state": "running"}`)
+					return
+				}
+				fmt.Fprintf(w, `{"state": %q, "report": "https://ci.example.com/report"}`, end)
+			})
+			h := newHost(t, o, `{
+				"request": {"url": "OUTSIDE/runs"}, "outputs": {"run": "response.json.run"},
+				"poll": {
+					"url": "OUTSIDE/runs/{{ .outputs.run }}", "interval": "20s", "outputs": {"report": "response.json.report"},
+					"successCondition": "response.json.state in [\"passed\", \"both\"]", "failureCondition": "response.json.state in [\"failed\", \"both\"]"
+				},
+				"cancel": {"url": "OUTSIDE/cancel"}
+			}`)
+			h.run()
+			h.require(types.PhaseRunning, "POST "+o.URL+" answered 202 Accepted")
+			h.run()
+			h.require(types.PhaseRunning, "waiting for GET "+o.URL)
+			if h.last.RequeueAfter.Seconds() != 20 {
+				t.Errorf("asked to come back in %s, want poll.interval", h.last.RequeueAfter)
+			}
+			h.until(5)
+			if end == "passed" {
+				h.require(types.PhaseSuccessful, "poll.successCondition is true")
+			} else {
+				h.require(types.PhaseFailed, "poll.failureCondition is true", `{"state": "`+end+`"`)
+			}
+			if diff := cmp.Diff(map[string]string{"run": "42", "report": "https://ci.example.com/report"}, h.outputs()); diff != "" {
+				t.Error(diff)
+			}
+			if o.count("POST", "/runs") != 1 || o.count("GET", "/runs/42") != 3 || o.count("POST", "/cancel") != 0 {
+				t.Errorf("got %v", o.all())
+			}
+		})
+	}
+}
+
+func TestAGate(t *testing.T) {
+	for name, test := range map[string]struct {
+		poll  string
+		still int
+	}{
+		"conditions":          {`"successCondition": "response.status == 200", "accept": [404]`, 404},
+		"no conditions":       {`"accept": [404]`, 404},
+		"a condition on 200s": {`"successCondition": "response.text == \"yes\""`, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var approved atomic.Bool
+			o := newOutside(t, func(w http.ResponseWriter, _ *http.Request) {
+				if !approved.Load() {
+					w.WriteHeader(test.still)
+					return
+				}
+				fmt.Fprint(w, "yes")
+			})
+			h := newHost(t, o, `{"onUnknown": "Fail", "poll": {"url": "OUTSIDE/approved", `+test.poll+`}, "message": "approve {{ .rollout.name }} at https://approve.example.com"}`)
+			for range 3 {
+				h.run()
+				h.require(types.PhaseRunning, "approve app at https://approve.example.com")
+			}
+			if n := strings.Count(h.events.text(), "approve app at"); n != 1 {
+				t.Errorf("%d Events of the wait, want 1: %s", n, h.events.text())
+			}
+			approved.Store(true)
+			h.run()
+			h.require(types.PhaseSuccessful)
+			if n := len(o.all()); n != 4 || o.all()[0].header.Get("Idempotency-Key") != "" {
+				t.Errorf("%d requests, want 4 that change nothing", n)
+			}
+		})
+	}
+}
+
+// An answer has not what an expression asks for.
+func TestConditionsAndOutputsWithoutAValue(t *testing.T) {
+	o := newOutside(t, answer200(`{"state": 7}`))
+	h := newHost(t, o, `{"poll": {"url": "OUTSIDE", "successCondition": "response.json.state"}}`)
+	h.run()
+	h.require(types.PhaseRunning, "poll.successCondition", `{"state": 7}`)
+	h = newHost(t, o, `{"request": {"url": "OUTSIDE"}, "outputs": {"id": "response.json.id"}, "cancel": {"url": "OUTSIDE/cancel/{{ .step.key }}"}}`)
+	h.run()
+	h.require(types.PhaseFailed, "outputs.id", "the work was cancelled")
+	if o.count("POST", "/cancel/") != 1 {
+		t.Error("what was started was not cancelled")
+	}
+	h = newHost(t, o, `{"poll": {"url": "OUTSIDE", "outputs": {"id": "response.json.id"}}}`)
+	h.run()
+	h.require(types.PhaseFailed, "poll.outputs.id")
+	o = newOutside(t, answer200("no JSON"))
+	h = newHost(t, o, `{"request": {"url": "OUTSIDE"}, "outputs": {"kind": "response.json == nil ? \"none\" : \"some\""}}`)
+	h.run()
+	if h.require(types.PhaseSuccessful); h.outputs()["kind"] != "none" {
+		t.Errorf("got %v", h.outputs())
+	}
+}
+
+func TestTemplatesThatCannotBeRendered(t *testing.T) {
+	o := newOutside(t, answer200(""))
+	for name, test := range map[string]struct{ request, words string }{
+		"url":                {`{"url": "OUTSIDE/{{ .rollout.nam }}"}`, "request.url: "},
+		"json":               {`{"url": "OUTSIDE", "json": {"a": ["{{ .outputs.id }}"]}}`, "request.json: "},
+		"text":               {`{"url": "OUTSIDE", "text": "{{ .images.new.other }}"}`, "request.text: "},
+		"header":             {`{"url": "OUTSIDE", "headers": {"X-A": "{{ .steps.other.outputs.a }}"}}`, "request.headers.X-A: "},
+		"a line in a header": {`{"url": "OUTSIDE", "headers": {"X-A": "{{ .rollout.annotations.lines }}"}}`, "request.headers.X-A: "},
+		"a line in the URL":  {`{"url": "OUTSIDE/{{ .rollout.annotations.lines }}"}`, "request.url: "},
+		"another host":       {`{"url": "{{ .rollout.annotations.url }}"}`, `host "evil.example" is not allowed`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, o, `{"request": `+test.request+`, "cancel": {"url": "OUTSIDE"}}`)
+			h.ro.Annotations["lines"], h.ro.Annotations["url"] = "a\r\nX-Injected: b", "https://evil.example/"
+			h.run()
+			h.require(types.PhaseFailed, test.words)
+		})
+	}
+	if n := len(o.all()); n != 0 {
+		t.Errorf("%d requests came through", n)
+	}
+}
+
+func TestImagesOfTheStableVersion(t *testing.T) {
+	o := newOutside(t, answer200(""))
+	h := newHost(t, o, `{"request": {"url": "OUTSIDE/{{ .images.old.app }}"}}`)
+	h.ro.Status.StableRS = "old"
+	h.run()
+	h.require(types.PhaseRunning, "ReplicaSet demo/app-old cannot be read")
+	yes := true
+	h.api.PutObject("replicasets", appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "app-old", OwnerReferences: []metav1.OwnerReference{{UID: "u-1", Controller: &yes}}},
+		Spec:       appsv1.ReplicaSetSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "v1"}}}}},
+	})
+	h.run()
+	h.require(types.PhaseSuccessful)
+	if o.count("POST", "/v1") != 1 {
+		t.Errorf("got %v", o.all())
+	}
+}
+
+func TestCancelAndOnAbort(t *testing.T) {
+	for name, test := range map[string]struct {
+		statuses []int
+		want     bool
+	}{
+		"done": {[]int{200}, true}, "gone": {[]int{410}, true}, "not there": {[]int{404}, true}, "ended": {[]int{409}, true},
+		"refused": {[]int{403}, false}, "busy at first": {[]int{503}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case strings.HasPrefix(r.URL.Path, "/runs"):
+					fmt.Fprint(w, `{"id": "a"}`)
+				default:
+					w.WriteHeader(test.statuses[0])
+				}
+			})
+			config := `{
+				"request": {"url": "OUTSIDE/runs"}, "outputs": {"id": "response.json.id"}, POLL
+				"cancel": {"url": "OUTSIDE/cancel/{{ .outputs.id }}"}, "onAbort": {"method": "DELETE", "url": "OUTSIDE/undo/{{ .outputs.id }}"}
+			}`
+			running := newHost(t, o, strings.Replace(config, "POLL", `"poll": {"url": "OUTSIDE/runs/a", "successCondition": "false"},`, 1))
+			running.run()
+			running.require(types.PhaseRunning)
+			done := newHost(t, o, strings.Replace(config, "POLL", "", 1))
+			done.run()
+			done.require(types.PhaseSuccessful)
+			for method, h := range map[string]*host{"POST": running, "DELETE": done} {
+				result, _ := h.plugin.Abort(h.ro, h.call())
+				if got := result.Phase == types.PhaseSuccessful; got != test.want {
+					t.Errorf("%s: got %s %q", method, result.Phase, result.Message)
+				}
+			}
+			key := running.key()
+			if r := first(o, "POST", "/cancel/a"); r == nil || r.header.Get("Idempotency-Key") != key+"-cancel" {
+				t.Errorf("cancel: got %+v", r)
+			}
+			if r := first(o, "DELETE", "/undo/a"); r == nil || r.header.Get("Idempotency-Key") != key+"-undo" {
+				t.Errorf("onAbort: got %+v", r)
+			}
+		})
+	}
+}
+
+// first is the first request with a method, to a path that begins so.
+func first(o *outside, method, path string) *received {
+	for _, r := range o.all() {
+		if r.method == method && strings.HasPrefix(r.path, path) {
+			return &r
+		}
+	}
+	return nil
+}
+
+func TestAStepWithNothingThatCancelsIt(t *testing.T) {
+	o := newOutside(t, answer200("{}"))
+	h := newHost(t, o, `{"request": {"url": "OUTSIDE"}, "poll": {"url": "OUTSIDE", "successCondition": "false"}}`)
+	h.run()
+	before := len(o.all())
+	result, _ := h.plugin.Abort(h.ro, h.call())
+	if result.Phase != types.PhaseSuccessful || !strings.Contains(result.Message, "the work is left as it is") || len(o.all()) != before {
+		t.Errorf("got %s %q", result.Phase, result.Message)
+	}
+	step, err := h.kind.Parse(steps.Source{Config: json.RawMessage(h.config)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := step.Undo(context.Background(), steps.Work{Rollout: h.ro}); !errors.Is(err, steps.ErrNoCleanup) {
+		t.Errorf("Undo: got %v", err)
+	}
+	if left := step.Left(steps.Work{Key: "k", Outputs: map[string]string{"id": "7"}}); left != "what its POST with Idempotency-Key k has started (outputs map[id:7])" {
+		t.Errorf("got %q", left)
+	}
+}
