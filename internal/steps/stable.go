@@ -3,7 +3,7 @@ package steps
 import (
 	"context"
 	"fmt"
-	"strings"
+	"regexp"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,7 +15,12 @@ import (
 
 // NeedsStable tells whether a configuration refers to the images of the stable version,
 // which a Rollout does not have.
-func NeedsStable(config []byte) bool { return strings.Contains(string(config), "old") }
+func NeedsStable(config []byte) bool { return imagesWord.Match(config) && oldWord.Match(config) }
+
+var (
+	imagesWord = regexp.MustCompile(`\bimages\b`)
+	oldWord    = regexp.MustCompile(`\bold\b`)
+)
 
 // StableTemplate asks the API server for the pod template of a Rollout's stable version,
 // which is that of its ReplicaSet. It returns nil for a Rollout that has no stable version.
