@@ -207,6 +207,10 @@ func (p *transportPair) send(ctx context.Context, h hop) (*Response, error) {
 		return nil, h.failed(ctx, err, sent.Load())
 	}
 	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusSwitchingProtocols {
+		// Its body is the connection, which has no end.
+		return nil, &RefusedError{Cause: fmt.Errorf("%s answered 101 and went on in another protocol, which was not asked for", h), Reached: true}
+	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxResponse+1))
 	switch {
 	case err != nil:

@@ -213,6 +213,33 @@ func TestARequestThatChangesSomethingIsSentOnce(t *testing.T) {
 	}
 }
 
+// The body of such an answer would be read until the end of the connection.
+func TestAnotherProtocol(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		connection, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		fmt.Fprint(connection, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		t.Cleanup(func() { _ = connection.Close() })
+	}))
+	defer server.Close()
+	done := make(chan error)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := here(t).Do(ctx, Request{Method: "GET", URL: server.URL})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		wantRefused(t, err, "answered 101")
+	case <-time.After(10 * time.Second):
+		t.Error("the request goes on when its time is over")
+	}
+}
+
 func TestTLS(t *testing.T) {
 	quiet := func(server *httptest.Server) *httptest.Server {
 		server.Config.ErrorLog = discard
