@@ -8,7 +8,6 @@ import (
 	"html"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,8 +26,9 @@ const (
 )
 
 // Redactor replaces secrets in texts: as they are, and as they come back in base64, URLs,
-// JSON, HTML, hexadecimal digits and Go's quotes, and twice so. Values of fewer than 4 bytes
-// are left. The zero Redactor replaces nothing.
+// JSON, HTML, hexadecimal digits and Go's quotes, and twice so; with letters of either case, as
+// the names of hosts and headers have them. Values of fewer than 4 bytes are left. The zero
+// Redactor replaces nothing.
 type Redactor struct{ forms map[string]bool }
 
 // Add has a value be replaced.
@@ -41,9 +41,7 @@ func (r *Redactor) Add(value string) {
 	}
 	forms := []string{value, url.PathEscape(value)}
 	for _, text := range []string{value, url.QueryEscape(value)} { // OAuth2 escapes what it puts into Basic
-		digits := hex.EncodeToString([]byte(text))
-		forms = append(forms, digits, strings.ToUpper(digits))
-		forms = append(forms, inBase64(text)...)
+		forms = append(append(forms, hex.EncodeToString([]byte(text))), inBase64(text)...)
 	}
 	// What is quoted is often quoted again: an error in JSON.
 	for _, form := range append(forms, quotings(value)...) {
@@ -51,8 +49,7 @@ func (r *Redactor) Add(value string) {
 	}
 	for _, form := range forms {
 		if len(form) >= shortest {
-			r.forms[form] = true
-			r.forms[lowerPercent.ReplaceAllStringFunc(form, strings.ToLower)] = true
+			r.forms[lower(form)] = true
 		}
 	}
 }
@@ -106,19 +103,31 @@ func (r *Redactor) AddURL(text string) {
 	}
 }
 
-var (
-	lowerPercent  = regexp.MustCompile(`%[0-9A-F]{2}`)
-	unescapedHTML = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
-)
+var unescapedHTML = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
+
+// lower makes the letters of ASCII small ones, which leaves the text as long as it is.
+func lower(text string) string {
+	small := []byte(text)
+	for i, c := range small {
+		if c >= 'A' && c <= 'Z' {
+			small[i] = c + 'a' - 'A'
+		}
+	}
+	return string(small)
+}
 
 func quoted(text string) string { return text[1 : len(text)-1] }
 
 // Text returns a text with the secrets replaced, also where they overlap.
 func (r *Redactor) Text(text string) string {
+	if len(r.forms) == 0 {
+		return text
+	}
 	var hidden []span
+	small := lower(text)
 	for form := range r.forms {
 		for from := 0; ; {
-			at := strings.Index(text[from:], form)
+			at := strings.Index(small[from:], form)
 			if at < 0 {
 				break
 			}
