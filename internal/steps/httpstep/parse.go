@@ -50,9 +50,12 @@ type step struct {
 // call is a request that has been read.
 type call struct {
 	// path is where the configuration has it.
-	path    string
-	method  string
-	url     text
+	path   string
+	method string
+	url    text
+	// origins are the beginnings of url and tokenURL that are the same whatever their
+	// templates are rendered to, where those have the host.
+	origins []string
 	headers []header
 	json    *template.JSON
 	text    *template.Template
@@ -271,6 +274,9 @@ func (p parser) call(path string, r, defaults *Request, methods []string) (*call
 	if c.url, err = p.text(path+".url", r.URL); err != nil {
 		return nil, err
 	}
+	if source, ref, err := r.URL.Parse("", p.secretsNamespace); err == nil && ref == nil {
+		c.origins = append(c.origins, originOf(source)...)
+	}
 	if hasJSON {
 		if c.json, err = template.ParseJSON(r.JSON); err != nil {
 			return nil, fmt.Errorf("%s.json: %w", path, err)
@@ -288,6 +294,9 @@ func (p parser) call(path string, r, defaults *Request, methods []string) (*call
 	if c.auth, err = p.auth(from+".auth", given); err != nil {
 		return nil, err
 	}
+	if given != nil && given.OAuth2 != nil {
+		c.origins = append(c.origins, originOf(given.OAuth2.TokenURL)...)
+	}
 	from = path
 	if defaults != nil && ca == nil {
 		ca, from = defaults.CAFrom, "request"
@@ -296,6 +305,20 @@ func (p parser) call(path string, r, defaults *Request, methods []string) (*call
 		return nil, err
 	}
 	return c, p.headers(c, r.Headers)
+}
+
+// originOf returns the beginning of a URL's template up to its path, if no action is in it.
+func originOf(source string) []string {
+	literal, _, has := strings.Cut(source, "{{")
+	if !has {
+		return []string{source}
+	}
+	scheme, rest, _ := strings.Cut(literal, "://")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		return nil
+	}
+	return []string{scheme + "://" + rest[:end]}
 }
 
 func (p parser) headers(c *call, values map[string]secret.Value) error {

@@ -314,3 +314,23 @@ func TestAStepWithNothingThatCancelsIt(t *testing.T) {
 		t.Errorf("got %q", left)
 	}
 }
+
+// What is wrong with a later request is said before there is anything to cancel.
+func TestHostsAreCheckedAtTheStart(t *testing.T) {
+	o := newOutside(t, answer200(""))
+	for _, later := range []string{
+		`"cancel": {"url": "https://evil.example/runs/{{ .outputs.id }}"}`, `"onAbort": {"url": "https://evil.example?{{ .outputs.id }}"}`, `"poll": {"url": "https://evil.example"}`,
+		`"find": {"url": "https://evil.example:443/{{ .step.key }}"}`, `"cancel": {"url": "OUTSIDE", "auth": {"oauth2": {"tokenURL": "https://evil.example/{{ .rollout.name }}", "clientID": "a", "clientSecret": ` + tokenRef + `}}}`,
+	} {
+		h := newHost(t, o, `{"request": {"url": "OUTSIDE"}, `+later+`}`)
+		h.run()
+		h.require(types.PhaseFailed, `host "evil.example" is not allowed`)
+	}
+	if n := len(o.all()); n != 0 {
+		t.Errorf("%d requests came through", n)
+	}
+	h := newHost(t, o, `{"poll": {"url": "http://{{ .rollout.annotations.host }}/x"}, "cancel": {"url": "{{ .rollout.annotations.host }}"}}`)
+	h.ro.Annotations["host"] = strings.TrimPrefix(o.URL, "http://")
+	h.run()
+	h.require(types.PhaseSuccessful)
+}

@@ -154,6 +154,18 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 }
 
+// Check returns a RefusedError if a request would not be made to its URL.
+func (c *Client) Check(r Request) error {
+	at, err := ParseURL(r.URL)
+	if err == nil {
+		err = c.allow(at, r)
+	}
+	if err != nil {
+		return &RefusedError{Cause: err}
+	}
+	return nil
+}
+
 // allow returns an error if a request may not go to a host.
 func (c *Client) allow(at Target, r Request) error {
 	switch {
