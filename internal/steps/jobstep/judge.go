@@ -45,8 +45,8 @@ type verdict struct {
 	waiting string
 	state   state
 	outputs map[string]string
-	// unfinished is true for a failed step whose Job is to be deleted.
-	unfinished bool
+	// mayRun is true for a failed step whose Job goes on.
+	mayRun bool
 	// log is the container whose last lines tell more.
 	log *container
 }
@@ -232,7 +232,7 @@ func (p *problem) judge(s seen) verdict {
 	default:
 		v.message = fmt.Sprintf("has not started within %s: %s", p.allowed, p.text)
 	}
-	v.phase, v.unfinished = steps.Failed, true
+	v.phase, v.mayRun = steps.Failed, true
 	return v
 }
 

@@ -34,41 +34,41 @@ func TestJudge(t *testing.T) {
 	}
 	long := time.Hour
 	for name, tt := range map[string]struct {
-		status     batchv1.JobStatus
-		deleted    bool
-		pods       []corev1.Pod
-		refused    string
-		state      state
-		phase      steps.Phase
-		waiting    string
-		want       string
-		unfinished bool
-		log        string
+		status  batchv1.JobStatus
+		deleted bool
+		pods    []corev1.Pod
+		refused string
+		state   state
+		phase   steps.Phase
+		waiting string
+		want    string
+		mayRun  bool
+		log     string
 	}{
 		"nothing yet":      {phase: steps.Running, waiting: "start", want: "waits for its pod"},
 		"suspended":        {status: batchv1.JobStatus{Conditions: condition(batchv1.JobSuspended, "", "")}, phase: steps.Running, waiting: "suspended", want: "is suspended"},
 		"not scheduled":    {pods: []corev1.Pod{pod("p", unschedulable)}, state: since(long, ""), phase: steps.Running, waiting: "schedule", want: "p is not scheduled (Unschedulable): 0/3 nodes"},
 		"starting":         {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("PodInitializing", "")))}, phase: steps.Running, waiting: "start", want: "waits for pod p to start"},
 		"running":          {status: batchv1.JobStatus{Active: 2, Succeeded: 1, Failed: 1}, phase: steps.Running, waiting: "running", want: "1 succeeded, 1 failed"},
-		"a bad image name": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("InvalidImageName", "no")))}, phase: steps.Failed, waiting: "container smoke", want: "cannot start: container smoke of pod p does not start: InvalidImageName: no", unfinished: true},
+		"a bad image name": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("InvalidImageName", "no")))}, phase: steps.Failed, waiting: "container smoke", want: "cannot start: container smoke of pod p does not start: InvalidImageName: no", mayRun: true},
 		"no image yet": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("ErrImagePull", "no")))}, state: since(59*time.Second, "container smoke"), phase: steps.Running,
 			waiting: "container smoke", want: "ErrImagePull"},
 		"no image for long": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("ImagePullBackOff", "no")))}, state: since(time.Minute, "container smoke"), phase: steps.Failed,
-			waiting: "container smoke", want: "has not started within 1m0s", unfinished: true},
+			waiting: "container smoke", want: "has not started within 1m0s", mayRun: true},
 		"no image after another problem": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("ImagePullBackOff", "no")))}, state: since(long, "pod"), phase: steps.Running,
 			waiting: "container smoke", want: "ImagePullBackOff"},
 		"no image of an initContainer": {pods: []corev1.Pod{pod("p", func(pod *corev1.Pod) {
 			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init", State: waits("ImagePullBackOff", "no")}}
-		})}, state: since(long, "container init"), phase: steps.Failed, waiting: "container init", want: "container init", unfinished: true},
+		})}, state: since(long, "container init"), phase: steps.Failed, waiting: "container init", want: "container init", mayRun: true},
 		"no Secret": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("CreateContainerConfigError", `secret "x" not found`)))}, state: since(long, "container smoke"), phase: steps.Failed,
-			waiting: "container smoke", want: `secret "x" not found`, unfinished: true},
+			waiting: "container smoke", want: `secret "x" not found`, mayRun: true},
 		"no image of a pod that is deleted": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("ImagePullBackOff", "no")), func(pod *corev1.Pod) {
 			pod.DeletionTimestamp = &metav1.Time{Time: now}
 		})}, state: since(long, "container smoke"), phase: steps.Running, waiting: "start"},
-		"a quota":                        {refused: "is forbidden: exceeded quota", state: since(time.Minute, "pod"), phase: steps.Failed, waiting: "pod", want: "exceeded quota", unfinished: true},
+		"a quota":                        {refused: "is forbidden: exceeded quota", state: since(time.Minute, "pod"), phase: steps.Failed, waiting: "pod", want: "exceeded quota", mayRun: true},
 		"a quota, first":                 {refused: "is forbidden: exceeded quota", phase: steps.Running, waiting: "pod", want: "exceeded quota"},
-		"Pod Security":                   {refused: `pods "x" is forbidden: violates PodSecurity "restricted:latest"`, state: since(long, "pod"), phase: steps.Failed, waiting: "pod", want: "violates PodSecurity", unfinished: true},
-		"a webhook that says no":         {refused: `admission webhook "w" denied the request: no`, state: since(long, "pod"), phase: steps.Failed, waiting: "pod", want: "denied", unfinished: true},
+		"Pod Security":                   {refused: `pods "x" is forbidden: violates PodSecurity "restricted:latest"`, state: since(long, "pod"), phase: steps.Failed, waiting: "pod", want: "violates PodSecurity", mayRun: true},
+		"a webhook that says no":         {refused: `admission webhook "w" denied the request: no`, state: since(long, "pod"), phase: steps.Failed, waiting: "pod", want: "denied", mayRun: true},
 		"a webhook that does not answer": {refused: `Internal error occurred: failed calling webhook "w"`, state: since(long, "pod"), phase: steps.Running, waiting: "pod", want: "failed calling webhook"},
 		"a quota of earlier":             {pods: []corev1.Pod{pod("p")}, refused: "is forbidden: exceeded quota", state: since(long, "pod"), phase: steps.Running, waiting: "start"},
 		"starts again and again": {pods: []corev1.Pod{pod("p", is(corev1.PodRunning, waits("CrashLoopBackOff", "back-off")), func(pod *corev1.Pod) {
@@ -101,7 +101,7 @@ func TestJudge(t *testing.T) {
 			if got.log != nil {
 				log = got.log.pod + " " + got.log.name
 			}
-			if got.phase != tt.phase || got.waiting != tt.waiting || !strings.Contains(got.message, tt.want) || got.unfinished != tt.unfinished || log != tt.log {
+			if got.phase != tt.phase || got.waiting != tt.waiting || !strings.Contains(got.message, tt.want) || got.mayRun != tt.mayRun || log != tt.log {
 				t.Errorf("%+v, log %q", got, log)
 			}
 		})

@@ -125,14 +125,7 @@ func (s *step) Poll(ctx context.Context, work steps.Work) (steps.Progress, error
 		return steps.Progress{}, err
 	}
 	v := judge(saw)
-	if v.unfinished {
-		// The frame takes a failed step for ended.
-		if err := s.kind.objects.Delete(ctx, jobs, job.Namespace, job.Name, job.UID); err != nil && !apierrors.IsNotFound(err) {
-			return steps.Progress{}, problemWith(work, "be deleted, as it "+v.message, err)
-		}
-		v.message = "was deleted, as it " + v.message
-	}
-	progress := steps.Progress{Phase: v.phase, Message: say(work, v.message), Waiting: v.waiting, Outputs: v.outputs}
+	progress := steps.Progress{Phase: v.phase, Message: say(work, v.message), Waiting: v.waiting, Outputs: v.outputs, MayRun: v.mayRun}
 	if v.phase == steps.Failed || v.phase == steps.Running && work.Remaining <= 0 {
 		progress.Message = s.withLog(ctx, work, v.log, progress.Message)
 	}

@@ -412,10 +412,7 @@ func TestAPodThatCannotStart(t *testing.T) {
 	h.server.PutObject("pods", pod)
 	h.want(h.run(), types.PhaseRunning)
 	h.clock = h.clock.Add(time.Second)
-	h.refuse("delete jobs", apiservertest.Forbidden)
-	h.want(h.run(), types.PhaseRunning, "cannot be deleted")
-	h.fault(nil)
-	h.want(h.run(), types.PhaseFailed, "was deleted, as it has not started within 1m0s: container smoke of pod p does not start: ImagePullBackOff")
+	h.want(h.run(), types.PhaseFailed, "has not started within 1m0s: container smoke of pod p does not start: ImagePullBackOff: Back-off; the work was cancelled")
 	if len(h.jobs()) != 0 {
 		t.Error("the Job of a failed step goes on")
 	}
@@ -438,7 +435,10 @@ func TestAQuotaThatIsUsedUp(t *testing.T) {
 	event("d", uid, "SuccessfulCreate", "Created pod", 30)
 	h.want(h.run(), types.PhaseRunning, "it has no pod: Error creating: pods \"p\" is forbidden: exceeded quota")
 	h.clock = h.clock.Add(time.Minute)
-	h.want(h.run(), types.PhaseFailed, "was deleted, as it has not started within 1m0s", "exceeded quota")
+	h.want(h.run(), types.PhaseFailed, "has not started within 1m0s", "exceeded quota", "the work was cancelled")
+	if len(h.jobs()) != 0 {
+		t.Error("the Job of a failed step goes on")
+	}
 }
 
 // What the API server says to the creation of a Job either ends the step at once or is
