@@ -139,6 +139,8 @@ func (n *Namespace) AwaitAborted(name string) *v1alpha1.Rollout {
 			return errors.New("not aborted")
 		case ro.Status.Phase != v1alpha1.RolloutPhaseDegraded:
 			return errors.New("not degraded")
+		case ro.Spec.Strategy.Canary.TrafficRouting == nil:
+			return nil // it has no weights
 		case ro.Status.Canary.Weights == nil || ro.Status.Canary.Weights.Canary.Weight != 0:
 			return errors.New("its canary still has weight")
 		}
