@@ -50,10 +50,11 @@ const (
 type Config struct {
 	steps.Settings
 	// Job is a Kubernetes JobSpec (batch/v1). Its pods restart never by default, and are
-	// not tried again (backoffLimit: 0): retries of the step are. The Job ends by itself
-	// a minute after the step's timeout or, if that is sooner, after its
-	// activeDeadlineSeconds. A finished Job is deleted after an hour, or
-	// ttlSecondsAfterFinished, which is 300 or more.
+	// not tried again (backoffLimit: 0): retries of the step are. The step's timeout shows
+	// the log and deletes the Job. Where nobody asks any more, the Job ends by itself: a
+	// minute after that, or sooner with activeDeadlineSeconds. A pause of the Rollout does
+	// not pause it. A finished Job is deleted after an hour, or ttlSecondsAfterFinished,
+	// which is 300 or more.
 	//
 	// In the containers and initContainers, image, command, args and the values of env are
 	// templates. A value that a Rollout's author chooses, such as a label, belongs into

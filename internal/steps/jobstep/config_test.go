@@ -3,6 +3,7 @@ package jobstep
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +95,7 @@ func TestEnvironment(t *testing.T) {
 	if diff := cmp.Diff(want, job.Spec.Template.Spec.InitContainers[0].Env); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	own := append(want[1:], corev1.EnvVar{Name: "ROLLOUT_NAME", Value: "mine"}, corev1.EnvVar{Name: "URL", Value: "http://$(ROLLOUT_CANARY_SERVICE)"})
+	own := append(slices.Clone(want[1:]), corev1.EnvVar{Name: "ROLLOUT_NAME", Value: "mine"}, corev1.EnvVar{Name: "URL", Value: "http://$(ROLLOUT_CANARY_SERVICE)"})
 	if diff := cmp.Diff(own, job.Spec.Template.Spec.Containers[0].Env); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

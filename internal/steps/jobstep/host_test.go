@@ -218,7 +218,7 @@ func (h *host) podOf(job *batchv1.Job, name string, change func(*corev1.Pod)) *c
 	return pod
 }
 
-// container sets the state of a pod's one container.
+// theContainer sets the state of a pod's one container.
 func theContainer(phase corev1.PodPhase, state corev1.ContainerState) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Status.Phase = phase
@@ -234,7 +234,7 @@ func ended(code int32, message string) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.Unix(1000, 0)}}
 }
 
-// outputs are those in a step's status.
+// outputsIn are those in a step's status.
 func outputsIn(t *testing.T, status json.RawMessage) string {
 	t.Helper()
 	var fields struct {

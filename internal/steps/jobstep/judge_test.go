@@ -25,9 +25,6 @@ func TestJudge(t *testing.T) {
 		}
 		return pod
 	}
-	is := func(phase corev1.PodPhase, state corev1.ContainerState) func(*corev1.Pod) {
-		return theContainer(phase, state)
-	}
 	since := func(ago time.Duration, problem string) state { return state{problem, now.Add(-ago)} }
 	unschedulable := func(pod *corev1.Pod) {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}
@@ -48,21 +45,21 @@ func TestJudge(t *testing.T) {
 		"nothing yet":      {phase: steps.Running, waiting: "start", want: "waits for its pod"},
 		"suspended":        {status: batchv1.JobStatus{Conditions: condition(batchv1.JobSuspended, "", "")}, phase: steps.Running, waiting: "suspended", want: "is suspended"},
 		"not scheduled":    {pods: []corev1.Pod{pod("p", unschedulable)}, state: since(long, ""), phase: steps.Running, waiting: "schedule", want: "p is not scheduled (Unschedulable): 0/3 nodes"},
-		"starting":         {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("PodInitializing", "")))}, phase: steps.Running, waiting: "start", want: "waits for pod p to start"},
+		"starting":         {pods: []corev1.Pod{pod("p", theContainer(corev1.PodPending, waits("PodInitializing", "")))}, phase: steps.Running, waiting: "start", want: "waits for pod p to start"},
 		"running":          {status: batchv1.JobStatus{Active: 2, Succeeded: 1, Failed: 1}, phase: steps.Running, waiting: "running", want: "1 succeeded, 1 failed"},
-		"a bad image name": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("InvalidImageName", "no")))}, phase: steps.Failed, waiting: "container smoke", want: "cannot start: container smoke of pod p does not start: InvalidImageName: no", mayRun: true},
-		"no image yet": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("ErrImagePull", "no")))}, state: since(59*time.Second, "container smoke"), phase: steps.Running,
+		"a bad image name": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodPending, waits("InvalidImageName", "no")))}, phase: steps.Failed, waiting: "container smoke", want: "cannot start: container smoke of pod p does not start: InvalidImageName: no", mayRun: true},
+		"no image yet": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodPending, waits("ErrImagePull", "no")))}, state: since(59*time.Second, "container smoke"), phase: steps.Running,
 			waiting: "container smoke", want: "ErrImagePull"},
-		"no image for long": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("ImagePullBackOff", "no")))}, state: since(time.Minute, "container smoke"), phase: steps.Failed,
+		"no image for long": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodPending, waits("ImagePullBackOff", "no")))}, state: since(time.Minute, "container smoke"), phase: steps.Failed,
 			waiting: "container smoke", want: "has not started within 1m0s", mayRun: true},
-		"no image after another problem": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("ImagePullBackOff", "no")))}, state: since(long, "pod"), phase: steps.Running,
+		"no image after another problem": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodPending, waits("ImagePullBackOff", "no")))}, state: since(long, "pod"), phase: steps.Running,
 			waiting: "container smoke", want: "ImagePullBackOff"},
 		"no image of an initContainer": {pods: []corev1.Pod{pod("p", func(pod *corev1.Pod) {
 			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init", State: waits("ImagePullBackOff", "no")}}
 		})}, state: since(long, "container init"), phase: steps.Failed, waiting: "container init", want: "container init", mayRun: true},
-		"no Secret": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("CreateContainerConfigError", `secret "x" not found`)))}, state: since(long, "container smoke"), phase: steps.Failed,
+		"no Secret": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodPending, waits("CreateContainerConfigError", `secret "x" not found`)))}, state: since(long, "container smoke"), phase: steps.Failed,
 			waiting: "container smoke", want: `secret "x" not found`, mayRun: true},
-		"no image of a pod that is deleted": {pods: []corev1.Pod{pod("p", is(corev1.PodPending, waits("ImagePullBackOff", "no")), func(pod *corev1.Pod) {
+		"no image of a pod that is deleted": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodPending, waits("ImagePullBackOff", "no")), func(pod *corev1.Pod) {
 			pod.DeletionTimestamp = &metav1.Time{Time: now}
 		})}, state: since(long, "container smoke"), phase: steps.Running, waiting: "start"},
 		"a quota":                        {refused: "is forbidden: exceeded quota", state: since(time.Minute, "pod"), phase: steps.Failed, waiting: "pod", want: "exceeded quota", mayRun: true},
@@ -71,7 +68,7 @@ func TestJudge(t *testing.T) {
 		"a webhook that says no":         {refused: `admission webhook "w" denied the request: no`, state: since(long, "pod"), phase: steps.Failed, waiting: "pod", want: "denied", mayRun: true},
 		"a webhook that does not answer": {refused: `Internal error occurred: failed calling webhook "w"`, state: since(long, "pod"), phase: steps.Running, waiting: "pod", want: "failed calling webhook"},
 		"a quota of earlier":             {pods: []corev1.Pod{pod("p")}, refused: "is forbidden: exceeded quota", state: since(long, "pod"), phase: steps.Running, waiting: "start"},
-		"starts again and again": {pods: []corev1.Pod{pod("p", is(corev1.PodRunning, waits("CrashLoopBackOff", "back-off")), func(pod *corev1.Pod) {
+		"starts again and again": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodRunning, waits("CrashLoopBackOff", "back-off")), func(pod *corev1.Pod) {
 			pod.Status.ContainerStatuses[0].RestartCount, pod.Status.ContainerStatuses[0].LastTerminationState = 3, ended(7, "")
 		})}, state: since(long, ""), phase: steps.Running, waiting: "restart", want: "has ended 3 times, last with exit code 7"},
 		"being ended": {status: batchv1.JobStatus{Conditions: condition(batchv1.JobFailureTarget, "DeadlineExceeded", "was active too long.")}, phase: steps.Running, waiting: "end", want: "(DeadlineExceeded: was active too long)"},
@@ -88,7 +85,7 @@ func TestJudge(t *testing.T) {
 		"being deleted":        {deleted: true, phase: steps.Failed, want: "is being deleted, before it has ended"},
 		"completed, expiring":  {status: batchv1.JobStatus{Conditions: condition(batchv1.JobComplete, "", "")}, deleted: true, phase: steps.Successful, want: "has completed"},
 		"a condition of false": {status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionFalse}}}, phase: steps.Running, waiting: "start"},
-		"a log to show": {status: batchv1.JobStatus{Active: 1}, pods: []corev1.Pod{pod("p", is(corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}))},
+		"a log to show": {status: batchv1.JobStatus{Active: 1}, pods: []corev1.Pod{pod("p", theContainer(corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}))},
 			phase: steps.Running, waiting: "running", log: "p smoke"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,13 +43,16 @@ func (s *step) withLog(ctx context.Context, work steps.Work, c *container, messa
 	}
 }
 
+// lineEnds are those of Windows, and of progress bars, which write a line again.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
 // unprintable are what moves a terminal's cursor or colours its text, and what is no text.
 var unprintable = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 
 // tailOf returns the last lines of a text, as many as fit a limit in bytes, without control
 // characters. Of a last line that does not fit it is the end.
 func tailOf(text string, lines, limit int) string {
-	text = unprintable.ReplaceAllString(strings.ToValidUTF8(text, "�"), "")
+	text = unprintable.ReplaceAllString(lineEnds.Replace(strings.ToValidUTF8(text, "�")), "")
 	all := strings.Split(strings.Trim(text, "\n"), "\n")
 	all = all[max(len(all)-lines, 0):]
 	tail := ""

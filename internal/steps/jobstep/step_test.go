@@ -91,6 +91,7 @@ func TestLogLines(t *testing.T) {
 		not      string
 	}{
 		"as many as are asked for": {`"logLines": 2,`, "one\ntwo\nthree\n", nil, "", "two\nthree", "one"},
+		"of a progress bar":        {`"logLines": 2,`, "10 %\r50 %\r100 %\r\ndone\r\n", nil, "", ":\n100 %\ndone", "50"},
 		"none":                     {`"logLines": 0,`, "secret\n", nil, "", "exit code 3", "logged"},
 		"the last ones that fit":   {"", strings.Repeat("x", 1000) + "\n" + strings.Repeat("y", 1000) + "\nlast\n", nil, "", "yyy\nlast", "xxx"},
 		"the end of one":           {"", strings.Repeat("x", 5000) + "the end", nil, "", "xxthe end", ""},
@@ -546,7 +547,9 @@ func TestPermissions(t *testing.T) {
 	h.run()
 	h.run() // no pod: Events
 	h.podOf(h.put(h.job(), broken), "p", theContainer(corev1.PodFailed, ended(1, "")))
-	h.plugin.Abort(h.ro, h.call())
+	if _, err := h.plugin.Abort(h.ro, h.call()); err.HasError() {
+		t.Fatal(err)
+	}
 	h.status = nil
 	h.ro.Annotations["rollout.argoproj.io/revision"] = "3"
 	h.run()
