@@ -45,6 +45,7 @@ func (p program) kind(r registration.Registration, logger hclog.Logger) steps.Ki
 	all := p.kinds(kinds.Options{
 		Connect: p.Connect, Logger: logger, Version: p.Version,
 		AllowHosts: r.AllowHosts, AllowAddresses: r.AllowAddresses, SecretsNamespace: r.SecretsNamespace, WatchNamespace: r.WatchNamespace,
+		AllowNamespaces: r.AllowNamespaces,
 	})
 	for _, kind := range all {
 		if kind.Name() == r.Kind {

@@ -24,6 +24,9 @@ type Options struct {
 	AllowAddresses []netip.Prefix
 	// SecretsNamespace is the one other namespace of which a preset may name Secrets.
 	SecretsNamespace string
+	// AllowNamespaces are those whose Rollouts a Rollout of another namespace may wait for;
+	// "*" is all of them.
+	AllowNamespaces []string
 	// WatchNamespace is the one namespace to watch; all of them when it is empty.
 	WatchNamespace string
 }
@@ -32,7 +35,7 @@ type Options struct {
 func All(o Options) []steps.Kind {
 	return []steps.Kind{
 		jobstep.New(jobstep.Options{Connect: o.Connect, Logger: o.Logger}),
-		rolloutsstep.New(rolloutsstep.Options{Connect: o.Connect, Logger: o.Logger, WatchNamespace: o.WatchNamespace}),
+		rolloutsstep.New(rolloutsstep.Options{Connect: o.Connect, Logger: o.Logger, WatchNamespace: o.WatchNamespace, Namespaces: o.AllowNamespaces}),
 	}
 }
 

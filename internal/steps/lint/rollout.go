@@ -157,6 +157,7 @@ func (i Installation) kind(e Entry) steps.Kind {
 		Connect:    func() (*rest.Config, error) { return nil, errors.New("there is no cluster") },
 		Logger:     hclog.NewNullLogger(),
 		AllowHosts: r.AllowHosts, AllowAddresses: r.AllowAddresses, SecretsNamespace: r.SecretsNamespace, WatchNamespace: r.WatchNamespace,
+		AllowNamespaces: r.AllowNamespaces,
 	})
 	return all[slices.IndexFunc(all, func(kind steps.Kind) bool { return kind.Name() == r.Kind })]
 }

@@ -33,6 +33,9 @@ type Registration struct {
 	AllowAddresses []netip.Prefix
 	// SecretsNamespace is the one other namespace of which a preset may name Secrets.
 	SecretsNamespace string
+	// AllowNamespaces are those whose Rollouts a Rollout of another namespace may wait for;
+	// "*" is all of them.
+	AllowNamespaces []string
 	// Name is the registered name, where the args say it.
 	Name string
 }
@@ -59,6 +62,7 @@ type Args struct {
 	flags                          rolloutsplugin.Flags
 	preset, secretsNamespace, name string
 	allowHosts, allowAddresses     []string
+	allowNamespaces                []string
 }
 
 // AddTo adds the flags of a registration.
@@ -68,6 +72,7 @@ func (a *Args) AddTo(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&a.allowHosts, "allow-host", nil, "host that requests may go to, such as ci.example.com, *.example.com or ci.example.com:8443; once for each")
 	flags.StringArrayVar(&a.allowAddresses, "allow-address", nil, "address or CIDR that requests may go to though it is loopback, link-local or of a metadata service; once for each")
 	flags.StringVar(&a.secretsNamespace, "secrets-namespace", "", "the one other namespace of which a preset may name Secrets")
+	flags.StringArrayVar(&a.allowNamespaces, "allow-namespace", nil, "namespace whose Rollouts a Rollout of another one may wait for, and so learn of; * is all of them; once for each")
 	flags.StringVar(&a.name, "name", "", "the name under which argo-rollouts-config registers the plugin (default: that of its file)")
 }
 
@@ -89,7 +94,7 @@ func Parse(args, kinds []string) (Registration, error) {
 
 // Registration reads the flags and what is beside them.
 func (a *Args) Registration(beside, kinds []string) (Registration, error) {
-	r := Registration{Flags: a.flags, AllowHosts: a.allowHosts, SecretsNamespace: a.secretsNamespace, Name: a.name}
+	r := Registration{Flags: a.flags, AllowHosts: a.allowHosts, AllowNamespaces: a.allowNamespaces, SecretsNamespace: a.secretsNamespace, Name: a.name}
 	var problems []string // on one line, as a Rollout's status shows them
 	fail := func(err error) {
 		if err != nil {
@@ -121,6 +126,11 @@ func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 		prefix, err := parseAddress(text)
 		fail(err)
 		r.AllowAddresses = append(r.AllowAddresses, prefix)
+	}
+	for _, namespace := range a.allowNamespaces {
+		if wrong := validation.IsDNS1123Label(namespace); namespace != "*" && len(wrong) > 0 {
+			fail(fmt.Errorf("--allow-namespace %q: want the name of a namespace, or *: %s", namespace, strings.Join(wrong, "; ")))
+		}
 	}
 	if wrong := validation.IsDNS1123Label(a.secretsNamespace); a.secretsNamespace != "" && len(wrong) > 0 {
 		fail(fmt.Errorf("--secrets-namespace %q: want the name of one namespace: %s", a.secretsNamespace, strings.Join(wrong, "; ")))
