@@ -140,8 +140,30 @@ func (c *cluster) selected(own name, s selection) (Snapshot, error) {
 }
 
 // canarySince returns when a Rollout's canary began: when the oldest of its pods that still
-// run was created, or when it was retried after that. It is zero for a canary without pods.
+// run was created, or when it was retried after that. A canary without pods, as before the
+// first setWeight, begins now.
 func (c *cluster) canarySince(ctx context.Context, ro *v1alpha1.Rollout) (time.Time, error) {
+	var since time.Time
+	if ro.Status.UpdatedReplicas > 0 {
+		var err error
+		if since, err = c.oldestPod(ctx, ro); err != nil {
+			return since, err
+		}
+	}
+	if since.IsZero() {
+		return c.now().UTC(), nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if retried := c.retried[name{ro.Namespace, ro.Name}]; retried.After(since) {
+		since = retried
+	}
+	return since.UTC(), nil
+}
+
+// oldestPod returns when the oldest pod of a Rollout's canary that still runs was created;
+// zero when there is none.
+func (c *cluster) oldestPod(ctx context.Context, ro *v1alpha1.Rollout) (time.Time, error) {
 	var pods metav1.PartialObjectMetadataList
 	of := kube.Selection{
 		Labels: labels.Set{v1alpha1.DefaultRolloutUniqueLabelKey: ro.Status.CurrentPodHash}.String(),
@@ -161,15 +183,7 @@ func (c *cluster) canarySince(ctx context.Context, ro *v1alpha1.Rollout) (time.T
 			since = created
 		}
 	}
-	if since.IsZero() {
-		return since, nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if retried := c.retried[name{ro.Namespace, ro.Name}]; retried.After(since) {
-		since = retried
-	}
-	return since.UTC(), nil
+	return since, nil
 }
 
 // belongs tells whether a pod is of a Rollout's current ReplicaSet, which the controller

@@ -74,7 +74,8 @@ type step struct {
 
 // state is what a step keeps between two looks.
 type state struct {
-	// Since is Snapshot.Since: the pods that it is known from may be gone later.
+	// Since is Snapshot.Since, of the first look: the pods that it is known from may be gone
+	// later.
 	Since *time.Time `json:"since,omitempty"`
 }
 
@@ -83,12 +84,12 @@ func (s *step) Settings() steps.Settings { return s.config.Settings }
 
 // Start looks at the other Rollouts.
 func (s *step) Start(ctx context.Context, work steps.Work) (steps.Progress, error) {
-	return s.look(ctx, work, true)
+	return s.look(ctx, work)
 }
 
 // Poll looks at the other Rollouts again.
 func (s *step) Poll(ctx context.Context, work steps.Work) (steps.Progress, error) {
-	return s.look(ctx, work, false)
+	return s.look(ctx, work)
 }
 
 // Cancel has nothing to do: looking changes nothing.
@@ -100,7 +101,7 @@ func (s *step) Undo(context.Context, steps.Work) error { return nil }
 // Left names nothing.
 func (s *step) Left(steps.Work) string { return "nothing" }
 
-func (s *step) look(ctx context.Context, work steps.Work, first bool) (steps.Progress, error) {
+func (s *step) look(ctx context.Context, work steps.Work) (steps.Progress, error) {
 	own := name{work.Rollout.Namespace, work.Rollout.Name}
 	barrier, err := barrierOf(work.Rollout, work.PluginName, work.Index, s.config.Barrier)
 	if err == nil {
@@ -120,20 +121,14 @@ func (s *step) look(ctx context.Context, work steps.Work, first bool) (steps.Pro
 			return steps.Progress{}, fmt.Errorf("the step's state cannot be read: %w", err)
 		}
 	}
-	// The age of the pods is asked for once, and again only where there were none and it
-	// makes a difference.
-	if kept.Since == nil && work.Rollout.Status.UpdatedReplicas > 0 && (first || snapshot.hasFailed()) {
+	if kept.Since == nil {
 		since, err := s.kind.cluster.canarySince(ctx, work.Rollout)
 		if err != nil {
 			return steps.Progress{}, err
 		}
-		if !since.IsZero() {
-			kept.Since = &since
-		}
+		kept.Since = &since
 	}
-	if kept.Since != nil {
-		snapshot.Since = *kept.Since
-	}
+	snapshot.Since = *kept.Since
 	progress := decide(snapshot)
 	if progress.State, err = json.Marshal(kept); err != nil {
 		return steps.Progress{}, err
@@ -161,15 +156,4 @@ func (s *step) allowed(own string) error {
 		}
 	}
 	return nil
-}
-
-// hasFailed tells whether it matters when this canary began.
-func (s Snapshot) hasFailed() bool {
-	return slices.ContainsFunc(s.Others, func(other Other) bool {
-		if other.Rollout == nil {
-			return false
-		}
-		_, _, failed := other.Rollout.failure()
-		return failed
-	})
 }

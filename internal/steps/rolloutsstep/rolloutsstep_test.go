@@ -290,7 +290,6 @@ func TestARetryIsOfOneRollout(t *testing.T) {
 
 func nameOf(own string) name { return name{"demo", own} }
 
-// Pods are looked for once, and again only where there were none and one has failed.
 func TestTheAgeOfPodsIsAskedForOnce(t *testing.T) {
 	c := newController(t)
 	selectors := map[string]bool{}
@@ -305,38 +304,31 @@ func TestTheAgeOfPodsIsAskedForOnce(t *testing.T) {
 	a := c.put(canary("a", 1, waitsFor("b")))
 	c.pod(a, "a-1", at(0))
 	c.put(canary("b", 0))
+	gone := c.put(canary("gone", 1, waitsFor("b"))) // of which the status counts pods
 	for range 5 {
 		c.mustRun(a, types.PhaseRunning, "demo/b is at step 1")
-	}
-	if lists != 1 || !selectors["rollouts-pod-template-hash=v2 status.phase!=Failed,status.phase!=Succeeded"] {
-		t.Errorf("%d lists of pods: %v", lists, selectors)
-	}
-	// The pods that the status counts may be gone.
-	gone := c.put(canary("gone", 1, waitsFor("b")))
-	for range 3 {
 		c.mustRun(gone, types.PhaseRunning, "demo/b is at step 1")
 	}
-	if lists != 2 {
-		t.Errorf("%d lists of pods for a canary whose pods are gone, want 1", lists-1)
+	if lists != 2 || len(selectors) != 1 || !selectors["rollouts-pod-template-hash=v2 status.phase!=Failed,status.phase!=Succeeded"] {
+		t.Errorf("%d lists of pods, want one for each of two: %v", lists, selectors)
 	}
-	lists = 1
-	// setWeight: 0 or setCanaryScale may have a canary without pods.
-	none := canary("none", 1, waitsFor("b"))
-	none.Status.UpdatedReplicas = 0
-	none = c.put(none)
-	c.put(canary("b", 0, aborted(1)))
-	c.eventually(none, types.PhaseRunning, "demo/b has failed, and this canary has no pods yet: retry it")
-	if lists != 1 {
-		t.Errorf("%d lists of pods for a canary without", lists)
-	}
-	none.Status.UpdatedReplicas = 1
-	none = c.put(none)
-	c.pod(none, "none-1", at(2))
-	c.eventually(none, types.PhaseRunning, "demo/b failed at 2026-11-22T12:00:01Z, before this canary began at 2026-11-22T12:00:02Z")
-	c.run(none)
-	if lists != 2 {
-		t.Errorf("%d lists of pods once there are some", lists)
-	}
+}
+
+// Before the first setWeight, and with setWeight: 0, a canary may have no pods. It has begun
+// when it comes to the barrier.
+func TestACanaryWithoutPods(t *testing.T) {
+	now := at(5)
+	c := newController(t, func(opts *Options) { opts.Now = func() time.Time { return now.Time } })
+	c.server.SetFault(without("pods", "list")) // is not asked for
+	noPods := func(ro *v1alpha1.Rollout) { ro.Status.UpdatedReplicas = 0 }
+	a := c.put(canary("a", 1, waitsFor("b"), noPods))
+	c.put(canary("b", 0, aborted(4)))
+	c.mustRun(a, types.PhaseRunning, "demo/b failed at 2026-11-22T12:00:04Z, before this canary began at 2026-11-22T12:00:05Z: retry it")
+	now = at(20)
+	c.put(canary("b", 0))
+	c.eventually(a, types.PhaseRunning, "demo/b is at step 1")
+	c.put(canary("b", 0, aborted(6)))
+	c.eventually(a, types.PhaseFailed, "demo/b failed at 2026-11-22T12:00:06Z, after this canary began at 2026-11-22T12:00:05Z")
 }
 
 func TestPodsThatMayNotBeListed(t *testing.T) {

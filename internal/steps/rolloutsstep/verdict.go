@@ -16,8 +16,8 @@ import (
 // Snapshot is what a verdict is made of: the same for Rollouts of this cluster and of others.
 type Snapshot struct {
 	Barrier Barrier
-	// Since is when this canary began: its oldest pod was created, or it was retried with
-	// the pods that it had. It is zero while the canary has no pods.
+	// Since is when this canary began: when its oldest pod was created, when it was retried
+	// with the pods that it had, or, without pods, when it came to the barrier.
 	Since time.Time
 	// Others are the Rollouts that are waited for.
 	Others []Other
@@ -130,8 +130,6 @@ func (s Snapshot) judgeFailure(at time.Time, why string) (standing, string) {
 		why = " (" + why + ")"
 	}
 	switch {
-	case s.Since.IsZero():
-		return failedBefore, "has failed, and this canary has no pods yet: retry it" + why
 	case at.IsZero():
 		return failedSince, "is being aborted" + why
 	case at.After(s.Since):

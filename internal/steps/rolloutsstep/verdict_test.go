@@ -177,16 +177,6 @@ func TestAnotherRolloutIs(t *testing.T) {
 	}
 }
 
-// Without pods of this canary nothing has failed since they were created.
-func TestAFailureIsWaitedForWhileTheCanaryHasNoPods(t *testing.T) {
-	for _, other := range []*v1alpha1.Rollout{canary("b", 1, aborted(1)), canary("b", 1, func(ro *v1alpha1.Rollout) { ro.Status.Abort = true })} {
-		got, saying := Snapshot{Barrier: firstBarrier()}.judge(read(t, other))
-		if got != failedBefore || !strings.Contains(saying, "this canary has no pods yet") {
-			t.Errorf("%v: %q", got, saying)
-		}
-	}
-}
-
 func TestARolloutThatCannotBeReadIsWaitedFor(t *testing.T) {
 	r := readRollout([]byte(`{"metadata": {"generation": 1}, "spec": {"strategy": {"canary": {"steps": "none"}}}, "status": {"observedGeneration": "1", "phase": "Healthy"}}`))
 	got, saying := Snapshot{Barrier: firstBarrier(), Since: noon}.judge(&r)
