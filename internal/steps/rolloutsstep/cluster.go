@@ -140,18 +140,14 @@ func (c *cluster) selected(own name, s selection) (Snapshot, error) {
 }
 
 // canarySince returns when a Rollout's canary began: when the oldest of its pods that still
-// run was created, or when it was retried after that. A canary without pods, as before the
-// first setWeight, begins now.
+// run was created, or when it was retried after that; zero for one without pods.
 func (c *cluster) canarySince(ctx context.Context, ro *v1alpha1.Rollout) (time.Time, error) {
-	var since time.Time
-	if ro.Status.UpdatedReplicas > 0 {
-		var err error
-		if since, err = c.oldestPod(ctx, ro); err != nil {
-			return since, err
-		}
+	if ro.Status.UpdatedReplicas == 0 {
+		return time.Time{}, nil
 	}
-	if since.IsZero() {
-		return c.now().UTC(), nil
+	since, err := c.oldestPod(ctx, ro)
+	if err != nil || since.IsZero() {
+		return since, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -126,6 +126,9 @@ func (s *step) look(ctx context.Context, work steps.Work) (steps.Progress, error
 		if err != nil {
 			return steps.Progress{}, err
 		}
+		if since.IsZero() {
+			since = snapshot.upTo(s.kind.opts.Now())
+		}
 		kept.Since = &since
 	}
 	snapshot.Since = *kept.Since

@@ -16,8 +16,9 @@ import (
 // Snapshot is what a verdict is made of: the same for Rollouts of this cluster and of others.
 type Snapshot struct {
 	Barrier Barrier
-	// Since is when this canary began: when its oldest pod was created, when it was retried
-	// with the pods that it had, or, without pods, when it came to the barrier.
+	// Since is when this canary began: when its oldest pod was created, or when it was retried
+	// with the pods that it had. Before the first setWeight there may be no pods: what has
+	// failed when the canary comes to the barrier is older than it then.
 	Since time.Time
 	// Others are the Rollouts that are waited for.
 	Others []Other
@@ -133,10 +134,25 @@ func (s Snapshot) judgeFailure(at time.Time, why string) (standing, string) {
 	case at.IsZero():
 		return failedSince, "is being aborted" + why
 	case at.After(s.Since):
-		return failedSince, fmt.Sprintf("failed at %s, after this canary began at %s%s", clock(at), clock(s.Since), why)
+		return failedSince, fmt.Sprintf("failed at %s, after this canary began%s", clock(at), why)
 	default:
-		return failedBefore, fmt.Sprintf("failed at %s, before this canary began at %s: retry it%s", clock(at), clock(s.Since), why)
+		return failedBefore, fmt.Sprintf("failed at %s, before this canary began: retry it%s", clock(at), why)
 	}
+}
+
+// upTo returns the Since of which all that has failed by now is older, and nothing that fails
+// later is: the API server has whole seconds.
+func (s Snapshot) upTo(now time.Time) time.Time {
+	since := now.UTC().Truncate(time.Second).Add(-time.Second)
+	for _, other := range s.Others {
+		if other.Rollout == nil {
+			continue
+		}
+		if at, _, failed := other.Rollout.failure(); failed && at.After(since) {
+			since = at.UTC()
+		}
+	}
+	return since
 }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
