@@ -17,6 +17,13 @@ var stepRules = map[string][]rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}},
 		{APIGroups: []string{"apps"}, Resources: []string{"replicasets"}, Verbs: []string{"get"}},
 	},
+	"job": {
+		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create", "get", "list", "delete"}},
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
+		{APIGroups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list"}},
+		{APIGroups: []string{"apps"}, Resources: []string{"replicasets"}, Verbs: []string{"get"}},
+	},
 	"rollouts": {
 		{APIGroups: []string{"argoproj.io"}, Resources: []string{"rollouts"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
@@ -27,7 +34,7 @@ var stepRules = map[string][]rbacv1.PolicyRule{
 // ServiceAccount that Argo Rollouts installs, and a release has each of these files.
 func TestStepPermissions(t *testing.T) {
 	files, err := filepath.Glob("rbac-step/*.yaml")
-	if err != nil || len(files) < len(stepRules) {
+	if err != nil || len(files) != len(stepRules) {
 		t.Fatalf("%q, %v", files, err)
 	}
 	released := madeRelease(t)
@@ -48,9 +55,7 @@ func TestStepPermissions(t *testing.T) {
 			equal(t, "role referred to", rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}, binding.RoleRef)
 			equal(t, "subjects", controller, binding.Subjects)
 			equal(t, "labels", "rollouts-plugin-step", role.Labels["app.kubernetes.io/name"])
-			if rules, known := stepRules[kind]; known {
-				equal(t, "rules", rules, role.Rules)
-			}
+			equal(t, "rules", stepRules[kind], role.Rules)
 			text, reason := readText(t, file), false
 			for line := range strings.Lines(text) {
 				line = strings.TrimSpace(line)

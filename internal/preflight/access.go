@@ -86,11 +86,18 @@ func checkControllerAccess(c controllerSnapshot, p pluginSnapshot) []Result {
 		return nil
 	}
 	namespace, name := serviceAccountOf(c.deployment)
+	return accessResults(c, p.access, "so no weight can be set"+p.boundInstead(namespace, name), p.grant(c, namespace, name))
+}
+
+// accessResults says what the controller's ServiceAccount may not do of what a plugin does.
+// fatal is what follows from what the plugin does not work without.
+func accessResults(c controllerSnapshot, list []access, fatal, remedy string) []Result {
+	namespace, name := serviceAccountOf(c.deployment)
 	at := object("ServiceAccount", namespace, name)
 	var results []Result
 	denied := map[string][]access{} // by what does not work without
 	var order []string
-	for _, a := range p.access {
+	for _, a := range list {
 		switch {
 		case a.allowed.Err != nil:
 			result := couldNotLook(at, a.allowed.Err)
@@ -105,17 +112,16 @@ func checkControllerAccess(c controllerSnapshot, p pluginSnapshot) []Result {
 			denied[a.without] = append(denied[a.without], a)
 		}
 	}
-	remedy := p.grant(c, namespace, name)
 	for _, without := range order {
 		may := "may not " + accessText(denied[without])
 		if without == "" {
-			results = append(results, failure(at, may+", so no weight can be set"+p.boundInstead(namespace, name), remedy))
+			results = append(results, failure(at, may+", "+fatal, remedy))
 		} else {
 			results = append(results, warning(at, may+": "+without, remedy))
 		}
 	}
-	if len(results) == 0 && len(p.access) > 0 {
-		results = append(results, ok(at, "may "+accessText(p.access)))
+	if len(results) == 0 && len(list) > 0 {
+		results = append(results, ok(at, "may "+accessText(list)))
 	}
 	return results
 }

@@ -67,6 +67,15 @@ var checks = []check{
 		id: "controller-access", means: "the controller's ServiceAccount may do what the plugin does (subject access reviews): `kedify/http` get, patch, list and watch HTTPScaledObjects, get, list and watch Rollouts, and create Events; the Gateway API router get, patch or update, list and watch each kind of route that is used, get Services and Rollouts, and create Events; lists and watches in the namespace of `--watch-namespace`, where that is set",
 		installation: ofPlugins(checkControllerAccess),
 	}, {
+		id: "step-plugin-registered", means: "`stepPlugins` of `argo-rollouts-config` can be read, and what registers this project's step plugin has a name and a location that Argo Rollouts takes, a SHA-256, a kind of step that there is, and args that the plugin takes; of a http kind also a host that requests may go to",
+		installation: checkStepPlugins,
+	}, {
+		id: "step-plugin-preset", means: "the preset of each registration exists, and can be read",
+		installation: checkPresets,
+	}, {
+		id: "step-plugin-access", means: "the controller's ServiceAccount may do what the kinds of step that are registered do (subject access reviews): [deploy/rbac-step](../deploy/rbac-step), kind by kind",
+		installation: checkStepAccess,
+	}, {
 		id: "keda-access", means: "keda-operator may get Rollouts; only where a `kedify-http` trigger scales one",
 		installation: checkKEDAAccess,
 	},
@@ -81,6 +90,9 @@ var checks = []check{
 	}, {
 		id: "rollout-config", means: "the plugin's configuration is valid, and has no unknown key",
 		rollout: checkConfig, ofManifests: true,
+	}, {
+		id: "rollout-steps", means: "each plugin step names a step plugin that is registered and not disabled, its configuration is one that its kind takes with the preset, no id is given twice, and no step refers to the outputs of one that is not before it. With `-f` only ids, references and names are looked at: `rollouts-plugin-step lint` looks at files as a whole",
+		rollout: checkSteps, ofManifests: true,
 	}, {
 		id: "rollout-health", means: "the controller acts on the Rollout, and it is neither Degraded nor aborted",
 		rollout: ofAny(checkHealth),

@@ -10,12 +10,14 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/kinds"
 )
 
 // gather reads all that the checks decide on. Reads that do not need one
 // another run side by side; a read that fails is kept as such.
 func gather(ctx context.Context, c *cluster, opts Options) snapshot {
-	s := snapshot{namespace: opts.Namespace, rollout: opts.Rollout}
+	s := snapshot{namespace: opts.Namespace, rollout: opts.Rollout, steps: stepSnapshot{kinds: kinds.All}}
 	var wg sync.WaitGroup
 	wg.Go(func() { s.controller = gatherController(ctx, c, opts) })
 	wg.Go(func() {
@@ -31,6 +33,8 @@ func gather(ctx context.Context, c *cluster, opts Options) snapshot {
 	for i, of := range routers {
 		wg.Go(func() { s.plugins[i] = gatherPlugin(ctx, c, s, of) })
 	}
+	wg.Go(func() { s.steps.presets = gatherPresets(ctx, c, s) })
+	wg.Go(func() { s.steps.access = gatherStepAccess(ctx, c, s) })
 	wg.Wait()
 	return s
 }
@@ -204,9 +208,10 @@ func gatherControllerAccess(ctx context.Context, c *cluster, controller *deploym
 		wg.Go(func() {
 			a := &reviews[i]
 			resource, group, _ := strings.Cut(a.resource, ".")
+			resource, subresource, _ := strings.Cut(resource, "/")
 			may := func(verb string) read[bool] {
 				return mayDo(ctx, c, serviceAccountNamespace, serviceAccount, resourceAttributes{
-					Namespace: a.namespace, Verb: verb, Group: group, Resource: resource,
+					Namespace: a.namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource,
 				})
 			}
 			switch a.allowed = may(a.verb); {

@@ -108,4 +108,6 @@ type resourceAttributes struct {
 	Verb      string `json:"verb"`
 	Group     string `json:"group"`
 	Resource  string `json:"resource"`
+	// Subresource is empty for the object itself.
+	Subresource string `json:"subresource,omitempty"`
 }

@@ -7,6 +7,8 @@ import (
 	"path"
 	"regexp"
 	"strings"
+
+	plugintypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
 )
 
 // pluginDirectory is where the controller keeps plugins, below its working
@@ -25,9 +27,14 @@ func checkLocation(c controllerSnapshot, p pluginSnapshot) []Result {
 	if r.item == nil {
 		return nil
 	}
+	return locationResults(c, p.router, *r.item)
+}
+
+// locationResults is checkLocation for the entry of a plugin.
+func locationResults(c controllerSnapshot, of router, item plugintypes.PluginItem) []Result {
 	at := c.configObject()
 	edit := fmt.Sprintf("kubectl -n %s edit configmap %s, then %s", c.configNamespace, configMapName, c.restartCommand())
-	location, sum := r.item.Location, r.item.Sha256
+	location, sum := item.Location, item.Sha256
 	if location == "" {
 		return []Result{failure(at, "location is missing", "set the URL of the release asset for the controller's platform: "+edit)}
 	}
@@ -45,7 +52,7 @@ func checkLocation(c controllerSnapshot, p pluginSnapshot) []Result {
 	case "http", "https":
 		results = checkRemote(at, u, sum, edit)
 	case "file":
-		results = checkFile(at, c, p.router, u, sum, edit)
+		results = checkFile(at, c, of, u, sum, edit)
 	default:
 		if !strings.Contains(location, "://") { // what stands for the scheme may be a user's name
 			results = []Result{failure(at, fmt.Sprintf("location %q has no scheme: Argo Rollouts takes http, https and file", location), "begin it with https://: "+edit)}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	plugintypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"sigs.k8s.io/yaml"
 
@@ -215,7 +216,7 @@ func (c controllerSnapshot) configUnread(r router) (Result, bool) {
 // checkAnyRegistered: where no Rollout says which router is meant, one of them is
 // registered.
 func checkAnyRegistered(s snapshot) []Result {
-	if len(s.plugins) > 0 {
+	if len(s.plugins) > 0 || len(s.stepEntries()) > 0 || slices.ContainsFunc(rolloutsToCheck(s), func(ro *v1alpha1.Rollout) bool { return usesSteps(s, ro) }) {
 		return nil
 	}
 	c := s.controller

@@ -17,12 +17,12 @@ import (
 )
 
 // rolloutsToCheck returns the Rollout that was asked for; without a name, those that
-// use one of the routers, or mean to.
+// use one of the routers, or mean to, or have steps of the step plugin.
 func rolloutsToCheck(s snapshot) []*v1alpha1.Rollout {
 	var chosen []*v1alpha1.Rollout
 	for i := range s.objects.rollouts.Value {
 		ro := &s.objects.rollouts.Value[i]
-		if ro.Name == s.rollout || s.rollout == "" && (len(routersOf(ro)) > 0 || routesToNone(ro)) {
+		if ro.Name == s.rollout || s.rollout == "" && (len(routersOf(ro)) > 0 || routesToNone(ro) || usesSteps(s, ro)) {
 			chosen = append(chosen, ro)
 		}
 	}
@@ -43,7 +43,7 @@ func checkRolloutsFound(s snapshot) []Result {
 	case s.rollout != "":
 		return []Result{failure(object("Rollout", s.namespace, s.rollout), "does not exist"+because(otherNames(rollouts.Value)), "kubectl -n "+s.namespace+" get rollouts")}
 	}
-	return []Result{warning(namespace, "no Rollout here uses "+kedify.PluginName+" or "+gatewayapi.DefaultPluginName, "choose another namespace with -n, or set spec.strategy.canary.trafficRouting.plugins in the Rollout")}
+	return []Result{warning(namespace, "no Rollout here uses "+kedify.PluginName+" or "+gatewayapi.DefaultPluginName+", or a step plugin", "choose another namespace with -n, or set spec.strategy.canary.trafficRouting.plugins in the Rollout")}
 }
 
 func checkRolloutFound(_ snapshot, ro *v1alpha1.Rollout) []Result {
@@ -106,6 +106,9 @@ func checkConfig(r subject) []Result {
 	if key := strayKey(ro); key != "" {
 		return []Result{failure(at, fmt.Sprintf("%s has %s where the name of a plugin is wanted: the configuration is one level too high", pluginsField, key),
 			fmt.Sprintf("move it to %s[%q]: %s", pluginsField, gatewayapi.DefaultPluginName, editRollout(ro)))}
+	}
+	if len(routers) == 0 && usesSteps(r.snapshot, ro) {
+		return nil // it may have another router, or none
 	}
 	if len(routers) == 0 {
 		return []Result{failure(at, fmt.Sprintf("spec.strategy.canary.trafficRouting.plugins has no %s, and no %s", kedify.PluginName, gatewayapi.DefaultPluginName),

@@ -22,6 +22,7 @@ type snapshot struct {
 	// plugins are those of the routers that are looked at.
 	plugins []pluginSnapshot
 	gateway gatewaySnapshot
+	steps   stepSnapshot
 }
 
 // plugin returns the plugin of a router, or nil where it is not looked at.

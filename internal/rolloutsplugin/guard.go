@@ -24,7 +24,8 @@ type guarded struct {
 
 // recovered is deferred by each call; it must be deferred directly.
 func (g *guarded) recovered(call string, ro *v1alpha1.Rollout, err *types.RpcError) {
-	if cause := recover(); cause != nil {
+	cause := recover()
+	if cause != nil {
 		*err = types.RpcError{ErrorString: panicked(g.logger, call, ro, cause)}
 	}
 }

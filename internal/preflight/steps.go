@@ -1,0 +1,329 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/lint"
+)
+
+// stepSnapshot is what plugin steps need of the cluster.
+type stepSnapshot struct {
+	// kinds makes the kinds of steps.
+	kinds lint.Kinds
+	// presets are the ConfigMaps that registrations name, by namespace/name.
+	presets map[string]read[corev1.ConfigMap]
+	// access is what the controller's ServiceAccount may do of what a kind of step does.
+	access []stepAccess
+}
+
+type stepAccess struct {
+	// kind is the kind of step; empty for what every kind does.
+	kind   string
+	access []access
+}
+
+// stepPrograms begins the names of the step plugin's files in a release.
+const stepPrograms = "rollouts-plugin-step"
+
+// entries returns what is registered under stepPlugins; none where that cannot be read.
+func (s snapshot) entries() ([]lint.Entry, error) {
+	if s.controller.config.Value == nil || s.steps.kinds == nil {
+		return nil, nil
+	}
+	return lint.ReadEntries(s.controller.config.Value.Data[stepPlugins], s.steps.kinds)
+}
+
+// stepEntries returns the registrations of the step plugin: those that the Rollout uses which
+// is asked for, else all.
+func (s snapshot) stepEntries() []lint.Entry {
+	entries, _ := s.entries()
+	var used []string
+	if s.rollout != "" {
+		for _, ro := range rolloutsToCheck(s) {
+			used = append(used, stepNames(ro)...)
+		}
+	}
+	return slices.DeleteFunc(entries, func(e lint.Entry) bool { return !e.Ours || s.rollout != "" && !slices.Contains(used, e.Name) })
+}
+
+// stepNames returns the names of the plugins of a Rollout's steps.
+func stepNames(ro *v1alpha1.Rollout) []string {
+	if ro.Spec.Strategy.Canary == nil {
+		return nil
+	}
+	var names []string
+	for _, step := range ro.Spec.Strategy.Canary.Steps {
+		if step.Plugin != nil {
+			names = append(names, step.Plugin.Name)
+		}
+	}
+	return names
+}
+
+// usesSteps tells whether a Rollout has a plugin step that is not one of another plugin.
+func usesSteps(s snapshot, ro *v1alpha1.Rollout) bool {
+	entries, _ := s.entries()
+	return slices.ContainsFunc(stepNames(ro), func(name string) bool {
+		return !slices.ContainsFunc(entries, func(e lint.Entry) bool { return e.Name == name && !e.Ours })
+	})
+}
+
+// checkStepPlugins: the registrations are right.
+func checkStepPlugins(s snapshot) []Result {
+	c := s.controller
+	if c.config.Value == nil {
+		return nil // plugin-registered says why, or rollout-steps that the name is not known
+	}
+	at := c.configObject()
+	edit := fmt.Sprintf("correct it: kubectl -n %s edit configmap %s, then %s", c.configNamespace, configMapName, c.restartCommand())
+	all, err := s.entries()
+	switch {
+	case err != nil && len(s.plugins) > 0:
+		return nil // plugin-registered says so
+	case err != nil:
+		return []Result{failure(at, fmt.Sprintf("data.%s: %v", stepPlugins, err), edit)}
+	}
+	looked := s.stepEntries()
+	if len(looked) == 0 {
+		return nil
+	}
+	var results []Result
+	for _, p := range lint.CheckEntries(all) {
+		if !strings.HasSuffix(p.Path, ".location") && !strings.HasSuffix(p.Path, ".sha256") { // said below
+			results = append(results, failure(at, p.Path+": "+p.Message, edit))
+		}
+	}
+	for _, e := range looked {
+		for _, result := range locationResults(c, router{name: e.Name, asset: stepPrograms}, e.PluginItem) {
+			if result.Status != OK {
+				result.Message = e.Name + ": " + result.Message
+				results = append(results, result)
+			}
+		}
+		preset, known, err := s.preset(e)
+		if known && err == nil && lint.NeedsHosts(e, preset) {
+			results = append(results, failure(at, fmt.Sprintf("%s: no host is allowed, so every request is refused", e.Name),
+				fmt.Sprintf("add --allow-host=HOST to its args, or hosts to its preset: kubectl -n %s edit configmap %s, then %s", c.configNamespace, configMapName, c.restartCommand())))
+		}
+	}
+	if len(results) == 0 {
+		var names []string
+		for _, e := range looked {
+			names = append(names, fmt.Sprintf("%s (%s)", e.Name, e.Registration.Kind))
+		}
+		results = append(results, ok(at, "registers "+strings.Join(names, ", ")))
+	}
+	return results
+}
+
+// preset returns the preset of a registration, whether it is known, and what is wrong with
+// it.
+func (s snapshot) preset(e lint.Entry) (preset *steps.Preset, known bool, err error) {
+	of := e.Registration.Preset
+	if !of.IsSet() {
+		return nil, true, nil
+	}
+	found, asked := s.steps.presets[of.String()]
+	switch {
+	case !asked, found.Err != nil && !found.Err.notFound():
+		return nil, false, nil
+	case found.Err != nil:
+		return nil, true, errors.New("does not exist")
+	}
+	text, has := found.Value.Data[steps.PresetKey]
+	if !has {
+		return nil, true, fmt.Errorf("has no data[%q]", steps.PresetKey)
+	}
+	preset, err = steps.ReadPreset([]byte(text))
+	if err != nil {
+		return nil, true, fmt.Errorf("data[%q]: %w", steps.PresetKey, err)
+	}
+	return preset, true, nil
+}
+
+// checkPresets: the presets are there, and right.
+func checkPresets(s snapshot) []Result {
+	var results []Result
+	seen := map[string]bool{}
+	for _, e := range s.stepEntries() {
+		of := e.Registration.Preset
+		if of.Name == "" || e.Wrong != nil || seen[of.String()] {
+			continue
+		}
+		seen[of.String()] = true
+		at := object("ConfigMap", of.Namespace, of.Name)
+		_, known, err := s.preset(e)
+		switch found := s.steps.presets[of.String()]; {
+		case err != nil && found.Err != nil:
+			results = append(results, failure(at, fmt.Sprintf("is the preset of %s, and %v: its steps wait for it until they time out", e.Name, err),
+				fmt.Sprintf("create it with the preset under data[%q], or correct --preset in the args of %s in %s", steps.PresetKey, e.Name, s.controller.configObject())))
+		case err != nil:
+			results = append(results, failure(at, fmt.Sprintf("is the preset of %s, and %v: its steps fail", e.Name, err),
+				fmt.Sprintf("correct it: kubectl -n %s edit configmap %s", of.Namespace, of.Name)))
+		case !known:
+			results = append(results, couldNotLook(at, found.Err))
+		default:
+			results = append(results, ok(at, "is the preset of "+e.Name))
+		}
+	}
+	return results
+}
+
+// checkStepAccess: the controller's ServiceAccount may do what steps do.
+func checkStepAccess(s snapshot) []Result {
+	c := s.controller
+	if c.deployment == nil {
+		return nil
+	}
+	namespace, name := serviceAccountOf(c.deployment)
+	var results []Result
+	for _, of := range s.steps.access {
+		file, steps := "every-kind", "steps"
+		if of.kind != "" {
+			file, steps = of.kind, "steps of the kind "+of.kind
+		}
+		remedy := fmt.Sprintf("kubectl apply -f deploy/rbac-step/%s.yaml (rbac-step-%s.yaml of a release), with the subject ServiceAccount %s/%s", file, file, namespace, name)
+		for _, result := range accessResults(c, of.access, "so they do not work", remedy) {
+			result.Message = steps + ": " + result.Message
+			results = append(results, result)
+		}
+	}
+	return results
+}
+
+// checkSteps: a Rollout's plugin steps are ones that their plugins take.
+func checkSteps(r subject) []Result {
+	names := stepNames(r.ro)
+	if len(names) == 0 {
+		return nil
+	}
+	at := object("Rollout", r.ro.Namespace, r.ro.Name)
+	entries, err := r.entries()
+	config := r.controller.config
+	installation := lint.Installation{
+		Entries: entries, Known: err == nil && (config.Value != nil || config.Err.notFound()), Kinds: r.steps.kinds, Preset: r.preset,
+	}
+	found := installation.CheckRollout(r.ro)
+	var results []Result
+	for _, p := range found.Problems {
+		remedy := "correct it: " + editRollout(r.ro)
+		if strings.HasSuffix(p.Path, ".plugin.name") {
+			remedy = fmt.Sprintf("correct the name, or the registration: kubectl -n %s edit configmap %s, then %s; or %s", r.controller.configNamespace, configMapName, r.controller.restartCommand(), editRollout(r.ro))
+		}
+		results = append(results, failure(at, p.Path+": "+p.Message, remedy))
+	}
+	for _, e := range entries {
+		if e.Disabled && slices.Contains(names, e.Name) {
+			results = append(results, warning(at, e.Name+" is disabled: Argo Rollouts passes over its steps, as if they had succeeded",
+				fmt.Sprintf("take disabled out of %s, %s, and restart the controller: %s; or take the steps out", e.Path(), r.controller.configObject(), r.controller.restartCommand())))
+		}
+	}
+	if len(results) == 0 {
+		results = append(results, ok(at, fmt.Sprintf("has %s, of which %d were read with the registration", count(found.Steps, "plugin step"), found.Checked)))
+	}
+	return results
+}
+
+// gatherPresets reads the ConfigMaps that registrations name.
+func gatherPresets(ctx context.Context, c *cluster, s snapshot) map[string]read[corev1.ConfigMap] {
+	presets := map[string]read[corev1.ConfigMap]{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, e := range s.stepEntries() {
+		of := e.Registration.Preset
+		if of.Name == "" || e.Wrong != nil {
+			continue
+		}
+		wg.Go(func() {
+			found := get[corev1.ConfigMap](ctx, c, target{version: "v1", resource: "configmaps", namespace: of.Namespace, name: of.Name})
+			mu.Lock()
+			defer mu.Unlock()
+			presets[of.String()] = found
+		})
+	}
+	wg.Wait()
+	return presets
+}
+
+// gatherStepAccess asks what the controller may do of what the registered kinds do.
+func gatherStepAccess(ctx context.Context, c *cluster, s snapshot) []stepAccess {
+	needs := stepNeeds(s.namespace, s.stepEntries())
+	if s.controller.deployment == nil {
+		return nil
+	}
+	for i := range needs {
+		needs[i].access = gatherControllerAccess(ctx, c, s.controller.deployment, needs[i].access)
+	}
+	return needs
+}
+
+// stepNeeds is what the step plugin does for Rollouts of a namespace, kind by kind of those
+// that are registered. deploy/rbac-step grants it.
+func stepNeeds(namespace string, entries []lint.Entry) []stepAccess {
+	if len(entries) == 0 {
+		return nil
+	}
+	const (
+		silent   = "what steps wait for is in the controller's log alone"
+		oldImage = "steps that refer to the images of the stable version time out"
+	)
+	every := []access{{verb: "create", resource: "events", namespace: namespace, without: silent}}
+	presets := map[string]bool{}
+	watched := map[string]string{} // by kind
+	var kinds []string
+	for _, e := range entries {
+		if e.Wrong != nil {
+			continue
+		}
+		if in := e.Registration.Preset.Namespace; in != "" && !presets[in] {
+			presets[in] = true
+			every = append(every, access{verb: "get", resource: "configmaps", namespace: in, without: "steps with a preset in namespace " + in + " time out"})
+		}
+		if !slices.Contains(kinds, e.Registration.Kind) {
+			kinds = append(kinds, e.Registration.Kind)
+		}
+		watched[e.Registration.Kind] = e.Registration.WatchNamespace
+	}
+	needs := []stepAccess{{access: every}}
+	at := func(verb, resource, without string) access {
+		return access{verb: verb, resource: resource, namespace: namespace, without: without}
+	}
+	for _, kind := range kinds {
+		of := stepAccess{kind: kind}
+		switch kind {
+		case "http":
+			of.access = []access{
+				at("get", "secrets", "steps that refer to a Secret time out"),
+				at("get", "configmaps", "steps that refer to the certificates of a CA in a ConfigMap time out"),
+				at("get", "replicasets.apps", oldImage),
+			}
+		case "job":
+			of.access = []access{
+				at("create", "jobs.batch", ""), at("get", "jobs.batch", ""), at("delete", "jobs.batch", ""),
+				at("list", "jobs.batch", "the Job of a revision that another has replaced runs on until it expires"),
+				at("list", "pods", "messages do not say what a Job waits for, and Jobs have no outputs"),
+				at("get", "pods/log", "messages lack the last lines of a Job that has failed"),
+				at("list", "events", "messages do not say why a Job has no pod"),
+				at("get", "replicasets.apps", oldImage),
+			}
+		case "rollouts":
+			const unwatched = "steps read each Rollout that they name anew, and those with a selector time out"
+			of.access = []access{
+				at("get", "rollouts.argoproj.io", ""), at("list", "pods", ""),
+				{verb: "list", resource: "rollouts.argoproj.io", namespace: watched[kind], without: unwatched},
+				{verb: "watch", resource: "rollouts.argoproj.io", namespace: watched[kind], without: unwatched},
+			}
+		}
+		needs = append(needs, of)
+	}
+	return needs
+}
