@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -53,13 +54,13 @@ var checks = []check{
 		installation: both(checkAnyRegistered, ofRegistrations(checkRegistered)),
 	}, {
 		id: "plugin-location", means: "the location is one that the controller can fetch, not the file it writes itself, without credentials in it, and the SHA-256 is well-formed",
-		installation: ofPlugins(checkLocation),
+		installation: ofFiles(checkLocation),
 	}, {
 		id: "plugin-platform", means: "the asset is for the platform of the nodes that the controller runs on",
-		installation: ofPlugins(checkPlatform),
+		installation: ofFiles(checkPlatform),
 	}, {
 		id: "plugin-download", means: "with `--download`: the file has the pinned SHA-256 and is a static program",
-		installation: ofPlugins(checkDownload),
+		installation: ofFiles(checkDownload),
 	}, {
 		id: "controller-restarted", means: "the controller started after the last change of the ConfigMap",
 		installation: ofController(checkRestarted),
@@ -67,7 +68,7 @@ var checks = []check{
 		id: "controller-access", means: "the controller's ServiceAccount may do what the plugin does (subject access reviews): `kedify/http` get, patch, list and watch HTTPScaledObjects, get, list and watch Rollouts, and create Events; the Gateway API router get, patch or update, list and watch each kind of route that is used, get Services and Rollouts, and create Events; lists and watches in the namespace of `--watch-namespace`, where that is set",
 		installation: ofPlugins(checkControllerAccess),
 	}, {
-		id: "step-plugin-registered", means: "`stepPlugins` of `argo-rollouts-config` can be read, and what registers this project's step plugin has a name and a location that Argo Rollouts takes, a SHA-256, a kind of step that there is, and args that the plugin takes; of a http kind also a host that requests may go to",
+		id: "step-plugin-registered", means: "`stepPlugins` of `argo-rollouts-config` can be read, and what registers this project's step plugin has a name that Argo Rollouts takes, once, a kind of step that there is, and args that the plugin takes; of the kind http also a host that requests may go to",
 		installation: checkStepPlugins,
 	}, {
 		id: "step-plugin-preset", means: "the preset of each registration exists, and can be read",
@@ -221,6 +222,14 @@ func ofPlugins(look func(controllerSnapshot, pluginSnapshot) []Result) func(snap
 		}
 		return results
 	})
+}
+
+// ofFiles is ofPlugins for what also concerns the files of step plugins.
+func ofFiles(look func(controllerSnapshot, pluginSnapshot) []Result) func(snapshot) []Result {
+	return func(s snapshot) []Result {
+		s.plugins = slices.Concat(s.plugins, s.steps.programs)
+		return ofPlugins(look)(s)
+	}
 }
 
 // ofRegistrations is ofPlugins for results that name the plugin themselves.

@@ -51,10 +51,27 @@ type program struct {
 	dynamic bool
 }
 
-// gatherDownload fetches a router's plugin as the controller would: by its location,
+// gatherDownloads fetches the files of plugins, each once.
+func gatherDownloads(ctx context.Context, c *cluster, controller controllerSnapshot, plugins []pluginSnapshot) {
+	fetched := map[string]*downloaded{}
+	for i := range plugins {
+		p := &plugins[i]
+		item := itemOf(controller, p.router)
+		if item == nil {
+			continue
+		}
+		from := fmt.Sprint(item.Location, item.HeadersFrom)
+		if _, known := fetched[from]; !known {
+			fetched[from] = gatherDownload(ctx, c, controller, p.router)
+		}
+		p.download = fetched[from]
+	}
+}
+
+// gatherDownload fetches a plugin as the controller would: by its location,
 // with the headers of its Secrets. Nil when there is nothing registered.
 func gatherDownload(ctx context.Context, c *cluster, controller controllerSnapshot, of router) *downloaded {
-	item := register(controller, of).item
+	item := itemOf(controller, of)
 	if item == nil {
 		return nil
 	}
@@ -141,11 +158,11 @@ func readBinary(data []byte) *program {
 
 // checkDownload: the location serves the program that sha256 pins.
 func checkDownload(c controllerSnapshot, p pluginSnapshot) []Result {
-	r, d := register(c, p.router), p.download
-	if d == nil || r.item == nil {
+	item, d := itemOf(c, p.router), p.download
+	if d == nil || item == nil {
 		return nil
 	}
-	at := r.item.Location
+	at := item.Location
 	edit := fmt.Sprintf("kubectl -n %s edit configmap %s, then %s", c.configNamespace, configMapName, c.restartCommand())
 	switch {
 	case d.local:
@@ -162,13 +179,13 @@ func checkDownload(c controllerSnapshot, p pluginSnapshot) []Result {
 		return []Result{failure(at, fmt.Sprintf("%d bytes with sha256 %s, which are no program: a web page?", d.size, d.sum), "copy the link of the asset itself: "+edit)}
 	}
 	var results []Result
-	switch r.item.Sha256 {
+	switch item.Sha256 {
 	case d.sum:
 		results = append(results, ok(at, fmt.Sprintf("%d bytes with the sha256 that is pinned", d.size)))
 	case "":
 		results = append(results, warning(at, fmt.Sprintf("%d bytes with sha256 %s, which nothing pins", d.size, d.sum), fmt.Sprintf("compare it with checksums.txt, and set sha256: %s: %s", d.sum, edit)))
 	default:
-		results = append(results, failure(at, fmt.Sprintf("its sha256 is %s, but %s is pinned: the controller does not start", d.sum, r.item.Sha256), "paste the asset's line of checksums.txt; if that is what is pinned, the file is not the released one: "+edit))
+		results = append(results, failure(at, fmt.Sprintf("its sha256 is %s, but %s is pinned: the controller does not start", d.sum, item.Sha256), "paste the asset's line of checksums.txt; if that is what is pinned, the file is not the released one: "+edit))
 	}
 	if d.binary.dynamic && d.binary.platform.os == "linux" {
 		results = append(results, failure(at, "the program is linked dynamically: the controller's image has no loader for it", "use the release asset, or build with CGO_ENABLED=0 (make build)"))

@@ -33,6 +33,7 @@ func gather(ctx context.Context, c *cluster, opts Options) snapshot {
 	for i, of := range routers {
 		wg.Go(func() { s.plugins[i] = gatherPlugin(ctx, c, s, of) })
 	}
+	s.steps.programs = stepPrograms(s)
 	wg.Go(func() { s.steps.presets = gatherPresets(ctx, c, s) })
 	wg.Go(func() { s.steps.access = gatherStepAccess(ctx, c, s) })
 	wg.Wait()

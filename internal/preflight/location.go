@@ -7,8 +7,6 @@ import (
 	"path"
 	"regexp"
 	"strings"
-
-	plugintypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
 )
 
 // pluginDirectory is where the controller keeps plugins, below its working
@@ -23,15 +21,10 @@ var (
 // checkLocation: the location is one that the controller can fetch, and the
 // sha256 one that it can compare.
 func checkLocation(c controllerSnapshot, p pluginSnapshot) []Result {
-	r := register(c, p.router)
-	if r.item == nil {
+	item := itemOf(c, p.router)
+	if item == nil {
 		return nil
 	}
-	return locationResults(c, p.router, *r.item)
-}
-
-// locationResults is checkLocation for the entry of a plugin.
-func locationResults(c controllerSnapshot, of router, item plugintypes.PluginItem) []Result {
 	at := c.configObject()
 	edit := fmt.Sprintf("kubectl -n %s edit configmap %s, then %s", c.configNamespace, configMapName, c.restartCommand())
 	location, sum := item.Location, item.Sha256
@@ -52,7 +45,7 @@ func locationResults(c controllerSnapshot, of router, item plugintypes.PluginIte
 	case "http", "https":
 		results = checkRemote(at, u, sum, edit)
 	case "file":
-		results = checkFile(at, c, of, u, sum, edit)
+		results = checkFile(at, c, p.router, u, sum, edit)
 	default:
 		if !strings.Contains(location, "://") { // what stands for the scheme may be a user's name
 			results = []Result{failure(at, fmt.Sprintf("location %q has no scheme: Argo Rollouts takes http, https and file", location), "begin it with https://: "+edit)}

@@ -53,8 +53,8 @@ func nodePlatforms(c controllerSnapshot) map[string]platform {
 // checkPlatform: the asset is built for the nodes that the controller runs on.
 // The binary itself, when it was downloaded, says more than its name.
 func checkPlatform(c controllerSnapshot, p pluginSnapshot) []Result {
-	r, d := register(c, p.router), p.download
-	if r.item == nil || strings.HasPrefix(r.item.Location, "file:") {
+	item, d := itemOf(c, p.router), p.download
+	if item == nil || strings.HasPrefix(item.Location, "file:") {
 		return nil
 	}
 	at := c.configObject()
@@ -71,7 +71,7 @@ func checkPlatform(c controllerSnapshot, p pluginSnapshot) []Result {
 		}
 		return results
 	}
-	asset := assetPlatform(r.item.Location)
+	asset := assetPlatform(item.Location)
 	says := fmt.Sprintf("location says %s", asset)
 	if d != nil && d.binary != nil {
 		asset, says = d.binary.platform, fmt.Sprintf("the binary is for %s", d.binary.platform)
@@ -81,7 +81,7 @@ func checkPlatform(c controllerSnapshot, p pluginSnapshot) []Result {
 		node := nodes[name]
 		switch {
 		case asset.os == "" || asset.arch == "":
-			results = append(results, warning(at, fmt.Sprintf("the name in location %q does not say its platform; the controller's node %s is %s", r.item.Location, name, node), "run the check with --download to look into the binary"))
+			results = append(results, warning(at, fmt.Sprintf("the name in location %q does not say its platform; the controller's node %s is %s", item.Location, name, node), "run the check with --download to look into the binary"))
 		case asset != node:
 			results = append(results, failure(at, fmt.Sprintf("%s, the controller's node %s is %s: the plugin cannot be run", says, name, node),
 				fmt.Sprintf("use the asset …-%s-%s and its sha256: %s", node.os, node.arch, edit)))

@@ -58,10 +58,8 @@ func Run(ctx context.Context, cfg *rest.Config, opts Options) (Report, error) {
 		return Report{}, err
 	}
 	if opts.Download {
-		for i := range s.plugins {
-			p := &s.plugins[i]
-			p.download = gatherDownload(ctx, c, s.controller, p.router)
-		}
+		gatherDownloads(ctx, c, s.controller, s.plugins)
+		gatherDownloads(ctx, c, s.controller, s.steps.programs)
 	}
 	return Report{Results: look(s)}, nil
 }

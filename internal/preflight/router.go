@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	plugintypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
@@ -27,6 +29,9 @@ type router struct {
 	// letters are what is left of its name, and of names of other things of it, without
 	// anything but small letters and digits.
 	letters []string
+	// step is true for a registration of the step plugin, which routes nothing: what is
+	// looked at is its file.
+	step bool
 }
 
 var kedifyRouter = router{
@@ -52,6 +57,24 @@ func gatewayRouter(name string) router {
 		letters: []string{lettersOf(name), lettersOf(gatewayapi.DefaultPluginName), "gatewayapi", "argoprojgatewayapi", "gatewayapiplugin",
 			"rolloutsplugingatewayapi", "rolloutsplugintrafficroutergatewayapi", "argoprojlabsrolloutsplugintrafficroutergatewayapi"},
 	}
+}
+
+// itemOf returns the entry of a plugin in the ConfigMap, or nil.
+func itemOf(c controllerSnapshot, of router) *plugintypes.PluginItem {
+	if !of.step {
+		return register(c, of).item
+	}
+	if c.config.Value == nil {
+		return nil
+	}
+	var items []plugintypes.PluginItem
+	if err := yaml.Unmarshal([]byte(c.config.Value.Data[stepPlugins]), &items); err != nil {
+		return nil
+	}
+	if i := slices.IndexFunc(items, func(item plugintypes.PluginItem) bool { return item.Name == of.name }); i >= 0 {
+		return &items[i]
+	}
+	return nil
 }
 
 // isGateway tells whether it is a router for routes of the Gateway API.

@@ -19,6 +19,8 @@ import (
 type stepSnapshot struct {
 	// kinds makes the kinds of steps.
 	kinds lint.Kinds
+	// programs are the files of the registrations that are looked at.
+	programs []pluginSnapshot
 	// presets are the ConfigMaps that registrations name, by namespace/name.
 	presets map[string]read[corev1.ConfigMap]
 	// access is what the controller's ServiceAccount may do of what a kind of step does.
@@ -31,8 +33,15 @@ type stepAccess struct {
 	access []access
 }
 
-// stepPrograms begins the names of the step plugin's files in a release.
-const stepPrograms = "rollouts-plugin-step"
+// stepPrograms returns what there is to know of the files of the registrations that are
+// looked at.
+func stepPrograms(s snapshot) []pluginSnapshot {
+	var programs []pluginSnapshot
+	for _, e := range s.stepEntries() {
+		programs = append(programs, pluginSnapshot{router: router{name: e.Name, asset: "rollouts-plugin-step", step: true}})
+	}
+	return programs
+}
 
 // entries returns what is registered under stepPlugins; none where that cannot be read.
 func (s snapshot) entries() ([]lint.Entry, error) {
@@ -98,17 +107,11 @@ func checkStepPlugins(s snapshot) []Result {
 	}
 	var results []Result
 	for _, p := range lint.CheckEntries(all) {
-		if !strings.HasSuffix(p.Path, ".location") && !strings.HasSuffix(p.Path, ".sha256") { // said below
+		if !strings.HasSuffix(p.Path, ".location") && !strings.HasSuffix(p.Path, ".sha256") { // plugin-location says so
 			results = append(results, failure(at, p.Path+": "+p.Message, edit))
 		}
 	}
 	for _, e := range looked {
-		for _, result := range locationResults(c, router{name: e.Name, asset: stepPrograms}, e.PluginItem) {
-			if result.Status != OK {
-				result.Message = e.Name + ": " + result.Message
-				results = append(results, result)
-			}
-		}
 		preset, known, err := s.preset(e)
 		if known && err == nil && lint.NeedsHosts(e, preset) {
 			results = append(results, failure(at, fmt.Sprintf("%s: no host is allowed, so every request is refused", e.Name),

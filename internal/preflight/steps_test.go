@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,8 +85,9 @@ func presetMap(text string) corev1.ConfigMap {
 	return corev1.ConfigMap{Data: map[string]string{steps.PresetKey: text}}
 }
 
-// grantSteps grants what is registered all that it needs.
+// grantSteps has what is registered be looked at, with all that it needs granted.
 func (s *snapshot) grantSteps() {
+	s.steps.programs = stepPrograms(*s)
 	s.steps.access = stepNeeds("shop", s.stepEntries())
 	for _, of := range s.steps.access {
 		allGranted(of.access)
@@ -163,9 +165,12 @@ func TestStepFaults(t *testing.T) {
 		"twice": {entry("acme/e2e", "[job]"), []finding{
 			{"step-plugin-registered", Failure, configMap, []string{"acme/e2e is listed twice"}}}},
 		"no SHA-256": {register(`- {name: acme/x, location: "` + stepLocation + `", args: [job]}`), []finding{
-			{"step-plugin-registered", Warning, configMap, []string{"acme/x: sha256 is not set: the controller runs whatever the location serves"}}}},
+			{"plugin-location", Warning, configMap, []string{"acme/x: sha256 is not set: the controller runs whatever the location serves"}}}},
 		"no location": {register(`- {name: acme/x, args: [job]}`), []finding{
-			{"step-plugin-registered", Failure, configMap, []string{"acme/x: location is missing"}}}},
+			{"plugin-location", Failure, configMap, []string{"acme/x: location is missing"}},
+			{"plugin-platform", Warning, configMap, []string{"acme/x: the name in location"}}}},
+		"another platform": {register(`- {name: acme/x, location: "` + strings.Replace(stepLocation, "amd64", "arm64", 1) + `", sha256: ` + sum + `, args: [job]}`), []finding{
+			{"plugin-platform", Failure, configMap, []string{"acme/x: location says linux/arm64, the controller's node node-1 is linux/amd64"}}}},
 		"no allowed host": {entry("acme/x", "[http]"), []finding{
 			{"step-plugin-registered", Failure, configMap, []string{"acme/x: no host is allowed", "--allow-host=HOST"}}}},
 		"no preset": {preset(read[corev1.ConfigMap]{Err: &readError{"get", "configmaps", "argo-rollouts", "e2e", missingKind("configmaps").Err}}), []finding{
@@ -291,6 +296,28 @@ func TestRunReadsTheSteps(t *testing.T) {
 	a.denied = []string{"create"}
 	if found := notOK(runOn(t, a, Options{Namespace: "shop", Rollout: "demo"})); !slices.Equal(found, []string{"step-plugin-access warning", "step-plugin-access failure", "rollout-steps failure"}) {
 		t.Errorf("create denied: %v", found)
+	}
+}
+
+// One file that is registered under two names is fetched once.
+func TestStepDownloads(t *testing.T) {
+	fetched := 0
+	files := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fetched++
+		_, _ = w.Write([]byte("a web page"))
+	}))
+	t.Cleanup(files.Close)
+	s := healthySteps()
+	s.configData()[stepPlugins] = strings.ReplaceAll(stepList, stepLocation, files.URL+"/rollouts-plugin-step-linux-amd64")
+	gatherDownloads(t.Context(), nil, s.controller, s.steps.programs)
+	var found []string
+	for _, result := range look(s) {
+		if result.Check == "plugin-download" {
+			found = append(found, result.Status.String()+" "+strings.SplitAfter(result.Message, "10 bytes")[0])
+		}
+	}
+	if want := []string{"failure acme/e2e: 10 bytes", "failure acme/run-job: 10 bytes"}; fetched != 1 || !slices.Equal(found, want) {
+		t.Errorf("fetched %d times, found %q", fetched, found)
 	}
 }
 
