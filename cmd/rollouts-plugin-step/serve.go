@@ -42,17 +42,9 @@ func (p program) serve(path string, args []string) {
 
 // kind returns the kind of a registration.
 func (p program) kind(r registration.Registration, logger hclog.Logger) steps.Kind {
-	all := p.kinds(kinds.Options{
-		Connect: p.Connect, Logger: logger, Version: p.Version,
-		AllowHosts: r.AllowHosts, AllowAddresses: r.AllowAddresses, SecretsNamespace: r.SecretsNamespace, WatchNamespace: r.WatchNamespace,
-		AllowNamespaces: r.AllowNamespaces,
-	})
-	for _, kind := range all {
-		if kind.Name() == r.Kind {
-			return kind
-		}
-	}
-	return nil
+	options := kinds.For(r)
+	options.Connect, options.Logger, options.Version = p.Connect, logger, p.Version
+	return kinds.Named(p.kinds(options), r.Kind)
 }
 
 // presets returns the source of a registration's preset; nil without a preset.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/jobstep"
-	"github.com/kedify/argo-rollouts-plugin/internal/steps/rolloutsstep"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/registration"
 )
 
 // Options are what the kinds need of a registration.
@@ -24,19 +24,36 @@ type Options struct {
 	AllowAddresses []netip.Prefix
 	// SecretsNamespace is the one other namespace of which a preset may name Secrets.
 	SecretsNamespace string
+	// WatchNamespace is the one namespace to watch; all of them when it is empty.
+	WatchNamespace string
 	// AllowNamespaces are those whose Rollouts a Rollout of another namespace may wait for;
 	// "*" is all of them.
 	AllowNamespaces []string
-	// WatchNamespace is the one namespace to watch; all of them when it is empty.
-	WatchNamespace string
+}
+
+// For returns what a registration says of its kind's options.
+func For(r registration.Registration) Options {
+	return Options{
+		AllowHosts: r.AllowHosts, AllowAddresses: r.AllowAddresses, SecretsNamespace: r.SecretsNamespace,
+		WatchNamespace: r.WatchNamespace, AllowNamespaces: r.AllowNamespaces,
+	}
 }
 
 // All returns a Kind of each. They make no request before the first step.
 func All(o Options) []steps.Kind {
 	return []steps.Kind{
 		jobstep.New(jobstep.Options{Connect: o.Connect, Logger: o.Logger}),
-		rolloutsstep.New(rolloutsstep.Options{Connect: o.Connect, Logger: o.Logger, WatchNamespace: o.WatchNamespace, Namespaces: o.AllowNamespaces}),
 	}
+}
+
+// Named returns the kind of a name, or nil.
+func Named(all []steps.Kind, name string) steps.Kind {
+	for _, kind := range all {
+		if kind.Name() == name {
+			return kind
+		}
+	}
+	return nil
 }
 
 // Names returns the names of kinds, in their order.

@@ -3,7 +3,6 @@ package lint
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -152,14 +151,10 @@ func (i Installation) presetOf(e Entry) (*steps.Preset, bool, error) {
 
 // kind returns the kind of a registration, which makes no request.
 func (i Installation) kind(e Entry) steps.Kind {
-	r := e.Registration
-	all := i.Kinds(kinds.Options{
-		Connect:    func() (*rest.Config, error) { return nil, errors.New("there is no cluster") },
-		Logger:     hclog.NewNullLogger(),
-		AllowHosts: r.AllowHosts, AllowAddresses: r.AllowAddresses, SecretsNamespace: r.SecretsNamespace, WatchNamespace: r.WatchNamespace,
-		AllowNamespaces: r.AllowNamespaces,
-	})
-	return all[slices.IndexFunc(all, func(kind steps.Kind) bool { return kind.Name() == r.Kind })]
+	options := kinds.For(e.Registration)
+	options.Connect = func() (*rest.Config, error) { return nil, errors.New("there is no cluster") }
+	options.Logger = hclog.NewNullLogger()
+	return kinds.Named(i.Kinds(options), e.Registration.Kind)
 }
 
 // duplicates returns the steps whose id an earlier one has.

@@ -31,11 +31,11 @@ type Registration struct {
 	// AllowAddresses are addresses that requests may go to though they are loopback,
 	// link-local or of a metadata service.
 	AllowAddresses []netip.Prefix
-	// SecretsNamespace is the one other namespace of which a preset may name Secrets.
-	SecretsNamespace string
 	// AllowNamespaces are those whose Rollouts a Rollout of another namespace may wait for;
 	// "*" is all of them.
 	AllowNamespaces []string
+	// SecretsNamespace is the one other namespace of which a preset may name Secrets.
+	SecretsNamespace string
 	// Name is the registered name, where the args say it.
 	Name string
 }
@@ -59,10 +59,10 @@ func (p Preset) String() string {
 
 // Args are the flags of a registration before they have been read.
 type Args struct {
+	allowNamespaces                []string
 	flags                          rolloutsplugin.Flags
 	preset, secretsNamespace, name string
 	allowHosts, allowAddresses     []string
-	allowNamespaces                []string
 }
 
 // AddTo adds the flags of a registration.
@@ -71,8 +71,8 @@ func (a *Args) AddTo(flags *pflag.FlagSet) {
 	flags.StringVar(&a.preset, "preset", "", "defaults of the steps: namespace/name of a ConfigMap, or /path of a file")
 	flags.StringArrayVar(&a.allowHosts, "allow-host", nil, "host that requests may go to, such as ci.example.com, *.example.com or ci.example.com:8443; once for each")
 	flags.StringArrayVar(&a.allowAddresses, "allow-address", nil, "address or CIDR that requests may go to though it is loopback, link-local or of a metadata service; once for each")
+	flags.StringArrayVar(&a.allowNamespaces, "allow-namespace", nil, "namespace whose Rollouts a Rollout of another namespace may wait for, or *; once for each")
 	flags.StringVar(&a.secretsNamespace, "secrets-namespace", "", "the one other namespace of which a preset may name Secrets")
-	flags.StringArrayVar(&a.allowNamespaces, "allow-namespace", nil, "namespace whose Rollouts a Rollout of another one may wait for, and so learn of; * is all of them; once for each")
 	flags.StringVar(&a.name, "name", "", "the name under which argo-rollouts-config registers the plugin (default: that of its file)")
 }
 
@@ -129,7 +129,7 @@ func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 	}
 	for _, namespace := range a.allowNamespaces {
 		if wrong := validation.IsDNS1123Label(namespace); namespace != "*" && len(wrong) > 0 {
-			fail(fmt.Errorf("--allow-namespace %q: want the name of a namespace, or *: %s", namespace, strings.Join(wrong, "; ")))
+			fail(fmt.Errorf("--allow-namespace %q: want the name of one namespace, or *: %s", namespace, strings.Join(wrong, "; ")))
 		}
 	}
 	if wrong := validation.IsDNS1123Label(a.secretsNamespace); a.secretsNamespace != "" && len(wrong) > 0 {
