@@ -130,6 +130,24 @@ func TestReferredTo(t *testing.T) {
 	}
 }
 
+func TestUnknownIn(t *testing.T) {
+	for text, want := range map[string]string{
+		"{{ .rollout.name }} {{ .images.new.web }} {{ .step.key }} {{ .hash.old }} {{ .weight }}": "",
+		"{{ .rollout.labels.team }}":                                     "",
+		"{{ .rollout.nam }}":                                             "there is no .rollout.nam: did you mean .rollout.name?",
+		"{{ .services.cannary | upper }}":                                "there is no .services.cannary: did you mean .services.canary?",
+		`{{ print ".rollout.nam" }} .rollout.nam`:                        "",
+		"{{ .response.status }} {{ (index .x 0).rollout.nam }}":          "",
+		"{{ $x.rollout.nam }}{{ .rollout.annotations.a }}":               "",
+		"{{ range .rollout.labels }}{{ .rollout.nam }}{{ end }}":         "",
+		"https://rollout.nam/{{ .images.news }}{{ .steps.a.outputs.b }}": "there is no .images.news: did you mean .images.new?",
+	} {
+		if got := strings.Join(unknownIn(text), "; "); got != want {
+			t.Errorf("unknownIn(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
 func FuzzFiles(f *testing.F) {
 	inputs, _ := filepath.Glob("testdata/*.yaml")
 	for _, input := range inputs {

@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
 var (
@@ -17,10 +20,15 @@ var (
 	// steps["x"]. A text that is no expression has neither.
 	inTemplate   = regexp.MustCompile(`(?:^|[^A-Za-z0-9_.])\.steps\.([A-Za-z0-9_]+)|index\s+\.steps\s+["` + "`" + `]([^"` + "`" + `]+)["` + "`" + `]`)
 	inExpression = regexp.MustCompile(`(?:^|[^A-Za-z0-9_./])steps(?:\.([A-Za-z0-9_]+)\.outputs\b|\[["']([^"']+)["']\])`)
+	// field finds .rollout.name, quoted what is a text in a template, and movesDot what has a
+	// dot mean something else.
+	field    = regexp.MustCompile(`(?:^|[^A-Za-z0-9_.)\]])\.([a-z]+)\.([A-Za-z0-9_]+)`)
+	quoted   = regexp.MustCompile("\"(?:\\\\.|[^\"\\\\])*\"|`[^`]*`")
+	movesDot = regexp.MustCompile(`\{\{-?\s*(?:range|with|define|block)\b`)
 )
 
 // references returns the uses of outputs of steps that are not there, or come later.
-func references(ro *v1alpha1.Rollout, all []pluginStep) []Problem {
+func references(all []pluginStep) []Problem {
 	var problems []Problem
 	for n, s := range all {
 		var earlier []string
@@ -28,6 +36,9 @@ func references(ro *v1alpha1.Rollout, all []pluginStep) []Problem {
 			earlier = append(earlier, other.id)
 		}
 		walk(s.path, s.config, func(path, text string) {
+			for _, message := range unknownIn(text) {
+				problems = append(problems, Problem{path, message})
+			}
 			for _, id := range referredTo(text) {
 				later := slices.IndexFunc(all[n+1:], func(other pluginStep) bool { return other.id == id })
 				switch {
@@ -62,6 +73,28 @@ func referredTo(text string) []string {
 	}
 	add(inExpression.FindAllStringSubmatch(text, -1))
 	return ids
+}
+
+// scope is what templates can refer to, with nothing in what is the user's own.
+var scope = steps.Scope(steps.Work{Rollout: &v1alpha1.Rollout{}}, nil)
+
+// unknownIn returns what a text's templates refer to in the scope that is not there. What
+// is in the scope beside, as the response to a request, is the kind's.
+func unknownIn(text string) []string {
+	var problems []string
+	for _, evaluated := range templated.FindAllString(text, -1) {
+		if movesDot.MatchString(evaluated) {
+			return problems // a dot further on is not the scope any more
+		}
+		for _, match := range field.FindAllStringSubmatch(quoted.ReplaceAllString(evaluated, `""`), -1) {
+			fields, isMap := scope[match[1]].(map[string]any)
+			if _, known := fields[match[2]]; !isMap || known || match[1] == "steps" {
+				continue
+			}
+			problems = append(problems, fmt.Sprintf("there is no .%s.%s: did you mean .%s.%s?", match[1], match[2], match[1], nearest.Word(match[2], slices.Sorted(maps.Keys(fields)))))
+		}
+	}
+	return problems
 }
 
 // walk calls visit for each text in a value, with its path.

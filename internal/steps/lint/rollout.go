@@ -59,7 +59,7 @@ func (i Installation) CheckRollout(ro *v1alpha1.Rollout) Rollout {
 		all = append(all, i.checkStep(ro, index, step.Plugin, &found))
 	}
 	found.Problems = append(found.Problems, duplicates(all)...)
-	found.Problems = append(found.Problems, references(ro, all)...)
+	found.Problems = append(found.Problems, references(all)...)
 	return found
 }
 
