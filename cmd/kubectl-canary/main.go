@@ -36,7 +36,7 @@ func command() *cobra.Command {
 		Use:           name,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl canary"},
 		Short:         "Look at canaries of Argo Rollouts",
-		Long:          "Look at canaries of Argo Rollouts whose traffic is routed by kedify/http or through the Gateway API.",
+		Long:          "Look at canaries of Argo Rollouts whose traffic is routed by kedify/http or through the Gateway API, or that have plugin steps.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

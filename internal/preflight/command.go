@@ -43,11 +43,11 @@ func NewCommand() *cobra.Command {
 		Use:   "check [rollout]",
 		Short: "Look at a cluster for what keeps a canary from working",
 		Long: `Look at a cluster, with your kubeconfig, for what keeps a canary with the
-traffic router kedify/http or the one for the Gateway API from working, and
-print a list of ✓, ! and ✗ with what to do for each. It changes nothing.
-Without a Rollout's name it checks every Rollout in the namespace that uses
-one of them, or that has trafficRouting without any router. With -f it looks at
-manifests instead, and needs no cluster.
+traffic router kedify/http, the one for the Gateway API or plugin steps from
+working, and print a list of ✓, ! and ✗ with what to do for each. It changes
+nothing. Without a Rollout's name it checks every Rollout in the namespace that
+uses one of them, or that has trafficRouting without any router. With -f it
+looks at manifests instead, and needs no cluster.
 
 Exit code: 0 without ✗, 1 with any, 2 when it could not be checked.`,
 		Example: `  kubectl canary check myapp -n shop
