@@ -17,6 +17,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
 	"github.com/kedify/argo-rollouts-plugin/internal/plugintest"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/kinds"
 )
 
 func rollout() *v1alpha1.Rollout {
@@ -110,6 +111,27 @@ func TestARegistrationThatIsWrong(t *testing.T) {
 				return strings.Contains(stderr.String(), `"@level":"error","@message":"every step fails: the registration is wrong"`)
 			})
 		})
+	}
+}
+
+// The program that is released serves each kind that there is.
+func TestEveryKindServes(t *testing.T) {
+	server := apiservertest.New(t)
+	all := kinds.Names(kinds.All(kinds.Options{}))
+	if len(all) == 0 {
+		t.Fatal("there are no kinds")
+	}
+	for _, kind := range all {
+		t.Run(kind, func(t *testing.T) {
+			plugin, _ := plugintest.StartStep(t, binary, server.Kubeconfig(), kind)
+			if got := plugin.Type(); got != kind {
+				t.Errorf("Type() = %q", got)
+			}
+			require(t, "Run with a key that no kind has", runStep(t, plugin, `{"noKindHasThis": 1}`, nil), types.PhaseFailed, "noKindHasThis")
+		})
+	}
+	if requests := server.Requests(); len(requests) > 0 {
+		t.Errorf("requests before the first step that can be read: %v", requests)
 	}
 }
 
