@@ -80,8 +80,12 @@ func stepNames(ro *v1alpha1.Rollout) []string {
 
 // usesSteps tells whether a Rollout has a plugin step that is not one of another plugin.
 func usesSteps(s snapshot, ro *v1alpha1.Rollout) bool {
+	names := stepNames(ro)
+	if len(names) == 0 {
+		return false
+	}
 	entries, _ := s.entries()
-	return slices.ContainsFunc(stepNames(ro), func(name string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
 		return !slices.ContainsFunc(entries, func(e lint.Entry) bool { return e.Name == name && !e.Ours })
 	})
 }
