@@ -8,8 +8,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/httpstep"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/jobstep"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/registration"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/rolloutsstep"
 )
 
 // Options are what the kinds need of a registration.
@@ -42,7 +44,12 @@ func For(r registration.Registration) Options {
 // All returns a Kind of each. They make no request before the first step.
 func All(o Options) []steps.Kind {
 	return []steps.Kind{
+		httpstep.New(httpstep.Options{
+			Connect: o.Connect, Logger: o.Logger, Version: o.Version,
+			AllowHosts: o.AllowHosts, AllowAddresses: o.AllowAddresses, SecretsNamespace: o.SecretsNamespace,
+		}),
 		jobstep.New(jobstep.Options{Connect: o.Connect, Logger: o.Logger}),
+		rolloutsstep.New(rolloutsstep.Options{Connect: o.Connect, Logger: o.Logger, WatchNamespace: o.WatchNamespace, Namespaces: o.AllowNamespaces}),
 	}
 }
 
