@@ -145,6 +145,14 @@ func (b *Budget) Trim(text, cutset string) (string, error) {
 	return strings.Trim(text, cutset), nil
 }
 
+// Shorten cuts off what is too long to be shown in a message, in bytes.
+func Shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
+}
+
 // Kind names what a value is for messages: "a text", "a number", "an object".
 func Kind(value any) string {
 	switch v := reflect.ValueOf(value); {

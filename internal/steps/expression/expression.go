@@ -100,7 +100,7 @@ func (e *Expression) Check(names ...string) error {
 		if suggestion := nearest.Word(name, names); suggestion != "" && len(name) <= maxSuggested {
 			return fmt.Errorf("expression %q: there is no %s: did you mean %s?", e.shown(), name, suggestion)
 		}
-		return fmt.Errorf("expression %q: there is no %s", e.shown(), shorten(name, maxSuggested))
+		return fmt.Errorf("expression %q: there is no %s", e.shown(), bound.Shorten(name, maxSuggested))
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ const (
 )
 
 // shown is the expression for a message.
-func (e *Expression) shown() string { return shorten(e.text, maxShown) }
+func (e *Expression) shown() string { return bound.Shorten(e.text, maxShown) }
 
 // explain returns an error with the expression and, where it is known, the place.
 func (e *Expression) explain(err error) error {
@@ -194,16 +194,8 @@ func (e *Expression) explain(err error) error {
 		if strings.Contains(e.text, "\n") {
 			place = fmt.Sprintf("line %d, %s", at.Line, place)
 		}
-		return fmt.Errorf("expression %q: %s: %s", e.shown(), place, shorten(at.Message, maxMessage))
+		return fmt.Errorf("expression %q: %s: %s", e.shown(), place, bound.Shorten(at.Message, maxMessage))
 	default:
 		return fmt.Errorf("expression %q: %w", e.shown(), err)
 	}
-}
-
-// shorten cuts off what is too long to be shown.
-func shorten(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "…"
 }

@@ -83,7 +83,7 @@ func (i *inspector) Visit(node *ast.Node) {
 			return
 		}
 		if _, elsewhere := builtin.Index[callee.Value]; elsewhere || len(callee.Value) > maxSuggested {
-			i.problem(n, "function %s is not offered", shorten(callee.Value, maxSuggested))
+			i.problem(n, "function %s is not offered", bound.Shorten(callee.Value, maxSuggested))
 			return
 		}
 		i.problem(n, "there is no function %s: did you mean %s?", callee.Value, nearest.Word(callee.Value, Functions()))

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 )
 
 // check returns what is wrong with a JSON value for a pointer to a Go value, each with its
@@ -58,7 +59,7 @@ func (c *checker) value(path string, want reflect.Type, null bool) {
 	if c.depth > maxDepth {
 		var skipped json.RawMessage
 		_ = c.decoder.Decode(&skipped)
-		c.problem("%s: more than %d objects and lists in one another", shorten(path), maxDepth)
+		c.problem("%s: more than %d objects and lists in one another", bound.Shorten(path, maxShown), maxDepth)
 		return
 	}
 	if want != reflect.TypeFor[json.RawMessage]() && readsItself(want) {
@@ -174,7 +175,7 @@ func (c *checker) scalar(path string, want reflect.Type, token json.Token) {
 		there = strconv.FormatBool(token)
 		fits = want.Kind() == reflect.Bool
 	case json.Number:
-		there = shorten(token.String())
+		there = bound.Shorten(token.String(), maxShown)
 		fits = json.Unmarshal([]byte(token), reflect.New(want).Interface()) == nil
 	}
 	switch {
@@ -207,10 +208,10 @@ func (c *checker) own(path string, want reflect.Type, null bool) {
 		return
 	}
 	if words, ok := wording[want]; ok {
-		c.wrong(path, words, shorten(string(raw)))
+		c.wrong(path, words, bound.Shorten(string(raw), maxShown))
 		return
 	}
-	c.problem("%s: want %s: %s", orValue(path), expected(want), shorten(err.Error()))
+	c.problem("%s: want %s: %s", orValue(path), expected(want), bound.Shorten(err.Error(), maxShown))
 }
 
 // wording is what is expected of types that have their own way to be read.
@@ -276,20 +277,12 @@ func orValue(path string) string {
 // maxShown bounds what a message shows of a key or a value, in bytes.
 const maxShown = 64
 
-// shorten cuts off what is too long to be shown.
-func shorten(text string) string {
-	if len(text) <= maxShown {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxShown], "") + "…"
-}
-
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // Join returns the path of a key in the object at a path: request.url, or
 // labels["app.kubernetes.io/name"] for a key that is not a plain word.
 func Join(path, key string) string {
-	key = shorten(key)
+	key = bound.Shorten(key, maxShown)
 	switch {
 	case !plainKey.MatchString(strings.TrimSuffix(key, "…")):
 		return path + "[" + strconv.Quote(key) + "]"

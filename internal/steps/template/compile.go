@@ -9,6 +9,7 @@ import (
 	"text/template/parse"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 )
 
 const (
@@ -155,7 +156,7 @@ func (c *compiler) pipe(pipe *parse.PipeNode) error {
 		}
 		function, ok := first.(*parse.IdentifierNode)
 		if !ok && (i > 0 || len(command.Args) > 1) {
-			return c.errorf(command, "%s is no function, so it takes no arguments", shorten(first.String()))
+			return c.errorf(command, "%s is no function, so it takes no arguments", bound.Shorten(first.String(), maxSuggested))
 		}
 		if ok && slices.Contains(comparisons, function.Ident) {
 			for j, arg := range command.Args[1:] {

@@ -124,30 +124,23 @@ func lookUp(of any, shown, key string) (any, error) {
 		called = "the value"
 	}
 	if object.Kind() != reflect.Map || object.Type().Key().Kind() != reflect.String {
-		return nil, fmt.Errorf("%s.%s: %s is %s, which has no keys", shown, shorten(key), called, bound.Kind(of))
+		return nil, fmt.Errorf("%s.%s: %s is %s, which has no keys", shown, bound.Shorten(key, maxSuggested), called, bound.Kind(of))
 	}
 	value := object.MapIndex(reflect.ValueOf(key).Convert(object.Type().Key()))
 	if value.IsValid() {
 		return value.Interface(), nil
 	}
+	missing := bound.Shorten(key, maxSuggested)
 	var known []string
 	for _, other := range object.MapKeys() {
 		if len(other.String()) <= maxSuggested {
 			known = append(known, other.String())
 		}
 	}
-	if suggestion := nearest.Word(shorten(key), known); suggestion != "" {
-		return nil, fmt.Errorf("%s.%s: there is no key %q: did you mean %q? (get is for a key that may be missing)", shown, shorten(key), shorten(key), suggestion)
+	if suggestion := nearest.Word(missing, known); suggestion != "" {
+		return nil, fmt.Errorf("%s.%s: there is no key %q: did you mean %q? (get is for a key that may be missing)", shown, missing, missing, suggestion)
 	}
-	return nil, fmt.Errorf("%s.%s: there is no key %q (get is for a key that may be missing)", shown, shorten(key), shorten(key))
-}
-
-// shorten cuts off what is too long to be shown.
-func shorten(text string) string {
-	if len(text) <= maxSuggested {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxSuggested], "") + "…"
+	return nil, fmt.Errorf("%s.%s: there is no key %q (get is for a key that may be missing)", shown, missing, missing)
 }
 
 // textsOf returns the items of a list that are not nil as texts; those of a value that is
@@ -196,10 +189,10 @@ func printf(format string, args ...any) (string, error) {
 		for i++; i < len(format); i++ {
 			switch at := format[i]; {
 			case at == '*' || at == '[':
-				return "", fmt.Errorf("%q: %%%c is not offered", shorten(format), at)
+				return "", fmt.Errorf("%q: %%%c is not offered", bound.Shorten(format, maxSuggested), at)
 			case at >= '0' && at <= '9':
 				if number = number*10 + int(at-'0'); number > maxWidth {
-					return "", bound.Errorf("%q: a width of more than %d is not allowed", shorten(format), maxWidth)
+					return "", bound.Errorf("%q: a width of more than %d is not allowed", bound.Shorten(format, maxSuggested), maxWidth)
 				}
 			case strings.IndexByte("+-# .", at) >= 0:
 				number = 0
