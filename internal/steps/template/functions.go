@@ -50,7 +50,7 @@ var ofPairs = strings.Fields("uniq mustUniq without mustWithout")
 var ofParts = append(strings.Fields("index get hasKey dig first mustFirst last mustLast default empty ternary"), fieldFunction, roundsFunction)
 
 // ofGo are functions of text/template that do nothing with the content of what they are
-// given, or compare it once.
+// given, and comparisons, which the compiler has paid for.
 var ofGo = strings.Fields("and or not len eq ne lt le gt ge")
 
 // sprigs has sprig's functions by name.
