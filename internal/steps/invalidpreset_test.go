@@ -93,9 +93,11 @@ func TestAPresetThatBecomesWrong(t *testing.T) {
 		t.Fatalf("Run = %+v", running)
 	}
 	source.preset, source.err = nil, &steps.InvalidPresetError{Cause: errors.New(`unknown key "default"`), Last: &steps.Preset{}}
+	ro.UID = "u-2" // another Rollout
 	if result := run(nil); result.Phase != types.PhaseFailed || !strings.Contains(result.Message, `unknown key "default"`) {
 		t.Errorf("a step that begins with a wrong preset: %+v", result)
 	}
+	ro.UID = "u-1"
 	done := run(running.Status)
 	if done.Phase != types.PhaseSuccessful || kind.polls.Load() != 1 {
 		t.Errorf("a step that runs: %+v after %d polls", done, kind.polls.Load())

@@ -151,7 +151,7 @@ func (r *run) advance() types.RpcStepResult {
 	if fresh {
 		r.s = r.newStatus()
 	}
-	r.unstarted = fresh || r.notStarted(r.ro, r.s, r.s.Called)
+	r.unstarted = fresh && !r.operations.hasStart(r.key()) || r.notStarted(r.ro, r.s, r.s.Called)
 	var err error
 	r.timeout = defaultTimeout
 	if r.step, err = r.Plugin.step(ctx, r.config, !r.unstarted); err == nil {
@@ -182,7 +182,7 @@ func (r *run) advance() types.RpcStepResult {
 	case r.s.Stage == stageRunning:
 		return r.poll()
 	default:
-		return r.start(fresh)
+		return r.start()
 	}
 }
 
@@ -254,7 +254,7 @@ func workOf(ro *v1alpha1.Rollout, pluginName string, s *status) Work {
 }
 
 // start starts the work of an attempt.
-func (r *run) start(fresh bool) types.RpcStepResult {
+func (r *run) start() types.RpcStepResult {
 	if former := r.cleanups.of(r.ro.UID, r.s.Index); former != nil {
 		if time.Since(former.begun) < retryPatience {
 			return r.wait("waiting for the clean-up of the canary before", 0)
@@ -262,7 +262,7 @@ func (r *run) start(fresh bool) types.RpcStepResult {
 		former.cancel()
 	}
 	work := r.work()
-	work.Unknown = fresh || !r.unstarted // a first Run may be the second, if the answer to the first was lost
+	work.Unknown = !r.unstarted
 	if r.mustKnow() && !r.unstarted && !r.operations.hasStart(work.Key) {
 		return r.fail("it is not known whether the work was started, as the answer to its start was lost (onUnknown: Fail)", true)
 	}

@@ -194,7 +194,7 @@ func TestAStartIsToldOfEarlierOnes(t *testing.T) {
 		between func(*host)
 		unknown bool
 	}{
-		"after a crash":               {unanswered, (*host).restart, true},
+		"after a crash":               {unanswered, func(h *host) { h.status = h.last.Status; h.restart() }, true},
 		"after an answer was lost":    {unanswered, func(*host) {}, true},
 		"after one that was not made": {refused, func(h *host) { h.status = h.last.Status }, false},
 	} {

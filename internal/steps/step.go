@@ -75,8 +75,10 @@ type Work struct {
 	// Rollout may have edited.
 	State   json.RawMessage
 	Outputs map[string]string
-	// Unknown is false for a Start only where no other Start can have been made under the
-	// key. For a Cancel it is true where it is not known whether a Start was carried out.
+	// Unknown is true for a Start where an earlier one may have been carried out, and for a
+	// Cancel where it is not known whether a Start was. Beyond that the first Run that a
+	// Rollout knows of may be the second, the answer to the first being lost: a Start that
+	// can look for its work looks each time.
 	Unknown bool
 	// Remaining is what is left of the step's timeout. It is 0 in the Poll that is made
 	// before the step counts as timed out, and in Cancel and Undo.

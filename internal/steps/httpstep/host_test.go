@@ -195,17 +195,6 @@ func (h *host) outputs() map[string]string {
 	return s.Outputs
 }
 
-func (h *host) key() string {
-	h.t.Helper()
-	var s struct {
-		Key string `json:"key"`
-	}
-	if err := json.Unmarshal(h.status, &s); err != nil {
-		h.t.Fatal(err)
-	}
-	return s.Key
-}
-
 func (h *host) putSecret(namespace, name string, data map[string]string) {
 	secret := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{}}
 	for key, value := range data {

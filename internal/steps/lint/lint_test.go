@@ -14,7 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/strict"
 )
 
-var update = flag.Bool("update", false, "write the .out files anew")
+var update = flag.Bool("update", false, "write the .golden files anew")
 
 // call is a kind that needs a url.
 type call struct{ name string }
@@ -53,7 +53,7 @@ const errURL = errorText("url: is missing")
 
 func testKinds(kinds.Options) []steps.Kind { return []steps.Kind{call{"http"}, call{"job"}} }
 
-// Each testdata/x.yaml has what testdata/x.out says.
+// Each testdata/x.yaml has what testdata/x.golden says.
 func TestFiles(t *testing.T) {
 	inputs, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(inputs) == 0 {
@@ -62,7 +62,7 @@ func TestFiles(t *testing.T) {
 	for _, input := range inputs {
 		t.Run(filepath.Base(input), func(t *testing.T) {
 			got := reportOf(t, input)
-			golden := strings.TrimSuffix(input, ".yaml") + ".out"
+			golden := strings.TrimSuffix(input, ".yaml") + ".golden"
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
 					t.Fatal(err)
