@@ -138,14 +138,14 @@ func TestAPollThatIsRefused(t *testing.T) {
 
 // The answer to a request is lost, or an error of the server leaves open what it has done.
 func TestRequestsThatMayHaveBeenCarriedOut(t *testing.T) {
-	for name, first := range map[string]http.HandlerFunc{
+	for name, answer := range map[string]http.HandlerFunc{
 		"no answer": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"504":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(504) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/runs" {
-					first(w, r)
+					answer(w, r)
 				}
 			})
 			h := newHost(t, o, `{"onUnknown": "Fail", "request": {"url": "OUTSIDE/runs"}, "cancel": {"url": "OUTSIDE/cancel/{{ .step.key }}"}}`)
