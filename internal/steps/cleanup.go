@@ -153,7 +153,14 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 		return types.RpcStepResult{Phase: types.PhaseFailed, Message: shorten("the work is left as it is: "+p.opts.Problem.Error(), messageLimit)}
 	case err != nil:
 		return types.RpcStepResult{Phase: types.PhaseFailed, Message: err.Error()}
-	case s == nil || s.Stage == stageFailed || s.Stage == stageDone && !undoes || p.notStarted(ro, s, s.Called):
+	case s == nil:
+		return nothing
+	}
+	ended := s.Stage == stageFailed || s.Stage == stageDone && !undoes || p.notStarted(ro, s, s.Called)
+	if undoes {
+		p.aborted.note(workKey(ro, s.Key, s.Attempt))
+	}
+	if ended {
 		return nothing
 	}
 	c := cleanup{ro: ro, pluginName: call.PluginName, s: *s, config: call.Config, timeout: defaultTimeout, undoes: undoes}

@@ -65,6 +65,7 @@ type Plugin struct {
 	operations *operations
 	cleanups   cleanups
 	former     former
+	aborted    aborted
 	now        func() time.Time
 }
 
@@ -147,6 +148,9 @@ type run struct {
 func (r *run) advance() types.RpcStepResult {
 	ctx, cancel := context.WithTimeout(context.Background(), callWait)
 	defer cancel()
+	if r.s != nil && r.isOfFormerCanary() {
+		r.forget()
+	}
 	fresh := r.s == nil
 	if fresh {
 		r.s = r.newStatus()
@@ -200,6 +204,9 @@ func (r *run) newStatus() *status {
 	s := &status{
 		Kind: r.opts.Kind.Name(), Index: index, ID: strconv.Itoa(int(index)),
 		Key: keyOf(r.ro, r.pluginName, index), Started: now, Attempt: 1, Stage: stageNew,
+	}
+	for r.aborted.has(workKey(r.ro, s.Key, s.Attempt)) { // retried within a second
+		s.Key = hashOf(s.Key, "retried")
 	}
 	if progress := progressing(r.ro).LastUpdateTime; !progress.IsZero() {
 		s.Elapsed = seconds(max(now.Sub(progress.Time), 0))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -470,4 +471,43 @@ func TestCallsDoNotWaitTogether(t *testing.T) {
 	}
 	h.run() // would take an hour
 	h.require(types.PhaseRunning, "waiting for an answer")
+}
+
+// Argo Rollouts hands the first step of a retried canary the status that it had when the
+// canary was aborted: the step begins anew, with another key. The status of a Rollout that
+// was paused meanwhile is its own.
+func TestTheStatusOfTheCanaryBefore(t *testing.T) {
+	at := func(ro *v1alpha1.Rollout, second int64, reason string) {
+		ro.Status.Conditions[0].LastTransitionTime, ro.Status.Conditions[0].Reason = metav1.Unix(second, 0), reason
+	}
+	for name, tc := range map[string]struct {
+		happens   func(*host)
+		starts    int
+		cancelled int
+	}{
+		"retried":                    {func(h *host) { h.abort(); at(h.ro, 500, "RolloutRetry") }, 2, 1},
+		"retried within a second":    {func(h *host) { h.abort() }, 2, 1},
+		"retried in another process": {func(h *host) { h.abort(); h.restart(); at(h.ro, 500, "ReplicaSetUpdated") }, 2, 2},
+		"resumed":                    {func(h *host) { at(h.ro, 500, "RolloutResumed") }, 1, 0},
+		"resumed, and pods came":     {func(h *host) { at(h.ro, 500, "ReplicaSetUpdated") }, 1, 0},
+		"resumed in another process": {func(h *host) { h.restart(); at(h.ro, 500, "RolloutResumed") }, 1, 0},
+		"another process, as before": {(*host).restart, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, &scripted{}, `{}`)
+			h.until(3)
+			tc.happens(h)
+			h.run()
+			eventually(t, "the clean-up ends", func() bool { return h.plugin.cleanups.of(h.ro.UID, 2) == nil })
+			h.run()
+			h.require(types.PhaseRunning)
+			starts := h.kind.starts()
+			if len(starts) != tc.starts || len(h.kind.cancelled) != tc.cancelled {
+				t.Fatalf("%d starts and %d cancels, want %d and %d", len(starts), len(h.kind.cancelled), tc.starts, tc.cancelled)
+			}
+			if last := starts[len(starts)-1]; tc.starts > 1 && (last.Key == starts[0].Key || len(last.Outputs) > 0) {
+				t.Errorf("the second Start has key %s of the first, %s, or outputs %v", last.Key, starts[0].Key, last.Outputs)
+			}
+		})
+	}
 }
