@@ -58,10 +58,18 @@ func (i Installation) CheckRollout(ro *v1alpha1.Rollout) Rollout {
 		found.Steps++
 		all = append(all, i.checkStep(ro, index, step.Plugin, &found))
 	}
+	if len(all) > 0 && ro.Spec.Strategy.Canary.Steps[0].Pause != nil {
+		found.Problems = append(found.Problems, pausesFirst)
+	}
 	found.Problems = append(found.Problems, duplicates(all)...)
 	found.Problems = append(found.Problems, references(all)...)
 	return found
 }
+
+// pausesFirst is about cleanStatusForRetry in rollout/stepplugin.go of argo-rollouts v1.10.1:
+// it forgets the steps of an aborted canary when the one that is retried is at its first
+// step, and is not called while that is a pause.
+var pausesFirst = Problem{"spec.strategy.canary.steps[0]", "a canary with plugin steps must not begin with a pause: after an abort and a retry Argo Rollouts takes the plugin steps of the canary before for those of the new one, and skips them; begin with setWeight or setCanaryScale"}
 
 func (i Installation) checkStep(ro *v1alpha1.Rollout, index int, step *v1alpha1.PluginStep, found *Rollout) pluginStep {
 	at := fmt.Sprintf("spec.strategy.canary.steps[%d].plugin", index)

@@ -9,11 +9,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// others are the Rollouts of a release that goes together, each with a pause before it
-// meets the others, and one after.
+// others are the Rollouts of a release that goes together, each paused before it meets the
+// others.
 func others(t *testing.T, names ...string) *e2etest.Namespace {
 	t.Helper()
 	steps := `
+- setWeight: 20
 - pause: {}
 - plugin:
     name: acme/check-others
@@ -27,7 +28,7 @@ func others(t *testing.T, names ...string) *e2etest.Namespace {
 	n := e2etest.NewNamespace(t)
 	start(t, n, manifests)
 	for _, name := range names {
-		n.AwaitPaused(name, 0)
+		n.AwaitPaused(name, 1)
 	}
 	return n
 }
@@ -37,7 +38,7 @@ func TestRolloutsMeet(t *testing.T) {
 	t.Parallel()
 	n := others(t, "app", "api")
 	n.Promote("app")
-	awaitStep(n, "app", 1, v1alpha1.StepPluginPhaseRunning, "api")
+	awaitStep(n, "app", 2, v1alpha1.StepPluginPhaseRunning, "api")
 	n.AwaitEvent("Rollout", "app", "StepWaiting", "api")
 	n.Promote("api")
 	n.AwaitHealthy("app", e2etest.Image("yellow"))
@@ -51,18 +52,18 @@ func TestRolloutsRollBackTogether(t *testing.T) {
 	n := others(t, names...)
 	n.Promote("app")
 	n.Promote("api")
-	awaitStep(n, "app", 1, v1alpha1.StepPluginPhaseRunning, "web")
-	awaitStep(n, "api", 1, v1alpha1.StepPluginPhaseRunning, "web")
+	awaitStep(n, "app", 2, v1alpha1.StepPluginPhaseRunning, "web")
+	awaitStep(n, "api", 2, v1alpha1.StepPluginPhaseRunning, "web")
 	n.Abort("web")
 	for _, name := range names {
 		n.AwaitAborted(name)
 	}
 	for i, name := range names {
 		n.Retry(name)
-		n.AwaitPaused(name, 0)
+		n.AwaitPaused(name, 1)
 		n.Promote(name)
 		if i < len(names)-1 {
-			awaitStep(n, name, 1, v1alpha1.StepPluginPhaseRunning, names[i+1])
+			awaitStep(n, name, 2, v1alpha1.StepPluginPhaseRunning, names[i+1])
 		}
 	}
 	for _, name := range names {
