@@ -71,5 +71,21 @@ func (k *Kind) Parse(source steps.Source) (steps.Step, error) {
 		return nil, err
 	}
 	s.kind, s.hosts = k, hosts
+	if err := s.checkHosts(); err != nil {
+		return nil, err
+	}
 	return s, nil
+}
+
+// checkHosts returns an error if one of the step's requests goes to a host that is not
+// allowed: that of cancel would otherwise fail when there is something to cancel.
+func (s *step) checkHosts() error {
+	for _, c := range s.calls() {
+		for _, o := range c.origins {
+			if err := s.kind.client.Check(outbound.Request{URL: o.url, Hosts: s.hosts, HostsOnly: c.confined()}); err != nil {
+				return fmt.Errorf("%s: %w", o.path, err)
+			}
+		}
+	}
+	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/expression"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/outbound"
@@ -55,7 +57,7 @@ type call struct {
 	url    text
 	// origins are the beginnings of url and tokenURL that are the same whatever their
 	// templates are rendered to, where those have the host.
-	origins []string
+	origins []origin
 	headers []header
 	json    *template.JSON
 	text    *template.Template
@@ -65,6 +67,9 @@ type call struct {
 	caKind  string
 	timeout time.Duration
 }
+
+// origin is the beginning of a URL in the configuration.
+type origin struct{ path, url string }
 
 type findCall struct {
 	call
@@ -207,12 +212,18 @@ func (p parser) poll(c *Poll, request *Request) (*pollCall, error) {
 	return poll, err
 }
 
+// names are what expressions can refer to.
+var names = append(slices.Sorted(maps.Keys(steps.Scope(steps.Work{Rollout: &v1alpha1.Rollout{}}, nil))), "outputs", "response")
+
 // expression reads an expression; nil for none.
 func (p parser) expression(path, text string) (*expression.Expression, error) {
 	if text == "" {
 		return nil, nil
 	}
 	e, err := expression.Compile(text)
+	if err == nil {
+		err = e.Check(names...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -275,7 +286,7 @@ func (p parser) call(path string, r, defaults *Request, methods []string) (*call
 		return nil, err
 	}
 	if source, ref, err := r.URL.Parse("", p.secretsNamespace); err == nil && ref == nil {
-		c.origins = append(c.origins, originOf(source)...)
+		c.origins = append(c.origins, originOf(c.url.path, source)...)
 	}
 	if hasJSON {
 		if c.json, err = template.ParseJSON(r.JSON); err != nil {
@@ -295,7 +306,7 @@ func (p parser) call(path string, r, defaults *Request, methods []string) (*call
 		return nil, err
 	}
 	if given != nil && given.OAuth2 != nil {
-		c.origins = append(c.origins, originOf(given.OAuth2.TokenURL)...)
+		c.origins = append(c.origins, originOf(from+".auth.oauth2.tokenURL", given.OAuth2.TokenURL)...)
 	}
 	from = path
 	if defaults != nil && ca == nil {
@@ -308,17 +319,17 @@ func (p parser) call(path string, r, defaults *Request, methods []string) (*call
 }
 
 // originOf returns the beginning of a URL's template up to its path, if no action is in it.
-func originOf(source string) []string {
+func originOf(path, source string) []origin {
 	literal, _, has := strings.Cut(source, "{{")
 	if !has {
-		return []string{source}
+		return []origin{{path, source}}
 	}
 	scheme, rest, _ := strings.Cut(literal, "://")
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
 		return nil
 	}
-	return []string{scheme + "://" + rest[:end]}
+	return []origin{{path, scheme + "://" + rest[:end]}}
 }
 
 func (p parser) headers(c *call, values map[string]secret.Value) error {

@@ -66,7 +66,12 @@ var mistakes = map[string]string{
 	`{"request": {"url": "x"}, "cancel": {"method": "DELETE"}}`:                                                                             "cancel.url: want a URL",
 	`{"request": {"url": "x"}, "onAbort": {"url": "x", "headers": {"Connection": "x"}}}`:                                                    "onAbort.headers.Connection: ",
 	`{"request": {"url": "x"}, "find": {"url": "x", "found": "("}}`:                                                                         "find.found: ",
-	`[]`: "want an object",
+	`[]`:                        "want an object",
+	`{"request": {"url": "x"}}`: "request.url: the URL's scheme is neither https nor http",
+	`{"request": {"url": "https://u:p@127.0.0.1"}}`:                                   "request.url: the URL has a user before its host",
+	`{"request": {"url": "https://evil.example/{{ .step.key }}"}}`:                    `request.url: host "evil.example" is not allowed`,
+	`{"request": {"url": "https://127.0.0.1"}, "outputs": {"id": "respnse.json.id"}}`: `outputs.id: expression "respnse.json.id": there is no respnse: did you mean response?`,
+	`{"poll": {"url": "https://127.0.0.1", "successCondition": "output.id == 1"}}`:    "did you mean outputs?",
 }
 
 func newKind(t testing.TB) *Kind {
@@ -96,7 +101,7 @@ func TestMistakesInTheConfiguration(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	step, err := newKind(t).Parse(steps.Source{Config: json.RawMessage(`{"id": "e2e", "timeout": "2m", "interval": "12s", "retries": 2, "failurePolicy": "Ignore", "onUnknown": "Fail", "request": {"url": "x"}, "poll": {"url": "x"}}`)})
+	step, err := newKind(t).Parse(steps.Source{Config: json.RawMessage(`{"id": "e2e", "timeout": "2m", "interval": "12s", "retries": 2, "failurePolicy": "Ignore", "onUnknown": "Fail", "request": {"url": "http://127.0.0.1"}, "poll": {"url": "http://127.0.0.1"}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,10 +114,10 @@ func TestSettings(t *testing.T) {
 // No configuration makes the plugin panic, and what is taken has what the step needs.
 func FuzzParse(f *testing.F) {
 	for config := range mistakes {
-		f.Add(config)
+		f.Add(strings.ReplaceAll(config, `"url": "x"`, `"url": "http://127.0.0.1/x"`))
 	}
-	f.Add("{" + findsARun + "}")
-	f.Add(`{"poll": {"url": "x", "successCondition": "true", "accept": [404], "auth": {"oauth2": {"tokenURL": "x", "clientID": "a", "clientSecret": ` + tokenRef + `}}}}`)
+	f.Add("{" + strings.ReplaceAll(findsARun, "OUTSIDE", "http://127.0.0.1") + "}")
+	f.Add(`{"poll": {"url": "http://127.0.0.1", "successCondition": "true", "accept": [404], "auth": {"oauth2": {"tokenURL": "http://127.0.0.1", "clientID": "a", "clientSecret": ` + tokenRef + `}}}}`)
 	kind := newKind(f)
 	f.Fuzz(func(t *testing.T, config string) {
 		parsed, err := kind.Parse(steps.Source{Config: json.RawMessage(config)})

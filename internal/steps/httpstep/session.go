@@ -82,19 +82,6 @@ func (s *step) calls() []*call {
 	return all
 }
 
-// checkHosts returns an error if one of the step's requests goes to a host that is not
-// allowed: that of cancel would otherwise fail when there is something to cancel.
-func (s *session) checkHosts() error {
-	for _, c := range s.calls() {
-		for _, origin := range c.origins {
-			if err := s.kind.client.Check(outbound.Request{URL: origin, Hosts: s.hosts, HostsOnly: c.confined()}); err != nil {
-				return fmt.Errorf("%s: %w", c.path, err)
-			}
-		}
-	}
-	return nil
-}
-
 // value returns a text or the secret that stands in its place. What is wrong with it does
 // not become better, but for a secret that is not there.
 func (s *session) value(ctx context.Context, t text) (string, error) {

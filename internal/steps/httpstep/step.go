@@ -16,15 +16,10 @@ func (s *step) Settings() steps.Settings { return s.settings }
 
 // Start finds what an earlier request has started, or makes the request. A gate polls.
 func (s *step) Start(ctx context.Context, work steps.Work) (steps.Progress, error) {
-	return s.operate(ctx, work, func(n *session, ctx context.Context) (steps.Progress, error) {
-		if err := n.checkHosts(); err != nil {
-			return failed(err, work.Unknown)
-		}
-		if s.request == nil {
-			return n.ask(ctx)
-		}
-		return n.start(ctx)
-	})
+	if s.request == nil {
+		return s.Poll(ctx, work)
+	}
+	return s.operate(ctx, work, (*session).start)
 }
 
 // Poll asks how the work goes.
