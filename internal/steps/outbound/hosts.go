@@ -29,7 +29,7 @@ func ParseHosts(texts []string) (Hosts, error) {
 	for _, text := range texts {
 		h, ok := parseHost(text)
 		if !ok {
-			return nil, fmt.Errorf("%q: want a host such as ci.example.com, *.example.com, 10.0.0.5 or ci.example.com:8443, without a scheme and without a path", text)
+			return nil, fmt.Errorf("%q: want a host without scheme and path, such as ci.example.com, *.example.com, 10.0.0.5 or ci.example.com:8443", text)
 		}
 		hosts = append(hosts, h)
 	}

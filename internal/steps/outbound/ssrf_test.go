@@ -112,7 +112,7 @@ func TestAllowedHostsThatAreNone(t *testing.T) {
 	for _, text := range []string{"", "*", "*.", "https://ci.example.com", "ci.example.com/", "ci.example.com:", "ci.example.com:0", "ci.example.com:70000", "a b", "user@ci.example.com", "*.10.0.0.1", "a.*.example.com", "-a.example.com", "ex\u00e4mple.com", "1.2.3", "fe80::1%eth0", "0x7f.1", "*.*.example.com"} {
 		if hosts, err := ParseHosts([]string{text}); err == nil {
 			t.Errorf("%q is taken: %+v", text, hosts)
-		} else if !strings.Contains(err.Error(), "want a host such as") {
+		} else if !strings.Contains(err.Error(), "want a host without scheme") {
 			t.Errorf("%q: got %q", text, err)
 		}
 	}

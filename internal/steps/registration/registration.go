@@ -8,9 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"path"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/outbound"
 )
 
 // Registration is what the args of an entry under stepPlugins say.
@@ -120,7 +119,9 @@ func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 	r.Preset, err = parsePreset(a.preset)
 	fail(err)
 	for _, host := range a.allowHosts {
-		fail(checkHost(host))
+		if _, err := outbound.ParseHosts([]string{host}); err != nil {
+			fail(fmt.Errorf("--allow-host %w", err))
+		}
 	}
 	for _, text := range a.allowAddresses {
 		prefix, err := parseAddress(text)
@@ -173,20 +174,6 @@ func parsePreset(text string) (Preset, error) {
 	default:
 		return Preset{Namespace: namespace, Name: name}, nil
 	}
-}
-
-var hostPattern = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?$|^\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?$`)
-
-func checkHost(host string) error {
-	bad := !hostPattern.MatchString(host)
-	if i := strings.LastIndex(host, ":"); !bad && i >= 0 && !strings.HasSuffix(host, "]") {
-		port, err := strconv.Atoi(host[i+1:])
-		bad = err != nil || port < 1 || port > 65535
-	}
-	if bad {
-		return fmt.Errorf("--allow-host %q: want a host without scheme and path, such as ci.example.com, *.example.com or ci.example.com:8443", host)
-	}
-	return nil
 }
 
 func parseAddress(text string) (netip.Prefix, error) {
