@@ -143,7 +143,8 @@ func (s *session) roundTrip(ctx context.Context, r outbound.Request) (*answer, e
 
 // prepare renders a request, without the credentials of auth.
 func (s *session) prepare(ctx context.Context, c *call, key string) (r outbound.Request, err error) {
-	r = outbound.Request{Method: c.method, Header: http.Header{}, Hosts: s.hosts, HostsOnly: c.confined()}
+	// key is empty for polls and looks.
+	r = outbound.Request{Method: c.method, Header: http.Header{}, Hosts: s.hosts, HostsOnly: c.confined(), Repeatable: key == ""}
 	if r.URL, err = s.value(ctx, c.url); err != nil {
 		return r, err
 	}

@@ -75,6 +75,9 @@ type Request struct {
 	CA []byte
 	// NoRedirects has a redirect be the answer.
 	NoRedirects bool
+	// Repeatable has a request that reads use a connection again. net/http makes it once
+	// more by itself when that ends without an answer.
+	Repeatable bool
 }
 
 // Response is an answer.
@@ -137,7 +140,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 		if err := c.allow(hop.at, r); err != nil {
 			return nil, hop.refused(err)
 		}
-		response, err := pair.send(ctx, hop)
+		response, err := pair.send(ctx, hop, r.Repeatable)
 		if err != nil {
 			return nil, err
 		}
@@ -200,7 +203,7 @@ func (h hop) refused(cause error) error {
 }
 
 // send makes one request and reads the answer.
-func (p *transportPair) send(ctx context.Context, h hop) (*Response, error) {
+func (p *transportPair) send(ctx context.Context, h hop, repeatable bool) (*Response, error) {
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
 	request, err := http.NewRequestWithContext(ctx, h.method, h.at.url.String(), bytes.NewReader(h.body))
@@ -209,10 +212,11 @@ func (p *transportPair) send(ctx context.Context, h hop) (*Response, error) {
 	}
 	request.Header = h.header
 	// net/http makes a request again by itself that has failed on a connection used before,
-	// if it has an Idempotency-Key. So what changes something has a connection of its own.
-	transport := p.kept
-	if !ReadsOnly(h.method) {
-		transport = p.single
+	// if it reads or has an Idempotency-Key. So what may change something has a connection
+	// of its own.
+	transport := p.single
+	if repeatable && ReadsOnly(h.method) {
+		transport = p.kept
 	}
 	answer, err := transport.RoundTrip(request)
 	if err != nil {

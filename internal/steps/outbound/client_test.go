@@ -191,7 +191,7 @@ func TestWhetherTheOutsideHadTheRequest(t *testing.T) {
 func TestARequestThatChangesSomethingIsSentOnce(t *testing.T) {
 	var effects atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
+		if r.URL.Path == "/before" {
 			return
 		}
 		effects.Add(1)
@@ -199,12 +199,12 @@ func TestARequestThatChangesSomethingIsSentOnce(t *testing.T) {
 	}))
 	defer server.Close()
 	client := here(t)
-	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH"} {
+	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "GET"} {
 		effects.Store(0)
-		if _, err := client.Do(within(t), Request{Method: "GET", URL: server.URL}); err != nil {
+		if _, err := client.Do(within(t), Request{Method: "GET", URL: server.URL + "/before", Repeatable: true}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client.Do(within(t), Request{Method: method, URL: server.URL, Header: http.Header{"Idempotency-Key": {"key"}}}); kind(err) != "unanswered" {
+		if _, err := client.Do(within(t), Request{Method: method, URL: server.URL, Header: http.Header{"Idempotency-Key": {"key"}}, Repeatable: method != "GET"}); kind(err) != "unanswered" {
 			t.Errorf("%s: got %v", method, err)
 		}
 		if n := effects.Load(); n != 1 {
@@ -237,6 +237,24 @@ func TestAnotherProtocol(t *testing.T) {
 		wantRefused(t, err, "answered 101")
 	case <-time.After(10 * time.Second):
 		t.Error("the request goes on when its time is over")
+	}
+}
+
+func TestReadsUseAConnectionAgain(t *testing.T) {
+	server := newRecording(t, (*httptest.Server).Start, func(http.ResponseWriter, *http.Request) {})
+	client := here(t)
+	for range 3 {
+		if _, err := client.Do(within(t), Request{Method: "GET", URL: server.URL, Repeatable: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	addresses := map[string]bool{}
+	requests, _ := server.all()
+	for _, r := range requests {
+		addresses[r.RemoteAddr] = true
+	}
+	if len(addresses) != 1 {
+		t.Errorf("%d connections for three reads, want 1", len(addresses))
 	}
 }
 
