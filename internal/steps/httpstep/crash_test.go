@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -55,6 +56,27 @@ func (r *runs) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
+// loseNext has the next answer be lost.
+func (r *runs) loseNext() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lose = true
+}
+
+// started are the runs, by the names that were asked for.
+func (r *runs) started() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all)
+}
+
+// forget has the runs be gone.
+func (r *runs) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = nil
+}
+
 const startsARun = `
 	"request": {"url": "OUTSIDE/runs", "json": {"name": "e2e-{{ .step.key }}"}}, "outputs": {"run": "response.json.run"},
 	"poll": {"url": "OUTSIDE/runs/{{ .outputs.run }}", "successCondition": "response.json.state == \"passed\""},
@@ -78,12 +100,12 @@ func TestTheWorkIsStartedOnce(t *testing.T) {
 			}
 		},
 		"the answer is lost": func(h *host, r *runs) {
-			r.lose = true
+			r.loseNext()
 			h.run()
 			h.require(types.PhaseRunning, "no answer")
 		},
 		"the answer is lost, then killed": func(h *host, r *runs) {
-			r.lose = true
+			r.loseNext()
 			h.run()
 			h.runUnstored()
 			h.restart()
@@ -107,8 +129,8 @@ func TestTheWorkIsStartedOnce(t *testing.T) {
 				crash(h, r)
 				h.until(10)
 				h.require(types.PhaseSuccessful)
-				if len(r.all) != 1 || o.count("GET", "/runs/0") == 0 {
-					t.Errorf("%d runs were started, want 1, which is polled: %v", len(r.all), o.all())
+				if len(r.started()) != 1 || o.count("GET", "/runs/0") == 0 {
+					t.Errorf("%d runs were started, want 1, which is polled: %v", len(r.started()), o.all())
 				}
 			})
 		}
@@ -129,8 +151,8 @@ func TestNeitherKeyNorFind(t *testing.T) {
 		h.restart()
 		h.until(10)
 		h.require(types.PhaseSuccessful)
-		if len(r.all) != 2 || r.all[0] != r.all[1] {
-			t.Errorf("got runs %q, want two under one key", r.all)
+		if len(r.started()) != 2 || r.started()[0] != r.started()[1] {
+			t.Errorf("got runs %q, want two under one key", r.started())
 		}
 	})
 	t.Run("Fail", func(t *testing.T) {
@@ -139,18 +161,18 @@ func TestNeitherKeyNorFind(t *testing.T) {
 		h := newHost(t, o, `{"onUnknown": "Fail", `+startsARun+"}")
 		h.runUnstored() // announces the start
 		h.restart()
-		if h.run(); len(r.all) != 0 {
+		if h.run(); len(r.started()) != 0 {
 			t.Fatal("the work was started before the status said so")
 		}
 		h.runUnstored()
-		if len(r.all) != 1 {
-			t.Fatalf("got runs %q", r.all)
+		if len(r.started()) != 1 {
+			t.Fatalf("got runs %q", r.started())
 		}
 		h.restart()
 		h.until(10)
 		h.require(types.PhaseFailed, "onUnknown: Fail", "the work was cancelled")
-		if len(r.all) != 1 || o.count("POST", "/runs/cancel") != 1 {
-			t.Errorf("got runs %q, and %v", r.all, o.all())
+		if len(r.started()) != 1 || o.count("POST", "/runs/cancel") != 1 {
+			t.Errorf("got runs %q, and %v", r.started(), o.all())
 		}
 	})
 }
@@ -167,8 +189,8 @@ func TestAnotherAttemptStartsAnotherRun(t *testing.T) {
 	h.restart()
 	h.until(10)
 	h.require(types.PhaseSuccessful)
-	if len(r.all) != 2 || r.all[0] == r.all[1] {
-		t.Errorf("got runs %q, want two", r.all)
+	if len(r.started()) != 2 || r.started()[0] == r.started()[1] {
+		t.Errorf("got runs %q, want two", r.started())
 	}
 }
 
@@ -178,10 +200,10 @@ func TestAbortOfWhatFindKnows(t *testing.T) {
 		r := &runs{byKey: map[string]int{}}
 		o := newOutside(t, r.ServeHTTP)
 		h := newHost(t, o, "{"+strings.Replace(findsARun, `OUTSIDE/runs/cancel`, `OUTSIDE/runs/{{ .outputs.run }}/cancel`, 1)+"}")
-		r.lose = true
+		r.loseNext()
 		h.run()
 		if !started {
-			r.all = nil
+			r.forget()
 		}
 		result, _ := h.plugin.Abort(h.ro, h.call())
 		if result.Phase != types.PhaseSuccessful {

@@ -163,3 +163,10 @@ func TestRequestsThatMayHaveBeenCarriedOut(t *testing.T) {
 		h.require(types.PhaseRunning)
 	}
 }
+
+func TestARequestThatTakesTooLong(t *testing.T) {
+	o := newOutside(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	h := newHost(t, o, `{"request": {"url": "OUTSIDE", "timeout": "100ms"}}`)
+	h.run()
+	h.require(types.PhaseRunning, "POST "+o.URL+": timed out")
+}

@@ -127,9 +127,12 @@ func TestAnswersThatAreTooLarge(t *testing.T) {
 
 // What is known of a request without an answer.
 func TestWhetherTheOutsideHadTheRequest(t *testing.T) {
+	// giveUp ends the time of the request under way.
+	var giveUp atomic.Pointer[context.CancelFunc]
 	hangUp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/hang":
+			(*giveUp.Load())()
 			<-r.Context().Done()
 		case "/half":
 			w.Header().Set("Content-Length", "10")
@@ -154,6 +157,16 @@ func TestWhetherTheOutsideHadTheRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = noTLS.Close() }()
+	go func() {
+		for {
+			connection, err := noTLS.Accept()
+			if err != nil {
+				return
+			}
+			(*giveUp.Load())()
+			defer func() { _ = connection.Close() }()
+		}
+	}()
 	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
 	defer untrusted.Close()
 	resolver := newNameServer(t, nil)
@@ -172,8 +185,9 @@ func TestWhetherTheOutsideHadTheRequest(t *testing.T) {
 		"http where https is spoken, answered": {"POST", strings.Replace(untrusted.URL, "https:", "http:", 1), "none"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			ctx, cancel := context.WithCancel(within(t))
 			defer cancel()
+			giveUp.Store(&cancel)
 			client := New(Options{Hosts: hostsOf(t, "127.0.0.1", "*.example"), Addresses: loopback, Resolver: resolver})
 			_, err := client.Do(ctx, Request{Method: test.method, URL: test.url + "?secret=s3cret"})
 			if got := kind(err); got != test.want {
