@@ -60,7 +60,9 @@ type Request struct {
 	// find and poll, which take GET, HEAD and POST alone.
 	Method string `json:"method,omitempty"`
 	// URL is a template, or a reference. With a reference, all of it but the host is kept
-	// secret.
+	// secret. What a template is given is not escaped, since it may be a whole URL or a path:
+	// a preset escapes what an author of Rollouts can set, outputs too, with
+	// {{ .outputs.id | urlquery }}. A path with .. in it is refused.
 	URL secret.Value `json:"url,omitzero"`
 	// Headers are templates or references, by name. Credentials are references: a text for
 	// Authorization is refused. Those of the connection (Host, Content-Length …) are not to

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -107,6 +108,9 @@ func targetOf(parsed *url.URL) (Target, error) {
 		return Target{}, errNoURL
 	case parsed.User != nil:
 		return Target{}, fmt.Errorf("the URL has a user before its host: give user and password with auth.basic")
+	case slices.ContainsFunc(strings.FieldsFunc(parsed.Path, isSlash), isUpwards):
+		// A server would take it for another path than the configuration's.
+		return Target{}, fmt.Errorf("the URL's path has . or .. between its slashes: want the path that is meant")
 	}
 	canonical, _, err := canonicalHost(parsed.Hostname())
 	if err != nil {
@@ -125,6 +129,15 @@ func targetOf(parsed *url.URL) (Target, error) {
 	clean.Fragment, clean.RawFragment = "", ""
 	clean.Host = strings.TrimSuffix(parsed.Host, ":")
 	return Target{url: &clean, host: canonical, port: port}, nil
+}
+
+func isSlash(r rune) bool { return r == '/' || r == '\\' }
+
+// isUpwards tells whether a part of a path leads somewhere else; some servers cut what is
+// after a semicolon.
+func isUpwards(part string) bool {
+	part, _, _ = strings.Cut(part, ";")
+	return part == "." || part == ".."
 }
 
 // Origin is the scheme, host and port, which is all that messages show of an address: its

@@ -97,6 +97,7 @@ func TestAllowedHosts(t *testing.T) {
 		"https://evil.example/ci.example.com":     false,
 		"https://evil.example/?x=@ci.example.com": false,
 		"https://evil.example#@ci.example.com":    false,
+		"https://ci.example.com/a..b/.c/...?../":  true,
 	} {
 		at, err := ParseURL(url)
 		if got := err == nil && allowed.Allow(at); got != want {
@@ -164,6 +165,13 @@ func TestURLsThatPretendToBeAnAllowedHost(t *testing.T) {
 		"port that is no number":   "http://allowed.example:PORT@/",
 		"port 0":                   "http://allowed.example:0/",
 		"port above all":           "http://allowed.example:65537/",
+		"upwards":                  "http://allowed.example:PORT/a/../b",
+		"upwards at the end":       "http://allowed.example:PORT/a/..",
+		"upwards, encoded":         "http://allowed.example:PORT/a/%2e%2E/b",
+		"upwards, slash encoded":   "http://allowed.example:PORT/a/..%2fb",
+		"upwards, backslash":       "http://allowed.example:PORT/a%5c..%5cb",
+		"upwards, semicolon":       "http://allowed.example:PORT/a/..;x/b",
+		"here":                     "http://allowed.example:PORT/a/./b",
 		"empty label":              "http://a..allowed.example:PORT/",
 		"nothing":                  "",
 		"a dot":                    "http://.:PORT/",
@@ -253,15 +261,9 @@ func TestNamesOfForbiddenAddresses(t *testing.T) {
 
 // A name that has an allowed address at first and a forbidden one then.
 func TestRebinding(t *testing.T) {
-	listen := func(address string) net.Listener {
-		listener, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return listener
-	}
-	outside, outsideCount := counting(t, listen("127.0.0.2:0"))
-	_, victimCount := counting(t, listen("127.0.0.1:"+portOf(t, outside)))
+	theirs, ours := listenOnOnePort(t)
+	outside, outsideCount := counting(t, theirs)
+	_, victimCount := counting(t, ours)
 	resolver := newNameServer(t, map[string][]string{"rebound.example": {"127.0.0.2", "127.0.0.1"}})
 	client := New(Options{
 		Hosts: hostsOf(t, "rebound.example"), Resolver: resolver,
@@ -276,6 +278,25 @@ func TestRebinding(t *testing.T) {
 	if outsideCount.Load() != 1 || victimCount.Load() != 0 {
 		t.Errorf("%d requests to the outside and %d to the victim, want 1 and 0", outsideCount.Load(), victimCount.Load())
 	}
+}
+
+// listenOnOnePort listens on a port of 127.0.0.2 and the same one of 127.0.0.1, which
+// another program may have.
+func listenOnOnePort(t *testing.T) (theirs, ours net.Listener) {
+	t.Helper()
+	var err error
+	for range 100 {
+		if theirs, err = net.Listen("tcp", "127.0.0.2:0"); err != nil {
+			break
+		}
+		_, port, _ := net.SplitHostPort(theirs.Addr().String())
+		if ours, err = net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			return theirs, ours
+		}
+		_ = theirs.Close()
+	}
+	t.Fatal(err)
+	return nil, nil
 }
 
 func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
