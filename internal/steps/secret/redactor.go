@@ -31,10 +31,14 @@ const (
 // Redactor replaces nothing.
 type Redactor struct{ forms map[string]bool }
 
-// Add has a value be replaced.
+// Add has a value be replaced, and what stands behind the first word of it: the header
+// Authorization has a scheme before the secret.
 func (r *Redactor) Add(value string) {
 	if len(value) < shortest {
 		return
+	}
+	if _, behind, ok := strings.Cut(value, " "); ok && len(behind) >= shortestPart {
+		r.Add(behind)
 	}
 	if r.forms == nil {
 		r.forms = map[string]bool{}

@@ -29,6 +29,7 @@ func TestTextWithSecrets(t *testing.T) {
 		"repeating":                      {[]string{"aaaa"}, "-aaaaaaa-", "-***-"},
 		"beside each other":              {[]string{"abcd"}, "abcdabcd", "******"},
 		"fewer than 4":                   {[]string{"abc", "", "a"}, "abc", "abc"},
+		"a scheme before":                {[]string{"token 0123456789"}, "bad token 0123456789: no 0123456789", "bad ***: no ***"},
 		"characters of more than a byte": {[]string{"pässwörd"}, "is pässwörd", "is ***"},
 	} {
 		var r Redactor
