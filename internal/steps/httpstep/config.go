@@ -125,7 +125,8 @@ type Find struct {
 	// Found is an expression over the answer: whether there is something. It is true by
 	// default, which is for a URL that has the key in it.
 	Found string `json:"found,omitempty"`
-	// Outputs are expressions over the answer, in place of those of request.
+	// Outputs are expressions over the answer, in place of those of request: of the same
+	// names.
 	Outputs map[string]string `json:"outputs,omitempty"`
 }
 

@@ -114,14 +114,18 @@ type auth struct {
 }
 
 // parser reads a configuration.
-type parser struct{ secretsNamespace string }
+type parser struct {
+	secretsNamespace string
+	// known are the names of the step's outputs.
+	known []string
+}
 
 func parse(config json.RawMessage, secretsNamespace string) (*step, error) {
 	var c Config
 	if err := strict.Decode(config, &c); err != nil {
 		return nil, err
 	}
-	p := parser{secretsNamespace}
+	p := parser{secretsNamespace: secretsNamespace, known: outputNames(c)}
 	switch {
 	case c.Request == nil && c.Poll == nil:
 		return nil, errors.New("request: want a request, or a poll for a step that only waits")
@@ -131,6 +135,11 @@ func parse(config json.RawMessage, secretsNamespace string) (*step, error) {
 		return nil, errors.New("outputs: want a request, whose answer they are of; those of a poll are poll.outputs")
 	case c.Find != nil && c.OnUnknown == steps.OnUnknownFail:
 		return nil, errors.New("onUnknown: Fail has no meaning beside find, which looks whether the work was started")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Outputs)) {
+		if c.Find != nil && c.Find.Outputs[name] == "" {
+			return nil, fmt.Errorf("%s: want this output of find too, as outputs has it: otherwise it is missing after a crash", strict.Join("find.outputs", name))
+		}
 	}
 	s := &step{settings: c.Settings, needsStable: steps.NeedsStable(config)}
 	if c.Request == nil {
@@ -162,8 +171,8 @@ func parse(config json.RawMessage, secretsNamespace string) (*step, error) {
 		return nil, err
 	}
 	if c.Message != "" {
-		if s.message, err = template.Parse(c.Message); err != nil {
-			return nil, fmt.Errorf("message: %w", err)
+		if s.message, err = p.template("message", c.Message); err != nil {
+			return nil, err
 		}
 	}
 	return s, nil
@@ -223,6 +232,9 @@ func (p parser) expression(path, text string) (*expression.Expression, error) {
 	e, err := expression.Compile(text)
 	if err == nil {
 		err = e.Check(names...)
+	}
+	if err == nil {
+		err = p.references(outputInExpression, text)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -292,10 +304,13 @@ func (p parser) call(path string, r, defaults *Request, methods []string) (*call
 		if c.json, err = template.ParseJSON(r.JSON); err != nil {
 			return nil, fmt.Errorf("%s.json: %w", path, err)
 		}
+		if err := p.referencesIn(path+".json", decode(r.JSON)); err != nil {
+			return nil, err
+		}
 	}
 	if r.Text != "" {
-		if c.text, err = template.Parse(r.Text); err != nil {
-			return nil, fmt.Errorf("%s.text: %w", path, err)
+		if c.text, err = p.template(path+".text", r.Text); err != nil {
+			return nil, err
 		}
 	}
 	given, ca, from := r.Auth, r.CAFrom, path
@@ -369,11 +384,8 @@ func (p parser) text(path string, value secret.Value) (text, error) {
 	if ref != nil {
 		return text{path: path, ref: ref}, nil
 	}
-	parsed, err := template.Parse(source)
-	if err != nil {
-		return text{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return text{path: path, template: parsed}, nil
+	parsed, err := p.template(path, source)
+	return text{path: path, template: parsed}, err
 }
 
 // reference reads what is given by reference alone.
@@ -425,8 +437,8 @@ func (p parser) auth(path string, given *Auth) (a auth, err error) {
 		if given.OAuth2.TokenURL == "" || given.OAuth2.ClientID.IsZero() {
 			return a, fmt.Errorf("%s: want tokenURL, clientID and clientSecret", path)
 		}
-		if a.tokenURL, err = template.Parse(given.OAuth2.TokenURL); err != nil {
-			return a, fmt.Errorf("%s.tokenURL: %w", path, err)
+		if a.tokenURL, err = p.template(path+".tokenURL", given.OAuth2.TokenURL); err != nil {
+			return a, err
 		}
 		if a.id, err = p.text(path+".clientID", given.OAuth2.ClientID); err != nil {
 			return a, err

@@ -42,30 +42,36 @@ var mistakes = map[string]string{
 	`{"request": {"url": "x", "headers": {"X-A": "y", "x-a": "z"}}}`:           "request.headers.x-a: the header is there twice",
 	`{"request": {"url": "x", "headers": {"X-A": ["y"]}}}`:                     "request.headers.X-A: want a string",
 	`{"request": {"url": "x", "headers": {"authorization": "Bearer s3cret"}}}`: "request.headers.authorization: want valueFrom, or auth in its place",
-	`{"request": {"url": "x", "headers": {"Authorization": ` + tokenRef + `}, "auth": {"bearer": ` + tokenRef + `}}}`:                       "request.headers.Authorization: want auth or this header",
-	`{"request": {"url": "x", "auth": {"bearer": "s3cret"}}}`:                                                                               "request.auth.bearer: want valueFrom with a secretKeyRef: a secret is given by reference",
-	`{"request": {"url": "x", "auth": {"basic": {"username": "u", "password": "s3cret"}}}}`:                                                 "request.auth.basic.password: want valueFrom",
-	`{"request": {"url": "x", "auth": {"basic": {"username": "u"}}}}`:                                                                       "request.auth.basic.password: want valueFrom",
-	`{"request": {"url": "x", "auth": {"basic": {"password": ` + tokenRef + `}}}}`:                                                          "request.auth.basic.username: want a name",
-	`{"request": {"url": "x", "auth": {"oauth2": {"tokenURL": "x", "clientID": "u", "clientSecret": "s3cret"}}}}`:                           "request.auth.oauth2.clientSecret: want valueFrom",
-	`{"request": {"url": "x", "auth": {"oauth2": {"clientID": "u", "clientSecret": ` + tokenRef + `}}}}`:                                    "request.auth.oauth2: want tokenURL, clientID and clientSecret",
-	`{"request": {"url": "x", "auth": {"bearer": ` + tokenRef + `, "basic": {}}}}`:                                                          "request.auth: want one of bearer, basic and oauth2, not 2",
-	`{"request": {"url": "x", "auth": {"bearer": {"valueFrom": {"secretKeyRef": {"name": "a", "key": "b", "namespace": "kube-system"}}}}}}`: `request.auth.bearer.valueFrom.secretKeyRef.namespace "kube-system": want the namespace`,
-	`{"request": {"url": "x", "caFrom": {}}}`:                                                                                               "request.caFrom: want one of secretKeyRef and configMapKeyRef",
-	`{"request": {"url": "x", "caFrom": {"configMapKeyRef": {"name": "a", "key": "b", "namespace": "other"}}}}`:                             "request.caFrom.configMapKeyRef.namespace",
-	`{"request": {"url": "x"}, "outputs": {"a-b": "1"}}`:                                                                                    "outputs.a-b: want a name of a letter",
-	`{"request": {"url": "x"}, "outputs": {"a": ""}}`:                                                                                       "outputs.a: want an expression",
-	`{"request": {"url": "x"}, "outputs": {"a": "1 +"}}`:                                                                                    "outputs.a: ",
-	`{"poll": {"url": "x", "method": "DELETE"}}`:                                                                                            `poll.method "DELETE": want one of GET, HEAD, POST`,
-	`{"poll": {"url": "x", "successCondition": "(" }}`:                                                                                      "poll.successCondition: ",
-	`{"poll": {"url": "x", "failureCondition": "true" }}`:                                                                                   "poll.successCondition: want one beside failureCondition",
-	`{"poll": {"url": "x", "interval": "5s" }}`:                                                                                             "poll.interval 5s: want 11s or more",
-	`{"poll": {"url": "x", "accept": [503]}}`:                                                                                               "poll.accept[0]: want a status such as 404",
-	`{"poll": {"url": "x", "accept": [404, 429]}}`:                                                                                          "poll.accept[1]",
-	`{"poll": {"url": "x"}, "message": "{{ }"}`:                                                                                             "message: ",
-	`{"request": {"url": "x"}, "cancel": {"method": "DELETE"}}`:                                                                             "cancel.url: want a URL",
-	`{"request": {"url": "x"}, "onAbort": {"url": "x", "headers": {"Connection": "x"}}}`:                                                    "onAbort.headers.Connection: ",
-	`{"request": {"url": "x"}, "find": {"url": "x", "found": "("}}`:                                                                         "find.found: ",
+	`{"request": {"url": "x", "headers": {"Authorization": ` + tokenRef + `}, "auth": {"bearer": ` + tokenRef + `}}}`:                                               "request.headers.Authorization: want auth or this header",
+	`{"request": {"url": "x", "auth": {"bearer": "s3cret"}}}`:                                                                                                       "request.auth.bearer: want valueFrom with a secretKeyRef: a secret is given by reference",
+	`{"request": {"url": "x", "auth": {"basic": {"username": "u", "password": "s3cret"}}}}`:                                                                         "request.auth.basic.password: want valueFrom",
+	`{"request": {"url": "x", "auth": {"basic": {"username": "u"}}}}`:                                                                                               "request.auth.basic.password: want valueFrom",
+	`{"request": {"url": "x", "auth": {"basic": {"password": ` + tokenRef + `}}}}`:                                                                                  "request.auth.basic.username: want a name",
+	`{"request": {"url": "x", "auth": {"oauth2": {"tokenURL": "x", "clientID": "u", "clientSecret": "s3cret"}}}}`:                                                   "request.auth.oauth2.clientSecret: want valueFrom",
+	`{"request": {"url": "x", "auth": {"oauth2": {"clientID": "u", "clientSecret": ` + tokenRef + `}}}}`:                                                            "request.auth.oauth2: want tokenURL, clientID and clientSecret",
+	`{"request": {"url": "x", "auth": {"bearer": ` + tokenRef + `, "basic": {}}}}`:                                                                                  "request.auth: want one of bearer, basic and oauth2, not 2",
+	`{"request": {"url": "x", "auth": {"bearer": {"valueFrom": {"secretKeyRef": {"name": "a", "key": "b", "namespace": "kube-system"}}}}}}`:                         `request.auth.bearer.valueFrom.secretKeyRef.namespace "kube-system": want the namespace`,
+	`{"request": {"url": "x", "caFrom": {}}}`:                                                                                                                       "request.caFrom: want one of secretKeyRef and configMapKeyRef",
+	`{"request": {"url": "x", "caFrom": {"configMapKeyRef": {"name": "a", "key": "b", "namespace": "other"}}}}`:                                                     "request.caFrom.configMapKeyRef.namespace",
+	`{"request": {"url": "x"}, "outputs": {"a-b": "1"}}`:                                                                                                            "outputs.a-b: want a name of a letter",
+	`{"request": {"url": "x"}, "outputs": {"a": ""}}`:                                                                                                               "outputs.a: want an expression",
+	`{"request": {"url": "x"}, "outputs": {"a": "1 +"}}`:                                                                                                            "outputs.a: ",
+	`{"poll": {"url": "x", "method": "DELETE"}}`:                                                                                                                    `poll.method "DELETE": want one of GET, HEAD, POST`,
+	`{"poll": {"url": "x", "successCondition": "(" }}`:                                                                                                              "poll.successCondition: ",
+	`{"poll": {"url": "x", "failureCondition": "true" }}`:                                                                                                           "poll.successCondition: want one beside failureCondition",
+	`{"poll": {"url": "x", "interval": "5s" }}`:                                                                                                                     "poll.interval 5s: want 11s or more",
+	`{"poll": {"url": "x", "accept": [503]}}`:                                                                                                                       "poll.accept[0]: want a status such as 404",
+	`{"poll": {"url": "x", "accept": [404, 429]}}`:                                                                                                                  "poll.accept[1]",
+	`{"poll": {"url": "x"}, "message": "{{ }"}`:                                                                                                                     "message: ",
+	`{"request": {"url": "x"}, "cancel": {"method": "DELETE"}}`:                                                                                                     "cancel.url: want a URL",
+	`{"request": {"url": "x"}, "onAbort": {"url": "x", "headers": {"Connection": "x"}}}`:                                                                            "onAbort.headers.Connection: ",
+	`{"request": {"url": "x"}, "find": {"url": "x", "found": "("}}`:                                                                                                 "find.found: ",
+	`{"request": {"url": "https://127.0.0.1"}, "outputs": {"run": "1"}, "cancel": {"url": "https://127.0.0.1/{{ .outputs.rnu }}"}}`:                                 "cancel.url: there is no output rnu: did you mean run?",
+	`{"request": {"url": "https://127.0.0.1"}, "cancel": {"url": "https://127.0.0.1", "json": {"a": ["{{ printf \"%s\" .outputs.run }}"]}}}`:                        "cancel.json.a[0]: there is no output run: the step has no outputs",
+	`{"request": {"url": "https://127.0.0.1"}, "outputs": {"run": "1"}, "onAbort": {"url": "https://127.0.0.1", "headers": {"X-Run": "{{.outputs.rnu}}"}}}`:         "onAbort.headers.X-Run: there is no output rnu",
+	`{"request": {"url": "https://127.0.0.1"}, "outputs": {"run": "1"}, "message": "{{ .outputs.url }}"}`:                                                           "message: there is no output url",
+	`{"request": {"url": "https://127.0.0.1"}, "outputs": {"run": "1"}, "poll": {"url": "https://127.0.0.1", "successCondition": "response.status == outputs.rn"}}`: "poll.successCondition: there is no output rn: did you mean run?",
+	`{"request": {"url": "x"}, "find": {"url": "x"}, "outputs": {"run": "1"}}`:                                                                                      "find.outputs.run: want this output of find too",
 	`[]`:                        "want an object",
 	`{"request": {"url": "x"}}`: "request.url: the URL's scheme is neither https nor http",
 	`{"request": {"url": "https://u:p@127.0.0.1"}}`:                                   "request.url: the URL has a user before its host",
@@ -97,6 +103,20 @@ func TestMistakesInTheConfiguration(t *testing.T) {
 	}
 	if _, err := New(Options{AllowHosts: []string{"*"}}).Parse(steps.Source{Config: json.RawMessage(`{"poll": {"url": "x"}}`)}); err == nil || !strings.Contains(err.Error(), `--allow-host: "*"`) {
 		t.Errorf("--allow-host: got %v", err)
+	}
+}
+
+func TestReferencesToOutputs(t *testing.T) {
+	kind := newKind(t)
+	for _, config := range []string{
+		`{"poll": {"url": "http://127.0.0.1/{{ .steps.build.outputs.id }}?x=.outputs.y", "successCondition": "steps.build.outputs.id == \"outputs.x\" or steps[\"build\"].outputs.id == \"\""}}`,
+		`{"request": {"url": "http://127.0.0.1", "text": "{{ with .steps.build }}{{ .outputs.id }}{{ end }} outputs.x {{ \" .outputs.y\" }}"}}`,
+		`{"request": {"url": "http://127.0.0.1"}, "poll": {"url": "http://127.0.0.1/{{ .outputs.a }}{{.outputs.b}}", "outputs": {"b": "outputs.a"}}, "outputs": {"a": "1"}}`,
+		`{"request": {"url": "http://127.0.0.1"}, "find": {"url": "http://127.0.0.1", "outputs": {"c": "1"}}, "cancel": {"url": "http://127.0.0.1/{{ .outputs.c }}"}}`,
+	} {
+		if _, err := kind.Parse(steps.Source{Config: json.RawMessage(config)}); err != nil {
+			t.Errorf("%s: %v", config, err)
+		}
 	}
 }
 

@@ -204,7 +204,7 @@ func TestTemplatesThatCannotBeRendered(t *testing.T) {
 	o := newOutside(t, answer200(""))
 	for name, test := range map[string]struct{ request, words string }{
 		"url":                {`{"url": "OUTSIDE/{{ .rollout.nam }}"}`, "request.url: "},
-		"json":               {`{"url": "OUTSIDE", "json": {"a": ["{{ .outputs.id }}"]}}`, "request.json: "},
+		"json":               {`{"url": "OUTSIDE", "json": {"a": ["{{ .steps.other.outputs.id }}"]}}`, "request.json: "},
 		"text":               {`{"url": "OUTSIDE", "text": "{{ .images.new.other }}"}`, "request.text: "},
 		"header":             {`{"url": "OUTSIDE", "headers": {"X-A": "{{ .steps.other.outputs.a }}"}}`, "request.headers.X-A: "},
 		"a line in a header": {`{"url": "OUTSIDE", "headers": {"X-A": "{{ .rollout.annotations.lines }}"}}`, "request.headers.X-A: "},
@@ -323,7 +323,7 @@ func TestAStepWithNothingThatCancelsIt(t *testing.T) {
 func TestHostsAreCheckedAtTheStart(t *testing.T) {
 	o := newOutside(t, answer200(""))
 	for _, later := range []string{
-		`"cancel": {"url": "https://evil.example/runs/{{ .outputs.id }}"}`, `"onAbort": {"url": "https://evil.example?{{ .outputs.id }}"}`, `"poll": {"url": "https://evil.example"}`,
+		`"cancel": {"url": "https://evil.example/runs/{{ .step.key }}"}`, `"onAbort": {"url": "https://evil.example?{{ .step.key }}"}`, `"poll": {"url": "https://evil.example"}`,
 		`"find": {"url": "https://evil.example:443/{{ .step.key }}"}`, `"cancel": {"url": "OUTSIDE", "auth": {"oauth2": {"tokenURL": "https://evil.example/{{ .rollout.name }}", "clientID": "a", "clientSecret": ` + tokenRef + `}}}`,
 	} {
 		h := newHost(t, o, `{"request": {"url": "OUTSIDE"}, `+later+`}`)
