@@ -52,6 +52,13 @@ func (t *tokens) get(key tokenKey, now time.Time) *oauth2.Token {
 	return kept.Token
 }
 
+// last returns the last token that was got, which may have expired.
+func (t *tokens) last(key tokenKey) *oauth2.Token {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all[key].Token
+}
+
 func (t *tokens) put(key tokenKey, token *oauth2.Token, now time.Time) {
 	until := now.Add(tokenKept)
 	if !token.Expiry.IsZero() {
@@ -124,7 +131,7 @@ func (s *session) token(ctx context.Context, c *call, ca []byte) (authorization 
 func (s *session) tokenError(what string, err error) error {
 	var answered *oauth2.RetrieveError
 	if errors.As(err, &answered) && answered.Response.StatusCode != http.StatusOK {
-		a := &answer{what, &outbound.Response{Status: answered.Response.StatusCode, Header: answered.Response.Header, Body: answered.Body}}
+		a := &answer{what: what, Response: &outbound.Response{Status: answered.Response.StatusCode, Header: answered.Response.Header, Body: answered.Body}}
 		judged := s.judge(a)
 		var again *againError
 		if errors.As(judged, &again) {

@@ -67,7 +67,7 @@ type repeater struct {
 func (o *repeater) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/token" {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"access_token": "s3cr3t-access-t0ken", "token_type": "Bearer", "expires_in": 3600}`)
+		fmt.Fprint(w, `{"access_token": "s3cr3t-access-t0ken", "token_type": "Bearer", "expires_in": 30}`)
 		return
 	}
 	authorization, key := r.Header.Get("Authorization"), r.Header.Get("X-Api-Key")

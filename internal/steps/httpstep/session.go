@@ -57,7 +57,7 @@ func (s *session) readSecrets(ctx context.Context) {
 		}
 		if c.auth.secret.isSet() {
 			if client, err := s.oauthClient(ctx, c); err == nil {
-				if token := s.kind.tokens.get(client.key, s.kind.now()); token != nil {
+				if token := s.kind.tokens.last(client.key); token != nil {
 					s.reader.Redactor.Add(token.AccessToken)
 				}
 			}
@@ -99,11 +99,14 @@ func (s *session) value(ctx context.Context, t text) (string, error) {
 	return value, nil
 }
 
-// answer is what the outside has answered, without the secrets.
+// answer is what the outside has answered. It may repeat secrets: what is said of it, and
+// what expressions see, comes from quote and environment.
 type answer struct {
 	// what names the request for messages: POST https://ci.example.com.
 	what string
 	*outbound.Response
+	// seen is the answer as expressions see it; nil until one does.
+	seen map[string]any
 }
 
 // send makes a request. key is its Idempotency-Key; empty for one that changes nothing.
@@ -249,7 +252,10 @@ func (s *session) evaluate(outputs []output, a *answer, partial bool) (map[strin
 // environment is what expressions see.
 func (s *session) environment(a *answer) map[string]any {
 	env := maps.Clone(s.scope)
-	env["response"] = responseOf(a, &s.reader.Redactor)
+	if a.seen == nil {
+		a.seen = responseOf(a, &s.reader.Redactor)
+	}
+	env["response"] = a.seen
 	return env
 }
 
