@@ -9,12 +9,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// others are the Rollouts of a release that goes together, each paused before it meets the
-// others.
+// others are the Rollouts of a release that goes together, each with a pause before it
+// meets the others, and one after.
 func others(t *testing.T, names ...string) *e2etest.Namespace {
 	t.Helper()
+	// Not a pause first: Argo Rollouts would skip the plugin steps of a canary that is
+	// retried.
 	steps := `
-- setWeight: 20
+- setWeight: 0
 - pause: {}
 - plugin:
     name: acme/check-others
