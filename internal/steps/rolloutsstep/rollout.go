@@ -5,11 +5,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 )
 
 // Of the controller, whose packages would bring many others.
@@ -157,15 +158,8 @@ func (r *Rollout) state() string {
 	return fmt.Sprintf("is %s (%s)", phase, r.Message)
 }
 
-// shorten returns a text of at most textLimit bytes in memory of its own, on one line.
+// shorten returns a text of about textLimit bytes, on one line. It is in memory of its own, so
+// that the whole is not kept.
 func shorten(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > textLimit {
-		cut := textLimit - len("…")
-		for !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		text = text[:cut] + "…"
-	}
-	return strings.Clone(text)
+	return strings.Clone(bound.Shorten(strings.Join(strings.Fields(text), " "), textLimit))
 }

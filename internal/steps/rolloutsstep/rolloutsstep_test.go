@@ -174,10 +174,10 @@ func TestRolloutsMeetAtABarrier(t *testing.T) {
 	c := newController(t)
 	all := waitsFor("a", "b", "c")
 	a := c.put(canary("a", 1, all))
-	b := c.put(canary("b", 0, all))
+	c.put(canary("b", 0, all))
 	c.put(canary("c", 2, all))
 	c.mustRun(a, types.PhaseRunning, "barrier acme/check-others#1: waiting for 1 of 2: demo/b is at step 1 of 3, before step 2")
-	b = c.put(canary("b", 1, all))
+	b := c.put(canary("b", 1, all))
 	c.mustRun(b, types.PhaseSuccessful, "barrier acme/check-others#1: demo/a stands at it; demo/c is past it")
 	c.eventually(a, types.PhaseSuccessful, "barrier acme/check-others#1: demo/b stands at it; demo/c is past it")
 	if len(c.events) != 1 || !strings.HasPrefix(c.events[0], "a StepWaiting: ") {
