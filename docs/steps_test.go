@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/manifest"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/kinds"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/registration"
 )
 
@@ -71,5 +74,59 @@ func TestStepsPageSaysWhatEachVerbIsFor(t *testing.T) {
 	slices.Sort(told)
 	if diff := cmp.Diff(granted, told); diff != "" || len(told) == 0 {
 		t.Errorf("verbs (-granted +told):\n%s", diff)
+	}
+}
+
+// Every step that the page shows is one that its kind takes.
+func TestStepsPageShowsStepsThatCanBeRead(t *testing.T) {
+	kindOf := map[string]string{"acme/run-e2e-tests": "http", "acme/run-smoke-tests": "job", "acme/check-others": "rollouts"}
+	all := kinds.All(kinds.Options{AllowHosts: []string{"ci.example.com"}})
+	shown := map[string]int{}
+	var visit func(value any)
+	visit = func(value any) {
+		switch value := value.(type) {
+		case []any:
+			for _, item := range value {
+				visit(item)
+			}
+		case map[string]any:
+			plugin, isStep := value["plugin"].(map[string]any)
+			config, hasConfig := plugin["config"]
+			if !isStep || !hasConfig {
+				for _, inner := range value {
+					visit(inner)
+				}
+				return
+			}
+			raw, err := json.Marshal(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, _ := plugin["name"].(string)
+			preset := &steps.Preset{}
+			if object, _ := config.(map[string]any); object["request"] == nil && kindOf[name] == "http" {
+				// As the preset has it that such a step leaves this to.
+				preset.Defaults = map[string]any{"request": map[string]any{"url": "https://ci.example.com"}}
+			}
+			if _, err := steps.ReadConfig(kinds.Named(all, kindOf[name]), preset, raw); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			shown[kindOf[name]]++
+		}
+	}
+	for _, match := range fence.FindAllStringSubmatch(readText(t, stepsPage), -1) {
+		if !strings.HasPrefix(match[1], "yaml") {
+			continue
+		}
+		var value any
+		if err := yaml.Unmarshal([]byte(match[2]), &value); err != nil {
+			t.Errorf("%v:\n%s", err, match[2])
+		}
+		visit(value)
+	}
+	for _, kind := range kinds.Names(all) {
+		if shown[kind] == 0 {
+			t.Errorf("no step of kind %s is shown", kind)
+		}
 	}
 }

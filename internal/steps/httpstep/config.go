@@ -79,7 +79,7 @@ type Request struct {
 	// CAFrom has the certificates (PEM) of the authorities to trust, in place of the
 	// system's. That of request is the default for find, poll, cancel and onAbort.
 	CAFrom *CAFrom `json:"caFrom,omitempty"`
-	// Timeout bounds the request: 10s by default, 25s at most.
+	// Timeout bounds the request: 10s by default, 15s at most.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
 }
 

@@ -23,7 +23,7 @@ import (
 
 const (
 	defaultRequestTimeout = 10 * time.Second
-	maxRequestTimeout     = 25 * time.Second
+	maxRequestTimeout     = 15 * time.Second
 	maxOutputs            = 16
 )
 

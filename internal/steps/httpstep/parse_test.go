@@ -30,7 +30,7 @@ var mistakes = map[string]string{
 	`{"request": {"url": "x", "method": "GET / HTTP/1.1\r\n"}}`:                "request.method",
 	`{"request": {"url": "x", "method": "GET", "text": "x"}}`:                  "request.method GET: want one that has a body",
 	`{"request": {"url": "x", "json": {}, "text": "x"}}`:                       "request.text: want json or text, not both",
-	`{"request": {"url": "x", "timeout": "26s"}}`:                              "request.timeout 26s: want up to 25s",
+	`{"request": {"url": "x", "timeout": "16s"}}`:                              "request.timeout 16s: want up to 15s",
 	`{"request": {"url": "x", "timeout": "-1s"}}`:                              "request.timeout -1s",
 	`{"request": {"url": "x", "timeout": 5}}`:                                  "request.timeout: want a duration such as 5m",
 	`{"request": {"url": "{{ .x "}}`:                                           "request.url: line 1",
