@@ -48,7 +48,7 @@ func (s *scriptedStep) Left(w Work) string { return "the run " + w.Key[:6] }
 func (s *scriptedStep) Start(ctx context.Context, w Work) (Progress, error) {
 	s.mu.Lock()
 	s.started = append(s.started, w)
-	start := s.scripted.start
+	start := s.start
 	s.mu.Unlock()
 	if start == nil {
 		return Progress{Phase: Running, Message: "it runs"}, nil
@@ -57,18 +57,18 @@ func (s *scriptedStep) Start(ctx context.Context, w Work) (Progress, error) {
 }
 
 func (s *scriptedStep) Poll(ctx context.Context, w Work) (Progress, error) {
-	if s.scripted.poll == nil {
+	if s.poll == nil {
 		return Progress{Phase: Running, Message: "it runs"}, nil
 	}
-	return s.scripted.poll(ctx, w)
+	return s.poll(ctx, w)
 }
 
 func (s *scriptedStep) Cancel(_ context.Context, w Work) error {
 	s.mu.Lock()
 	s.cancelled = append(s.cancelled, w)
 	s.mu.Unlock()
-	if s.scripted.cancel != nil {
-		return s.scripted.cancel(w)
+	if s.cancel != nil {
+		return s.cancel(w)
 	}
 	return nil
 }
@@ -77,8 +77,8 @@ func (s *scriptedStep) Undo(_ context.Context, w Work) error {
 	s.mu.Lock()
 	s.undone = append(s.undone, w)
 	s.mu.Unlock()
-	if s.scripted.undo != nil {
-		return s.scripted.undo(w)
+	if s.undo != nil {
+		return s.undo(w)
 	}
 	return nil
 }
