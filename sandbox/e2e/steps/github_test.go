@@ -1,0 +1,180 @@
+package steps
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+const (
+	githubToken = "github-token-of-the-test"
+	workflow    = "/repos/acme/shop/actions/workflows/e2e.yaml/dispatches"
+	runsPath    = "/repos/acme/shop/actions/runs"
+)
+
+// github stands for the part of GitHub's REST API (version 2022-11-28) that the sample uses,
+// and takes nothing else: it starts workflow runs, lists them, and cancels them. As there,
+// the answer to a start has no body, and the run is listed some time later.
+type github struct {
+	mu sync.Mutex
+	// looks is how often runs were listed since the last start.
+	looks int
+	runs  []*githubRun
+	// refused are the requests that GitHub would not take.
+	refused []string
+}
+
+type githubRun struct {
+	ID           int     `json:"id"`
+	DisplayTitle string  `json:"display_title"`
+	Event        string  `json:"event"`
+	Status       string  `json:"status"`
+	Conclusion   *string `json:"conclusion"`
+	HTMLURL      string  `json:"html_url"`
+
+	inputs map[string]string
+}
+
+func (g *github) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	refuse := func(code int, format string, args ...any) {
+		message := fmt.Sprintf(format, args...)
+		g.refused = append(g.refused, fmt.Sprintf("%s %s: %s", r.Method, r.URL, message))
+		http.Error(w, message, code)
+	}
+	for name, want := range map[string]string{
+		"Authorization": "Bearer " + githubToken, "Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28",
+	} {
+		if r.Method == http.MethodGet && name != "Authorization" {
+			continue // has a default
+		}
+		if strings.HasSuffix(r.URL.Path, "/cancel") && name != "Authorization" {
+			continue
+		}
+		if got := r.Header.Get(name); got != want {
+			refuse(http.StatusUnauthorized, "%s is %q", name, got)
+			return
+		}
+	}
+	switch {
+	case r.Header.Get("User-Agent") == "":
+		refuse(http.StatusForbidden, "no User-Agent")
+	case r.Method == http.MethodPost && r.URL.Path == workflow:
+		g.dispatch(w, r, refuse)
+	case r.Method == http.MethodGet && r.URL.Path == runsPath && r.URL.Query().Get("event") == "workflow_dispatch":
+		g.looks++
+		listed := []*githubRun{}
+		for _, run := range g.runs {
+			if run != g.runs[len(g.runs)-1] || g.looks > 1 {
+				listed = append(listed, run)
+			}
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"total_count": len(listed), "workflow_runs": listed})
+	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/cancel"):
+		i := slices.IndexFunc(g.runs, func(run *githubRun) bool { return r.URL.Path == fmt.Sprintf("%s/%d/cancel", runsPath, run.ID) })
+		if i < 0 {
+			refuse(http.StatusNotFound, "there is no such run")
+			return
+		}
+		g.runs[i].end("cancelled")
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		refuse(http.StatusNotFound, "there is no such resource")
+	}
+}
+
+func (g *github) dispatch(w http.ResponseWriter, r *http.Request, refuse func(int, string, ...any)) {
+	var body struct {
+		Ref    string            `json:"ref"`
+		Inputs map[string]string `json:"inputs"`
+	}
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	names := func() []string { return slices.Sorted(maps.Keys(body.Inputs)) }
+	if err := decoder.Decode(&body); err != nil || body.Ref != "main" || !slices.Equal(names(), []string{"image", "key", "namespace"}) {
+		refuse(http.StatusUnprocessableEntity, "ref %q, inputs %v: %v", body.Ref, body.Inputs, err)
+		return
+	}
+	id := 9_007_199_254_740_993 + len(g.runs) // what a float64 does not hold
+	g.runs = append(g.runs, &githubRun{
+		ID: id, DisplayTitle: body.Inputs["key"], Event: "workflow_dispatch", Status: "queued",
+		HTMLURL: fmt.Sprintf("https://github.com/acme/shop/actions/runs/%d", id), inputs: body.Inputs,
+	})
+	g.looks = 0
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (r *githubRun) end(conclusion string) { r.Status, r.Conclusion = "completed", &conclusion }
+
+// all returns the runs, and fails the test if a request was not one that GitHub takes.
+func (g *github) all(t *testing.T) []githubRun {
+	t.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, refused := range g.refused {
+		t.Errorf("GitHub would not take %s", refused)
+	}
+	var all []githubRun
+	for _, run := range g.runs {
+		all = append(all, *run)
+	}
+	return all
+}
+
+// The sample that runs a workflow of GitHub Actions: the run that is started is found by
+// the step's key, its end ends the step, and an abort cancels it. The token of the preset is
+// nowhere in the Rollout.
+func TestGitHubActionsSample(t *testing.T) {
+	t.Parallel()
+	g := &github{}
+	url := e2etest.Serve(t, g)
+	text, err := os.ReadFile(e2etest.Repository(t, "examples", "steps", "run-e2e-tests.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := strings.TrimPrefix(url, "http://")
+	sample := strings.NewReplacer("https://api.github.com", url, "[api.github.com]", `["`+host+`"]`).Replace(string(text))
+	preset, manifest, found := strings.Cut(sample, "\n---\n")
+	if !found || strings.Contains(sample, "api.github.com") {
+		t.Fatalf("the sample is not as the test takes it:\n%s", sample)
+	}
+	n := e2etest.NewNamespace(t)
+	n.Apply(preset)
+	n.Apply("apiVersion: v1\nkind: Secret\nmetadata: {namespace: argo-rollouts, name: github}\nstringData: {token: " + githubToken + "}\n")
+	start(t, n, map[string]string{"shop": manifest})
+
+	awaitStep(n, "shop", 1, v1alpha1.StepPluginPhaseRunning, "https://github.com/acme/shop/actions/runs/9007199254740993")
+	if run := g.all(t)[0]; run.inputs["image"] != e2etest.Image("yellow") || run.inputs["namespace"] != n.Name {
+		t.Errorf("the run was started with %v", run.inputs)
+	}
+	n.Abort("shop")
+	n.AwaitAborted("shop")
+	if all := g.all(t); len(all) != 1 || all[0].Conclusion == nil || *all[0].Conclusion != "cancelled" {
+		t.Errorf("after the abort: runs %+v", all)
+	}
+
+	n.Retry("shop")
+	awaitStep(n, "shop", 1, v1alpha1.StepPluginPhaseRunning, "https://github.com/acme/shop/actions/runs/9007199254740994")
+	g.mu.Lock()
+	g.runs[1].end("success")
+	g.mu.Unlock()
+	n.AwaitHealthy("shop", e2etest.Image("yellow"))
+	if all := g.all(t); len(all) != 2 {
+		t.Errorf("%d runs, want one for each canary", len(all))
+	}
+	said := n.Kubectl("get", "rollouts,events", "-o", "yaml")
+	if strings.Contains(said, githubToken) {
+		t.Error("the token is in the Rollout or its Events")
+	}
+}
