@@ -25,6 +25,8 @@ type outside struct {
 	URL string
 	// honoursKey has it start one run for each Idempotency-Key.
 	honoursKey bool
+	// started is called when a run was started, before that is answered.
+	started func()
 
 	mu   sync.Mutex
 	runs []*outsideRun
@@ -79,6 +81,9 @@ func (o *outside) start(w http.ResponseWriter, r *http.Request) {
 		run = o.runs[i]
 	} else {
 		o.runs = append(o.runs, run)
+	}
+	if o.started != nil {
+		o.started()
 	}
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(run)
