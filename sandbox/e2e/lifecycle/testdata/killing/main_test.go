@@ -3,9 +3,13 @@
 package killing
 
 import (
+	"context"
+	"errors"
 	"os"
 	"syscall"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
@@ -35,6 +39,15 @@ func TestKillEtcd(t *testing.T) {
 }
 
 func TestKillInterceptor(t *testing.T) {
-	traffictest.KillUnannounced(t, interceptortest.Pods(t)[0])
-	interceptortest.Pods(t)
+	pod := interceptortest.Pods(t)[0]
+	traffictest.KillUnannounced(t, pod)
+	// The node hears of the end later: a run that is over by then would not know of it.
+	c := e2etest.Connect(t)
+	e2etest.Eventually(t, e2etest.Patience, "a restart of pod "+pod.Name, func(ctx context.Context) error {
+		now, err := c.Kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		if err == nil && e2etest.Restarts(*now) == e2etest.Restarts(pod) {
+			err = errors.New("it has not been restarted")
+		}
+		return err
+	})
 }
