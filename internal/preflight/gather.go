@@ -29,13 +29,14 @@ func gather(ctx context.Context, c *cluster, opts Options) snapshot {
 	})
 	wg.Wait()
 	routers := routersToCheck(s.controller, rolloutsToCheck(s))
+	s.steps.programs = stepPrograms(s)
+	known := s // what the reads of now go by, while they add to s
 	s.plugins = make([]pluginSnapshot, len(routers))
 	for i, of := range routers {
-		wg.Go(func() { s.plugins[i] = gatherPlugin(ctx, c, s, of) })
+		wg.Go(func() { s.plugins[i] = gatherPlugin(ctx, c, known, of) })
 	}
-	s.steps.programs = stepPrograms(s)
-	wg.Go(func() { s.steps.presets = gatherPresets(ctx, c, s) })
-	wg.Go(func() { s.steps.access = gatherStepAccess(ctx, c, s) })
+	wg.Go(func() { s.steps.presets = gatherPresets(ctx, c, known) })
+	wg.Go(func() { s.steps.access = gatherStepAccess(ctx, c, known) })
 	wg.Wait()
 	return s
 }
