@@ -150,15 +150,15 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 	nothing := types.RpcStepResult{Phase: types.PhaseSuccessful, Message: "there is nothing to clean up"}
 	switch {
 	case p.opts.Problem != nil && s != nil:
-		return types.RpcStepResult{Phase: types.PhaseFailed, Message: shorten("the work is left as it is: "+p.opts.Problem.Error(), messageLimit)}
+		return types.RpcStepResult{Phase: types.PhaseFailed, Message: Shorten("the work is left as it is: "+p.opts.Problem.Error(), messageLimit)}
 	case err != nil:
 		return types.RpcStepResult{Phase: types.PhaseFailed, Message: err.Error()}
 	case s == nil:
 		return nothing
 	}
-	ended := s.Stage == stageFailed || s.Stage == stageDone && !undoes || p.notStarted(ro, s, s.Called)
+	ended := s.Stage == stageFailed || s.Stage == stageDone && !undoes || p.notStarted(ro, s)
 	if undoes {
-		p.aborted.note(workKey(ro, s.Key, s.Attempt))
+		p.aborted.note(s.workKey(ro))
 	}
 	if ended {
 		return nothing
@@ -178,7 +178,7 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 	if ok {
 		phase = types.PhaseSuccessful
 	}
-	return types.RpcStepResult{Phase: phase, Message: shorten(said, messageLimit)}
+	return types.RpcStepResult{Phase: phase, Message: Shorten(said, messageLimit)}
 }
 
 // cleanUpWork begins to clean up, and waits for a moment. It returns whether that has
@@ -186,7 +186,7 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 func (p *Plugin) cleanUpWork(c cleanup) (ok bool, said string) {
 	c.timeout = min(c.timeout, cleanupTimeout)
 	verb, done := c.verbs()
-	key := verb + " " + workKey(c.ro, c.s.Key, c.s.Attempt)
+	key := verb + " " + c.s.workKey(c.ro)
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	underWay, isNew := p.cleanups.add(key, c.ro.UID, c.s.Index, cancel)
 	if isNew {
@@ -247,7 +247,7 @@ func (p *Plugin) lookOnce(c *cleanup) (ended bool) {
 	if c.s.Stage == stageDone {
 		return false
 	}
-	key := workKey(c.ro, c.s.Key, c.s.Attempt)
+	key := c.s.workKey(c.ro)
 	starting := c.s.Stage != stageRunning
 	progress, there := p.operations.end(key, starting)
 	if !there && !starting && c.undoes {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"sync"
 )
@@ -45,8 +43,7 @@ func (p *Plugin) step(ctx context.Context, config json.RawMessage, started bool)
 func (p *Plugin) read(preset *Preset, config json.RawMessage) (step Step, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			p.opts.Logger.Error("panic while the configuration of a step is read", "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			step, err = nil, fmt.Errorf("a bug in the plugin: panic: %v (stack in the controller's log; please report it)", cause)
+			step, err = nil, panicError(p.opts.Logger, "while the configuration of a step is read", cause)
 		}
 	}()
 	return ReadConfig(p.opts.Kind, preset, config)
@@ -57,9 +54,6 @@ func (p *Plugin) read(preset *Preset, config json.RawMessage) (step Step, err er
 func ReadConfig(kind Kind, preset *Preset, config json.RawMessage) (Step, error) {
 	source, err := preset.apply(config)
 	if err != nil {
-		return nil, err
-	}
-	if err := rejectOtherNamespaces(config); err != nil {
 		return nil, err
 	}
 	step, err := kind.Parse(source)

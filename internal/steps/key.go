@@ -32,11 +32,11 @@ func progressing(ro *v1alpha1.Rollout) v1alpha1.RolloutCondition {
 	return v1alpha1.RolloutCondition{}
 }
 
-// workKey returns the key of an attempt, counted from 1, at a step of a Rollout. It is made
-// of the UID, which only the API server gives: a key that somebody has copied from the
-// status of another Rollout is no key to the work of that.
-func workKey(ro *v1alpha1.Rollout, key string, attempt int32) string {
-	return hashOf(string(ro.UID), key, strconv.Itoa(int(attempt)))
+// workKey returns the key of the attempt that a Rollout's status is about. It is made of the
+// UID, which only the API server gives: a key that somebody has copied from the status of
+// another Rollout is no key to the work of that.
+func (s *status) workKey(ro *v1alpha1.Rollout) string {
+	return hashOf(string(ro.UID), s.Key, strconv.Itoa(int(s.Attempt)))
 }
 
 // hashOf returns 32 hexadecimal digits for a list of texts.

@@ -197,11 +197,16 @@ func (o *operations) sweep(now time.Time) {
 func guarded(logger hclog.Logger, run func() (Progress, error)) (progress Progress, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			logger.Error("panic in an operation of a step", "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			progress, err = Progress{}, &UnansweredError{fmt.Errorf("a bug in the plugin: panic: %v (stack in the controller's log; please report it)", cause)}
+			progress, err = Progress{}, &UnansweredError{panicError(logger, "in an operation of a step", cause)}
 		}
 	}()
 	return run()
+}
+
+// panicError logs a panic, with its stack, and returns what it says to people.
+func panicError(logger hclog.Logger, where string, cause any) error {
+	logger.Error("panic "+where, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	return fmt.Errorf("a bug in the plugin: panic: %v (stack in the controller's log; please report it)", cause)
 }
 
 // hasStart tells whether a Start of an attempt has been begun that may have been carried

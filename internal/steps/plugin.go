@@ -126,9 +126,9 @@ func (p *Plugin) readStatus(raw json.RawMessage) (*status, error) {
 
 // notStarted tells whether surely no Start was made of the attempt that a status is about:
 // this process has written that last, and has made none since.
-func (p *Plugin) notStarted(ro *v1alpha1.Rollout, s *status, called time.Time) bool {
+func (p *Plugin) notStarted(ro *v1alpha1.Rollout, s *status) bool {
 	return (s.Stage == stageNew || s.Stage == stageAnnounced) && s.Process == p.process &&
-		p.now().Sub(called) < outcomeKept && !p.operations.hasStart(workKey(ro, s.Key, s.Attempt))
+		p.now().Sub(s.Called) < outcomeKept && !p.operations.hasStart(s.workKey(ro))
 }
 
 // run is one Run of a step.
@@ -155,7 +155,7 @@ func (r *run) advance() types.RpcStepResult {
 	if fresh {
 		r.s = r.newStatus()
 	}
-	r.unstarted = fresh && !r.operations.hasStart(r.key()) || r.notStarted(r.ro, r.s, r.s.Called)
+	r.unstarted = fresh && !r.operations.hasStart(r.key()) || r.notStarted(r.ro, r.s)
 	var err error
 	r.timeout = defaultTimeout
 	if r.step, err = r.Plugin.step(ctx, r.config, !r.unstarted); err == nil {
@@ -205,7 +205,7 @@ func (r *run) newStatus() *status {
 		Kind: r.opts.Kind.Name(), Index: index, ID: strconv.Itoa(int(index)),
 		Key: keyOf(r.ro, r.pluginName, index), Started: now, Attempt: 1, Stage: stageNew,
 	}
-	for r.aborted.has(workKey(r.ro, s.Key, s.Attempt)) { // retried within a second
+	for r.aborted.has(s.workKey(r.ro)) { // retried within a second
 		s.Key = hashOf(s.Key, "retried")
 	}
 	if progress := progressing(r.ro).LastUpdateTime; !progress.IsZero() {
@@ -245,7 +245,7 @@ func (r *run) tick() (late bool) {
 }
 
 // key is the key of the present attempt.
-func (r *run) key() string { return workKey(r.ro, r.s.Key, r.s.Attempt) }
+func (r *run) key() string { return r.s.workKey(r.ro) }
 
 func (r *run) work() Work {
 	work := workOf(r.ro, r.pluginName, r.s)
@@ -256,7 +256,7 @@ func (r *run) work() Work {
 func workOf(ro *v1alpha1.Rollout, pluginName string, s *status) Work {
 	return Work{
 		Rollout: ro, PluginName: pluginName, ID: s.ID, Index: s.Index,
-		Key: workKey(ro, s.Key, s.Attempt), State: s.State, Outputs: s.Outputs,
+		Key: s.workKey(ro), State: s.State, Outputs: s.Outputs,
 	}
 }
 
@@ -374,7 +374,7 @@ func (r *run) say(p Progress) {
 	if waiting == "" {
 		waiting = p.Message
 	}
-	if waiting = shorten(waiting, waitingLimit); waiting == r.s.Waiting {
+	if waiting = Shorten(waiting, waitingLimit); waiting == r.s.Waiting {
 		return
 	}
 	r.s.Waiting = waiting
@@ -396,13 +396,13 @@ func (r *run) wait(message string, retryAfter time.Duration) types.RpcStepResult
 	r.s.Process = r.process
 	left := r.timeout - time.Duration(r.s.Elapsed)
 	after := max(min(max(interval, retryAfter), left), minInterval)
-	return types.RpcStepResult{Phase: types.PhaseRunning, Message: shorten(message, messageLimit), RequeueAfter: after, Status: r.s.write()}
+	return types.RpcStepResult{Phase: types.PhaseRunning, Message: Shorten(message, messageLimit), RequeueAfter: after, Status: r.s.write()}
 }
 
 // succeed answers that the step has succeeded.
 func (r *run) succeed(message string) types.RpcStepResult {
 	r.s.Stage = stageDone
-	return types.RpcStepResult{Phase: types.PhaseSuccessful, Message: shorten(message, messageLimit), Status: r.s.write()}
+	return types.RpcStepResult{Phase: types.PhaseSuccessful, Message: Shorten(message, messageLimit), Status: r.s.write()}
 }
 
 func (r *run) timedOut(message string) types.RpcStepResult {
@@ -418,7 +418,7 @@ func (r *run) fail(message string, mayRun bool) types.RpcStepResult {
 	r.s.Stage = stageFailed
 	if r.step != nil && r.step.Settings().FailurePolicy == FailurePolicyIgnore {
 		r.opts.Events.Warn(r.ro, reasonIgnored, r.s.Key, fmt.Sprintf("step %d (%s) has failed, which is ignored (failurePolicy: Ignore): %s", r.s.Index+1, r.s.ID, message))
-		return types.RpcStepResult{Phase: types.PhaseSuccessful, Message: shorten("failed, and ignored: "+message, messageLimit), Status: r.s.write()}
+		return types.RpcStepResult{Phase: types.PhaseSuccessful, Message: Shorten("failed, and ignored: "+message, messageLimit), Status: r.s.write()}
 	}
 	return failed(r.s, message)
 }
@@ -431,7 +431,7 @@ func (r *run) cancelWork() string {
 
 // failed answers that a step has failed, which aborts the canary.
 func failed(s *status, message string) types.RpcStepResult {
-	result := types.RpcStepResult{Phase: types.PhaseFailed, Message: shorten(message, messageLimit)}
+	result := types.RpcStepResult{Phase: types.PhaseFailed, Message: Shorten(message, messageLimit)}
 	if s != nil {
 		s.Stage = stageFailed
 		result.Status = s.write()
@@ -439,8 +439,8 @@ func failed(s *status, message string) types.RpcStepResult {
 	return result
 }
 
-// shorten bounds a text for people, in bytes.
-func shorten(text string, limit int) string {
+// Shorten bounds a text for people, in bytes: one that is too long ends with "…".
+func Shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

@@ -114,7 +114,7 @@ func (p *Preset) Over(config json.RawMessage) (map[string]any, error) {
 }
 
 // apply returns a Rollout's configuration over the preset's defaults. It is an error when
-// the Rollout sets what is locked.
+// the Rollout sets what is locked, or refers to a Secret by namespace.
 func (p *Preset) apply(config json.RawMessage) (Source, error) {
 	given, err := objectOf(config)
 	if err != nil {
@@ -127,6 +127,9 @@ func (p *Preset) apply(config json.RawMessage) (Source, error) {
 		if sets(given, strings.Split(path, ".")) {
 			return Source{}, fmt.Errorf("%s: the preset does not let a Rollout set this", path)
 		}
+	}
+	if err := rejectOtherNamespaces(given); err != nil {
+		return Source{}, err
 	}
 	merged, err := json.Marshal(merge(p.Defaults, given))
 	if err != nil {
@@ -207,11 +210,7 @@ func merge(under, over map[string]any) map[string]any {
 // rejectOtherNamespaces returns an error if a Rollout's configuration refers to a Secret by
 // namespace: the controller may read all Secrets, and the author of a Rollout must not be
 // able to through it. Only a preset can.
-func rejectOtherNamespaces(config json.RawMessage) error {
-	given, err := objectOf(config)
-	if err != nil {
-		return err
-	}
+func rejectOtherNamespaces(given map[string]any) error {
 	if path := namespacePath(given); path != "" {
 		return fmt.Errorf("%s: a Rollout refers to Secrets of its own namespace alone; a Secret of another one is for a preset to name", path)
 	}

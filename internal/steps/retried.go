@@ -20,7 +20,7 @@ const (
 // The key of such a status is not that of the present canary. That is so, too, when a
 // Rollout was paused meanwhile, of which its Progressing condition tells.
 func (r *run) isOfFormerCanary() bool {
-	if r.aborted.has(workKey(r.ro, r.s.Key, r.s.Attempt)) {
+	if r.aborted.has(r.key()) {
 		return true
 	}
 	if r.s.Process == r.process || r.s.Key == keyOf(r.ro, r.pluginName, r.s.Index) {
@@ -33,7 +33,7 @@ func (r *run) isOfFormerCanary() bool {
 // forget has the step begin anew. What the status is about was to be cancelled at the
 // abort, which may not have been finished when the process of then ended.
 func (r *run) forget() {
-	if !r.aborted.has(workKey(r.ro, r.s.Key, r.s.Attempt)) {
+	if !r.aborted.has(r.key()) {
 		r.cleanUpWork(cleanup{ro: r.ro, pluginName: r.pluginName, s: *r.s, config: r.config, timeout: retryPatience})
 	}
 	r.s = nil

@@ -128,7 +128,7 @@ func (p Progress) bounded() (Progress, error) {
 	default:
 		return Progress{}, &UnansweredError{fmt.Errorf("a bug in the plugin: phase %q; please report it", p.Phase)}
 	}
-	p.Message = shorten(p.Message, messageLimit)
+	p.Message = Shorten(p.Message, messageLimit)
 	p.Outputs, p.dropped = boundedOutputs(p.Outputs, nil)
 	return p, nil
 }

@@ -22,7 +22,7 @@ const (
 
 // withLog adds the last lines of a container's log to a message.
 func (s *step) withLog(ctx context.Context, work steps.Work, c *container, message string) string {
-	message = shorten(message, headLimit)
+	message = steps.Shorten(message, headLimit)
 	lines := s.config.logLines()
 	if c == nil || lines == 0 {
 		return message
@@ -37,7 +37,7 @@ func (s *step) withLog(ctx context.Context, work steps.Work, c *container, messa
 	case c.message != "":
 		return fmt.Sprintf("%s; container %s has left the message:\n%s", message, c.name, tailOf(c.message, lines, tailLimit))
 	case err != nil:
-		return message + "; its log cannot be read: " + shorten(err.Error(), headLimit)
+		return message + "; its log cannot be read: " + steps.Shorten(err.Error(), headLimit)
 	default:
 		return message + "; it has logged nothing"
 	}
@@ -70,12 +70,4 @@ func tailOf(text string, lines, limit int) string {
 		tail = longer
 	}
 	return tail
-}
-
-// shorten bounds a text, in bytes.
-func shorten(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
 }

@@ -208,7 +208,7 @@ func (s *step) remove(ctx context.Context, work steps.Work) error {
 func (s *step) Left(work steps.Work) string { return nameForPeople(work) }
 
 func failed(message string) steps.Progress {
-	return steps.Progress{Phase: steps.Failed, Message: shorten(message, headLimit+tailLimit)}
+	return steps.Progress{Phase: steps.Failed, Message: steps.Shorten(message, headLimit+tailLimit)}
 }
 
 // say begins a sentence with the Job.

@@ -54,14 +54,13 @@ func manifests(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error)
 		return nil, err
 	}
 	text := strings.NewReplacer("@LOCATION@", c.Releases+"/"+Asset, "@SHA256@", sum).Replace(registrations)
-	objects, err := manifest.Decode("registrations.yaml", []byte(text))
+	config, err := manifest.Decode("registrations.yaml", []byte(text))
 	if err != nil {
 		return nil, err
 	}
-	if err := argorollouts.Register(c, objects[0]); err != nil {
+	if err := argorollouts.Register(c, config[0]); err != nil {
 		return nil, err
 	}
-	objects = objects[1:]
-	deployed, err := c.Deployed(ctx, "rbac-step")
-	return []addon.Manifests{{Namespace: argorollouts.Namespace, Objects: append(objects, deployed...)}}, err
+	objects, err := c.Deployed(ctx, "rbac-step")
+	return []addon.Manifests{{Namespace: argorollouts.Namespace, Objects: objects}}, err
 }
