@@ -111,6 +111,9 @@ func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 	default:
 		r.Kind = beside[0]
 	}
+	for _, flag := range a.unused(r.Kind) {
+		fail(fmt.Errorf("--%s does nothing for steps of the kind %s: take it away", flag, r.Kind))
+	}
 	if len(beside) > 1 {
 		fail(fmt.Errorf("argument %q: want one kind, and flags alone beside it", beside[1]))
 	}
@@ -140,6 +143,24 @@ func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 		return r, errors.New(strings.Join(problems, "; "))
 	}
 	return r, nil
+}
+
+// unused returns the flags that are set and do nothing for a kind. An admin who has set one
+// takes the steps to be bounded in a way in which they are not.
+func (a *Args) unused(kind string) []string {
+	ofHTTP := map[string]bool{"allow-host": len(a.allowHosts) > 0, "allow-address": len(a.allowAddresses) > 0, "secrets-namespace": a.secretsNamespace != ""}
+	ofRollouts := map[string]bool{"allow-namespace": len(a.allowNamespaces) > 0, "watch-namespace": a.flags.WatchNamespace != ""}
+	others := map[string][]map[string]bool{"http": {ofRollouts}, "job": {ofHTTP, ofRollouts}, "rollouts": {ofHTTP}}
+	var unused []string
+	for _, flags := range others[kind] {
+		for flag, isSet := range flags {
+			if isSet {
+				unused = append(unused, flag)
+			}
+		}
+	}
+	slices.Sort(unused)
+	return unused
 }
 
 // Unknown adds the nearest flag to the error of one that is not known.

@@ -19,16 +19,19 @@ func TestParse(t *testing.T) {
 		want Registration
 	}{
 		"a kind alone": {[]string{"job"}, Registration{Kind: "job"}},
-		"all flags": {
+		"all flags of http": {
 			[]string{"http", "--preset=argo-rollouts/e2e", "--allow-host=ci.example.com", "--allow-host", "*.example.com:8443", "--allow-host=[::1]:80",
-				"--allow-address=127.0.0.1", "--allow-address=10.1.2.3/8", "--secrets-namespace=ci", "--allow-namespace=team-a", "--allow-namespace=*", "--watch-namespace", "demo", "--log-level=debug", "--log-format=text", "--name=acme/e2e"},
+				"--allow-address=127.0.0.1", "--allow-address=10.1.2.3/8", "--secrets-namespace=ci", "--log-level=debug", "--log-format=text", "--name=acme/e2e"},
 			Registration{
 				Kind: "http", Preset: Preset{Namespace: "argo-rollouts", Name: "e2e"}, AllowHosts: []string{"ci.example.com", "*.example.com:8443", "[::1]:80"},
 				AllowAddresses:   []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")},
-				AllowNamespaces:  []string{"team-a", "*"},
 				SecretsNamespace: "ci", Name: "acme/e2e",
-				Flags: rolloutsplugin.Flags{WatchNamespace: "demo", LogLevel: "debug", LogFormat: "text"},
+				Flags: rolloutsplugin.Flags{LogLevel: "debug", LogFormat: "text"},
 			},
+		},
+		"all flags of rollouts": {
+			[]string{"rollouts", "--allow-namespace=team-a", "--allow-namespace=*", "--watch-namespace", "demo"},
+			Registration{Kind: "rollouts", AllowNamespaces: []string{"team-a", "*"}, Flags: rolloutsplugin.Flags{WatchNamespace: "demo", LogLevel: "info", LogFormat: "json"}},
 		},
 		"flags before the kind": {[]string{"--preset", "/etc/preset.yaml", "rollouts"}, Registration{Kind: "rollouts", Preset: Preset{File: "/etc/preset.yaml"}}},
 	} {
@@ -73,7 +76,10 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"zone":                {[]string{"http", "--allow-address=fe80::1%eth0"}, "--allow-address"},
 		"secrets namespace":   {[]string{"http", "--secrets-namespace=a,b"}, `--secrets-namespace "a,b"`},
 		"allowed namespace":   {[]string{"rollouts", "--allow-namespace=a,b"}, `--allow-namespace "a,b": want the name of one namespace, or *`},
-		"watch namespace":     {[]string{"http", "--watch-namespace=a,b"}, `--watch-namespace "a,b"`},
+		"watch namespace":     {[]string{"rollouts", "--watch-namespace=a,b"}, `--watch-namespace "a,b"`},
+		"host for a Job":      {[]string{"job", "--allow-host=ci.example.com"}, "--allow-host does nothing for steps of the kind job: take it away"},
+		"watch of no watch":   {[]string{"http", "--watch-namespace=demo"}, "--watch-namespace does nothing for steps of the kind http"},
+		"Secrets of a watch":  {[]string{"rollouts", "--secrets-namespace=ci"}, "--secrets-namespace does nothing for steps of the kind rollouts"},
 		"log level":           {[]string{"http", "--log-level=loud"}, `--log-level "loud"`},
 	} {
 		t.Run(name, func(t *testing.T) {
