@@ -69,3 +69,21 @@ func TestAStepWithoutCleanup(t *testing.T) {
 		t.Errorf("it is tried again: %d times, Events %q", len(kind.cancelled), h.events.lines)
 	}
 }
+
+// A step that only looks has nothing that would be cancelled or undone.
+func TestAStepWithoutEffect(t *testing.T) {
+	none := func(Work) error { return ErrNoEffect }
+	kind := &scripted{cancel: none, undo: none}
+	h := newHost(t, kind, `{"timeout": "1s"}`)
+	h.until(10)
+	h.require(types.PhaseFailed, "there is nothing to cancel")
+	h = newHost(t, &scripted{poll: after(0, Successful), cancel: none, undo: none}, `{}`)
+	h.until(10)
+	result, _ := h.plugin.Abort(h.ro, h.context())
+	if result.Phase != types.PhaseSuccessful || result.Message != "there is nothing to undo" {
+		t.Errorf("Abort: got %s %q", result.Phase, result.Message)
+	}
+	if len(kind.cancelled) != 1 || h.events.has(reasonLeft) {
+		t.Errorf("it is tried again: %d times, Events %q", len(kind.cancelled), h.events.lines)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	k8stypes "k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 )
 
 const (
@@ -150,7 +151,7 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 	nothing := types.RpcStepResult{Phase: types.PhaseSuccessful, Message: "there is nothing to clean up"}
 	switch {
 	case p.opts.Problem != nil && s != nil:
-		return types.RpcStepResult{Phase: types.PhaseFailed, Message: Shorten("the work is left as it is: "+p.opts.Problem.Error(), messageLimit)}
+		return types.RpcStepResult{Phase: types.PhaseFailed, Message: bound.Shorten("the work is left as it is: "+p.opts.Problem.Error(), messageLimit)}
 	case err != nil:
 		return types.RpcStepResult{Phase: types.PhaseFailed, Message: err.Error()}
 	case s == nil:
@@ -178,7 +179,7 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 	if ok {
 		phase = types.PhaseSuccessful
 	}
-	return types.RpcStepResult{Phase: phase, Message: Shorten(said, messageLimit)}
+	return types.RpcStepResult{Phase: phase, Message: bound.Shorten(said, messageLimit)}
 }
 
 // cleanUpWork begins to clean up, and waits for a moment. It returns whether that has
@@ -205,6 +206,8 @@ func (p *Plugin) cleanUpWork(c cleanup) (ok bool, said string) {
 	switch {
 	case underWay.err == nil:
 		return true, "the work was " + done
+	case errors.Is(underWay.err, ErrNoEffect):
+		return true, "there is nothing to " + verb
 	case errors.Is(underWay.err, ErrNoCleanup):
 		return true, fmt.Sprintf("the work is left as it is: the step has nothing that would %s it", verb)
 	}
@@ -227,7 +230,7 @@ func (p *Plugin) finish(ctx context.Context, c *cleanup, key string, underWay *c
 			underWay.err = err
 			once()
 		}
-		if err == nil || errors.Is(err, ErrNoCleanup) {
+		if err == nil || errors.Is(err, ErrNoCleanup) || errors.Is(err, ErrNoEffect) {
 			return
 		}
 		select {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 )
 
 // Reasons of the Events on a Rollout.
@@ -374,7 +375,7 @@ func (r *run) say(p Progress) {
 	if waiting == "" {
 		waiting = p.Message
 	}
-	if waiting = Shorten(waiting, waitingLimit); waiting == r.s.Waiting {
+	if waiting = bound.Shorten(waiting, waitingLimit); waiting == r.s.Waiting {
 		return
 	}
 	r.s.Waiting = waiting
@@ -396,13 +397,13 @@ func (r *run) wait(message string, retryAfter time.Duration) types.RpcStepResult
 	r.s.Process = r.process
 	left := r.timeout - time.Duration(r.s.Elapsed)
 	after := max(min(max(interval, retryAfter), left), minInterval)
-	return types.RpcStepResult{Phase: types.PhaseRunning, Message: Shorten(message, messageLimit), RequeueAfter: after, Status: r.s.write()}
+	return types.RpcStepResult{Phase: types.PhaseRunning, Message: bound.Shorten(message, messageLimit), RequeueAfter: after, Status: r.s.write()}
 }
 
 // succeed answers that the step has succeeded.
 func (r *run) succeed(message string) types.RpcStepResult {
 	r.s.Stage = stageDone
-	return types.RpcStepResult{Phase: types.PhaseSuccessful, Message: Shorten(message, messageLimit), Status: r.s.write()}
+	return types.RpcStepResult{Phase: types.PhaseSuccessful, Message: bound.Shorten(message, messageLimit), Status: r.s.write()}
 }
 
 func (r *run) timedOut(message string) types.RpcStepResult {
@@ -418,7 +419,7 @@ func (r *run) fail(message string, mayRun bool) types.RpcStepResult {
 	r.s.Stage = stageFailed
 	if r.step != nil && r.step.Settings().FailurePolicy == FailurePolicyIgnore {
 		r.opts.Events.Warn(r.ro, reasonIgnored, r.s.Key, fmt.Sprintf("step %d (%s) has failed, which is ignored (failurePolicy: Ignore): %s", r.s.Index+1, r.s.ID, message))
-		return types.RpcStepResult{Phase: types.PhaseSuccessful, Message: Shorten("failed, and ignored: "+message, messageLimit), Status: r.s.write()}
+		return types.RpcStepResult{Phase: types.PhaseSuccessful, Message: bound.Shorten("failed, and ignored: "+message, messageLimit), Status: r.s.write()}
 	}
 	return failed(r.s, message)
 }
@@ -431,20 +432,12 @@ func (r *run) cancelWork() string {
 
 // failed answers that a step has failed, which aborts the canary.
 func failed(s *status, message string) types.RpcStepResult {
-	result := types.RpcStepResult{Phase: types.PhaseFailed, Message: Shorten(message, messageLimit)}
+	result := types.RpcStepResult{Phase: types.PhaseFailed, Message: bound.Shorten(message, messageLimit)}
 	if s != nil {
 		s.Stage = stageFailed
 		result.Status = s.write()
 	}
 	return result
-}
-
-// Shorten bounds a text for people, in bytes: one that is too long ends with "…".
-func Shorten(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
 }
 
 var _ Events = RolloutEvents{}

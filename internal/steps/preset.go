@@ -135,7 +135,11 @@ func (p *Preset) apply(config json.RawMessage) (Source, error) {
 	if err != nil {
 		return Source{}, err
 	}
-	return Source{Config: merged, PresetHosts: p.Hosts}, nil
+	defaults, err := json.Marshal(p.Defaults)
+	if err != nil {
+		return Source{}, err
+	}
+	return Source{Config: merged, Defaults: defaults, PresetHosts: p.Hosts}, nil
 }
 
 // objectOf reads a configuration; one that is not there is empty.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 )
 
 const (
@@ -128,7 +130,7 @@ func (p Progress) bounded() (Progress, error) {
 	default:
 		return Progress{}, &UnansweredError{fmt.Errorf("a bug in the plugin: phase %q; please report it", p.Phase)}
 	}
-	p.Message = Shorten(p.Message, messageLimit)
+	p.Message = bound.Shorten(p.Message, messageLimit)
 	p.Outputs, p.dropped = boundedOutputs(p.Outputs, nil)
 	return p, nil
 }

@@ -29,6 +29,8 @@ type Kind interface {
 type Source struct {
 	// Config is a JSON object: the Rollout's configuration over the preset's defaults.
 	Config json.RawMessage
+	// Defaults are the preset's alone: an object, or null.
+	Defaults json.RawMessage
 	// PresetHosts are the hosts that the preset allows, the only ones that a secret of
 	// another namespace goes to.
 	PresetHosts []string
@@ -120,6 +122,10 @@ type Progress struct {
 // ErrNoCleanup is what Cancel and Undo return when the step's configuration has nothing that
 // stops the work or takes it back. It is not tried again.
 var ErrNoCleanup = errors.New("the step's configuration has nothing for that")
+
+// ErrNoEffect is what Cancel and Undo return for a step that changes nothing outside. It is
+// not tried again.
+var ErrNoEffect = errors.New("the step changes nothing outside")
 
 // UnansweredError is an operation that the outside may have carried out without an answer.
 type UnansweredError struct{ Cause error }

@@ -145,12 +145,13 @@ func (b *Budget) Trim(text, cutset string) (string, error) {
 	return strings.Trim(text, cutset), nil
 }
 
-// Shorten cuts off what is too long to be shown in a message, in bytes.
+// Shorten bounds a text for people, in bytes: one that is too long ends with "…". The limit
+// is 3 or more.
 func Shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(text[:limit], "") + "…"
+	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
 }
 
 // Kind names what a value is for messages: "a text", "a number", "an object".

@@ -111,10 +111,10 @@ func TestCompileSaysWhatIsWrong(t *testing.T) {
 		`all(body.jobs, "x")`:       `expression "all(body.jobs, \"x\")": column 16: predicate should return boolean (got string)`,
 		`1 + "a"`:                   `expression "1 + \"a\"": column 3: invalid operation: + (mismatched types int and string)`,
 		`status matches "("`:        "expression \"status matches \\\"(\\\"\": column 16: regular expression \"(\": error parsing regexp: missing closing ): `(`",
-		`status matches "` + strings.Repeat("x{1000}", 30) + `"`: `expression "status matches \"` + strings.Repeat("x{1000}", 12)[:84] + `…": column 16: regular expression "` + strings.Repeat("x{1000}", 30) + `": it repeats too much`,
+		`status matches "` + strings.Repeat("x{1000}", 30) + `"`: `expression "status matches \"` + strings.Repeat("x{1000}", 12)[:81] + `…": column 16: regular expression "` + strings.Repeat("x{1000}", 30) + `": it repeats too much`,
 		strings.Repeat("a", 4<<10+1):                             `an expression of more than 4 KiB is not allowed`,
-		strings.Repeat("1+", 1000) + "1":                         `expression "` + strings.Repeat("1+", 50) + `…": column 1002: compilation failed: expression exceeds maximum allowed nodes`,
-		long + "()":                                              `expression "` + long[:100] + `…": column 1: function ` + long[:64] + `… is not offered`,
+		strings.Repeat("1+", 1000) + "1":                         `expression "` + strings.Repeat("1+", 48) + "1" + `…": column 1002: compilation failed: expression exceeds maximum allowed nodes`,
+		long + "()":                                              `expression "` + long[:97] + `…": column 1: function ` + long[:61] + `… is not offered`,
 		"":                                                       `expression "": column 1: unexpected token EOF`,
 	} {
 		_, err := Compile(text)

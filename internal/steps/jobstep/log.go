@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 
 // withLog adds the last lines of a container's log to a message.
 func (s *step) withLog(ctx context.Context, work steps.Work, c *container, message string) string {
-	message = steps.Shorten(message, headLimit)
+	message = bound.Shorten(message, headLimit)
 	lines := s.config.logLines()
 	if c == nil || lines == 0 {
 		return message
@@ -37,7 +38,7 @@ func (s *step) withLog(ctx context.Context, work steps.Work, c *container, messa
 	case c.message != "":
 		return fmt.Sprintf("%s; container %s has left the message:\n%s", message, c.name, tailOf(c.message, lines, tailLimit))
 	case err != nil:
-		return message + "; its log cannot be read: " + steps.Shorten(err.Error(), headLimit)
+		return message + "; its log cannot be read: " + bound.Shorten(err.Error(), headLimit)
 	default:
 		return message + "; it has logged nothing"
 	}

@@ -1,6 +1,7 @@
 package rolloutsstep
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -58,9 +59,9 @@ func (b Barrier) in(places []Place) (index int, ok bool) {
 	return 0, false
 }
 
-// barrierOf returns the barrier of a step, of which configured is what its configuration,
-// with the preset's defaults, calls it.
-func barrierOf(ro *v1alpha1.Rollout, plugin string, index int32, configured string) (Barrier, error) {
+// barrierOf returns the barrier of a step of the plugin. preset is the barrier of the
+// registration's steps that name none; empty where the preset names none either.
+func barrierOf(ro *v1alpha1.Rollout, plugin string, index int32, preset string) (Barrier, error) {
 	if ro.Spec.Strategy.Canary == nil || int(index) >= len(ro.Spec.Strategy.Canary.Steps) || ro.Spec.Strategy.Canary.Steps[index].Plugin == nil {
 		return Barrier{}, fmt.Errorf("step %d of the Rollout is no plugin step any more", index+1)
 	}
@@ -76,10 +77,7 @@ func barrierOf(ro *v1alpha1.Rollout, plugin string, index int32, configured stri
 			own = place
 		}
 	}
-	b := Barrier{Plugin: plugin, Default: plugin}
-	if own.Barrier == "" && configured != "" {
-		b.Default = configured
-	}
+	b := Barrier{Plugin: plugin, Default: cmp.Or(preset, plugin)}
 	b.Name = b.nameOf(own)
 	for _, place := range places {
 		if place.Index <= own.Index && b.nameOf(place) == b.Name {

@@ -57,7 +57,7 @@ func (k *Kind) Name() string { return "rollouts" }
 
 // Parse reads the configuration of a step.
 func (k *Kind) Parse(source steps.Source) (steps.Step, error) {
-	s := &step{kind: k}
+	s := &step{kind: k, presetBarrier: configuredBarrier(source.Defaults)}
 	if err := strict.Decode(source.Config, &s.config); err != nil {
 		return nil, err
 	}
@@ -70,6 +70,8 @@ type step struct {
 	kind      *Kind
 	config    Config
 	selection selection
+	// presetBarrier is the barrier of the registration's steps that name none.
+	presetBarrier string
 }
 
 // state is what a step keeps between two looks.
@@ -93,17 +95,17 @@ func (s *step) Poll(ctx context.Context, work steps.Work) (steps.Progress, error
 }
 
 // Cancel has nothing to do: looking changes nothing.
-func (s *step) Cancel(context.Context, steps.Work) error { return nil }
+func (s *step) Cancel(context.Context, steps.Work) error { return steps.ErrNoEffect }
 
 // Undo has nothing to do.
-func (s *step) Undo(context.Context, steps.Work) error { return nil }
+func (s *step) Undo(context.Context, steps.Work) error { return steps.ErrNoEffect }
 
 // Left names nothing.
 func (s *step) Left(steps.Work) string { return "nothing" }
 
 func (s *step) look(ctx context.Context, work steps.Work) (steps.Progress, error) {
 	own := name{work.Rollout.Namespace, work.Rollout.Name}
-	barrier, err := barrierOf(work.Rollout, work.PluginName, work.Index, s.config.Barrier)
+	barrier, err := barrierOf(work.Rollout, work.PluginName, work.Index, s.presetBarrier)
 	if err == nil {
 		err = s.allowed(own.namespace)
 	}
