@@ -17,6 +17,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubetypes "k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
@@ -244,6 +245,14 @@ func outputsIn(t *testing.T, status json.RawMessage) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprint(fields.Outputs)
+}
+
+// event has the API server have an Event about the object with a UID.
+func (h *host) event(name, uid, reason, message string, at int64) {
+	h.server.PutObject("events", corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "demo", Name: name},
+		InvolvedObject: corev1.ObjectReference{UID: kubetypes.UID(uid)}, Reason: reason, Message: message, LastTimestamp: metav1.Unix(at, 0),
+	})
 }
 
 // said are the events with a reason.

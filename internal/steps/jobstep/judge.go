@@ -27,8 +27,10 @@ type seen struct {
 	// refused is what the API server said last on a pod that could not be made, where the
 	// Job has none.
 	refused string
-	state   state
-	now     time.Time
+	// unmounted is what the kubelet said last on the volumes of a pod that waits for them.
+	unmounted string
+	state     state
+	now       time.Time
 }
 
 // state is what the next operation has to know of a Job.
@@ -271,6 +273,13 @@ func problemOf(s seen) *problem {
 			return &problem{"container " + status.Name, text, allowed}
 		}
 	}
+	if pod := creating(s.pods); pod != nil && s.unmounted != "" {
+		p := &problem{"volume", fmt.Sprintf("the volumes of pod %s are not mounted: %s", pod.Name, s.unmounted), -1}
+		if strings.Contains(s.unmounted, "not found") { // a Secret or a ConfigMap; a disk may come
+			p.allowed = grace
+		}
+		return p
+	}
 	if s.refused == "" || len(s.pods) > 0 {
 		return nil
 	}
@@ -283,6 +292,21 @@ func problemOf(s seen) *problem {
 		}
 	}
 	return p
+}
+
+// creating returns a pod that waits for its volumes or its network; nil where there is none.
+// After these the kubelet has its images pulled, which is under the same reason
+// ContainerCreating; the condition tells them apart. Kubernetes before 1.29 does not have it.
+func creating(pods []corev1.Pod) *corev1.Pod {
+	for i := range pods {
+		waits := slices.ContainsFunc(pods[i].Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse
+		})
+		if waits && pods[i].DeletionTimestamp == nil && pods[i].Status.Phase == corev1.PodPending {
+			return &pods[i]
+		}
+	}
+	return nil
 }
 
 // describe says what a Job waits for, and how far its pods are.

@@ -29,12 +29,20 @@ func TestJudge(t *testing.T) {
 	unschedulable := func(pod *corev1.Pod) {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}
 	}
+	creating := func(pod *corev1.Pod) {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
+	}
+	pulling := func(pod *corev1.Pod) {
+		theContainer(corev1.PodPending, waits("ContainerCreating", ""))(pod)
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue}}
+	}
 	long := time.Hour
 	for name, tt := range map[string]struct {
 		status  batchv1.JobStatus
 		deleted bool
 		pods    []corev1.Pod
 		refused string
+		mount   string
 		state   state
 		phase   steps.Phase
 		waiting string
@@ -68,6 +76,10 @@ func TestJudge(t *testing.T) {
 		"a webhook that says no":         {refused: `admission webhook "w" denied the request: no`, state: since(long, "pod"), phase: steps.Failed, waiting: "pod", want: "denied", mayRun: true},
 		"a webhook that does not answer": {refused: `Internal error occurred: failed calling webhook "w"`, state: since(long, "pod"), phase: steps.Running, waiting: "pod", want: "failed calling webhook"},
 		"a quota of earlier":             {pods: []corev1.Pod{pod("p")}, refused: "is forbidden: exceeded quota", state: since(long, "pod"), phase: steps.Running, waiting: "start"},
+		"a Secret of a volume, first":    {pods: []corev1.Pod{pod("p", creating)}, mount: `volume "v": secret "x" not found`, phase: steps.Running, waiting: "volume", want: `secret "x" not found`},
+		"a Secret of a volume":           {pods: []corev1.Pod{pod("p", creating)}, mount: `volume "v": secret "x" not found`, state: since(time.Minute, "volume"), phase: steps.Failed, waiting: "volume", want: `the volumes of pod p are not mounted: volume "v": secret "x" not found`, mayRun: true},
+		"a disk":                         {pods: []corev1.Pod{pod("p", creating)}, mount: "timed out waiting for the condition", state: since(long, "volume"), phase: steps.Running, waiting: "volume", want: "timed out waiting"},
+		"a volume of earlier":            {pods: []corev1.Pod{pod("p", pulling)}, mount: `secret "x" not found`, state: since(long, "volume"), phase: steps.Running, waiting: "start"},
 		"starts again and again": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodRunning, waits("CrashLoopBackOff", "back-off")), func(pod *corev1.Pod) {
 			pod.Status.ContainerStatuses[0].RestartCount, pod.Status.ContainerStatuses[0].LastTerminationState = 3, ended(7, "")
 		})}, state: since(long, ""), phase: steps.Running, waiting: "restart", want: "has ended 3 times, last with exit code 7"},
@@ -93,7 +105,7 @@ func TestJudge(t *testing.T) {
 			if tt.deleted {
 				job.DeletionTimestamp = &metav1.Time{Time: now}
 			}
-			got := judge(seen{job: job, pods: tt.pods, refused: tt.refused, state: tt.state, now: now})
+			got := judge(seen{job: job, pods: tt.pods, refused: tt.refused, unmounted: tt.mount, state: tt.state, now: now})
 			log := ""
 			if got.log != nil {
 				log = got.log.pod + " " + got.log.name

@@ -13,9 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 )
 
 var (
@@ -158,15 +160,30 @@ func (s *step) look(ctx context.Context, work steps.Work, job *batchv1.Job) (see
 		owner := metav1.GetControllerOf(&pod)
 		return owner == nil || owner.UID != job.UID
 	})
-	if len(saw.pods) > 0 || ended {
-		return saw, nil
+	var err error
+	pod := creating(saw.pods)
+	switch {
+	case ended:
+	case len(saw.pods) == 0:
+		saw.refused, err = s.lastEvent(ctx, job.Namespace, job.UID, "FailedCreate")
+		if err != nil {
+			err = fmt.Errorf("Job %s/%s has no pod, and the Events that say why cannot be listed: %w%s", job.Namespace, job.Name, err, advice(err))
+		}
+	case pod != nil:
+		saw.unmounted, err = s.lastEvent(ctx, job.Namespace, pod.UID, "FailedMount")
+		if err != nil {
+			err = fmt.Errorf("pod %s/%s does not start, and the Events that say why cannot be listed: %w%s", job.Namespace, pod.Name, err, advice(err))
+		}
 	}
-	var refusals corev1.EventList
-	if err := s.kind.objects.List(ctx, events, job.Namespace, kube.Selection{Fields: "involvedObject.uid=" + string(job.UID) + ",reason=FailedCreate", Limit: eventLimit}, &refusals); err != nil {
-		return saw, fmt.Errorf("Job %s/%s has no pod, and the Events that say why cannot be listed: %w%s", job.Namespace, job.Name, err, advice(err))
-	}
-	saw.refused = lastMessage(refusals.Items)
-	return saw, nil
+	return saw, err
+}
+
+// lastEvent returns the message of the last Event about an object with a reason; empty
+// where there is none.
+func (s *step) lastEvent(ctx context.Context, namespace string, about types.UID, reason string) (string, error) {
+	var list corev1.EventList
+	err := s.kind.objects.List(ctx, events, namespace, kube.Selection{Fields: "involvedObject.uid=" + string(about) + ",reason=" + reason, Limit: eventLimit}, &list)
+	return lastMessage(list.Items), err
 }
 
 // lastMessage returns the message of the Event that was made or repeated last.
@@ -208,7 +225,7 @@ func (s *step) remove(ctx context.Context, work steps.Work) error {
 func (s *step) Left(work steps.Work) string { return nameForPeople(work) }
 
 func failed(message string) steps.Progress {
-	return steps.Progress{Phase: steps.Failed, Message: steps.Shorten(message, headLimit+tailLimit)}
+	return steps.Progress{Phase: steps.Failed, Message: bound.Shorten(message, headLimit+tailLimit)}
 }
 
 // say begins a sentence with the Job.

@@ -423,23 +423,33 @@ func TestAPodThatCannotStart(t *testing.T) {
 func TestAQuotaThatIsUsedUp(t *testing.T) {
 	h := newHost(t, smoke)
 	h.run()
-	event := func(name, uid, reason, message string, at int64) {
-		h.server.PutObject("events", corev1.Event{
-			ObjectMeta:     metav1.ObjectMeta{Namespace: "demo", Name: name},
-			InvolvedObject: corev1.ObjectReference{UID: kubetypes.UID(uid)}, Reason: reason, Message: message, LastTimestamp: metav1.Unix(at, 0),
-		})
-	}
 	uid := string(h.job().UID)
-	event("a", uid, "FailedCreate", `Error creating: pods "p" is forbidden: exceeded quota: pods`, 20)
-	event("b", uid, "FailedCreate", "Error creating: something before", 10)
-	event("c", "another", "FailedCreate", "of another Job", 30)
-	event("d", uid, "SuccessfulCreate", "Created pod", 30)
+	h.event("a", uid, "FailedCreate", `Error creating: pods "p" is forbidden: exceeded quota: pods`, 20)
+	h.event("b", uid, "FailedCreate", "Error creating: something before", 10)
+	h.event("c", "another", "FailedCreate", "of another Job", 30)
+	h.event("d", uid, "SuccessfulCreate", "Created pod", 30)
 	h.want(h.run(), types.PhaseRunning, "it has no pod: Error creating: pods \"p\" is forbidden: exceeded quota")
 	h.clock = h.clock.Add(time.Minute)
 	h.want(h.run(), types.PhaseFailed, "has not started within 1m0s", "exceeded quota", "the work was cancelled")
 	if len(h.jobs()) != 0 {
 		t.Error("the Job of a failed step goes on")
 	}
+}
+
+// An Event says why a pod's containers are not made.
+func TestAVolumeThatIsNotThere(t *testing.T) {
+	h := newHost(t, smoke)
+	h.run()
+	pod := h.podOf(h.job(), "p", func(pod *corev1.Pod) {
+		pod.UID = "pod-uid"
+		theContainer(corev1.PodPending, waits("ContainerCreating", ""))(pod)
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
+	})
+	h.want(h.run(), types.PhaseRunning, "waits for pod p to start")
+	h.event("a", string(pod.UID), "FailedMount", `MountVolume.SetUp failed for volume "v" : secret "x" not found`, 20)
+	h.want(h.run(), types.PhaseRunning, `the volumes of pod p are not mounted: MountVolume.SetUp failed for volume "v" : secret "x" not found`)
+	h.clock = h.clock.Add(time.Minute)
+	h.want(h.run(), types.PhaseFailed, "has not started within 1m0s", `secret "x" not found`, "the work was cancelled")
 }
 
 // What the API server says to the creation of a Job either ends the step at once or is

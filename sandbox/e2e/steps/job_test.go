@@ -270,6 +270,7 @@ func TestJobThatCannotStart(t *testing.T) {
 	for name, tc := range map[string]struct{ podSpec, want string }{
 		"image":          {strings.Replace(runs, "argoproj/rollouts-demo:blue", "example.com/none:1", 1), `image "example.com/none:1"`},
 		"secret":         {strings.Replace(runs, "{name: smoke,", "{name: smoke, envFrom: [{secretRef: {name: none}}],", 1), "CreateContainerConfigError"},
+		"volume":         {strings.Replace(runs, "{name: smoke,", "{name: smoke, volumeMounts: [{name: v, mountPath: /v}],", 1) + "\nvolumes: [{name: v, secret: {secretName: none}}]", `"none" not found`},
 		"serviceaccount": {"serviceAccountName: none" + runs, `serviceaccount "none" not found`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,6 +30,12 @@ func inPhase(phase corev1.PodPhase) func(*corev1.Pod) bool {
 	return func(pod *corev1.Pod) bool { return pod.Status.Phase == phase }
 }
 
+func withCondition(kind corev1.PodConditionType, is corev1.ConditionStatus) func(*corev1.Pod) bool {
+	return func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind && c.Status == is })
+	}
+}
+
 func interfaces(t *testing.T) int {
 	t.Helper()
 	list, err := net.Interfaces()
@@ -328,6 +334,7 @@ func TestMissingSecretThenCreated(t *testing.T) {
 	w := b.start(pod)
 	b.awaitEvents("Warning FailedMount", `volume "certs"`, `"envoycert" not found`)
 	b.await("late", "pending", inPhase(corev1.PodPending))
+	b.await("late", "not ready to start containers", withCondition(corev1.PodReadyToStartContainers, corev1.ConditionFalse))
 	start := time.Now()
 	w.ask(func() { secrets["envoycert"] = map[string]string{"tls.crt": "certificate"} })
 	b.node.refresh(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "envoycert"}})

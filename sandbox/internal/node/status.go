@@ -14,6 +14,7 @@ import (
 type podView struct {
 	pod       *corev1.Pod
 	podIP     string // empty until the pod has its network
+	mounted   bool   // the volumes have been good once
 	hostIP    string
 	startTime time.Time
 	now       time.Time
@@ -171,7 +172,7 @@ func conditions(view podView, phase corev1.PodPhase) []corev1.PodCondition {
 		}
 	}
 	set := []corev1.PodCondition{
-		condition(corev1.PodReadyToStartContainers, view.podIP != "" && !finished && !view.ended, "", ""),
+		condition(corev1.PodReadyToStartContainers, view.podIP != "" && view.mounted && !finished && !view.ended, "", ""),
 		condition(corev1.PodInitialized, done || phase == corev1.PodSucceeded, "ContainersNotInitialized",
 			fmt.Sprintf("containers with incomplete status: [%s]", strings.Join(uninitialized, " "))),
 		ready,

@@ -78,7 +78,7 @@ func TestPhaseAndConditions(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Generation: 7}, Spec: corev1.PodSpec{RestartPolicy: tt.policy}}
-			view := podView{pod: pod, podIP: "10.244.1.1", hostIP: "10.244.0.1", startTime: time.Unix(100, 0), now: time.Unix(200, 0), ended: tt.ended, failedReason: tt.failed}
+			view := podView{pod: pod, podIP: "10.244.1.1", mounted: true, hostIP: "10.244.0.1", startTime: time.Unix(100, 0), now: time.Unix(200, 0), ended: tt.ended, failedReason: tt.failed}
 			for i, state := range tt.init {
 				spec := corev1.Container{Name: state}
 				if tt.sidecar && i == 0 {

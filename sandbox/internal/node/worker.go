@@ -231,7 +231,7 @@ func (w *worker) wake(at time.Time) {
 
 func (w *worker) view() podView {
 	v := podView{
-		pod: w.pod, podIP: w.ip, hostIP: w.n.cfg.NodeIP.String(), startTime: w.startTime, now: time.Now(),
+		pod: w.pod, podIP: w.ip, mounted: w.complete, hostIP: w.n.cfg.NodeIP.String(), startTime: w.startTime, now: time.Now(),
 		failedReason: w.failedReason, failedMessage: w.failedMessage,
 		ended: w.stopped && w.pod.DeletionTimestamp != nil,
 	}
