@@ -3,7 +3,6 @@ package steps
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"reflect"
 	"slices"
 	"sync"
@@ -27,11 +26,7 @@ func (p *Plugin) step(ctx context.Context, config json.RawMessage, started bool)
 	if !started {
 		return nil, err
 	}
-	former := p.former.all()
-	if invalid := (*InvalidPresetError)(nil); errors.As(err, &invalid) && invalid.Last != nil {
-		former = append(former, invalid.Last)
-	}
-	for _, preset := range former {
+	for _, preset := range p.former.all() {
 		if step, err := p.read(preset, config); err == nil {
 			return step, nil
 		}

@@ -92,7 +92,7 @@ func TestAPresetThatBecomesWrong(t *testing.T) {
 	if running.Phase != types.PhaseRunning {
 		t.Fatalf("Run = %+v", running)
 	}
-	source.preset, source.err = nil, &steps.InvalidPresetError{Cause: errors.New(`unknown key "default"`), Last: &steps.Preset{}}
+	source.preset, source.err = nil, errors.New(`unknown key "default"`)
 	ro.UID = "u-2" // another Rollout
 	if result := run(nil); result.Phase != types.PhaseFailed || !strings.Contains(result.Message, `unknown key "default"`) {
 		t.Errorf("a step that begins with a wrong preset: %+v", result)
@@ -106,7 +106,7 @@ func TestAPresetThatBecomesWrong(t *testing.T) {
 	if err.HasError() || undone.Phase != types.PhaseSuccessful || kind.undone.Load() != 1 {
 		t.Errorf("Abort = %+v, %v", undone, err)
 	}
-	source.err = &steps.InvalidPresetError{Cause: errors.New("wrong from the beginning")}
+	source.err = errors.New("wrong from the beginning")
 	plugin = steps.New(steps.Options{Kind: kind, Presets: source, Events: noEvents{}, Logger: hclog.NewNullLogger()})
 	if result := run(running.Status); result.Phase != types.PhaseRunning || !strings.Contains(result.Message, "wrong from the beginning") {
 		t.Errorf("a step that runs, without a preset that was right: %+v", result)

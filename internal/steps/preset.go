@@ -41,7 +41,7 @@ type Preset struct {
 // PresetSource has the preset of a registration.
 type PresetSource interface {
 	// Preset returns the preset as it is now. It returns an UnreadError while the preset
-	// cannot be read, and an InvalidPresetError for one that is wrong.
+	// cannot be read, and another error for one that is wrong.
 	Preset(context.Context) (*Preset, error)
 }
 
@@ -53,20 +53,6 @@ func (e *UnreadError) Error() string { return e.Cause.Error() }
 
 // Unwrap returns the cause.
 func (e *UnreadError) Unwrap() error { return e.Cause }
-
-// InvalidPresetError is a preset that can be read and is wrong.
-type InvalidPresetError struct {
-	Cause error
-	// Last is the last one that was right, with which steps that have been started go on;
-	// nil where there is none.
-	Last *Preset
-}
-
-// Error says what is wrong.
-func (e *InvalidPresetError) Error() string { return e.Cause.Error() }
-
-// Unwrap returns the cause.
-func (e *InvalidPresetError) Unwrap() error { return e.Cause }
 
 // ReadPreset reads a preset from YAML. The error names the key.
 func ReadPreset(text []byte) (*Preset, error) {

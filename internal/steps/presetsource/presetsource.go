@@ -55,7 +55,7 @@ func (k *kept) wrong(cause error) (*steps.Preset, error) {
 }
 
 func (k *kept) refuse(cause error) (*steps.Preset, error) {
-	k.read, k.err = true, &steps.InvalidPresetError{Cause: cause, Last: k.last}
+	k.read, k.err = true, cause
 	k.log(cause.Error())
 	return k.answer()
 }
