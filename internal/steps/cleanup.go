@@ -21,8 +21,6 @@ const (
 	// doubles, up to cleanupBackoffMax.
 	cleanupBackoff    = time.Second
 	cleanupBackoffMax = 30 * time.Second
-	// cleanupTimeout bounds a clean-up, besides the step's timeout.
-	cleanupTimeout = 15 * time.Minute
 	// maxCleanups is how many clean-ups of one Rollout may be under way: the oldest ends.
 	maxCleanups = 20
 	// slowFor is how long the calls of a Rollout do not wait for clean-ups after one has
@@ -147,11 +145,9 @@ func (c *cleanups) noteSlow(rollout k8stypes.UID) {
 
 // cleanUp answers an Abort, which undoes finished work, or a Terminate.
 func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoes bool) types.RpcStepResult {
-	s, err := p.readStatus(call.Status)
+	s, err := readStatus(call.Status)
 	nothing := types.RpcStepResult{Phase: types.PhaseSuccessful, Message: "there is nothing to clean up"}
 	switch {
-	case p.opts.Problem != nil && s != nil:
-		return types.RpcStepResult{Phase: types.PhaseFailed, Message: bound.Shorten("the work is left as it is: "+p.opts.Problem.Error(), messageLimit)}
 	case err != nil:
 		return types.RpcStepResult{Phase: types.PhaseFailed, Message: err.Error()}
 	case s == nil:
@@ -164,10 +160,15 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 	if ended {
 		return nothing
 	}
-	c := cleanup{ro: ro, pluginName: call.PluginName, s: *s, config: call.Config, timeout: defaultTimeout, undoes: undoes}
+	c := cleanup{ro: ro, pluginName: call.PluginName, s: *s, config: call.Config, undoes: undoes}
+	if problem := p.problemWith(s); problem != nil {
+		p.warnOfLeft(&c, s.workKey(ro), "its work is left as it is: "+problem.Error())
+		return types.RpcStepResult{Phase: types.PhaseFailed, Message: bound.Shorten("the work is left as it is: "+problem.Error(), messageLimit)}
+	}
+	c.timeout, _ = Settings{}.TimeoutFor(ro)
 	ctx, cancel := context.WithTimeout(context.Background(), callWait)
 	defer cancel()
-	if step, err := p.step(ctx, call.Config, true); err == nil {
+	if step, err := p.step(ctx, s.workKey(ro), call.Config, true); err == nil {
 		if s.Stage == stageNew && step.Settings().OnUnknown == OnUnknownFail {
 			return nothing // it announces its Start before it makes it
 		}
@@ -185,7 +186,6 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 // cleanUpWork begins to clean up, and waits for a moment. It returns whether that has
 // succeeded, and how it went, for people.
 func (p *Plugin) cleanUpWork(c cleanup) (ok bool, said string) {
-	c.timeout = min(c.timeout, cleanupTimeout)
 	verb, done := c.verbs()
 	key := verb + " " + c.s.workKey(c.ro)
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
@@ -290,7 +290,7 @@ func (p *Plugin) once(c *cleanup, operation func(context.Context, Work) (Progres
 		ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
 		defer cancel()
 		if c.step == nil {
-			step, err := p.step(ctx, c.config, true)
+			step, err := p.step(ctx, c.s.workKey(c.ro), c.config, true)
 			if err != nil {
 				return Progress{}, fmt.Errorf("the step's configuration cannot be read: %w", err)
 			}
@@ -307,6 +307,9 @@ func (p *Plugin) sayLeft(c *cleanup, key string, err error) {
 	if c.step != nil {
 		left = c.step.Left(workOf(c.ro, c.pluginName, &c.s))
 	}
-	p.opts.Events.Warn(c.ro, reasonLeft, key, fmt.Sprintf("step %d (%s): to %s the work has not succeeded within %s, %s is left: %v",
-		c.s.Index+1, c.s.ID, verb, c.timeout, left, err))
+	p.warnOfLeft(c, key, fmt.Sprintf("to %s the work has not succeeded within %s, %s is left: %v", verb, c.timeout, left, err))
+}
+
+func (p *Plugin) warnOfLeft(c *cleanup, key, message string) {
+	p.opts.Events.Warn(c.ro, reasonLeft, key, fmt.Sprintf("step %d (%s): %s", c.s.Index+1, c.s.ID, message))
 }

@@ -3,15 +3,19 @@ package steps
 import (
 	"context"
 	"encoding/json"
-	"reflect"
-	"slices"
+	"maps"
 	"sync"
+	"time"
 )
 
-// step reads the configuration of a step. One that may have been started goes on with a
-// preset of before where the present one cannot be read, is wrong or no longer suits it: it
-// has to be asked after, cancelled and undone.
-func (p *Plugin) step(ctx context.Context, config json.RawMessage, started bool) (Step, error) {
+// formerKept is how long the preset of an attempt is kept after its last Run: its work may be
+// undone later.
+const formerKept = 24 * time.Hour
+
+// step reads the configuration of an attempt at a step. One that may have been started goes
+// on with the preset that it was last read with where the present one cannot be read, is
+// wrong or no longer suits it: it has to be asked after, cancelled and undone.
+func (p *Plugin) step(ctx context.Context, attempt string, config json.RawMessage, started bool) (Step, error) {
 	if p.opts.Presets == nil {
 		return p.read(&Preset{}, config)
 	}
@@ -19,15 +23,12 @@ func (p *Plugin) step(ctx context.Context, config json.RawMessage, started bool)
 	if err == nil {
 		var step Step
 		if step, err = p.read(preset, config); err == nil {
-			p.former.note(preset)
+			p.former.note(attempt, config, preset)
 			return step, nil
 		}
 	}
-	if !started {
-		return nil, err
-	}
-	for _, preset := range p.former.all() {
-		if step, err := p.read(preset, config); err == nil {
+	if former := p.former.of(attempt, config); started && former != nil {
+		if step, err := p.read(former, config); err == nil {
 			return step, nil
 		}
 	}
@@ -58,27 +59,38 @@ func ReadConfig(kind Kind, preset *Preset, config json.RawMessage) (Step, error)
 	return step, step.Settings().Validate()
 }
 
-// formerPresets is how many presets are kept for steps that were started with them.
-const formerPresets = 5
-
-// former keeps the presets with which steps could be read, the last one first.
+// former has the presets with which attempts at steps were read, by the attempt and its
+// configuration. Who may edit a Rollout may edit its status: one that this process does not
+// know of, or another configuration, does not bring back a preset of before, of which an
+// admin may have closed a hole since.
 type former struct {
-	mu      sync.Mutex
-	presets []*Preset
+	mu  sync.Mutex
+	all map[string]formerPreset
 }
 
-func (f *former) note(preset *Preset) {
+type formerPreset struct {
+	preset *Preset
+	at     time.Time
+}
+
+func (f *former) note(attempt string, config json.RawMessage, preset *Preset) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if i := slices.IndexFunc(f.presets, func(p *Preset) bool { return reflect.DeepEqual(p, preset) }); i >= 0 {
-		f.presets = slices.Delete(slices.Clone(f.presets), i, i+1)
+	if f.all == nil {
+		f.all = map[string]formerPreset{}
 	}
-	f.presets = append([]*Preset{preset}, f.presets...)
-	f.presets = f.presets[:min(len(f.presets), formerPresets)]
+	if now := time.Now(); len(f.all) >= maxOutcomes {
+		maps.DeleteFunc(f.all, func(_ string, former formerPreset) bool { return now.Sub(former.at) > formerKept })
+		if len(f.all) >= maxOutcomes {
+			clear(f.all)
+		}
+	}
+	f.all[hashOf(attempt, string(config))] = formerPreset{preset, time.Now()}
 }
 
-func (f *former) all() []*Preset {
+// of returns the preset of an attempt; nil where none is known.
+func (f *former) of(attempt string, config json.RawMessage) *Preset {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.presets)
+	return f.all[hashOf(attempt, string(config))].preset
 }

@@ -39,7 +39,9 @@ type operations struct {
 	logger hclog.Logger
 	// wait is callWait but in tests.
 	wait time.Duration
-	now  func() time.Time
+	// endWait is endWait but in tests.
+	endWait time.Duration
+	now     func() time.Time
 	// waiting has an item for each call that waits for longer than shortWait.
 	waiting chan struct{}
 
@@ -50,7 +52,7 @@ type operations struct {
 
 func newOperations(logger hclog.Logger, now func() time.Time) *operations {
 	return &operations{
-		logger: logger, wait: callWait, now: now,
+		logger: logger, wait: callWait, endWait: endWait, now: now,
 		waiting: make(chan struct{}, waits), all: map[operationKey]*operation{},
 	}
 }
@@ -65,6 +67,8 @@ type operationKey struct {
 type operation struct {
 	cancel context.CancelFunc
 	begun  time.Time
+	// taken is whether a call has been told the outcome.
+	taken bool
 	// done is closed when what follows is there.
 	done     chan struct{}
 	ended    time.Time
@@ -108,15 +112,21 @@ var errHung = errors.New("no end long after its time: a bug in the plugin, pleas
 // start carries the Start of an attempt out, or takes up the one that is there: an attempt
 // that this process has started is not started again, also when the controller could not
 // store the answer. Only with again is one made anew of which it is not known whether it
-// was carried out. answered is false where there is no outcome yet.
+// was carried out, and only when a call has been told of that. answered is false where there
+// is no outcome yet.
 func (o *operations) start(attempt string, again bool, run func(context.Context) (Progress, error)) (progress Progress, answered bool, err error) {
 	key := operationKey{attempt, true}
 	o.mu.Lock()
-	if op := o.all[key]; again && op != nil && op.isDone() && op.err != nil {
+	if op := o.all[key]; again && op != nil && op.isDone() && op.err != nil && op.taken {
 		delete(o.all, key)
 	}
 	o.mu.Unlock()
 	op, answered := o.do(key, run)
+	if answered {
+		o.mu.Lock()
+		op.taken = true
+		o.mu.Unlock()
+	}
 	switch {
 	case !answered && o.now().Sub(op.begun) > hungAfter:
 		return Progress{}, true, &UnansweredError{errHung}
@@ -139,8 +149,7 @@ func (o *operations) poll(attempt string, run func(context.Context) (Progress, e
 	op, answered := o.do(key, run)
 	switch {
 	case !answered && o.now().Sub(op.begun) > hungAfter:
-		o.drop(key, op)
-		return Progress{}, true, errHung
+		return Progress{}, true, errHung // another one beside it would not end either
 	case !answered:
 		return Progress{}, false, nil
 	}
@@ -247,7 +256,7 @@ func (o *operations) end(attempt string, isStart bool) (progress Progress, there
 	op.cancel()
 	select {
 	case <-op.done:
-	case <-time.After(endWait):
+	case <-time.After(o.endWait):
 		return Progress{}, false
 	}
 	if !isStart || op.err != nil && !isUnanswered(op.err) {

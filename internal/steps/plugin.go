@@ -12,6 +12,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"github.com/hashicorp/go-hclog"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
@@ -35,6 +36,10 @@ const (
 // messageLimit bounds a message in a Rollout's status, in bytes. The last lines of a log
 // are part of some.
 const messageLimit = 2 << 10
+
+// callSlack is how much later than it was asked for a call comes of a controller that is not
+// held up: it adds 5 s, and may be busy.
+const callSlack = 30 * time.Second
 
 // waitingLimit bounds what a status keeps of what was last said of a wait, in bytes.
 const waitingLimit = 96
@@ -92,14 +97,14 @@ func (p *Plugin) Type() string {
 // Run goes on with a step. It answers within seconds, never with an error: the controller
 // makes no Abort and no Terminate for a step that has one.
 func (p *Plugin) Run(ro *v1alpha1.Rollout, call *types.RpcStepContext) (types.RpcStepResult, types.RpcError) {
-	if p.opts.Problem != nil {
-		return failed(nil, p.opts.Problem.Error()), types.RpcError{}
-	}
-	s, err := p.readStatus(call.Status)
+	s, err := readStatus(call.Status)
 	if err != nil {
 		return failed(nil, err.Error()), types.RpcError{}
 	}
 	r := &run{Plugin: p, ro: ro, pluginName: call.PluginName, config: call.Config, s: s}
+	if problem := p.problemWith(s); problem != nil {
+		return r.waitForRegistration(problem), types.RpcError{}
+	}
 	return r.advance(), types.RpcError{}
 }
 
@@ -115,14 +120,29 @@ func (p *Plugin) Abort(ro *v1alpha1.Rollout, call *types.RpcStepContext) (types.
 	return p.cleanUp(ro, call, true), types.RpcError{}
 }
 
-// readStatus reads the status of a step of the plugin's kind; nil for one that has not been
-// run.
-func (p *Plugin) readStatus(raw json.RawMessage) (*status, error) {
-	s, err := readStatus(raw)
-	if err == nil && s != nil && p.opts.Kind != nil && s.Kind != p.opts.Kind.Name() {
-		return nil, fmt.Errorf("the step was begun as one of kind %q, and is registered with kind %q now: abort the canary and try again", s.Kind, p.opts.Kind.Name())
+// problemWith returns what keeps the registration from going on with a step; nil where
+// nothing does.
+func (p *Plugin) problemWith(s *status) error {
+	if p.opts.Problem == nil && s != nil && s.Kind != p.opts.Kind.Name() {
+		return fmt.Errorf("the step was begun as one of kind %q, and is registered with kind %q now: register it as it was, or abort the canary", s.Kind, p.opts.Kind.Name())
 	}
-	return s, err
+	return p.opts.Problem
+}
+
+// waitForRegistration answers for a step with which the registration cannot go on. One that
+// may have been started waits, as far as the progress deadline allows, for a registration
+// that can: were it to fail, its work would be left.
+func (r *run) waitForRegistration(problem error) types.RpcStepResult {
+	if r.s == nil || r.s.Stage == stageNew || r.s.Stage == stageAnnounced || r.isOfFormerCanary() {
+		return failed(nil, problem.Error())
+	}
+	r.timeout, _ = Settings{Timeout: metav1.Duration{Duration: maxTimeout}}.TimeoutFor(r.ro)
+	if r.tick() {
+		left := fmt.Sprintf("its work is left as it is: %v", problem)
+		r.warnOfLeft(&cleanup{ro: r.ro, s: *r.s}, r.key(), left)
+		return failed(r.s, fmt.Sprintf("timed out after %s; %s", r.timeout, left))
+	}
+	return r.retry("the look at how the work goes", problem, 0)
 }
 
 // notStarted tells whether surely no Start was made of the attempt that a status is about:
@@ -158,8 +178,8 @@ func (r *run) advance() types.RpcStepResult {
 	}
 	r.unstarted = fresh && !r.operations.hasStart(r.key()) || r.notStarted(r.ro, r.s)
 	var err error
-	r.timeout = defaultTimeout
-	if r.step, err = r.Plugin.step(ctx, r.config, !r.unstarted); err == nil {
+	r.timeout, _ = Settings{}.TimeoutFor(r.ro)
+	if r.step, err = r.Plugin.step(ctx, r.key(), r.config, !r.unstarted); err == nil {
 		r.timeout, err = r.step.Settings().TimeoutFor(r.ro)
 		if !r.unstarted {
 			err = nil // the deadline was shortened since
@@ -230,13 +250,13 @@ func (r *run) setID() error {
 }
 
 // tick counts the time since the last call against the timeout, and tells whether that has
-// passed. It counts as the controller counts for the progress deadline: anew when a Rollout
-// that was paused goes on. Were less counted, the deadline could pass first, and then the
-// controller makes no Run any more.
+// passed. Where the call comes later than it was asked for, it counts as the controller counts
+// for the progress deadline: anew when a Rollout that was paused goes on. Were less counted,
+// the deadline could pass first, and then the controller makes no Run any more.
 func (r *run) tick() (late bool) {
 	now := r.now().UTC().Truncate(time.Second)
 	if since := r.s.Called; !since.IsZero() {
-		if progress := progressing(r.ro).LastUpdateTime.Time; progress.After(since) {
+		if progress := progressing(r.ro).LastUpdateTime.Time; progress.After(since) && now.Sub(r.s.Due) > callSlack {
 			since = progress
 		}
 		r.s.Elapsed += seconds(max(now.Sub(since), 0))
@@ -278,13 +298,15 @@ func (r *run) start() types.RpcStepResult {
 	switch {
 	case !answered:
 		r.s.Stage = stageStarting
-		return r.wait("waiting for an answer to the start of the work", 0)
+		return r.waitForAnswer("waiting for an answer to the start of the work")
 	case err == nil:
 		return r.found(progress)
 	case isUnanswered(err) && r.mustKnow():
 		return r.fail(fmt.Sprintf("it is not known whether the work was started (onUnknown: Fail): %v", err), true)
 	case isUnanswered(err):
 		r.s.Stage = stageStarting
+	case r.mustKnow():
+		r.s.Stage = stageAnnounced // the one Start that was made was not carried out
 	}
 	return r.retry("the start of the work", err, progress.RetryAfter)
 }
@@ -294,7 +316,7 @@ func (r *run) poll() types.RpcStepResult {
 	progress, answered, err := r.askOnce()
 	switch {
 	case !answered:
-		return r.wait("waiting for an answer on how the work goes", 0)
+		return r.waitForAnswer("waiting for an answer on how the work goes")
 	case err != nil:
 		return r.retry("the look at how the work goes", err, progress.RetryAfter)
 	}
@@ -322,7 +344,7 @@ func (r *run) last() types.RpcStepResult {
 	}
 	switch {
 	case !answered:
-		return r.wait("waiting for a last answer on how the work goes", 0)
+		return r.waitForAnswer("waiting for a last answer on how the work goes")
 	case err != nil:
 		return r.timedOut(err.Error())
 	}
@@ -388,15 +410,26 @@ func (r *run) retry(what string, err error, after time.Duration) types.RpcStepRe
 	return r.wait(fmt.Sprintf("%s is tried again: %v", what, err), after)
 }
 
-// wait answers that the step is running.
+// wait answers that the step is running, and is called again after its interval, or after
+// what the outside asks for where that is longer.
 func (r *run) wait(message string, retryAfter time.Duration) types.RpcStepResult {
 	interval := defaultInterval
 	if r.step != nil {
 		interval = r.step.Settings().interval()
 	}
+	return r.waitUntil(message, max(interval, retryAfter))
+}
+
+// waitForAnswer answers that the step is running, and is called again soon for the outcome
+// of an operation.
+func (r *run) waitForAnswer(message string) types.RpcStepResult {
+	return r.waitUntil(message, minInterval)
+}
+
+func (r *run) waitUntil(message string, after time.Duration) types.RpcStepResult {
 	r.s.Process = r.process
-	left := r.timeout - time.Duration(r.s.Elapsed)
-	after := max(min(max(interval, retryAfter), left), minInterval)
+	after = max(min(after, r.timeout-time.Duration(r.s.Elapsed)), minInterval)
+	r.s.Due = r.s.Called.Add(after)
 	return types.RpcStepResult{Phase: types.PhaseRunning, Message: bound.Shorten(message, messageLimit), RequeueAfter: after, Status: r.s.write()}
 }
 

@@ -25,6 +25,7 @@ type scripted struct {
 	cancel, undo      func(Work) error
 	started           []Work
 	cancelled, undone []Work
+	polled            atomic.Int32
 }
 
 func (k *scripted) Name() string { return "scripted" }
@@ -57,6 +58,7 @@ func (s *scriptedStep) Start(ctx context.Context, w Work) (Progress, error) {
 }
 
 func (s *scriptedStep) Poll(ctx context.Context, w Work) (Progress, error) {
+	s.polled.Add(1)
 	if s.poll == nil {
 		return Progress{Phase: Running, Message: "it runs"}, nil
 	}
@@ -152,7 +154,7 @@ func newHost(t *testing.T, kind *scripted, config string) *host {
 func (h *host) restart() {
 	h.plugin = New(Options{Kind: h.kind, Events: h.events, Logger: hclog.NewNullLogger()})
 	h.plugin.now = func() time.Time { return time.Unix(0, h.now.Load()) }
-	h.plugin.operations.wait = 20 * time.Millisecond
+	h.plugin.operations.wait, h.plugin.operations.endWait = 500*time.Millisecond, 100*time.Millisecond
 }
 
 func (h *host) context() *types.RpcStepContext {

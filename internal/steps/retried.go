@@ -1,33 +1,22 @@
 package steps
 
 import (
+	"slices"
 	"sync"
 	"time"
-)
 
-// Reasons of the Progressing condition of a Rollout that is paused, and of one that goes on
-// after that (utils/conditions of argo-rollouts).
-const (
-	progressPaused  = "RolloutPaused"
-	progressResumed = "RolloutResumed"
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 )
 
 // isOfFormerCanary tells whether a status is of a canary that was aborted and is retried. If
 // the first step is a plugin step that was running at the abort, Argo Rollouts v1.10.1 hands
 // it the status of before: it takes that away only after the call (cleanStatusForRetry of
-// rollout/stepplugin.go).
-//
-// The key of such a status is not that of the present canary. That is so, too, when a
-// Rollout was paused meanwhile, of which its Progressing condition tells.
+// rollout/stepplugin.go). Beside such a status the Rollout has that of the Abort, or of the
+// Terminate, which no step has that runs.
 func (r *run) isOfFormerCanary() bool {
-	if r.aborted.has(r.key()) {
-		return true
-	}
-	if r.s.Process == r.process || r.s.Key == keyOf(r.ro, r.pluginName, r.s.Index) {
-		return false
-	}
-	reason := progressing(r.ro).Reason
-	return reason != progressPaused && reason != progressResumed
+	return r.aborted.has(r.key()) || slices.ContainsFunc(r.ro.Status.Canary.StepPluginStatuses, func(s v1alpha1.StepPluginStatus) bool {
+		return s.Index == r.s.Index && s.Name == r.pluginName && s.Operation != v1alpha1.StepPluginOperationRun
+	})
 }
 
 // forget has the step begin anew. What the status is about was to be cancelled at the
@@ -35,6 +24,7 @@ func (r *run) isOfFormerCanary() bool {
 func (r *run) forget() {
 	if !r.aborted.has(r.key()) {
 		r.cleanUpWork(cleanup{ro: r.ro, pluginName: r.pluginName, s: *r.s, config: r.config, timeout: retryPatience})
+		r.aborted.note(r.key())
 	}
 	r.s = nil
 }

@@ -137,7 +137,6 @@ func TestAForgedStatus(t *testing.T) {
 		"a template as id":        {"id": "{{ . }}"},
 		"large outputs":           {"outputs": map[string]string{"x": strings.Repeat("x", 5000)}},
 		"a large state":           {"state": strings.Repeat("x", 2000)},
-		"another kind":            {"kind": "other"},
 	} {
 		all := map[string]any{"kind": "scripted", "key": key, "attempt": 1, "stage": "Running", "id": "0", "index": 0}
 		for field, value := range s {
@@ -423,6 +422,7 @@ func TestWhatATenantCanPileUp(t *testing.T) {
 		t.Errorf("%d starts, want 100", len(h.kind.started))
 	}
 	for key, op := range h.plugin.operations.all {
+		<-op.done
 		if size := jsonSize(op.progress.Outputs); size > outputsLimit {
 			t.Errorf("an outcome of %d bytes is kept for %v", size, key)
 		}
@@ -477,27 +477,39 @@ func TestCallsDoNotWaitTogether(t *testing.T) {
 // canary was aborted: the step begins anew, with another key. The status of a Rollout that
 // was paused meanwhile is its own.
 func TestTheStatusOfTheCanaryBefore(t *testing.T) {
-	at := func(ro *v1alpha1.Rollout, second int64, reason string) {
-		ro.Status.Conditions[0].LastTransitionTime, ro.Status.Conditions[0].Reason = metav1.Unix(second, 0), reason
+	at := func(ro *v1alpha1.Rollout, second int64) {
+		ro.Status.Conditions[0].LastTransitionTime = metav1.Unix(second, 0)
+	}
+	aborted := func(h *host) {
+		h.abort()
+		h.ro.Status.Canary.StepPluginStatuses = []v1alpha1.StepPluginStatus{
+			{Index: 2, Name: "acme/step", Operation: v1alpha1.StepPluginOperationRun},
+			{Index: 2, Name: "acme/step", Operation: v1alpha1.StepPluginOperationAbort},
+		}
 	}
 	for name, tc := range map[string]struct {
 		happens   func(*host)
 		starts    int
 		cancelled int
 	}{
-		"retried":                    {func(h *host) { h.abort(); at(h.ro, 500, "RolloutRetry") }, 2, 1},
-		"retried within a second":    {func(h *host) { h.abort() }, 2, 1},
-		"retried in another process": {func(h *host) { h.abort(); h.restart(); at(h.ro, 500, "ReplicaSetUpdated") }, 2, 2},
-		"resumed":                    {func(h *host) { at(h.ro, 500, "RolloutResumed") }, 1, 0},
-		"resumed, and pods came":     {func(h *host) { at(h.ro, 500, "ReplicaSetUpdated") }, 1, 0},
-		"resumed in another process": {func(h *host) { h.restart(); at(h.ro, 500, "RolloutResumed") }, 1, 0},
+		"retried":                                    {func(h *host) { aborted(h); at(h.ro, 500) }, 2, 1},
+		"retried within a second":                    {aborted, 2, 1},
+		"retried in another process":                 {func(h *host) { aborted(h); h.restart(); at(h.ro, 500) }, 2, 2},
+		"retried in another process within a second": {func(h *host) { aborted(h); h.restart() }, 2, 2},
+		"resumed":                    {func(h *host) { at(h.ro, 500) }, 1, 0},
+		"resumed in another process": {func(h *host) { h.restart(); at(h.ro, 500) }, 1, 0},
 		"another process, as before": {(*host).restart, 1, 0},
+		"another step was aborted, which is not this": {func(h *host) {
+			h.restart()
+			h.ro.Status.Canary.StepPluginStatuses = []v1alpha1.StepPluginStatus{{Index: 1, Name: "acme/step", Operation: v1alpha1.StepPluginOperationAbort}}
+		}, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, &scripted{}, `{}`)
 			h.until(3)
 			tc.happens(h)
 			h.run()
+			h.ro.Status.Canary.StepPluginStatuses = nil
 			eventually(t, "the clean-up ends", func() bool { return h.plugin.cleanups.of(h.ro.UID, 2) == nil })
 			h.run()
 			h.require(types.PhaseRunning)
