@@ -6,11 +6,13 @@ RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY . .
 ARG TARGETOS TARGETARCH
 ARG VERSION=dev COMMIT=unknown
-# Both programs, so that both images come of one build.
+# All programs, so that all images come of one build.
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     export CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOOS=$TARGETOS GOARCH=$TARGETARCH && \
     go build -gcflags=all=-l -gcflags=std= -trimpath -tags grpcnotrace -ldflags "-s -w -X main.version=$VERSION -X main.commit=$COMMIT" \
       -o /rollouts-plugin-kedify ./cmd/rollouts-plugin-kedify && \
+    go build -gcflags=all=-l -gcflags=std= -trimpath -tags grpcnotrace -ldflags "-s -w -X main.version=$VERSION -X main.commit=$COMMIT" \
+      -o /rollouts-plugin-step ./cmd/rollouts-plugin-step && \
     go build -trimpath -tags grpcnotrace -ldflags "-s -w -X main.version=$VERSION -X main.commit=$COMMIT" \
       -o /interceptor ./cmd/interceptor
 
@@ -21,9 +23,15 @@ COPY --from=build /interceptor /interceptor
 USER 65532:65532
 ENTRYPOINT ["/interceptor"]
 
-# The image is there to be copied from by an init container, which needs cp.
+# The images of plugins are there to be copied from by an init container, which needs
+# cp. This one: docker build --target step.
+FROM busybox:1.37.0-musl@sha256:5cec3fc171c87218698e85a52af7087de727372aae264a787b8112901a5b0092 AS step
+COPY --from=build /rollouts-plugin-step /rollouts-plugin-step
+# The user of the Argo Rollouts controller's own image.
+USER 999:999
+ENTRYPOINT ["/rollouts-plugin-step"]
+
 FROM busybox:1.37.0-musl@sha256:5cec3fc171c87218698e85a52af7087de727372aae264a787b8112901a5b0092 AS plugin
 COPY --from=build /rollouts-plugin-kedify /rollouts-plugin-kedify
-# The user of the Argo Rollouts controller's own image.
 USER 999:999
 ENTRYPOINT ["/rollouts-plugin-kedify"]

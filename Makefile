@@ -30,6 +30,7 @@ GATEWAYAPI_ASSET := gatewayapi-plugin
 STEP_BINARY := rollouts-plugin-step
 KUBECTL_BINARY := kubectl-canary
 IMG    ?= ghcr.io/kedify/argo-rollouts-plugin:dev
+STEP_IMG ?= ghcr.io/kedify/argo-rollouts-step-plugin:dev
 INTERCEPTOR_BINARY := interceptor
 INTERCEPTOR_IMG ?= ghcr.io/kedify/argo-rollouts-interceptor:dev
 
@@ -108,13 +109,14 @@ release-manifests: ## Fill in the manifests of VERSION from CHECKSUMS (RELEASE_U
 	@hack/release-manifests.sh '$(VERSION)' '$(CHECKSUMS)' '$(RELEASE_URL)' '$(DIGESTS)' '$(MANIFESTS)'
 
 .PHONY: docker-build
-docker-build: ## Build the images IMG and INTERCEPTOR_IMG (needs Docker)
+docker-build: ## Build the images IMG, STEP_IMG and INTERCEPTOR_IMG (needs Docker)
 	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --target plugin -t $(IMG) .
+	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --target step -t $(STEP_IMG) .
 	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --target interceptor -t $(INTERCEPTOR_IMG) .
 
 .PHONY: k3d-import
 k3d-import: docker-build ## Build the images and import them into the k3d cluster K3D_CLUSTER
-	k3d image import $(IMG) $(INTERCEPTOR_IMG) --cluster $(K3D_CLUSTER)
+	k3d image import $(IMG) $(STEP_IMG) $(INTERCEPTOR_IMG) --cluster $(K3D_CLUSTER)
 
 .PHONY: generate
 generate: ## Make the generated files anew: deepcopy, CRDs, kedify-proxy's bootstrap, the table of checks

@@ -3,8 +3,14 @@ package deploy_test
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
+
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // The Helm values set only keys that the argo-rollouts chart documents, each of
@@ -40,6 +46,47 @@ func TestHelmValuesAreTheCharts(t *testing.T) {
 		"the chart has no key providerRBAC.rules",
 	}
 	equal(t, "problems of broken values", want, undocumented("", broken, chart.Values))
+}
+
+// The values that docs/steps.md shows for the step plugin out of its image are of the
+// chart, and have the init container of deploy/step.
+func TestHelmValuesOfTheStepsPage(t *testing.T) {
+	shown := regexp.MustCompile("(?s)\n```yaml {fragment}\n(controller:\n.*?\n)```\n").FindStringSubmatch(readText(t, "../docs/steps.md"))
+	if shown == nil {
+		t.Fatal("docs/steps.md shows no values of the chart")
+	}
+	var values map[string]any
+	if err := yaml.UnmarshalStrict([]byte(shown[1]), &values); err != nil {
+		t.Fatal(err)
+	}
+	var chart struct {
+		Values   map[string]any    `json:"values"`
+		Rendered map[string]string `json:"rendered"`
+	}
+	read(t, "testdata/argo-rollouts-chart.yaml", &chart)
+	equal(t, "problems", nil, undocumented("", values, chart.Values))
+	for _, key := range []string{"controller.initContainers", "controller.stepPlugins"} {
+		if chart.Rendered[key] == "" {
+			t.Errorf("it is not noted what the chart makes of %s", key)
+		}
+	}
+	var typed struct {
+		Controller struct {
+			InitContainers []corev1.Container `json:"initContainers"`
+			StepPlugins    []types.PluginItem `json:"stepPlugins"`
+		} `json:"controller"`
+	}
+	if err := yaml.UnmarshalStrict([]byte(shown[1]), &typed); err != nil {
+		t.Fatal(err)
+	}
+	var patch appsv1.Deployment
+	read(t, "step/deployment-patch.yaml", &patch)
+	want := patch.Spec.Template.Spec.InitContainers
+	want[0].Image = stepImage + ":vX.Y.Z"
+	equal(t, "init containers", want, typed.Controller.InitContainers)
+	if len(typed.Controller.StepPlugins) != 1 {
+		t.Errorf("%d step plugins, want 1", len(typed.Controller.StepPlugins))
+	}
 }
 
 // undocumented lists the keys of values that documented does not have, or has

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,37 +163,56 @@ func TestGatewayAPIPermissions(t *testing.T) {
 	equal(t, "subjects", []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "argo-rollouts", Namespace: "argo-rollouts"}}, binding.Subjects)
 }
 
-// The local route: what the init container writes is what the ConfigMap names,
-// and not the file that the controller copies it to.
-func TestLocalOverlay(t *testing.T) {
-	var deployment appsv1.Deployment
-	read(t, "local/deployment-patch.yaml", &deployment)
-	var configMap corev1.ConfigMap
-	read(t, "local/argo-rollouts-config-patch.yaml", &configMap)
-	containers := deployment.Spec.Template.Spec.InitContainers
-	if len(containers) != 1 {
-		t.Fatalf("%d init containers, want 1", len(containers))
+// An init container that copies a plugin out of its image: what it writes is what the
+// location of the registration names, and not a file that the controller copies it to.
+func TestInitContainersCopyPlugins(t *testing.T) {
+	var local corev1.ConfigMap
+	read(t, "local/argo-rollouts-config-patch.yaml", &local)
+	makefile, dockerfile := readText(t, "../Makefile"), readText(t, "../Dockerfile")
+	for dir, want := range map[string]struct{ program, imageVariable, location string }{
+		"local": {"/rollouts-plugin-kedify", "IMG    ?= ", registered(t, local).Location},
+		"step":  {"/rollouts-plugin-step", "STEP_IMG ?= ", locationInStepsPage(t, "/home/argo-rollouts/plugin-bin/")},
+	} {
+		t.Run(dir, func(t *testing.T) {
+			var deployment appsv1.Deployment
+			read(t, dir+"/deployment-patch.yaml", &deployment)
+			containers := deployment.Spec.Template.Spec.InitContainers
+			if len(containers) != 1 {
+				t.Fatalf("%d init containers, want 1", len(containers))
+			}
+			container := containers[0]
+			const pluginBin = "/home/argo-rollouts/plugin-bin"
+			// In pluginBin, but in none of the directories where the controller has its copies.
+			target := pluginBin + want.program
+			equal(t, "command", []string{"cp", want.program, target}, container.Command)
+			equal(t, "location", "file://"+target, want.location)
+			equal(t, "mounts", []corev1.VolumeMount{{Name: "plugin-bin", MountPath: pluginBin}}, container.VolumeMounts)
+			if user := container.SecurityContext.RunAsUser; user == nil || *user != 999 {
+				t.Errorf("runs as %v, want 999, the controller's user", user)
+			}
+			if line := want.imageVariable + container.Image + "\n"; !strings.Contains(makefile, line) {
+				t.Errorf("the Makefile does not make %s by default", container.Image)
+			}
+			if line := "COPY --from=build " + want.program + " " + want.program + "\n"; !strings.Contains(dockerfile, line) {
+				t.Errorf("the Dockerfile does not put the plugin at %s", want.program)
+			}
+		})
 	}
-	container := containers[0]
-	const pluginBin = "/home/argo-rollouts/plugin-bin"
-	target := container.Command[len(container.Command)-1]
-	equal(t, "location", "file://"+target, registered(t, configMap).Location)
-	if !strings.HasPrefix(target, pluginBin+"/") || target == pluginBin+"/kedify/http" {
-		t.Errorf("copied to %s: want a file in %s other than kedify/http, the controller's own copy", target, pluginBin)
-	}
-	equal(t, "mounts", []corev1.VolumeMount{{Name: "plugin-bin", MountPath: pluginBin}}, container.VolumeMounts)
-	if user := container.SecurityContext.RunAsUser; user == nil || *user != 999 {
-		t.Errorf("runs as %v, want 999, the controller's user", user)
-	}
+}
 
-	makefile := readText(t, "../Makefile")
-	if want := "IMG    ?= " + container.Image + "\n"; !strings.Contains(makefile, want) {
-		t.Errorf("the Makefile does not make %s by default", container.Image)
+// locationInStepsPage returns the one file:// location in a directory that the
+// registrations of docs/steps.md have.
+func locationInStepsPage(t *testing.T, dir string) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^ +location: file://`+dir+`\S+$`).FindAllString(readText(t, "../docs/steps.md"), -1)
+	for i, line := range found {
+		found[i] = strings.TrimPrefix(strings.TrimSpace(line), "location: ")
 	}
-	dockerfile := readText(t, "../Dockerfile")
-	if want := "COPY --from=build " + container.Command[1] + " " + container.Command[1] + "\n"; !strings.Contains(dockerfile, want) {
-		t.Errorf("the Dockerfile does not put the plugin at %s", container.Command[1])
+	slices.Sort(found)
+	if found = slices.Compact(found); len(found) != 1 {
+		t.Fatalf("docs/steps.md has registrations with %q, want one location in %s", found, dir)
 	}
+	return found[0]
 }
 
 // registered returns the one traffic router that a ConfigMap registers.

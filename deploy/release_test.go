@@ -31,7 +31,7 @@ func TestOneSetOfBuildFlags(t *testing.T) {
 		"interceptor":                shared[1],
 		"kubectl-canary":             plugin[1] + " " + shared[1],
 	}
-	withoutImage := []string{"rollouts-plugin-gatewayapi", "rollouts-plugin-step", "kubectl-canary"}
+	withoutImage := []string{"rollouts-plugin-gatewayapi", "kubectl-canary"}
 
 	var config struct {
 		Builds []struct {
@@ -68,6 +68,43 @@ func TestOneSetOfBuildFlags(t *testing.T) {
 		if !strings.Contains(readText(t, "../Dockerfile"), image+" ") {
 			t.Errorf("the Dockerfile does not say %s", image)
 		}
+	}
+}
+
+// The images of a release are those that the Dockerfile builds: on the same base, with
+// the program at the same place, its user and its entrypoint.
+func TestReleasedImagesAreThoseOfTheDockerfile(t *testing.T) {
+	var config struct {
+		Images []struct {
+			IDs        []string `json:"ids"`
+			Images     []string `json:"images"`
+			Platforms  []string `json:"platforms"`
+			Dockerfile string   `json:"dockerfile"`
+		} `json:"dockers_v2"`
+	}
+	readLoosely(t, "../.goreleaser.yaml", &config)
+	comment := regexp.MustCompile(`(?m)^#.*\n`)
+	stages := map[string]string{}
+	for _, stage := range strings.Split(comment.ReplaceAllString(readText(t, "../Dockerfile"), ""), "\nFROM ") {
+		base, rest, _ := strings.Cut(stage, "\n")
+		base, name, _ := strings.Cut(base, " AS ")
+		stages[name] = "FROM " + base + "\n" + strings.TrimSpace(rest)
+	}
+	targets := map[string]string{"rollouts-plugin-kedify": "plugin", "rollouts-plugin-step": "step", "interceptor": "interceptor"}
+	makefile := readText(t, "../Makefile")
+	for _, image := range config.Images {
+		program := strings.Join(image.IDs, " ")
+		got := comment.ReplaceAllString(readText(t, "../"+image.Dockerfile), "")
+		got = strings.Replace(got, "ARG TARGETPLATFORM\nCOPY $TARGETPLATFORM/", "COPY --from=build /", 1)
+		equal(t, "released image of "+program, stages[targets[program]], strings.TrimSpace(got))
+		equal(t, "platforms of "+program, []string{"linux/amd64", "linux/arm64"}, image.Platforms)
+		if !strings.Contains(makefile, "_IMG ?= "+image.Images[0]+":dev\n") && !strings.Contains(makefile, "\nIMG    ?= "+image.Images[0]+":dev\n") {
+			t.Errorf("make docker-build does not make %s", image.Images[0])
+		}
+		delete(targets, program)
+	}
+	if len(targets) > 0 {
+		t.Errorf("a release has no image of %v", targets)
 	}
 }
 

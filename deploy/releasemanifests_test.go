@@ -43,7 +43,13 @@ var platforms = []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-a
 const (
 	releaseURL       = "https://example.com/v1.2.3"
 	interceptorImage = "ghcr.io/kedify/argo-rollouts-interceptor"
+	stepImage        = "ghcr.io/kedify/argo-rollouts-step-plugin"
 )
+
+// imagesIn are the images of a release that its manifests run, by their file.
+var imagesIn = map[string]string{
+	"interceptor.yaml": interceptorImage, "kedify-proxy.yaml": interceptorImage, "step-init-container-patch.yaml": stepImage,
+}
 
 // A template as it is in the tree is no YAML to kubectl, kustomize or Helm, all of
 // which stop at once, with what to do in their error.
@@ -113,21 +119,29 @@ func TestReleaseManifestsInstallThePlugins(t *testing.T) {
 	}
 }
 
-// The interceptor of a release runs the release's image, and by its digest where
-// that is known. The definition of HTTPScaledObjects is apart: deleting the
-// interceptor must not delete every HTTPScaledObject.
-func TestReleaseManifestsPinTheInterceptor(t *testing.T) {
-	const digest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+// The manifests of a release run its images, and by their digests where these are known.
+// The definition of HTTPScaledObjects is apart: deleting the interceptor must not delete
+// every HTTPScaledObject.
+func TestReleaseManifestsPinImages(t *testing.T) {
 	digests := filepath.Join(t.TempDir(), "digests.txt")
-	if err := os.WriteFile(digests, []byte(sumOf(0, 0)+"  ghcr.io/kedify/argo-rollouts-plugin:v1.2.3\n"+digest+"  "+interceptorImage+":v1.2.3\n"), 0o600); err != nil {
+	digestOf := map[string]string{interceptorImage: strings.Repeat("1", 64), stepImage: strings.Repeat("2", 64)}
+	list := sumOf(0, 0) + "  ghcr.io/kedify/argo-rollouts-plugin:v1.2.3\n"
+	for image, digest := range digestOf {
+		list += digest + "  " + image + ":v1.2.3\n"
+	}
+	if err := os.WriteFile(digests, []byte(list), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	byDigest := filepath.Join(t.TempDir(), "new")
 	if output, err := makeManifests(t, "DIGESTS="+digests, "MANIFESTS="+byDigest); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	for dir, want := range map[string]string{madeRelease(t): interceptorImage + ":v1.2.3", byDigest: interceptorImage + ":v1.2.3@sha256:" + digest} {
-		for _, file := range []string{"interceptor.yaml", "kedify-proxy.yaml"} {
+	for _, dir := range []string{madeRelease(t), byDigest} {
+		for file, image := range imagesIn {
+			want := image + ":v1.2.3"
+			if dir == byDigest {
+				want += "@sha256:" + digestOf[image]
+			}
 			path := filepath.Join(dir, file)
 			var images []string
 			for _, document := range documents(t, path) {
@@ -144,12 +158,12 @@ func TestReleaseManifestsPinTheInterceptor(t *testing.T) {
 					t.Errorf("%s holds a CustomResourceDefinition", path)
 				}
 				for _, container := range slices.Concat(object.Spec.Template.Spec.InitContainers, object.Spec.Template.Spec.Containers) {
-					if strings.HasPrefix(container.Image, interceptorImage) {
+					if strings.HasPrefix(container.Image, image) {
 						images = append(images, container.Image)
 					}
 				}
 			}
-			equal(t, "interceptor's images in "+path, []string{want}, images)
+			equal(t, "images in "+path, []string{want}, images)
 		}
 		equal(t, "CustomResourceDefinition", string(bytes.TrimSpace(documents(t, "crds/http.keda.sh_httpscaledobjects.yaml")[0])),
 			string(bytes.TrimSpace(documents(t, filepath.Join(dir, "crds.yaml"))[0])))
@@ -188,20 +202,22 @@ func TestReleaseManifestsRefuse(t *testing.T) {
 	}
 	missing, unarchived := without("rollouts-plugin-kedify-darwin-arm64"), without("kubectl-canary-windows-arm64.tar.gz")
 	withoutGateway := without("gatewayapi-plugin-linux-arm64")
+	oneImage := broken(func([]string) []string { return []string{sumOf(0, 0) + "  " + interceptorImage + ":v1.2.3\n"} })
 	short := broken(func(lines []string) []string { return append([]string{lines[0][1:]}, lines[1:]...) })
 	for name, c := range map[string]struct {
 		variable string
 		says     []string
 	}{
-		"no version":               {"VERSION=2ffb523-dirty", []string{"VERSION is '2ffb523-dirty'", "expected the tag of a release", "make release-manifests VERSION=v1.2.3"}},
-		"no checksums":             {"CHECKSUMS=/absent/checksums.txt", []string{"there is no /absent/checksums.txt", "make release-binaries"}},
-		"a platform missing":       {"CHECKSUMS=" + missing, []string{missing + " has no SHA-256 of rollouts-plugin-kedify-darwin-arm64", "64 hexadecimal digits"}},
-		"an archive missing":       {"CHECKSUMS=" + unarchived, []string{unarchived + " has no SHA-256 of kubectl-canary-windows-arm64.tar.gz", "64 hexadecimal digits"}},
-		"no other plugin":          {"CHECKSUMS=" + withoutGateway, []string{withoutGateway + " has no SHA-256 of gatewayapi-plugin-linux-arm64"}},
-		"a sum too short":          {"CHECKSUMS=" + short, []string{short + " has no SHA-256 of gatewayapi-plugin-linux-amd64"}},
-		"no URL":                   {"RELEASE_URL=releases/v1.2.3", []string{"RELEASE_URL is 'releases/v1.2.3'", "expected the http:// or https:// URL"}},
-		"credentials":              {"RELEASE_URL=https://robot:s3cret@example.com", []string{"RELEASE_URL has credentials in it", "headersFrom"}},
-		"digests without an image": {"DIGESTS=" + missing, []string{missing + " has no SHA-256 of " + interceptorImage + ":v1.2.3"}},
+		"no version":         {"VERSION=2ffb523-dirty", []string{"VERSION is '2ffb523-dirty'", "expected the tag of a release", "make release-manifests VERSION=v1.2.3"}},
+		"no checksums":       {"CHECKSUMS=/absent/checksums.txt", []string{"there is no /absent/checksums.txt", "make release-binaries"}},
+		"a platform missing": {"CHECKSUMS=" + missing, []string{missing + " has no SHA-256 of rollouts-plugin-kedify-darwin-arm64", "64 hexadecimal digits"}},
+		"an archive missing": {"CHECKSUMS=" + unarchived, []string{unarchived + " has no SHA-256 of kubectl-canary-windows-arm64.tar.gz", "64 hexadecimal digits"}},
+		"no other plugin":    {"CHECKSUMS=" + withoutGateway, []string{withoutGateway + " has no SHA-256 of gatewayapi-plugin-linux-arm64"}},
+		"a sum too short":    {"CHECKSUMS=" + short, []string{short + " has no SHA-256 of gatewayapi-plugin-linux-amd64"}},
+		"no URL":             {"RELEASE_URL=releases/v1.2.3", []string{"RELEASE_URL is 'releases/v1.2.3'", "expected the http:// or https:// URL"}},
+		"credentials":        {"RELEASE_URL=https://robot:s3cret@example.com", []string{"RELEASE_URL has credentials in it", "headersFrom"}},
+		"digests without the step plugin's image": {"DIGESTS=" + oneImage, []string{oneImage + " has no SHA-256 of " + stepImage + ":v1.2.3"}},
+		"digests without an image":                {"DIGESTS=" + missing, []string{missing + " has no SHA-256 of " + interceptorImage + ":v1.2.3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "manifests")

@@ -117,8 +117,8 @@ func TestYAML(t *testing.T) {
 					if !isInSources(t, text) {
 						t.Errorf("no Go file of the repository holds this any more:\n%s", text)
 					}
-				case !slices.Contains([]string{"sh", "text"}, info):
-					t.Errorf("a fence says %q: want yaml, yaml {fragment}, go, sh or text", info)
+				case !slices.Contains([]string{"sh", "text", "dockerfile"}, info):
+					t.Errorf("a fence says %q: want yaml, yaml {fragment}, go, dockerfile, sh or text", info)
 				}
 			}
 		})

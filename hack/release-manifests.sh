@@ -5,22 +5,25 @@
 #   install-gatewayapi-<os>-<arch>.yaml, argo-rollouts-values-gatewayapi-<os>-<arch>.yaml
 #                                          both for argoproj-labs/gatewayAPI
 #   rbac-step-<kind>.yaml                  what the step plugin may do, kind by kind
+#   step-init-container-patch.yaml         takes the step plugin from its image
 #   crds.yaml, interceptor.yaml, kedify-proxy.yaml
 #   canary.yaml                            for Krew, which installs `kubectl canary` by it
 # They are what deploy/ says, with what the release pins filled in: the URL and the
-# SHA-256 of the platform's plugin, those of kubectl-canary, and the interceptor's image.
+# SHA-256 of the platform's plugin, those of kubectl-canary, and the images of the
+# interceptor and of the step plugin.
 #
 # hack/release-manifests.sh VERSION CHECKSUMS URL DIGESTS DIRECTORY
 #   VERSION    the release's tag, such as v1.2.3
 #   CHECKSUMS  the release's checksums.txt
 #   URL        where the release's files are downloaded from
-#   DIGESTS    GoReleaser's digests.txt, which pins the image by digest; '' pins the tag
+#   DIGESTS    GoReleaser's digests.txt, which pins the images by digest; '' pins their tag
 #   DIRECTORY  where the manifests are written
 # It writes all of them or none.
 set -euo pipefail
 
 platforms=(linux-amd64 linux-arm64 darwin-amd64 darwin-arm64)
-image=ghcr.io/kedify/argo-rollouts-interceptor
+interceptor=ghcr.io/kedify/argo-rollouts-interceptor
+step=ghcr.io/kedify/argo-rollouts-step-plugin
 
 fail() {
   echo "release-manifests: $*" >&2
@@ -99,21 +102,34 @@ in_namespace() {
     namespace != "" && metadata && !cluster && /^  name: / { print "  namespace: " namespace; metadata = 0 }'
 }
 
-# Prints the manifests of a directory of deploy/ with the interceptor's image pinned.
+# Prints the reference that pins an image of the release: IMAGE.
+pin() {
+  local sum=
+  if [[ -n $digests ]]; then sum=@sha256:$(sum_of "$digests" "$1:$version") || exit; fi
+  echo "$1:$version$sum"
+}
+
+# Prints a text with the release's image in place of that of a local build: TEXT IMAGE
+# PINNED FILE.
 with_image() {
+  if [[ $1 != *"$2:dev"* ]]; then fail "$4 does not name the image $2:dev"; fi
+  printf '%s\n' "${1//"$2:dev"/"$3"}"
+}
+
+# Prints the manifests of a directory of deploy/ with the interceptor's image pinned.
+with_interceptor() {
   local text files namespace
   files=$(files_of "$1")
   namespace=$(sed -n 's/^namespace: //p' "$1/kustomization.yaml")
   text=$(join <<<"$files" | in_namespace "$namespace")
-  if [[ $text != *"$image:dev"* ]]; then fail "$1 does not name the image $image:dev"; fi
-  printf '%s\n' "${text//"$image:dev"/"$pinned"}"
+  with_image "$text" "$interceptor" "$pinned_interceptor" "$1"
 }
 
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 checksums=$(realpath "$checksums")
-pinned=$image:$version
-if [[ -n $digests ]]; then pinned+=@sha256:$(sum_of "$digests" "$image:$version"); fi
+pinned_interceptor=$(pin "$interceptor")
+pinned_step=$(pin "$step")
 mkdir -p "$directory"
 directory=$(realpath "$directory")
 cd "$(dirname "$0")/.."
@@ -157,6 +173,12 @@ for file in deploy/rbac-step/*.yaml; do
     cat "$file"
   } >"$made/rbac-step-${file##*/}"
 done
+patch=deploy/step/deployment-patch.yaml
+{
+  echo "$header"
+  echo '#   kubectl -n argo-rollouts patch deploy argo-rollouts --patch-file step-init-container-patch.yaml'
+  with_image "$(<"$patch")" "$step" "$pinned_step" "$patch"
+} >"$made/step-init-container-patch.yaml"
 crds=$(files_of deploy/crds)
 {
   echo "$header"
@@ -166,12 +188,12 @@ crds=$(files_of deploy/crds)
 {
   echo "$header"
   echo '# In the namespace keda, which has to be there; not beside the interceptor of Kedify.'
-  with_image deploy/interceptor
+  with_interceptor deploy/interceptor
 } >"$made/interceptor.yaml"
 {
   echo "$header"
   echo '# Into each namespace with HTTPScaledObjects: kubectl apply -n <namespace> -f kedify-proxy.yaml'
-  with_image deploy/kedify-proxy
+  with_interceptor deploy/kedify-proxy
 } >"$made/kedify-proxy.yaml"
 
 # Each archive of the template has a placeholder with its name.
@@ -186,4 +208,4 @@ if [[ $krew =~ @[A-Z0-9]+[@\ ] ]]; then fail "deploy/krew/canary.yaml: there is 
 printf '%s\n%s\n' "$header" "$krew" >"$made/canary.yaml"
 
 mv "$made"/*.yaml "$directory"
-echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml and argo-rollouts-values-<os>-<arch>.yaml, the same with gatewayapi- before <os>, rbac-step-<kind>.yaml, crds.yaml, interceptor.yaml, kedify-proxy.yaml, canary.yaml"
+echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml and argo-rollouts-values-<os>-<arch>.yaml, the same with gatewayapi- before <os>, rbac-step-<kind>.yaml, step-init-container-patch.yaml, crds.yaml, interceptor.yaml, kedify-proxy.yaml, canary.yaml"

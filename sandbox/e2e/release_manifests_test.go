@@ -90,7 +90,7 @@ func TestReleaseManifests(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(made, "*.yaml"))
 	permissions, permissionsErr := filepath.Glob(e2etest.Repository(t, "deploy", "rbac-step", "*.yaml"))
-	if err != nil || permissionsErr != nil || len(permissions) == 0 || len(files) != 20+len(permissions) {
+	if err != nil || permissionsErr != nil || len(permissions) == 0 || len(files) != 21+len(permissions) {
 		t.Fatalf("%d files (%v): %v", len(files), err, files)
 	}
 	for _, file := range files {
@@ -99,6 +99,10 @@ func TestReleaseManifests(t *testing.T) {
 			continue // for Helm, and for Krew
 		}
 		t.Run(name, func(t *testing.T) {
+			if strings.HasSuffix(name, "-patch.yaml") {
+				e2etest.Shell(t, "kubectl -n argo-rollouts patch deploy argo-rollouts --dry-run=server --patch-file "+file)
+				return
+			}
 			content, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
