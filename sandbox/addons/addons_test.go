@@ -68,6 +68,7 @@ func TestImages(t *testing.T) {
 	programs := map[string][]string{
 		"argo-rollouts": {"rollouts-controller"}, "contour": {"contour"}, "demo-app": {"rollouts-demo"},
 		"interceptor": {"interceptor"}, "plugin": {"rollouts-plugin-kedify", "cp"}, "protocols": {"protocols"},
+		"step-plugin": {"rollouts-plugin-step", "cp"},
 	}
 	for _, a := range All() {
 		paths := make(addon.Paths)
@@ -94,18 +95,20 @@ func TestImages(t *testing.T) {
 		env     []string
 		program string
 	}{
-		"argoproj/rollouts-demo:blue":                     {[]string{"COLOR=blue"}, "/programs/rollouts-demo"},
-		"docker.io/argoproj/rollouts-demo:yellow":         {[]string{"COLOR=yellow"}, "/programs/rollouts-demo"},
-		"argoproj/rollouts-demo:slow-red":                 {[]string{"COLOR=red", "LATENCY=2"}, "/programs/rollouts-demo"},
-		"argoproj/rollouts-demo:bad-red":                  {[]string{"COLOR=red", "ERROR_RATE=15"}, "/programs/rollouts-demo"},
-		"argoproj/rollouts-demo:slow-green@sha256:abcdef": {[]string{"COLOR=green", "LATENCY=2"}, "/programs/rollouts-demo"},
-		"quay.io/argoproj/argo-rollouts:v1.10.1":          {[]string{"HOME=/home/argo-rollouts"}, "/programs/rollouts-controller"},
-		"quay.io/argoproj/argo-rollouts@sha256:012345":    {[]string{"HOME=/home/argo-rollouts"}, "/programs/rollouts-controller"},
-		"ghcr.io/kedify/argo-rollouts-plugin:dev":         {nil, "/programs/rollouts-plugin-kedify"},
-		"ghcr.io/kedify/argo-rollouts-interceptor:dev":    {nil, "/programs/interceptor"},
-		"docker.io/envoyproxy/envoy:v1.40.0":              {nil, self},
-		"ghcr.io/projectcontour/contour:v1.33.8":          {nil, "/programs/contour"},
-		"sandbox/protocols:blue":                          {[]string{"COLOR=blue"}, "/programs/protocols"},
+		"argoproj/rollouts-demo:blue":                      {[]string{"COLOR=blue"}, "/programs/rollouts-demo"},
+		"docker.io/argoproj/rollouts-demo:yellow":          {[]string{"COLOR=yellow"}, "/programs/rollouts-demo"},
+		"argoproj/rollouts-demo:slow-red":                  {[]string{"COLOR=red", "LATENCY=2"}, "/programs/rollouts-demo"},
+		"argoproj/rollouts-demo:bad-red":                   {[]string{"COLOR=red", "ERROR_RATE=15"}, "/programs/rollouts-demo"},
+		"argoproj/rollouts-demo:slow-green@sha256:abcdef":  {[]string{"COLOR=green", "LATENCY=2"}, "/programs/rollouts-demo"},
+		"quay.io/argoproj/argo-rollouts:v1.10.1":           {[]string{"HOME=/home/argo-rollouts"}, "/programs/rollouts-controller"},
+		"quay.io/argoproj/argo-rollouts@sha256:012345":     {[]string{"HOME=/home/argo-rollouts"}, "/programs/rollouts-controller"},
+		"ghcr.io/kedify/argo-rollouts-plugin:dev":          {nil, "/programs/rollouts-plugin-kedify"},
+		"ghcr.io/kedify/argo-rollouts-interceptor:dev":     {nil, "/programs/interceptor"},
+		"ghcr.io/kedify/argo-rollouts-step-plugin:v1.2.3":  {nil, "/programs/rollouts-plugin-step"},
+		"registry.example.com/argo-rollouts:v1.10.1-steps": {[]string{"HOME=/home/argo-rollouts"}, "/programs/rollouts-controller"},
+		"docker.io/envoyproxy/envoy:v1.40.0":               {nil, self},
+		"ghcr.io/projectcontour/contour:v1.33.8":           {nil, "/programs/contour"},
+		"sandbox/protocols:blue":                           {[]string{"COLOR=blue"}, "/programs/protocols"},
 	} {
 		got, err := table.Resolve(ref)
 		if err != nil {
@@ -119,9 +122,10 @@ func TestImages(t *testing.T) {
 			t.Errorf("%s: variables (-want +got):\n%s", ref, diff)
 		}
 	}
-	plugin, _ := table.Resolve("ghcr.io/kedify/argo-rollouts-plugin:dev")
-	if plugin.Files["/bin/cp"] != "/programs/cp" {
-		t.Errorf("the plugin's image has no cp for an init container: %v", plugin.Files)
+	for _, ref := range []string{"ghcr.io/kedify/argo-rollouts-plugin:dev", "ghcr.io/kedify/argo-rollouts-step-plugin:dev"} {
+		if plugin, _ := table.Resolve(ref); plugin.Files["/bin/cp"] != "/programs/cp" {
+			t.Errorf("image %s has no cp for an init container: %v", ref, plugin.Files)
+		}
 	}
 	for _, ref := range []string{
 		"argoproj/rollouts-demo:bleu", "argoproj/rollouts-demo", "nginx", "quay.io/argoproj/rollouts-demo:blue",

@@ -22,6 +22,9 @@ const (
 	// Version is what programs/go.mod pins; a test compares them.
 	Version = "v1.10.1"
 
+	// Image is the controller's.
+	Image = "quay.io/argoproj/argo-rollouts"
+
 	module     = "github.com/argoproj/argo-rollouts"
 	controller = "rollouts-controller"
 	kubectl    = "kubectl-argo-rollouts"
@@ -78,7 +81,7 @@ func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
 func images(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
 	const program = "/bin/" + controller
 	return []image.Entry{{
-		Repository: "quay.io/argoproj/argo-rollouts",
+		Repository: Image,
 		Tag:        "*",
 		Image: image.Image{
 			Files:      map[string]string{program: paths[controller]},

@@ -20,9 +20,6 @@ const Name = "rollouts-plugin-kedify"
 // release page does.
 const Asset = Name + "-" + runtime.GOOS + "-" + runtime.GOARCH
 
-// copier is a static program that is cp when it is called by that name.
-const copier = "cp"
-
 // Addon describes the plugin.
 func Addon() addon.Addon {
 	return addon.Addon{
@@ -44,8 +41,8 @@ func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
 	if err != nil {
 		return addon.Prepared{}, err
 	}
-	cp, err := h.Project(ctx, copier, "sandbox", "./cmd/cp")
-	return addon.Prepared{Paths: addon.Paths{Name: path, Asset: path, copier: cp}}, err
+	cp, err := h.Copier(ctx)
+	return addon.Prepared{Paths: addon.Paths{Name: path, Asset: path, addon.Copier: cp}}, err
 }
 
 // images is the image that `make docker-build` makes: the plugin, and a cp for
@@ -56,7 +53,7 @@ func images(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
 		Repository: "ghcr.io/kedify/argo-rollouts-plugin",
 		Tag:        "dev",
 		Image: image.Image{
-			Files:      map[string]string{program: paths[Name], "/bin/cp": paths[copier]},
+			Files:      map[string]string{program: paths[Name], "/bin/cp": paths[addon.Copier]},
 			Entrypoint: []string{program},
 		},
 	}}, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/manifest"
 )
 
@@ -21,6 +22,14 @@ const (
 	// Asset is the name under which the releases server offers the plugin, as its release
 	// page does.
 	Asset = Program + "-" + runtime.GOOS + "-" + runtime.GOARCH
+	// Image is that of a release, in any release the plugin of this sandbox.
+	Image = "ghcr.io/kedify/argo-rollouts-step-plugin"
+	// ControllerImage is what a user builds who has the plugin in the controller's image, as
+	// docs/steps.md shows.
+	ControllerImage = "registry.example.com/argo-rollouts"
+
+	// inController is where the controller's image has the program then.
+	inController = "/plugins/" + Program
 )
 
 // registrations lists the plugin under the names that Rollouts of the sandbox use, with
@@ -39,13 +48,31 @@ func Addon() addon.Addon {
 		Programs:  []addon.Program{{Name: Program, Variable: "STEP_PLUGIN", Built: Program}},
 		Commands:  []string{Program},
 		Releases:  []string{Asset},
+		Images:    images,
 		Manifests: manifests,
 	}
 }
 
 func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
 	path, err := h.Project(ctx, Program, ".", "./cmd/"+Program)
-	return addon.Prepared{Paths: addon.Paths{Program: path, Asset: path}}, err
+	if err != nil {
+		return addon.Prepared{}, err
+	}
+	cp, err := h.Copier(ctx)
+	return addon.Prepared{Paths: addon.Paths{Program: path, Asset: path, addon.Copier: cp}}, err
+}
+
+func images(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
+	const program = "/" + Program
+	return []image.Entry{
+		{Repository: Image, Tag: "*", Image: image.Image{
+			Files:      map[string]string{program: paths[Program], "/bin/cp": paths[addon.Copier]},
+			Entrypoint: []string{program},
+		}},
+		{Repository: ControllerImage, Tag: "*", From: argorollouts.Image, Image: image.Image{
+			Files: map[string]string{inController: paths[Program]},
+		}},
+	}, nil
 }
 
 func manifests(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error) {

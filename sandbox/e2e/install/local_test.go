@@ -1,9 +1,6 @@
 package install
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,8 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/canarytest"
@@ -46,7 +41,7 @@ func TestLocalImage(t *testing.T) {
 			t.Errorf("docs/development.md has not the line %s", line)
 		}
 	}
-	before := keepTemplate(t)
+	before := controllertest.KeepTemplate(t)
 	good := controllertest.KeepConfig(t)
 	outer := e2etest.NewNamespace(t)
 	checktest.DeploySample(t, outer)
@@ -72,7 +67,7 @@ func TestLocalImage(t *testing.T) {
 // deploy/local as the component that its kustomization.yaml says it is, over
 // Argo Rollouts' own manifests.
 func TestLocalImageKustomized(t *testing.T) {
-	before := keepTemplate(t)
+	before := controllertest.KeepTemplate(t)
 	good := controllertest.KeepConfig(t)
 	dir := overlay(t)
 
@@ -123,8 +118,8 @@ func goBack(t *testing.T, before corev1.PodTemplateSpec, plugins string) {
 	controllertest.SetPlugins(t, plugins)
 	e2etest.Shell(t, takeOff)
 	e2etest.Shell(t, controllertest.StatusCommand)
-	awaitLog(t, controllertest.Await(t), "Downloading plugin kedify/http from: "+controllertest.PluginURL)
-	if diff := cmp.Diff(before.Spec, template(t).Spec); diff != "" {
+	controllertest.AwaitLog(t, controllertest.Await(t), "Downloading plugin kedify/http from: "+controllertest.PluginURL)
+	if diff := cmp.Diff(before.Spec, controllertest.Template(t).Spec); diff != "" {
 		t.Errorf("the pods are not what they were (-before +now):\n%s", diff)
 	}
 }
@@ -139,54 +134,9 @@ func requireCopied(t *testing.T) corev1.Pod {
 		!strings.HasPrefix(statuses[0].ImageID, "ghcr.io/kedify/argo-rollouts-plugin@sha256:") {
 		t.Fatalf("the init containers of pod %s: %+v; want one that ran to its end", pod.Name, statuses)
 	}
-	log := awaitLog(t, pod, "Copied plugin from /home/argo-rollouts/plugin-bin/rollouts-plugin-kedify to "+controllertest.PluginProgram)
+	log := controllertest.AwaitLog(t, pod, "Copied plugin from /home/argo-rollouts/plugin-bin/rollouts-plugin-kedify to "+controllertest.PluginProgram)
 	if strings.Contains(log, "Downloading plugin") {
 		t.Errorf("the controller has downloaded a plugin:\n%s", e2etest.LinesWith(log, "plugin"))
 	}
 	return pod
-}
-
-// awaitLog waits until the log of a controller contains a text.
-func awaitLog(t *testing.T, pod corev1.Pod, text string) string {
-	t.Helper()
-	var log string
-	e2etest.Eventually(t, e2etest.Patience, fmt.Sprintf("%q in the log of pod %s", text, pod.Name), func(ctx context.Context) (err error) {
-		if log, err = e2etest.TryShell(ctx, "kubectl -n argo-rollouts logs "+pod.Name); err == nil && !strings.Contains(log, text) {
-			err = fmt.Errorf("it has not:\n%s", e2etest.LinesWith(log, "lugin"))
-		}
-		return err
-	})
-	return log
-}
-
-// template is what the controller's Deployment makes its pods from.
-func template(t *testing.T) corev1.PodTemplateSpec {
-	t.Helper()
-	deployment, err := e2etest.Connect(t).Kube.AppsV1().Deployments(e2etest.ControllerNamespace).
-		Get(t.Context(), e2etest.ControllerDeployment, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return deployment.Spec.Template
-}
-
-// keepTemplate puts the pod template of the controller's Deployment back when
-// the test ends; it returns it.
-func keepTemplate(t *testing.T) corev1.PodTemplateSpec {
-	t.Helper()
-	before := template(t)
-	if len(before.Spec.InitContainers) != 0 {
-		t.Fatalf("the cluster is not as it should be; the controller has init containers: %+v", before.Spec.InitContainers)
-	}
-	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template", "value": before}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := e2etest.Connect(t)
-	controllertest.PutBack(t, "putting the controller's Deployment back", func(ctx context.Context) error {
-		_, err := c.Kube.AppsV1().Deployments(e2etest.ControllerNamespace).
-			Patch(ctx, e2etest.ControllerDeployment, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: "e2e"})
-		return err
-	})
-	return before
 }

@@ -62,7 +62,7 @@ func TestReleaseInstalls(t *testing.T) {
 
 	getInstallFile(t, url)
 	e2etest.Shell(t, applyInstall)
-	awaitLog(t, controllertest.Restart(t), "Downloading plugin kedify/http from: "+url+"/"+plugin.Asset)
+	controllertest.AwaitLog(t, controllertest.Restart(t), "Downloading plugin kedify/http from: "+url+"/"+plugin.Asset)
 	c := canarytest.Start(t)
 	checktest.AwaitHealthy(t, name, "-n", c.Name, "--download")
 	c.Finish()
@@ -146,8 +146,8 @@ func TestReleaseBesideAnotherPlugin(t *testing.T) {
 		t.Errorf("what the controller reads (-want +got):\n%s", diff)
 	}
 	controller := controllertest.Restart(t)
-	awaitLog(t, controller, "Downloading plugin kedify/http from: "+location)
-	awaitLog(t, controller, "Downloading plugin example/other from: "+controllertest.PluginURL)
+	controllertest.AwaitLog(t, controller, "Downloading plugin kedify/http from: "+location)
+	controllertest.AwaitLog(t, controller, "Downloading plugin example/other from: "+controllertest.PluginURL)
 	canarytest.Start(t).Finish()
 }
 

@@ -41,6 +41,15 @@ func (h Host) Upstream(ctx context.Context, source build.Source) (*build.Entry, 
 	return build.Ensure(ctx, source, h.Cache, h.Progress)
 }
 
+// Copier is a program that is cp when it is called by that name: what an image has that an
+// init container copies from.
+const Copier = "cp"
+
+// Copier returns the program of that name.
+func (h Host) Copier(ctx context.Context) (string, error) {
+	return h.Project(ctx, Copier, "sandbox", "./cmd/cp")
+}
+
 // Project returns a copy in the sandbox of one of this project's programs: of the
 // one that was given by its name, or else of pkg, a package of the Go module in
 // the directory module of the repository.

@@ -49,6 +49,10 @@ type Entry struct {
 	Tag string
 	// Values are the only texts the '*' of Tag may stand for; empty allows any.
 	Values []string
+	// From is a reference that an entry before this one answers, whose image this one is
+	// built on, as a Dockerfile's FROM: Files, Env and Dirs come beside those of that
+	// image, what else is left empty is as there.
+	From string
 	// Image is what the references stand for. In Args and Env, "{*}" is
 	// replaced by the text that the '*' of Tag stood for. Name and ID are
 	// filled in by Resolve.
@@ -88,6 +92,13 @@ func (t *Table) Add(e Entry) error {
 	if e.Tag == "" || strings.Count(e.Tag, "*") > 1 {
 		return fmt.Errorf("image table: %s: tag %q: expected a tag, or a pattern with one '*'", e.Repository, e.Tag)
 	}
+	if e.From != "" {
+		base, err := t.Resolve(e.From)
+		if err != nil {
+			return fmt.Errorf("image table: %s:%s: from: %w", e.Repository, e.Tag, err)
+		}
+		e.Image = on(base, e.Image)
+	}
 	if len(e.Image.Entrypoint) == 0 {
 		return fmt.Errorf("image table: %s:%s: the entrypoint is empty", e.Repository, e.Tag)
 	}
@@ -101,6 +112,20 @@ func (t *Table) Add(e Entry) error {
 	}
 	t.entries = append(t.entries, e)
 	return nil
+}
+
+// on returns an image that is built on another one.
+func on(base, image Image) Image {
+	maps.Copy(base.Files, image.Files)
+	if len(image.Entrypoint) > 0 {
+		base.Entrypoint, base.Args = image.Entrypoint, image.Args
+	}
+	base.Env = append(base.Env, image.Env...)
+	if image.WorkDir != "" {
+		base.WorkDir = image.WorkDir
+	}
+	base.Dirs = append(base.Dirs, image.Dirs...)
+	return base
 }
 
 // Known lists the images of the table, patterns as they are, sorted.

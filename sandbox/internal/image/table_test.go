@@ -1,6 +1,7 @@
 package image
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -87,6 +88,42 @@ func TestResolveIDs(t *testing.T) {
 		if err != nil || again.ID != image.ID {
 			t.Errorf("docker.io/%s: ID %s, %v; want %s", ref, again.ID, err, image.ID)
 		}
+	}
+}
+
+// An image that is built on another one has the files of both, and of the base what it
+// does not have itself; the base stays as it is.
+func TestFrom(t *testing.T) {
+	var table Table
+	base := Image{Files: map[string]string{"/b": "/base", "/both": "/base"}, Entrypoint: []string{"/b"}, Args: []string{"-v"}, Env: []string{"A=1"}, WorkDir: "/home", Dirs: []string{"/tmp"}}
+	for _, e := range []Entry{
+		{Repository: "a/base", Tag: "*", Image: base},
+		{Repository: "a/more", Tag: "1", From: "a/base:7", Image: Image{Files: map[string]string{"/m": "/more", "/both": "/more"}, Env: []string{"B=2"}, Dirs: []string{"/m.d"}}},
+		{Repository: "a/other", Tag: "1", From: "a/base", Image: Image{Files: map[string]string{"/o": "/other"}, Entrypoint: []string{"/o"}, WorkDir: "/o.d"}},
+	} {
+		if err := table.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for ref, want := range map[string]Image{
+		"a/base:7":  base,
+		"a/more:1":  {Files: map[string]string{"/b": "/base", "/m": "/more", "/both": "/more"}, Entrypoint: []string{"/b"}, Args: []string{"-v"}, Env: []string{"A=1", "B=2"}, WorkDir: "/home", Dirs: []string{"/tmp", "/m.d"}},
+		"a/other:1": {Files: map[string]string{"/b": "/base", "/both": "/base", "/o": "/other"}, Entrypoint: []string{"/o"}, Args: []string{}, Env: []string{"A=1"}, WorkDir: "/o.d", Dirs: []string{"/tmp"}},
+	} {
+		got, err := table.Resolve(ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Name != ref || !strings.HasPrefix(got.ID, strings.Split(ref, ":")[0]+"@") {
+			t.Errorf("%s: name %s, ID %s", ref, got.Name, got.ID)
+		}
+		got.Name, got.ID = "", ""
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", ref, diff)
+		}
+	}
+	if err := table.Add(Entry{Repository: "a/late", Tag: "1", From: "a/later"}); !IsUnknown(errors.Unwrap(err)) {
+		t.Errorf("Add = %v, want an unknown image", err)
 	}
 }
 

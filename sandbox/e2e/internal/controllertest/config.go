@@ -25,16 +25,27 @@ const OtherSHA256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789a
 // SHA256 matches the SHA-256 that an entry of the ConfigMap pins.
 var SHA256 = regexp.MustCompile(`[0-9a-f]{64}`)
 
+// Lists of plugins in the controller's ConfigMap.
+const (
+	routers = "trafficRouterPlugins"
+	steps   = "stepPlugins"
+)
+
 // Config returns the list of traffic router plugins in the controller's ConfigMap, as
 // YAML: in the sandbox the one entry kedify/http.
 func Config(t testing.TB) string {
+	t.Helper()
+	return list(t, routers)
+}
+
+func list(t testing.TB, key string) string {
 	t.Helper()
 	c := e2etest.Connect(t)
 	configMap, err := c.Kube.CoreV1().ConfigMaps(e2etest.ControllerNamespace).Get(t.Context(), e2etest.ControllerConfigMap, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return configMap.Data["trafficRouterPlugins"]
+	return configMap.Data[key]
 }
 
 // SetConfig changes the data of the ConfigMap by a merge patch of JSON.
@@ -54,24 +65,47 @@ func trySetConfig(ctx context.Context, c *e2etest.Cluster, data string) error {
 // SetPlugins replaces the list of traffic router plugins, which is YAML.
 func SetPlugins(t testing.TB, list string) {
 	t.Helper()
-	SetConfig(t, `{"trafficRouterPlugins":`+QuoteJSON(t, list)+`}`)
+	SetConfig(t, data(t, routers, list))
+}
+
+// SetStepPlugins replaces the list of step plugins, which is YAML.
+func SetStepPlugins(t testing.TB, list string) {
+	t.Helper()
+	SetConfig(t, data(t, steps, list))
+}
+
+func data(t testing.TB, key, list string) string {
+	t.Helper()
+	return `{"` + key + `":` + QuoteJSON(t, list) + `}`
 }
 
 // KeepConfig puts the list of traffic router plugins back, and restarts the
 // controller, when the test ends, unless the test has done both; it returns the list.
 func KeepConfig(t testing.TB) string {
 	t.Helper()
-	before := Config(t)
-	if !strings.Contains(before, "kedify/http") {
+	return keep(t, routers, "kedify/http")
+}
+
+// KeepStepPlugins is KeepConfig for the list of step plugins.
+func KeepStepPlugins(t testing.TB) string {
+	t.Helper()
+	return keep(t, steps, "sandbox/job")
+}
+
+// keep keeps the list with a key, in which a plugin is registered.
+func keep(t testing.TB, key, registered string) string {
+	t.Helper()
+	before := list(t, key)
+	if !strings.Contains(before, registered) {
 		t.Fatalf("the cluster is not as it should be; the ConfigMap holds:\n%s", before)
 	}
 	c := e2etest.Connect(t)
 	PutBack(t, "putting the ConfigMap back", func(ctx context.Context) error {
 		configMap, err := c.Kube.CoreV1().ConfigMaps(e2etest.ControllerNamespace).Get(ctx, e2etest.ControllerConfigMap, metav1.GetOptions{})
-		if err == nil && configMap.Data["trafficRouterPlugins"] == before && !t.Failed() {
+		if err == nil && configMap.Data[key] == before && !t.Failed() {
 			return nil // the test has put it back, and restarted the controller
 		}
-		err = errors.Join(err, trySetConfig(ctx, c, `{"trafficRouterPlugins":`+QuoteJSON(t, before)+`}`))
+		err = errors.Join(err, trySetConfig(ctx, c, data(t, key, before)))
 		_, failed := e2etest.TryShell(ctx, RestartCommand)
 		return errors.Join(err, failed)
 	})

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -95,6 +96,19 @@ func Log(t testing.TB, pod corev1.Pod) string {
 	if e2etest.Restarts(pod) > 0 {
 		log = e2etest.Shell(t, "kubectl -n argo-rollouts logs --previous "+pod.Name) + log
 	}
+	return log
+}
+
+// AwaitLog waits until the log of a controller contains a text.
+func AwaitLog(t testing.TB, pod corev1.Pod, text string) string {
+	t.Helper()
+	var log string
+	e2etest.Eventually(t, e2etest.Patience, fmt.Sprintf("%q in the log of pod %s", text, pod.Name), func(ctx context.Context) (err error) {
+		if log, err = e2etest.TryShell(ctx, "kubectl -n argo-rollouts logs "+pod.Name); err == nil && !strings.Contains(log, text) {
+			err = fmt.Errorf("it has not:\n%s", e2etest.LinesWith(log, "lugin"))
+		}
+		return err
+	})
 	return log
 }
 

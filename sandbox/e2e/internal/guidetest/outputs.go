@@ -63,17 +63,31 @@ func Commands(t testing.TB, document, from, to string) []string {
 
 var continued = regexp.MustCompile(`\\\n *`)
 
-var manifestFence = regexp.MustCompile("(?m)^```yaml\n((?s:.*?))^```$")
+var manifestFence = regexp.MustCompile("(?m)^```yaml( {fragment})?\n((?s:.*?))^```$")
+
+// Fragment returns the part of a manifest that a document shows first after a line of it.
+func Fragment(t testing.TB, document, from string) string {
+	t.Helper()
+	return firstFence(t, document, from, " {fragment}")
+}
 
 // Manifest returns the manifest that a document shows first after a line of it.
 func Manifest(t testing.TB, document, from string) string {
 	t.Helper()
+	return firstFence(t, document, from, "")
+}
+
+// firstFence returns the first YAML after a line of a document that is marked so.
+func firstFence(t testing.TB, document, from, mark string) string {
+	t.Helper()
 	_, text, begun := strings.Cut(read(t, document), from)
-	match := manifestFence.FindStringSubmatch(text)
-	if !begun || match == nil {
-		t.Fatalf("%s has no manifest after %q", document, from)
+	for _, match := range manifestFence.FindAllStringSubmatch(text, -1) {
+		if begun && match[1] == mark {
+			return match[2]
+		}
 	}
-	return match[1]
+	t.Fatalf("%s has no yaml%s after %q", document, mark, from)
+	return ""
 }
 
 // RequireLines fails the test where a document does not have these commands, each on a line

@@ -1,0 +1,44 @@
+package stepplugin
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
+)
+
+// The controller's image with the plugin is what the Dockerfile of docs/steps.md makes.
+func TestControllerImageIsThatOfTheDockerfile(t *testing.T) {
+	document, err := os.ReadFile("../../../docs/steps.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile("(?s)\n```dockerfile\n(.*?\n)```\n").FindStringSubmatch(string(document))
+	if shown == nil {
+		t.Fatal("docs/steps.md shows no Dockerfile")
+	}
+	entries, err := images(t.Context(), addon.Paths{Program: "/programs/step", addon.Copier: "/programs/cp"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, controllers := entries[0], entries[1]
+	want := "FROM " + controllers.From + ":" + argorollouts.Version + "\n"
+	for to, program := range controllers.Image.Files {
+		for from, there := range own.Image.Files {
+			if there == program {
+				want += "COPY --from=" + own.Repository + ":vX.Y.Z " + from + " " + to + "\n"
+			}
+		}
+	}
+	if diff := cmp.Diff(want, shown[1]); diff != "" {
+		t.Errorf("(-image +Dockerfile):\n%s", diff)
+	}
+	if !strings.Contains(string(document), "="+controllers.Repository+":"+argorollouts.Version+"-steps\n") {
+		t.Errorf("docs/steps.md does not run %s", controllers.Repository)
+	}
+}

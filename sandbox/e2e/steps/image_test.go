@@ -1,0 +1,80 @@
+package steps
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/controllertest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/guidetest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// page is the document that says how the program comes out of an image.
+const page = "docs/steps.md"
+
+// The program comes with the controller's image, and then out of its own by an init
+// container, by the page's commands and registrations. The controller starts without a
+// download of it, and a canary goes through a step. Afterwards the installation is what it
+// was.
+func TestProgramOutOfAnImage(t *testing.T) {
+	const own, controllers = "\n### From its image\n", "\n### In the controller's image\n"
+	before := controllertest.KeepTemplate(t)
+	registered := controllertest.KeepStepPlugins(t)
+	guidetest.GetFiles(t, guidetest.MakeRelease(t), page, "Install", "How a step runs")
+	e2etest.Shell(t, guidetest.StepsBetween(t, page, "\n## Install\n", own)[1].Commands)
+	bake := guidetest.StepsBetween(t, page, controllers, "\n### ")[0].Commands
+	copyAndGoBack := guidetest.StepsBetween(t, page, own, controllers)
+
+	// In this order each pod has the program that it is told of, without a restart for
+	// each command.
+	register(t, controllers)
+	e2etest.Shell(t, bake)
+	requireProgramFrom(t, "/plugins/rollouts-plugin-step")
+	register(t, own)
+	e2etest.Shell(t, copyAndGoBack[0].Commands)
+	e2etest.Shell(t, "kubectl -n argo-rollouts set image deploy/argo-rollouts argo-rollouts="+before.Spec.Containers[0].Image)
+	requireProgramFrom(t, "/home/argo-rollouts/plugin-bin/rollouts-plugin-step")
+
+	controllertest.SetStepPlugins(t, registered)
+	e2etest.Shell(t, copyAndGoBack[1].Commands)
+	e2etest.Shell(t, controllertest.StatusCommand)
+	controllertest.Await(t)
+	if diff := cmp.Diff(before.Spec, controllertest.Template(t).Spec); diff != "" {
+		t.Errorf("the controller's pods are not what they were (-before +now):\n%s", diff)
+	}
+}
+
+// register has the ConfigMap list what the page shows below a heading.
+func register(t *testing.T, heading string) {
+	t.Helper()
+	var shown struct {
+		StepPlugins string `json:"stepPlugins"`
+	}
+	if err := yaml.UnmarshalStrict([]byte(guidetest.Fragment(t, page, heading)), &shown); err != nil {
+		t.Fatal(err)
+	}
+	controllertest.SetStepPlugins(t, shown.StepPlugins)
+}
+
+// requireProgramFrom waits for the controller, checks that it has taken the program from a
+// file, and that a canary goes through a step.
+func requireProgramFrom(t *testing.T, file string) {
+	t.Helper()
+	const name = "acme/check-others"
+	e2etest.Shell(t, controllertest.StatusCommand)
+	const program = "/home/argo-rollouts/plugin-bin/" + name
+	log := controllertest.AwaitLog(t, controllertest.Await(t), "Copied plugin from "+file+" to "+program)
+	if strings.Contains(log, "Downloading plugin "+name) {
+		t.Errorf("the controller has downloaded the program:\n%s", e2etest.LinesWith(log, "plugin"))
+	}
+	// There are no others, so that the step succeeds at once.
+	n := startOne(t, "- plugin: {name: "+name+", config: {selector: {}}}\n- pause: {}", "")
+	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseSuccessful)
+	n.Promote("app")
+	n.AwaitHealthy("app", e2etest.Image("yellow"))
+	controllertest.Process(t, program)
+}
