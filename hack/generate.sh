@@ -6,6 +6,7 @@
 #   deploy/kedify-proxy/configmap.yaml, and the patch of it for mutual TLS,
 #                                       from what `interceptor bootstrap` prints
 #   docs/reference.md                   its table of checks, from internal/preflight
+#   docs/steps-reference.md             from the Go types that steps are configured with
 # With --check it fails when one of them was not as it is made (and leaves the
 # one that is).
 set -euo pipefail
@@ -13,7 +14,8 @@ cd "$(dirname "$0")/.."
 
 generated=(api/http/v1alpha1/zz_generated.deepcopy.go deploy/crds/http.keda.sh_httpscaledobjects.yaml
   sandbox/addons/scaledobject/keda.sh_scaledobjects.yaml deploy/kedify-proxy/configmap.yaml
-  deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml docs/reference.md)
+  deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml docs/reference.md
+  docs/steps-reference.md)
 
 # KEDA's definition of ScaledObjects, and the checksum its module must have.
 keda=github.com/kedacore/keda/v2@v2.20.2
@@ -73,6 +75,8 @@ put_bootstrap deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml
   --ca-file /xds-certs/ca.crt --cert-file /xds-certs/tls.crt --key-file /xds-certs/tls.key
 
 go run ./hack/checktable docs/reference.md
+go run ./hack/stepsreference >"$before/reference"
+cat "$before/reference" >docs/steps-reference.md
 
 if [[ ${1:-} == --check ]]; then
   stale=0

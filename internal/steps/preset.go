@@ -25,16 +25,18 @@ const (
 	depthLimit = 100
 )
 
-// Preset is what an admin gives the steps of a registration.
+// Preset is what an admin gives the steps of a registration, beside its flags.
 type Preset struct {
-	// Defaults is the configuration of a step that says nothing else. Objects are merged
-	// with the Rollout's key by key, lists and values replaced.
+	// Defaults is the configuration of a step that says nothing else. Objects are merged with
+	// the Rollout's key by key; lists and values are replaced, and so are references to
+	// Secrets as a whole.
 	Defaults map[string]any `json:"defaults,omitempty"`
-	// Locked are the keys, such as "request.url", that a Rollout may not set, with all
-	// that is under them. "*" is all keys.
+	// Locked are the keys, such as `request.url`, that a Rollout may not set, with all that is
+	// under them. `*` is all keys. A step that sets one fails.
 	Locked []string `json:"locked,omitempty"`
-	// Hosts are where the steps' requests may go, besides those of --allow-host, and the
-	// only ones that a secret of --secrets-namespace goes to.
+	// Hosts are where requests may go, besides those of `--allow-host`: `ci.example.com`,
+	// `ci.example.com:8443`, an address, or `*.example.com` for every name below
+	// `example.com`. Secrets of `--secrets-namespace` go to these alone.
 	Hosts []string `json:"hosts,omitempty"`
 }
 

@@ -28,29 +28,41 @@ const (
 	maxRetries = 10
 )
 
-// Settings are the keys that every kind of step has.
+// Settings are the keys that every kind of step has. A step whose configuration cannot be
+// read fails at once, whatever its `failurePolicy`, with words that name the key.
 type Settings struct {
-	// ID names the step for later steps: a letter, then letters, digits, "_" and "-", up to
-	// 63 in all. It is the step's index by default, and no two steps of a Rollout have the
-	// same.
+	// ID names the step for the steps after it, which read its outputs by this name: a letter,
+	// then letters, digits, `_` and `-`, 63 at most. No two steps of a Rollout have the same.
+	//
+	// Default: the step's index, from 0.
 	ID string `json:"id,omitempty"`
-	// Timeout bounds the whole step, retries included: 8m by default, or the Rollout's
-	// progressDeadlineSeconds less a minute where that is shorter. A longer one than that
-	// fails the step. Time in which the controller makes no calls, as while the Rollout is
-	// paused, does not count.
+	// Timeout bounds the whole step, retries included, up to 24h. One that is longer than the
+	// Rollout's `progressDeadlineSeconds` (600 where it has none) less a minute fails the step
+	// at its beginning. Time in which the Rollout is paused does not count.
+	//
+	// Default: `8m`, or what a shorter progress deadline leaves.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// Interval is how often running work is asked after: 15s by default, 11s at least. The
-	// controller adds 5 s.
+	// Interval is how often running work is asked after, `11s` or more. Argo Rollouts adds 5 s.
+	//
+	// Default: `15s`.
 	Interval metav1.Duration `json:"interval,omitzero"`
-	// FailurePolicy says what a failed step means: Fail (the default) aborts the canary,
-	// Ignore goes on with a Warning Event.
+	// FailurePolicy says what a failed step means: `Fail` aborts the canary, `Ignore` goes on
+	// with a Warning Event `StepFailureIgnored`.
+	//
+	// Default: `Fail`.
 	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
-	// Retries is how often the whole step is tried again after a failure: 0 by default, 10
-	// at most.
+	// Retries is how often the whole step is tried again after a failure, 10 at most. Each
+	// attempt has a key of its own; work of the one before that may still run is cancelled.
+	// What has timed out is not tried again.
+	//
+	// Default: `0`.
 	Retries int32 `json:"retries,omitempty"`
-	// OnUnknown says what follows when work may have been started and the answer was lost,
-	// as in a crash: Repeat (the default) starts it again, with the same key; Fail fails
-	// the step.
+	// OnUnknown says what follows when work may have been started and the answer was lost, as
+	// in a crash: `Repeat` starts it again, with the same key; `Fail` cancels it and fails the
+	// step. `Fail` delays each start by `interval` and 5 s. It is for the kind `http` without
+	// `find`: other work is found again.
+	//
+	// Default: `Repeat`.
 	OnUnknown OnUnknown `json:"onUnknown,omitempty"`
 }
 

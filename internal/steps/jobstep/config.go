@@ -47,35 +47,41 @@ const (
 )
 
 // Config is the configuration of a step that runs a Job.
+//
+// Each container of the Job has these in its environment, unless its `env` says otherwise:
+//
+//	ROLLOUT_NAME, ROLLOUT_NAMESPACE
+//	ROLLOUT_NEW_IMAGE, ROLLOUT_OLD_IMAGE            of the Rollout's first container; old is that of the stable version
+//	ROLLOUT_NEW_HASH, ROLLOUT_OLD_HASH              the pod template hashes
+//	ROLLOUT_STABLE_SERVICE, ROLLOUT_CANARY_SERVICE  the names of the two Services, empty where the Rollout names none
+//	ROLLOUT_WEIGHT                                  the canary's weight, 0 where the Rollout has no trafficRouting
+//	ROLLOUT_REVISION                                the Rollout's revision
+//	ROLLOUT_STEP_ID, ROLLOUT_STEP_KEY               the key is the same for one attempt at the step, whatever runs twice
+//
+// A container of a Job that has completed hands outputs on in its termination message
+// (`/dev/termination-log`), as a JSON object: `{"buildUrl": "https://..."}`. One may have
+// 1 KiB, all of a step 2 KiB; larger ones are left out, with an Event `StepOutputDropped`.
+//
+// A Job that is there under the step's key is taken for its own: it is made once. A step whose
+// Job is deleted by somebody else fails.
 type Config struct {
 	steps.Settings
-	// Job is a Kubernetes JobSpec (batch/v1). Its pods restart never by default, and are
-	// not tried again (backoffLimit: 0): retries of the step are. The step's timeout shows
-	// the log and deletes the Job. Where nobody asks any more, the Job ends by itself: a
-	// minute after that, or sooner with activeDeadlineSeconds. A pause of the Rollout does
-	// not pause it. A finished Job is deleted after an hour, or ttlSecondsAfterFinished,
-	// which is 300 or more.
+	// Job is what runs. In its `containers` and `initContainers` the `image`, `command`,
+	// `args` and the values of `env` are templates. A value that a Rollout's author chooses,
+	// such as a label, belongs into `env` or an argument of its own, not into the text of a
+	// shell script. Where it does not say otherwise, `restartPolicy` is `Never`,
+	// `backoffLimit` 0 and `ttlSecondsAfterFinished` 3600, which has to be 300 or more.
+	// `activeDeadlineSeconds` is a minute more than what is left of the step's timeout, or
+	// less. A pause of the Rollout does not pause it. `selector` and `manualSelector` are not
+	// to be set.
 	//
-	// In the containers and initContainers, image, command, args and the values of env are
-	// templates. A value that a Rollout's author chooses, such as a label, belongs into
-	// env or an argument of its own, not into the text of a shell script.
-	//
-	// Each container has these in its environment, unless its env says otherwise:
-	//
-	//	ROLLOUT_NAME, ROLLOUT_NAMESPACE
-	//	ROLLOUT_NEW_IMAGE, ROLLOUT_OLD_IMAGE           of the Rollout's first container; old is that of the stable version
-	//	ROLLOUT_NEW_HASH, ROLLOUT_OLD_HASH             the pod template hashes
-	//	ROLLOUT_STABLE_SERVICE, ROLLOUT_CANARY_SERVICE the names of the two Services
-	//	ROLLOUT_WEIGHT                                 the canary's weight
-	//	ROLLOUT_REVISION                               the Rollout's revision
-	//	ROLLOUT_STEP_ID, ROLLOUT_STEP_KEY              the key is the same for one attempt at the step, whatever runs twice
-	//
-	// A container hands outputs on in its termination message (/dev/termination-log), as
-	// a JSON object: {"buildUrl": "https://..."}.
+	// Required.
 	Job batchv1.JobSpec `json:"job"`
-	// LogLines is how many of the last lines of a log are in the message of a step that
-	// has failed: 10 by default, 50 at most, 0 for none. Everybody who may read the
-	// Rollout reads them; nothing is taken out of them.
+	// LogLines is how many of the last lines of a log are in the message of a step that has
+	// failed or timed out, 50 at most; `0` for none. Everybody who may read the Rollout reads
+	// them: nothing is taken out of them.
+	//
+	// Default: `10`.
 	LogLines *int32 `json:"logLines,omitempty"`
 }
 

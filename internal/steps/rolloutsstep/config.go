@@ -14,24 +14,30 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
-// Config is what a step that waits for other Rollouts is told.
+// Config is the configuration of a step that waits for other Rollouts. It has `names` or a
+// `selector`, and not both.
 type Config struct {
 	steps.Settings `json:",inline"`
-	// Names are the Rollouts that are waited for: "checkout" in the Rollout's own namespace,
-	// "payments/checkout" in another one, which the registration has to allow. The Rollout's
-	// own name is left out, so that all Rollouts of a group can have one list. A Rollout
-	// that does not exist is waited for. Either names or selector is needed.
+	// Names are the Rollouts that are waited for, 200 at most: `checkout` in the Rollout's own
+	// namespace, `payments/checkout` in another one, which `--allow-namespace` has to allow.
+	// The Rollout's own name is left out, so that all Rollouts of a group can have one list. A
+	// Rollout that does not exist is waited for.
 	Names []string `json:"names,omitempty"`
-	// Selector selects the Rollouts that are waited for by their labels; {} is all of the
-	// namespace. It needs list and watch of Rollouts.
+	// Selector selects the Rollouts that are waited for by their labels; `{}` is all of the
+	// namespace. It needs list and watch of Rollouts. One that matches not even this Rollout
+	// waits until its timeout.
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// Namespaces are those in which Selector selects: the Rollout's own by default. Others
-	// have to be allowed by the registration.
+	// Namespaces are those in which `selector` selects. Others than the Rollout's own have to
+	// be allowed with `--allow-namespace`.
+	//
+	// Default: the Rollout's own.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Barrier names the step, so that Rollouts whose steps differ meet at it: up to 63
-	// letters, digits, ".", "_" and "-". By default it is the registered name. Steps of a
-	// Rollout that have the same name are told apart by their order: the first meets the
-	// first of the others, the second the second.
+	// Barrier names the step, so that Rollouts whose steps differ meet at it: letters, digits,
+	// `.`, `_` and `-`, 63 at most, with a letter or digit at both ends. Steps of one Rollout
+	// with the same name are told apart by their order: the first meets the first of the
+	// others, the second the second.
+	//
+	// Default: the registered name.
 	Barrier string `json:"barrier,omitempty"`
 }
 

@@ -39,18 +39,37 @@ func (v Value) IsZero() bool { return len(v.raw) == 0 || string(v.raw) == "null"
 
 // KeyRef is a key of a Secret or a ConfigMap.
 type KeyRef struct {
+	// Name is the object's.
+	//
+	// Required.
 	Name string `json:"name"`
-	Key  string `json:"key"`
-	// Namespace is the Rollout's by default. A preset can name that of
-	// --secrets-namespace, and no other; a Rollout can name none.
+	// Key is one of the object's data.
+	//
+	// Required.
+	Key string `json:"key"`
+	// Namespace is for presets alone, which can name that of `--secrets-namespace` and no
+	// other. The value then goes to the preset's hosts alone. A Rollout that names one fails
+	// the step.
+	//
+	// Default: the Rollout's.
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// valueFrom is the form of a reference.
-type valueFrom struct {
-	ValueFrom *struct {
-		SecretKeyRef *KeyRef `json:"secretKeyRef"`
-	} `json:"valueFrom"`
+// Reference stands in the place of a text that is secret.
+type Reference struct {
+	// ValueFrom says where the text is.
+	//
+	// Required.
+	ValueFrom *ValueFrom `json:"valueFrom"`
+}
+
+// ValueFrom says where a text is that is secret.
+type ValueFrom struct {
+	// SecretKeyRef is the key of a Secret. Its value is taken as it is, and is no template;
+	// the ends of lines at its end are left out. A Secret that does not exist is waited for.
+	//
+	// Required.
+	SecretKeyRef *KeyRef `json:"secretKeyRef"`
 }
 
 // Parse returns the text, or the reference. The error names the path, and does not hold the
@@ -59,7 +78,7 @@ func (v Value) Parse(path, secretsNamespace string) (text string, ref *KeyRef, e
 	if json.Unmarshal(v.raw, &text) == nil {
 		return text, nil, nil
 	}
-	var from valueFrom
+	var from Reference
 	if len(v.raw) == 0 || v.raw[0] != '{' {
 		return "", nil, fmt.Errorf("%s: want a string, or valueFrom with a secretKeyRef", path)
 	}
