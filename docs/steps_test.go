@@ -1,20 +1,26 @@
 package docs_test
 
 import (
-	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/manifest"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/kinds"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/lint"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/registration"
 )
 
@@ -77,56 +83,134 @@ func TestStepsPageSaysWhatEachVerbIsFor(t *testing.T) {
 	}
 }
 
-// Every step that the page shows is one that its kind takes.
-func TestStepsPageShowsStepsThatCanBeRead(t *testing.T) {
-	kindOf := map[string]string{"acme/run-e2e-tests": "http", "acme/run-smoke-tests": "job", "acme/check-others": "rollouts"}
-	all := kinds.All(kinds.Options{AllowHosts: []string{"ci.example.com"}})
-	shown := map[string]int{}
-	var visit func(value any)
-	visit = func(value any) {
-		switch value := value.(type) {
-		case []any:
-			for _, item := range value {
-				visit(item)
-			}
-		case map[string]any:
-			plugin, isStep := value["plugin"].(map[string]any)
-			config, hasConfig := plugin["config"]
-			if !isStep || !hasConfig {
-				for _, inner := range value {
-					visit(inner)
-				}
-				return
-			}
-			raw, err := json.Marshal(config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			name, _ := plugin["name"].(string)
-			preset := &steps.Preset{}
-			if object, _ := config.(map[string]any); object["request"] == nil && kindOf[name] == "http" {
-				// As the preset has it that such a step leaves this to.
-				preset.Defaults = map[string]any{"request": map[string]any{"url": "https://ci.example.com"}}
-			}
-			if _, err := steps.ReadConfig(kinds.Named(all, kindOf[name]), preset, raw); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			shown[kindOf[name]]++
+// The command that the page shows for lint finds nothing wrong with what the page shows, and
+// reads all of its steps: its registrations, its preset and its Rollouts are the files.
+func TestStepsPageLintsWhatItShows(t *testing.T) {
+	shown := readShownSteps(t)
+	dir := t.TempDir()
+	for name, text := range shown.files(t) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "rollouts-plugin-step"), "../cmd/rollouts-plugin-step")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	commands := fence.FindAllStringSubmatch(sectionOf(t, stepsPage, "## Look before a canary does"), -1)
+	if len(commands) != 1 || commands[0][1] != "sh" {
+		t.Fatalf("%d fences, want one of sh", len(commands))
+	}
+	command := exec.Command("sh", "-e", "-c", commands[0][2])
+	command.Dir, command.Env = dir, append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	output, err := command.CombinedOutput()
+	want := fmt.Sprintf("ok: Rollouts: %d, plugin steps: %d (%[2]d read with their registration), registrations: %d, presets: %d\n",
+		len(shown.rollouts), len(shown.used), len(shown.entries), len(shown.presets))
+	if err != nil || string(output) != want {
+		t.Errorf("%s%v\n%swant %s", commands[0][2], err, output, want)
+	}
+	for _, kind := range kinds.Names(kinds.All(kinds.Options{})) {
+		isShown := func(e lint.Entry) bool { return e.Registration.Kind == kind && slices.Contains(shown.used, e.Name) }
+		if !slices.ContainsFunc(shown.entries, isShown) {
+			t.Errorf("no step of kind %s is shown, with its registration", kind)
+		}
+	}
+}
+
+// shownSteps is what the page shows in YAML.
+type shownSteps struct {
+	list     string
+	entries  []lint.Entry
+	presets  []any
+	rollouts []any
+	// used are the names of the plugin steps.
+	used []string
+}
+
+func readShownSteps(t *testing.T) *shownSteps {
+	t.Helper()
+	var shown shownSteps
 	for _, match := range fence.FindAllStringSubmatch(readText(t, stepsPage), -1) {
 		if !strings.HasPrefix(match[1], "yaml") {
 			continue
 		}
-		var value any
-		if err := yaml.Unmarshal([]byte(match[2]), &value); err != nil {
-			t.Errorf("%v:\n%s", err, match[2])
+		object := decode(t, match[2])
+		switch list, isList := object["stepPlugins"].(string); {
+		case isList:
+			shown.list += list
+		case object["kind"] == "ConfigMap":
+			shown.presets = append(shown.presets, object)
+		case object["steps"] != nil:
+			shown.addRollout(map[string]any{"strategy": map[string]any{"canary": object}})
+		case object["spec"] != nil:
+			shown.addRollout(object["spec"])
+		default:
+			t.Errorf("what is this?\n%s", match[2])
 		}
-		visit(value)
 	}
-	for _, kind := range kinds.Names(all) {
-		if shown[kind] == 0 {
-			t.Errorf("no step of kind %s is shown", kind)
+	var err error
+	if shown.entries, err = lint.ReadEntries(shown.list, kinds.All); err != nil {
+		t.Fatal(err)
+	}
+	return &shown
+}
+
+func (s *shownSteps) addRollout(spec any) {
+	s.rollouts = append(s.rollouts, map[string]any{
+		"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout",
+		"metadata": map[string]any{"name": fmt.Sprintf("shown-%d", len(s.rollouts)+1)}, "spec": spec,
+	})
+	steps, _, _ := unstructured.NestedSlice(map[string]any{"spec": spec}, "spec", "strategy", "canary", "steps")
+	for _, step := range steps {
+		if name, isPlugin, _ := unstructured.NestedString(step.(map[string]any), "plugin", "name"); isPlugin {
+			s.used = append(s.used, name)
+		}
+	}
+}
+
+// files are the files that the page's command names.
+func (s *shownSteps) files(t *testing.T) map[string]string {
+	t.Helper()
+	join := func(objects []any) string {
+		var text strings.Builder
+		for _, object := range objects {
+			document, err := yaml.Marshal(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text.WriteString("---\n" + string(document))
+		}
+		return text.String()
+	}
+	config := map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "argo-rollouts", "name": lint.ConfigMapName},
+		"data": map[string]any{lint.ListKey: s.list},
+	}
+	return map[string]string{
+		"argo-rollouts-config.yaml": join([]any{config}), "presets.yaml": join(s.presets), "rollouts.yaml": join(s.rollouts),
+	}
+}
+
+// The page lists all that templates can refer to.
+func TestStepsPageListsTheScope(t *testing.T) {
+	scope := steps.Scope(steps.Work{Rollout: &v1alpha1.Rollout{}}, nil)
+	made := append(slices.Collect(maps.Keys(scope)), "outputs", "response") // the last two are of the kind http
+	listed := cells(sectionOf(t, stepsPage, "## Templates and expressions"), 0)
+	slices.Sort(made)
+	slices.Sort(listed)
+	if diff := cmp.Diff(made, listed); diff != "" {
+		t.Errorf("names (-made +listed):\n%s", diff)
+	}
+	told := sectionOf(t, stepsPage, "## Templates and expressions")
+	for name, value := range scope {
+		fields, _ := value.(map[string]any)
+		for field := range fields {
+			if name == "steps" {
+				continue // the user's own
+			}
+			if !strings.Contains(told, "`"+field+"`") {
+				t.Errorf("%s.%s is not told", name, field)
+			}
 		}
 	}
 }

@@ -1,0 +1,41 @@
+package steps
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/guidetest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+)
+
+// The commands of docs/steps.md that show how a step goes do so, for one that runs and for one
+// that has failed.
+func TestCommandsThatShowHowAStepGoes(t *testing.T) {
+	t.Parallel()
+	shown := guidetest.StepsBetween(t, "docs/steps.md", "### See how a step goes\n", "\n### ")
+	if len(shown) != 2 {
+		t.Fatalf("%d fences of commands, want 2", len(shown))
+	}
+	o := newOutside(t)
+	n := startOne(t, o.step("build", "message: run {{ .outputs.id }}"), "")
+	fill := strings.NewReplacer("-n shop", "-n "+n.Name, "rollout/checkout", "rollout/app", "rollout checkout", "rollout app", "acme/call-ci", "sandbox/http")
+	require := func(commands string, want ...string) {
+		t.Helper()
+		if printed := e2etest.Shell(t, fill.Replace(commands)); !e2etest.ContainsAll(printed, want) {
+			t.Errorf("%sprints\n%s\nwant %q", commands, printed, want)
+		}
+	}
+	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning, "run 1")
+	n.AwaitEvent("Rollout", "app", "StepWaiting", "run 1")
+	require(shown[0].Commands, "StepWaiting", "step 1 (build): run 1", "sandbox/http: Run Running: run 1")
+	o.end("failed")
+	ro := n.AwaitAborted("app")
+	const why = "poll.failureCondition is true"
+	if !strings.Contains(ro.Status.Message, why) {
+		t.Errorf("the Rollout's message is %q, want that of the step", ro.Status.Message)
+	}
+	require(shown[0].Commands, "sandbox/http: Run Failed: "+why)
+	require(shown[1].Commands, "sandbox/http", "starting")
+}
