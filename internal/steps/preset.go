@@ -181,8 +181,8 @@ func sets(object map[string]any, path []string) bool {
 	return !isObject || sets(inner, path[1:])
 }
 
-// merge puts one object over another. A reference to a Secret is replaced as a whole: half
-// of one and half of another would name a third Secret.
+// merge puts one object over another. A reference is replaced as a whole: half of one and half
+// of another would name a third Secret.
 func merge(under, over map[string]any) map[string]any {
 	merged := maps.Clone(under)
 	if merged == nil {
@@ -191,7 +191,7 @@ func merge(under, over map[string]any) map[string]any {
 	for key, value := range over {
 		inner, isObject := value.(map[string]any)
 		below, wasObject := merged[key].(map[string]any)
-		if isObject && wasObject && key != "valueFrom" && key != "secretKeyRef" {
+		if isObject && wasObject && key != "valueFrom" && !isReference(key) {
 			value = merge(below, inner)
 		}
 		merged[key] = value
@@ -199,18 +199,22 @@ func merge(under, over map[string]any) map[string]any {
 	return merged
 }
 
-// rejectOtherNamespaces returns an error if a Rollout's configuration refers to a Secret by
-// namespace: the controller may read all Secrets, and the author of a Rollout must not be
-// able to through it. Only a preset can.
+// isReference tells whether a key is that of a reference to a Secret or a ConfigMap.
+func isReference(key string) bool {
+	return strings.EqualFold(key, "secretKeyRef") || strings.EqualFold(key, "configMapKeyRef")
+}
+
+// rejectOtherNamespaces returns an error if a Rollout's configuration refers to a Secret or a
+// ConfigMap by namespace: the controller may read all of them, and the author of a Rollout must
+// not be able to through it. Only a preset can.
 func rejectOtherNamespaces(given map[string]any) error {
 	if path := namespacePath(given); path != "" {
-		return fmt.Errorf("%s: a Rollout refers to Secrets of its own namespace alone; a Secret of another one is for a preset to name", path)
+		return fmt.Errorf("%s: a Rollout refers to Secrets and ConfigMaps of its own namespace alone; those of another one are for a preset to name", path)
 	}
 	return nil
 }
 
-// namespacePath returns the path of a namespace in a reference to a Secret; empty where
-// there is none. It is made from its end, so that only one is.
+// namespacePath returns the path of a namespace in a reference; empty where there is none. It is made from its end, so that only one is.
 func namespacePath(value any) string {
 	switch value := value.(type) {
 	case []any:
@@ -221,7 +225,7 @@ func namespacePath(value any) string {
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
-			if ref, ok := value[key].(map[string]any); ok && strings.EqualFold(key, "secretKeyRef") {
+			if ref, ok := value[key].(map[string]any); ok && isReference(key) {
 				for field := range ref {
 					if strings.EqualFold(field, "namespace") {
 						return key + "." + field

@@ -66,7 +66,8 @@ func TestPreset(t *testing.T) {
 // A reference to a Secret is taken whole: what a Rollout says of one does not name another
 // Secret of the preset's namespace.
 func TestAReferenceIsTakenWhole(t *testing.T) {
-	preset := &Preset{Defaults: map[string]any{"auth": map[string]any{"valueFrom": map[string]any{"secretKeyRef": map[string]any{"namespace": "admin", "name": "ci", "key": "token"}}}}}
+	ref := map[string]any{"namespace": "admin", "name": "ci", "key": "token"}
+	preset := &Preset{Defaults: map[string]any{"auth": map[string]any{"valueFrom": map[string]any{"secretKeyRef": ref}}}}
 	for _, config := range []string{
 		`{"auth": {"valueFrom": {"secretKeyRef": {"name": "other", "key": "token"}}}}`,
 		`{"auth": {"valueFrom": {"secretKeyRef": {"name": "other"}}}}`,
@@ -77,15 +78,21 @@ func TestAReferenceIsTakenWhole(t *testing.T) {
 			t.Errorf("%s makes %s, %v", config, source.Config, err)
 		}
 	}
+	preset = &Preset{Defaults: map[string]any{"caFrom": map[string]any{"configMapKeyRef": ref}}}
+	source, err := preset.apply(json.RawMessage(`{"caFrom": {"configMapKeyRef": {"name": "other", "key": "ca.crt"}}}`))
+	if err != nil || strings.Contains(string(source.Config), "admin") {
+		t.Errorf("a ConfigMap of one's own makes %s, %v", source.Config, err)
+	}
 }
 
-// A Rollout cannot name a Secret by namespace, wherever and however it writes that.
+// A Rollout cannot name a Secret or a ConfigMap by namespace, wherever and however it writes that.
 func TestSecretsOfOtherNamespaces(t *testing.T) {
 	for config, refused := range map[string]bool{
 		`{"a": [{"b": {"valueFrom": {"secretKeyRef": {"namespace": "admin"}}}}]}`: true,
 		`{"a": {"VALUEFROM": {"SecretKeyRef": {"NAMESPACE": "admin"}}}}`:          true,
 		`{"secretKeyRef": {"namespace": ""}}`:                                     true,
 		`{"secretKeyRef": {"name": "own", "key": "k"}}`:                           false,
+		`{"caFrom": {"configMapKeyRef": {"namespace": "admin"}}}`:                 true,
 		`{"json": {"namespace": "demo"}}`:                                         false,
 		``:                                                                        false,
 	} {

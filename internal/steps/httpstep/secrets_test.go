@@ -305,7 +305,7 @@ func TestARolloutNamesNoOtherNamespace(t *testing.T) {
 		h := newHost(t, o, `{"request": {"url": "OUTSIDE", "headers": {"X-Key": {"valueFrom": {"secretKeyRef": {"name": "ci", "key": "token", "namespace": "`+name+`"}}}}}}`)
 		h.putSecret(name, "ci", map[string]string{"token": "s3cr3t"})
 		h.run()
-		h.require(types.PhaseFailed, "a Rollout refers to Secrets of its own namespace alone")
+		h.require(types.PhaseFailed, "a Rollout refers to Secrets and ConfigMaps of its own namespace alone")
 	}
 	if n := len(o.all()); n != 0 {
 		t.Errorf("%d requests came through", n)
