@@ -52,7 +52,7 @@ type Config struct {
 	// Message is a template for what the step waits for, in the Rollout's status and in an
 	// Event: `approve at {{ .outputs.url }}`. 400 bytes of it are shown.
 	//
-	// Default: the poll's method and host.
+	// Default: the method and the host of the last request, and what is missing.
 	Message string `json:"message,omitempty"`
 }
 
