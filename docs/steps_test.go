@@ -119,7 +119,9 @@ func TestStepsPageLintsWhatItShows(t *testing.T) {
 
 // shownSteps is what the page shows in YAML.
 type shownSteps struct {
-	list     string
+	// list are the registrations, each name's first: the page shows several places for a
+	// program.
+	list     []any
 	entries  []lint.Entry
 	presets  []any
 	rollouts []any
@@ -137,7 +139,14 @@ func readShownSteps(t *testing.T) *shownSteps {
 		object := decode(t, match[2])
 		switch list, isList := object["stepPlugins"].(string); {
 		case isList:
-			shown.list += list
+			var entries []any
+			if err := yaml.Unmarshal([]byte(list), &entries); err != nil {
+				t.Fatal(err)
+			}
+			shown.addEntries(entries)
+		case object["controller"] != nil: // values of the argo-rollouts chart
+			entries, _, _ := unstructured.NestedSlice(object, "controller", "stepPlugins")
+			shown.addEntries(entries)
 		case object["kind"] == "ConfigMap":
 			shown.presets = append(shown.presets, object)
 		case object["steps"] != nil:
@@ -149,10 +158,28 @@ func readShownSteps(t *testing.T) *shownSteps {
 		}
 	}
 	var err error
-	if shown.entries, err = lint.ReadEntries(shown.list, kinds.All); err != nil {
+	if shown.entries, err = lint.ReadEntries(shown.listText(t), kinds.All); err != nil {
 		t.Fatal(err)
 	}
 	return &shown
+}
+
+func (s *shownSteps) addEntries(entries []any) {
+	for _, entry := range entries {
+		name := entry.(map[string]any)["name"]
+		if !slices.ContainsFunc(s.list, func(other any) bool { return other.(map[string]any)["name"] == name }) {
+			s.list = append(s.list, entry)
+		}
+	}
+}
+
+func (s *shownSteps) listText(t *testing.T) string {
+	t.Helper()
+	text, err := yaml.Marshal(s.list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func (s *shownSteps) addRollout(spec any) {
@@ -184,7 +211,7 @@ func (s *shownSteps) files(t *testing.T) map[string]string {
 	}
 	config := map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "argo-rollouts", "name": lint.ConfigMapName},
-		"data": map[string]any{lint.ListKey: s.list},
+		"data": map[string]any{lint.ListKey: s.listText(t)},
 	}
 	return map[string]string{
 		"argo-rollouts-config.yaml": join([]any{config}), "presets.yaml": join(s.presets), "rollouts.yaml": join(s.rollouts),
