@@ -81,6 +81,8 @@ func (c *Config) selection() (selection, error) {
 		return s, errors.New("namespaces: these are for a selector; give a name its namespace as in payments/checkout")
 	case len(c.Names) > maxNames:
 		return s, fmt.Errorf("names: want up to %d, not %d; use a selector", maxNames, len(c.Names))
+	case c.OnUnknown == steps.OnUnknownFail:
+		return s, fmt.Errorf("onUnknown %s: leave it out: the step only looks at other Rollouts, and may look again", c.OnUnknown)
 	case c.Barrier != "" && !barrierPattern.MatchString(c.Barrier):
 		return s, fmt.Errorf(`barrier %q: want up to 63 letters, digits, ".", "_" and "-", with a letter or digit at both ends`, c.Barrier)
 	}

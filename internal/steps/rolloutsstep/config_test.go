@@ -45,6 +45,7 @@ func TestParse(t *testing.T) {
 		{`{"selector": {}, "namespaces": ["a", "a"]}`, `namespaces[1]: a is there twice`},
 		{`{"selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}`, `selector: "Like" is not a valid label selector operator`},
 		{`{"names": ["b"], "barrier": "acme/check-others#1"}`, `barrier "acme/check-others#1": want up to 63 letters`},
+		{`{"names": ["b"], "onUnknown": "Fail"}`, "onUnknown Fail: leave it out"},
 		{`{"names": ["b"], "barier": "x"}`, `"barrier"`},
 		{`{"names": "b"}`, "names"},
 	}
