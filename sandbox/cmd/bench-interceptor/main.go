@@ -87,8 +87,6 @@ func run() int {
 	return 0
 }
 
-func say(format string, args ...any) { _, _ = fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...) }
-
 const (
 	objects     = 1000
 	manyObjects = 10000
@@ -118,8 +116,8 @@ func measure(ctx context.Context, o *options) error {
 			return fmt.Errorf("throughput: %w", err)
 		}
 	}
-	figures := newFigures()
-	defer figures.print()
+	figures := gauge.NewTable("what\tmeasured\tbar")
+	defer figures.Print()
 	if o.has("propagation") {
 		if err := w.carry(ctx, figures); err != nil {
 			return err
@@ -136,6 +134,6 @@ func measure(ctx context.Context, o *options) error {
 			return err
 		}
 	}
-	say("done in %s", time.Since(began).Round(time.Second))
+	gauge.Say("done in %s", time.Since(began).Round(time.Second))
 	return nil
 }

@@ -40,7 +40,7 @@ func (w *world) grow(ctx context.Context, n int) error {
 	if n <= w.objects {
 		return nil
 	}
-	say("making HTTPScaledObjects, with two Services each, until there are %d", n)
+	gauge.Say("making HTTPScaledObjects, with two Services each, until there are %d", n)
 	err := gauge.Each(makers, w.objects, n, func(i int) error {
 		for side, address := range map[string]netip.AddrPort{"stable": stableAddress, "canary": canaryAddress} {
 			if err := w.make(ctx, services, service(i, side)); err != nil {

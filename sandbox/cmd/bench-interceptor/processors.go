@@ -3,12 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -83,27 +81,4 @@ func move(to unix.CPUSet) error {
 		}
 	}
 	return nil
-}
-
-// children returns the processes that a process has started.
-func children(pid int) ([]int, error) {
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		return nil, err
-	}
-	var found []int
-	for _, list := range lists {
-		text, err := os.ReadFile(list)
-		if err != nil {
-			return nil, err
-		}
-		for _, field := range strings.Fields(string(text)) {
-			id, err := strconv.Atoi(field)
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, id)
-		}
-	}
-	return found, nil
 }

@@ -28,14 +28,14 @@ const (
 // carry measures what becomes of the objects there are: the way of a weight from
 // the API server to the first request under it, of the embedded proxy and then of
 // an Envoy, and what memory it takes.
-func (w *world) carry(ctx context.Context, f *figures) error {
+func (w *world) carry(ctx context.Context, f *gauge.Table) error {
 	interceptor, err := w.startInterceptor(ctx, w.processors.all)
 	if err != nil {
 		return err
 	}
 	defer interceptor.end()
 	if w.has("propagation") {
-		say("%d changes of %d HTTPScaledObjects, one each %s, to the embedded proxy", changes, w.objects, changeEvery)
+		gauge.Say("%d changes of %d HTTPScaledObjects, one each %s, to the embedded proxy", changes, w.objects, changeEvery)
 		times, err := w.flips(ctx, "http://"+interceptorAddress.String()+"/")
 		if err != nil {
 			return fmt.Errorf("embedded proxy: %w\n%s", err, interceptor.log)
@@ -46,7 +46,7 @@ func (w *world) carry(ctx context.Context, f *figures) error {
 	if err != nil {
 		return err
 	}
-	say("%d HTTPScaledObjects for an Envoy", w.objects)
+	gauge.Say("%d HTTPScaledObjects for an Envoy", w.objects)
 	began := time.Now()
 	fleet, err := w.startFleet(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (w *world) carry(ctx context.Context, f *figures) error {
 	defer fleet.end()
 	took := time.Since(began)
 	if w.has("propagation") {
-		say("the same changes to Envoy")
+		gauge.Say("the same changes to Envoy")
 		times, err := w.flips(ctx, "http://"+fleetAddress.String()+"/")
 		if err != nil {
 			return fmt.Errorf("Envoy: %w\n%s\n%s", err, fleet.log, interceptor.log)
@@ -69,7 +69,7 @@ func (w *world) carry(ctx context.Context, f *figures) error {
 // object, to be as large as it gets.
 const settle = 2 * time.Second
 
-func (w *world) printMemory(ctx context.Context, f *figures, interceptor, fleet *process, alone float64, took time.Duration) error {
+func (w *world) printMemory(ctx context.Context, f *gauge.Table, interceptor, fleet *process, alone float64, took time.Duration) error {
 	select {
 	case <-time.After(settle):
 	case <-ctx.Done():
@@ -83,15 +83,15 @@ func (w *world) printMemory(ctx context.Context, f *figures, interceptor, fleet 
 	if err != nil {
 		return err
 	}
-	f.row("memory of the interceptor, %d objects, one Envoy connected\t%.0f MB; %.0f MB before\tat most %d MB %s", w.objects, own, alone, memoryBar, gauge.Mark(own <= memoryBar))
-	f.row("Envoy, %d objects\t%.0f MB; %.1f s from its start to serving\t", w.objects, theirs, took.Seconds())
+	f.Row("memory of the interceptor, %d objects, one Envoy connected\t%.0f MB; %.0f MB before\tat most %d MB %s", w.objects, own, alone, memoryBar, gauge.Mark(own <= memoryBar))
+	f.Row("Envoy, %d objects\t%.0f MB; %.1f s from its start to serving\t", w.objects, theirs, took.Seconds())
 	return nil
 }
 
 // startUp measures the time from starting the process until it is ready. The API
 // server has answered the same lists before.
-func (w *world) startUp(ctx context.Context, f *figures) error {
-	say("start to ready with %d HTTPScaledObjects", w.objects)
+func (w *world) startUp(ctx context.Context, f *gauge.Table) error {
+	gauge.Say("start to ready with %d HTTPScaledObjects", w.objects)
 	var took []float64
 	for range starts {
 		began := time.Now()
@@ -102,7 +102,7 @@ func (w *world) startUp(ctx context.Context, f *figures) error {
 		took = append(took, time.Since(began).Seconds())
 		p.end()
 	}
-	f.row("start to ready, %d objects\t%.2f s\t", w.objects, gauge.Median(took))
+	f.Row("start to ready, %d objects\t%.2f s\t", w.objects, gauge.Median(took))
 	return nil
 }
 
@@ -111,7 +111,7 @@ func (w *world) startUp(ctx context.Context, f *figures) error {
 // The second is negative when the request was first.
 type flips struct{ fromSent, fromAnswered []time.Duration }
 
-func (t *flips) print(f *figures, who string, objects int, bar time.Duration) {
+func (t *flips) print(f *gauge.Table, who string, objects int, bar time.Duration) {
 	slices.Sort(t.fromSent)
 	slices.Sort(t.fromAnswered)
 	p99 := gauge.Quantile(t.fromSent, 0.99)
@@ -119,8 +119,8 @@ func (t *flips) print(f *figures, who string, objects int, bar time.Duration) {
 	if objects < manyObjects {
 		met = fmt.Sprintf("p99 under %s %s", bar, gauge.Mark(p99 < bar))
 	}
-	f.row("annotation patched to first request, %d objects, %s\tp50 %.1f ms, p99 %.1f ms\t%s", objects, who, milliseconds(gauge.Quantile(t.fromSent, 0.5)), milliseconds(p99), met)
-	f.row("  of it after the API server had answered\tp50 %.1f ms, p99 %.1f ms\t", milliseconds(gauge.Quantile(t.fromAnswered, 0.5)), milliseconds(gauge.Quantile(t.fromAnswered, 0.99)))
+	f.Row("annotation patched to first request, %d objects, %s\tp50 %.1f ms, p99 %.1f ms\t%s", objects, who, gauge.Milliseconds(gauge.Quantile(t.fromSent, 0.5)), gauge.Milliseconds(p99), met)
+	f.Row("  of it after the API server had answered\tp50 %.1f ms, p99 %.1f ms\t", gauge.Milliseconds(gauge.Quantile(t.fromAnswered, 0.5)), gauge.Milliseconds(gauge.Quantile(t.fromAnswered, 0.99)))
 }
 
 // flips changes one object after the other, each from all for the stable side to

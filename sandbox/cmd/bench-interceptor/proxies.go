@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/loadgen"
 )
 
@@ -79,7 +80,7 @@ func (w *world) startContestants(ctx context.Context) (started []*contestant, en
 			err = p.await(ctx, 10*time.Millisecond, "http://"+c.address.String()+"/", host(proxied))
 		}
 		if err != nil && c.name == nginxName {
-			say("nginx does not run here; going on without it: %v", err)
+			gauge.Say("nginx does not run here; going on without it: %v", err)
 			p.end()
 			started = started[:len(started)-1]
 			continue
@@ -135,7 +136,7 @@ func (w *world) envoyContestant() (*exec.Cmd, error) {
 // returns nil when there is no nginx.
 func (w *world) nginxContestant() (*exec.Cmd, error) {
 	if w.nginx == "" {
-		say("there is no nginx here; going on without it")
+		gauge.Say("there is no nginx here; going on without it")
 		return nil, nil
 	}
 	const format = `daemon off;

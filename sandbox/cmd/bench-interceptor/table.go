@@ -19,7 +19,7 @@ var updateLine = regexp.MustCompile(`(?m)^BenchmarkUpdate/([^/]+)/objects=(\d+)\
 // table prints what a change costs in tables of different sizes, by the
 // benchmark that is beside the code.
 func table(ctx context.Context, o *options) error {
-	say("the routing table after one change")
+	gauge.Say("the routing table after one change")
 	cmd := exec.CommandContext(ctx, o.routes, "-test.run", "^$", "-test.bench", "^BenchmarkUpdate$/^(weight|endpoints|hosts)$", "-test.benchtime", "200ms", "-test.count", "5")
 	cmd.Stderr = os.Stderr
 	output, err := cmd.Output()
@@ -41,7 +41,7 @@ func table(ctx context.Context, o *options) error {
 		}
 		costs[found[1]][size] = append(costs[found[1]][size], cost/1e3)
 	}
-	printed := newTable("the table after one change of\t100 objects\t1,000\t10,000\tratio\tbar")
+	printed := gauge.NewTable("the table after one change of\t100 objects\t1,000\t10,000\tratio\tbar")
 	for _, change := range []string{"weight", "endpoints", "hosts"} {
 		by := costs[change]
 		if len(by[100]) == 0 || len(by[1000]) == 0 || len(by[10000]) == 0 {
@@ -49,8 +49,8 @@ func table(ctx context.Context, o *options) error {
 		}
 		// What else the machine does can only add to it.
 		small, middle, large := slices.Min(by[100]), slices.Min(by[1000]), slices.Min(by[10000])
-		printed.row("%s\t%.1f µs\t%.1f µs\t%.1f µs\t%.2f\tat most 2.00 %s", change, small, middle, large, large/small, gauge.Mark(large <= 2*small))
+		printed.Row("%s\t%.1f µs\t%.1f µs\t%.1f µs\t%.2f\tat most 2.00 %s", change, small, middle, large, large/small, gauge.Mark(large <= 2*small))
 	}
-	printed.print()
+	printed.Print()
 	return nil
 }

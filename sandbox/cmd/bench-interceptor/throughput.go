@@ -33,10 +33,8 @@ func (c *contestant) of(figure func(*loadgen.Result) float64) float64 {
 
 func (c *contestant) rate() float64 { return c.of((*loadgen.Result).Rate) }
 
-func milliseconds(d time.Duration) float64 { return d.Seconds() * 1e3 }
-
 func (c *contestant) p99() float64 {
-	return c.of(func(r *loadgen.Result) float64 { return milliseconds(r.P99) })
+	return c.of(func(r *loadgen.Result) float64 { return gauge.Milliseconds(r.P99) })
 }
 
 // throughput has the proxies serve the same requests in turn.
@@ -53,7 +51,7 @@ func (w *world) throughput(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	say("throughput: %d rounds of %s for each of %d proxies", throughputRounds, warmTime+roundTime, len(contestants))
+	gauge.Say("throughput: %d rounds of %s for each of %d proxies", throughputRounds, warmTime+roundTime, len(contestants))
 	ceiling, err := w.round(&contestant{name: "the application", address: stableAddress})
 	if err != nil {
 		return err
@@ -130,26 +128,26 @@ func (w *world) printThroughput(ctx context.Context, contestants []*contestant, 
 		byName[c.name] = c
 	}
 	own, floor, envoy := byName[embedded], byName[reverseProxy], byName[envoyName]
-	table := newTable("one worker, 64 connections\trequests/s\tof ReverseProxy\tof Envoy\tp50\tp99\tprocessor time\tmemory\tcanary\tclients busy")
+	table := gauge.NewTable("one worker, 64 connections\trequests/s\tof ReverseProxy\tof Envoy\tp50\tp99\tprocessor time\tmemory\tcanary\tclients busy")
 	for _, c := range contestants {
 		resident, err := c.process.resident()
 		if err != nil {
 			return err
 		}
-		table.row("%s\t%.0f\t%.2f\t%.2f\t%.2f ms\t%.2f ms\t%.1f µs\t%.0f MB\t%.1f %%\t%.0f %%", c.name, c.rate(), c.rate()/floor.rate(), c.rate()/envoy.rate(),
-			c.of(func(r *loadgen.Result) float64 { return milliseconds(r.P50) }), c.p99(),
+		table.Row("%s\t%.0f\t%.2f\t%.2f\t%.2f ms\t%.2f ms\t%.1f µs\t%.0f MB\t%.1f %%\t%.0f %%", c.name, c.rate(), c.rate()/floor.rate(), c.rate()/envoy.rate(),
+			c.of(func(r *loadgen.Result) float64 { return gauge.Milliseconds(r.P50) }), c.p99(),
 			c.of(func(r *loadgen.Result) float64 { return float64(r.CPUPerRequest()) / 1e3 }),
 			resident, 100*c.of(canaryShare),
 			c.of(func(r *loadgen.Result) float64 { return 100 * float64(r.OwnCPU) / float64(r.Elapsed) }))
 	}
-	table.row("no proxy: the ceiling\t%.0f\t%.2f\t%.2f\t%.2f ms\t%.2f ms\t\t\t\t", ceiling.Rate(), ceiling.Rate()/floor.rate(), ceiling.Rate()/envoy.rate(), milliseconds(ceiling.P50), milliseconds(ceiling.P99))
-	table.print()
-	bars := newFigures()
-	bars.row("embedded proxy, requests/s beside ReverseProxy's\t%.2f\tat least 1.00 %s", own.rate()/floor.rate(), gauge.Mark(own.rate() >= floor.rate()))
-	bars.row("embedded proxy, requests/s beside Envoy's\t%.2f\tat least 0.80 %s", own.rate()/envoy.rate(), gauge.Mark(own.rate() >= 0.8*envoy.rate()))
-	bars.row("embedded proxy, p99 beside Envoy's\t%.2f\tat most 1.50 %s", own.p99()/envoy.p99(), gauge.Mark(own.p99() <= 1.5*envoy.p99()))
-	bars.row("embedded proxy, allocations a request\t%.1f, %.0f bytes\t", perRequest.count, perRequest.bytes)
-	bars.print()
+	table.Row("no proxy: the ceiling\t%.0f\t%.2f\t%.2f\t%.2f ms\t%.2f ms\t\t\t\t", ceiling.Rate(), ceiling.Rate()/floor.rate(), ceiling.Rate()/envoy.rate(), gauge.Milliseconds(ceiling.P50), gauge.Milliseconds(ceiling.P99))
+	table.Print()
+	bars := gauge.NewTable("what\tmeasured\tbar")
+	bars.Row("embedded proxy, requests/s beside ReverseProxy's\t%.2f\tat least 1.00 %s", own.rate()/floor.rate(), gauge.Mark(own.rate() >= floor.rate()))
+	bars.Row("embedded proxy, requests/s beside Envoy's\t%.2f\tat least 0.80 %s", own.rate()/envoy.rate(), gauge.Mark(own.rate() >= 0.8*envoy.rate()))
+	bars.Row("embedded proxy, p99 beside Envoy's\t%.2f\tat most 1.50 %s", own.p99()/envoy.p99(), gauge.Mark(own.p99() <= 1.5*envoy.p99()))
+	bars.Row("embedded proxy, allocations a request\t%.1f, %.0f bytes\t", perRequest.count, perRequest.bytes)
+	bars.Print()
 	return ctx.Err()
 }
 

@@ -166,7 +166,7 @@ func (p *process) end() {
 
 // pids returns the process and those it has started.
 func (p *process) pids() ([]int, error) {
-	more, err := children(p.cmd.Process.Pid)
+	more, err := gauge.Children(p.cmd.Process.Pid)
 	return append([]int{p.cmd.Process.Pid}, more...), err
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
@@ -24,8 +23,6 @@ const (
 	// second, all of them would take too long to watch.
 	throttledWave = 60
 )
-
-func say(format string, args ...any) { _, _ = fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // part measures one thing of a subject, and tells each figure in a row.
 type part func(context.Context, *api, subject, func(string, ...any)) error
@@ -44,33 +41,26 @@ func measure(ctx context.Context, subjects []subject, crds ...string) error {
 }
 
 func measureOne(ctx context.Context, a *api, s subject) error {
-	say("bench: %s: making %d %s", s.name, objects, s.what)
-	if err := a.served(ctx, s.resource); err != nil {
-		return err
-	}
+	gauge.Say("%s: making %d %s", s.name, objects, s.what)
 	if err := a.create(ctx, s, 0, objects); err != nil {
 		return err
 	}
 	if err := a.report(ctx, s, objects); err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
-	row := func(cells string, args ...any) { _, _ = fmt.Fprintf(table, cells+"\n", args...) }
-	row("%s\tmeasured\tbeside\tratio\tbar", s.name)
+	table := gauge.NewTable(s.name + "\tmeasured\tbeside\tratio\tbar")
 	for _, measure := range []part{startUp, unchanged, waves, memory, size} {
-		if err := measure(ctx, a, s, row); err != nil {
+		if err := measure(ctx, a, s, table.Row); err != nil {
 			return err
 		}
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
+	table.Print()
 	return a.remove(ctx, s)
 }
 
 // startUp is the time from starting the process to its first answered call.
 func startUp(_ context.Context, _ *api, s subject, row func(string, ...any)) error {
-	say("bench: start to first answered call")
+	gauge.Say("start to first answered call")
 	first := func(path string) (time.Duration, error) {
 		var took []time.Duration
 		for range 5 {
@@ -81,7 +71,7 @@ func startUp(_ context.Context, _ *api, s subject, row func(string, ...any)) err
 			}
 			err = p.reconcile(0, 0)
 			took = append(took, time.Since(began))
-			p.client.Kill()
+			p.Kill()
 			if err != nil {
 				return 0, err
 			}
@@ -104,7 +94,7 @@ func startUp(_ context.Context, _ *api, s subject, row func(string, ...any)) err
 // unchanged is the rate of reconciles (SetWeight and VerifyWeight) that find
 // everything as it should be.
 func unchanged(ctx context.Context, a *api, s subject, row func(string, ...any)) error {
-	say("bench: unchanged reconciles, %d callers, %d rounds of %s a build", callers, rounds, unchangedTime)
+	gauge.Say("unchanged reconciles, %d callers, %d rounds of %s a build", callers, rounds, unchangedTime)
 	processes := map[string]*process{}
 	rates := map[string][]float64{}
 	requests := 0
@@ -113,7 +103,7 @@ func unchanged(ctx context.Context, a *api, s subject, row func(string, ...any))
 		if err != nil {
 			return err
 		}
-		defer p.client.Kill()
+		defer p.Kill()
 		processes[path] = p
 		if err := gauge.Each(callers, 0, objects, func(i int) error { return p.reconcile(i, 20) }); err != nil {
 			return err
@@ -148,14 +138,14 @@ func unchanged(ctx context.Context, a *api, s subject, row func(string, ...any))
 
 // waves is the rate of changes: every object gets another weight.
 func waves(ctx context.Context, a *api, s subject, row func(string, ...any)) error {
-	say("bench: a wave of %d changes, and %d of the build with client-go's default rate limit", objects, throttledWave)
+	gauge.Say("a wave of %d changes, and %d of the build with client-go's default rate limit", objects, throttledWave)
 	var direct, own []float64
 	requests := 0
 	p, err := s.start(s.plugin)
 	if err != nil {
 		return err
 	}
-	defer p.client.Kill()
+	defer p.Kill()
 	if err := gauge.Each(callers, 0, objects, func(i int) error { return p.reconcile(i, 20) }); err != nil {
 		return err
 	}
@@ -180,12 +170,12 @@ func waves(ctx context.Context, a *api, s subject, row func(string, ...any)) err
 		}
 		requests += after - before
 	}
-	p.client.Kill() // it would put back what the other changes
+	p.Kill() // it would put back what the other changes
 	slow, err := s.start(s.slow)
 	if err != nil {
 		return err
 	}
-	defer slow.client.Kill()
+	defer slow.Kill()
 	if err := slow.reconcile(0, 32); err != nil {
 		return err
 	}
@@ -211,12 +201,12 @@ func waves(ctx context.Context, a *api, s subject, row func(string, ...any)) err
 // memory is the resident memory with many objects in the watch, after a
 // reconcile of a tenth of them.
 func memory(ctx context.Context, a *api, s subject, row func(string, ...any)) error {
-	say("bench: memory with %d %s", manyObjects, s.what)
+	gauge.Say("memory with %d %s", manyObjects, s.what)
 	idle, err := s.start(s.idle)
 	if err != nil {
 		return err
 	}
-	defer idle.client.Kill()
+	defer idle.Kill()
 	if err := a.create(ctx, s, objects, manyObjects); err != nil {
 		return err
 	}
@@ -224,15 +214,15 @@ func memory(ctx context.Context, a *api, s subject, row func(string, ...any)) er
 	if err != nil {
 		return err
 	}
-	defer p.client.Kill()
+	defer p.Kill()
 	if err := gauge.Each(callers, 0, objects, func(i int) error { return errors.Join(p.reconcile(i, 50), idle.reconcile(i, 50)) }); err != nil {
 		return err
 	}
-	own, err := p.memory()
+	own, err := p.Resident()
 	if err != nil {
 		return err
 	}
-	base, err := idle.memory()
+	base, err := idle.Resident()
 	if err != nil {
 		return err
 	}

@@ -10,11 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,17 +45,6 @@ func connect(ctx context.Context, crds ...string) (*api, error) {
 		return nil, err
 	}
 	return &api{config: config, client: client, http: httpClient}, nil
-}
-
-// served waits until the API server serves a resource whose CRD it has.
-func (a *api) served(ctx context.Context, resource schema.GroupVersionResource) error {
-	return gauge.Poll(ctx, 20*time.Millisecond, resource.Resource+" are served", func() (bool, error) {
-		_, err := a.client.Resource(resource).Namespace(gauge.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return err == nil, err
-	})
 }
 
 // counted are the resources that the plugins ask for.

@@ -21,8 +21,8 @@ import (
 const Namespace = "bench"
 
 // Connect reaches the API server of the sandbox that this process is in, without
-// a limit of requests a second, and has it serve the CRDs in files, that of
-// HTTPScaledObjects among them. Namespace is there afterwards.
+// a limit of requests a second, and has it serve the CRDs in files. Namespace is
+// there afterwards.
 func Connect(ctx context.Context, crds ...string) (*rest.Config, dynamic.Interface, error) {
 	config, err := cluster.RESTConfig()
 	if err != nil {
@@ -33,36 +33,60 @@ func Connect(ctx context.Context, crds ...string) (*rest.Config, dynamic.Interfa
 	if err != nil {
 		return nil, nil, err
 	}
-	namespace := []byte(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + Namespace + `}}`)
+	namespace := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": Namespace},
+	}}
 	if err := create(ctx, client, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, namespace); err != nil {
 		return nil, nil, err
 	}
 	for _, crd := range crds {
-		definition, err := os.ReadFile(crd)
-		if err != nil {
-			return nil, nil, err
-		}
-		if err := create(ctx, client, schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, definition); err != nil {
-			return nil, nil, err
+		if err := serve(ctx, client, crd); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", crd, err)
 		}
 	}
-	return config, client, Poll(ctx, 20*time.Millisecond, "the CRD is served", func() (bool, error) {
-		_, err := client.Resource(cluster.HTTPScaledObjectGVR).Namespace(Namespace).List(ctx, metav1.ListOptions{Limit: 1})
-		if apierrors.IsNotFound(err) {
-			return false, nil
+	return config, client, nil
+}
+
+// serve has the API server serve the CRD in a file, and waits until it does.
+func serve(ctx context.Context, client dynamic.Interface, crd string) error {
+	text, err := os.ReadFile(crd)
+	if err != nil {
+		return err
+	}
+	definition := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, definition); err != nil {
+		return err
+	}
+	if err := create(ctx, client, schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, definition); err != nil {
+		return err
+	}
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		if version["served"] != true {
+			continue
 		}
-		return err == nil, err
-	})
+		resource := schema.GroupVersionResource{Group: group, Version: fmt.Sprint(version["name"]), Resource: plural}
+		if err := Poll(ctx, 20*time.Millisecond, resource.String()+" are served", func() (bool, error) {
+			_, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+			if apierrors.IsNotFound(err) {
+				return false, nil
+			}
+			return err == nil, err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // create makes an object of a cluster-wide resource unless it is there.
-func create(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, text []byte) error {
-	object := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, object); err != nil {
-		return fmt.Errorf("%s: %w", resource.Resource, err)
+func create(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, object *unstructured.Unstructured) error {
+	_, err := client.Resource(resource).Create(ctx, object, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
 	}
-	if _, err := client.Resource(resource).Create(ctx, object, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	return nil
+	return err
 }

@@ -1,6 +1,9 @@
 package gauge
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Mark says whether a bar is met.
 func Mark(met bool) string {
@@ -22,3 +25,6 @@ func Median[T int | int64 | float64](values []T) T {
 func Quantile[T any](sorted []T, q float64) T {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
+
+// Milliseconds returns a duration in milliseconds.
+func Milliseconds(d time.Duration) float64 { return d.Seconds() * 1e3 }

@@ -3,6 +3,7 @@ package gauge
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -48,4 +49,27 @@ func CPU(pid int) (time.Duration, error) {
 		ticks += n
 	}
 	return time.Duration(ticks) * tick, nil
+}
+
+// Children returns the processes that a process has started.
+func Children(pid int) ([]int, error) {
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return nil, err
+	}
+	var found []int
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			return nil, err
+		}
+		for _, field := range strings.Fields(string(text)) {
+			id, err := strconv.Atoi(field)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, id)
+		}
+	}
+	return found, nil
 }
