@@ -220,7 +220,7 @@ mutants: sandbox-build envoy ## Break the product in some 35 ways, and demand th
 	@exec bin/mutants/mutants -run '$(RUN)'
 
 .PHONY: bench
-bench: bench-plugin bench-interceptor ## Measure the plugin and the interceptor beside others (10 minutes)
+bench: bench-plugin bench-step bench-interceptor ## Measure the plugins and the interceptor beside others (17 minutes)
 
 .PHONY: bench-plugin
 bench-plugin: build sandbox-build ## Measure the plugins beside one that does nothing and those that client-go throttles (PLUGINS=gatewayapi picks one)
@@ -231,6 +231,14 @@ bench-plugin: build sandbox-build ## Measure the plugins beside one that does no
 	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml \
 	  -rollout-crd "$$($(GO_SANDBOX) list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts)/manifests/crds/rollout-crd.yaml" \
 	  -route-crd "$$($(SANDBOX_CMD) path gateway-api definitions)/gateway.networking.k8s.io_httproutes.yaml"
+
+.PHONY: bench-step
+bench-step: build sandbox-build ## Measure the step plugin beside one that does nothing, over RPC and under the controller (PARTS=run picks some)
+	$(GO) build $(PLUGINFLAGS) -o bin/bench/ ./bench/idlestep
+	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-step ./cmd/bench-step
+	bin/bench/bench-step -plugin $(CURDIR)/$(STEP_BINARY) -idle $(CURDIR)/bin/bench/idlestep \
+	  -controller "$$($(SANDBOX_CMD) path argo-rollouts rollouts-controller)" \
+	  -crds "$$($(GO_SANDBOX) list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts)/manifests/crds" -parts "$(PARTS)"
 
 .PHONY: bench-interceptor
 bench-interceptor: build sandbox-build ## Measure the interceptor beside Envoy, nginx and a bare ReverseProxy (PARTS=throughput picks some)

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/rest"
+)
+
+// What programs call themselves in requests.
+const (
+	pluginAgent     = "rollouts-plugin-step"
+	controllerAgent = "rollouts-controller"
+)
+
+// counter stands in front of the API server, and counts requests by program.
+type counter struct {
+	*http.Server
+	// kubeconfig is the path of one that leads here.
+	kubeconfig string
+
+	mu sync.Mutex
+	// requests are those that are no watches.
+	requests, watches map[string]int
+}
+
+func newCounter(config *rest.Config, kubeconfig string) (*counter, error) {
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	c := &counter{kubeconfig: kubeconfig, requests: map[string]int{}, watches: map[string]int{}}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     transport,
+		FlushInterval: -1, // watches
+		// A program that ends leaves requests behind.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	c.Server = serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.count(r)
+		proxy.ServeHTTP(w, r)
+	}))
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://%s"}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+users: [{name: u, user: {}}]
+current-context: c
+`, listener.Addr())
+	return c, os.WriteFile(kubeconfig, []byte(text), 0o600)
+}
+
+func (c *counter) count(r *http.Request) {
+	agent, _, _ := strings.Cut(r.UserAgent(), "/")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if watch := r.URL.Query().Get("watch"); watch == "true" || watch == "1" {
+		c.watches[agent]++
+		return
+	}
+	c.requests[agent]++
+}
+
+// of returns how many requests that are no watches, and how many watches, a program has made.
+func (c *counter) of(agent string) (requests, watches int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.requests[agent], c.watches[agent]
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+)
+
+// slowness is how long the slow outside takes to answer how a run goes.
+const slowness = 10 * time.Second
+
+// outside is a system in which steps start runs that do not end.
+type outside struct {
+	*http.Server
+	url string
+}
+
+func newOutside() (*outside, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort(cluster.NodeIP.String(), "0"))
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	running := func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{"id":"1","status":"running"}`) }
+	mux.HandleFunc("POST /runs", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+		running(w)
+	})
+	mux.HandleFunc("GET /runs/1", func(w http.ResponseWriter, _ *http.Request) { running(w) })
+	mux.HandleFunc("GET /slow/1", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(slowness):
+			running(w)
+		case <-r.Context().Done():
+		}
+	})
+	return &outside{Server: serve(listener, mux), url: "http://" + listener.Addr().String()}, nil
+}
+
+// config is the configuration of a step that starts a run, and polls it at a path.
+func (o *outside) config(path string) json.RawMessage {
+	return fmt.Appendf(nil, `{
+		"request": {"url": %q, "json": {"image": "{{ index .images.new \"app\" }}"}},
+		"outputs": {"id": "response.json.id"},
+		"poll": {
+			"url": %q,
+			"successCondition": "response.json.status == \"passed\"",
+			"failureCondition": "response.json.status in [\"failed\", \"cancelled\"]"
+		}
+	}`, o.url+"/runs", o.url+path+"/{{ .outputs.id }}")
+}
+
+// serve serves until the server is closed.
+func serve(listener net.Listener, handler http.Handler) *http.Server {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(listener) }() // whoever is not answered tells
+	return server
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+
+	"github.com/argoproj/argo-rollouts/rollout/steps/plugin/rpc"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
+)
+
+// registration is a name under which the controller knows a step plugin.
+type registration struct {
+	name, path string
+	args       []string
+}
+
+func (w *world) doNothing() registration { return registration{"bench/idle", w.idle, nil} }
+
+func (w *world) http() registration {
+	return registration{"bench/http", w.plugin, []string{"http", "--allow-host=" + cluster.NodeIP.String()}}
+}
+
+func (w *world) job() registration { return registration{"bench/job", w.plugin, []string{"job"}} }
+
+func (w *world) others() registration {
+	return registration{"bench/rollouts", w.plugin, []string{"rollouts"}}
+}
+
+// wait is a step that waits.
+type wait struct {
+	what string
+	registration
+	// config is the step's, of a Rollout of a group.
+	config func(group string) json.RawMessage
+}
+
+// nothing is what the others are measured beside.
+func (w *world) nothing() wait {
+	return wait{"a step that does nothing", w.doNothing(), func(string) json.RawMessage { return json.RawMessage(`{}`) }}
+}
+
+func (w *world) poll() wait {
+	return wait{"http", w.http(), func(string) json.RawMessage { return w.outside.config("/runs") }}
+}
+
+func (w *world) slowPoll() wait {
+	return wait{"http, polls answered after " + slowness.String(), w.http(), func(string) json.RawMessage { return w.outside.config("/slow") }}
+}
+
+func (w *world) barrier() wait {
+	return wait{fmt.Sprintf("a barrier of %d Rollouts", groupSize+1), w.others(), func(group string) json.RawMessage {
+		return json.RawMessage(`{"selector": {"matchLabels": {"group": "` + group + `"}}}`)
+	}}
+}
+
+// process is a registration that was started.
+type process struct {
+	*gauge.Plugin
+	rpc.StepPlugin
+}
+
+func (r registration) start() (*process, error) {
+	started, err := gauge.StartPlugin(exec.Command(r.path, r.args...), "step", "RpcStepPlugin", &rpc.RpcStepPlugin{})
+	if err != nil {
+		return nil, err
+	}
+	p := &process{started, started.Served.(rpc.StepPlugin)}
+	if err := p.InitPlugin(); err.HasError() {
+		p.Kill()
+		return nil, err
+	}
+	return p, nil
+}
