@@ -1,8 +1,10 @@
 package steps
 
 import (
+	"errors"
 	"fmt"
-	"sync"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -11,83 +13,178 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// httpPlugin is the registration sandbox/http as the node runs it in the controller's
-// container.
-const httpPlugin = "/home/argo-rollouts/plugin-bin/sandbox/http"
-
 // find has a step look for what an earlier request of the same attempt has started.
 const find = `
 find:
   url: %s/runs?key={{ .step.key }}
-  found: len(response.json.runs) > 0
-  outputs: {id: "response.json.runs[0].id", url: "response.json.runs[0].url"}`
+  found: len(response.json.runs) > 0`
 
-// The controller, and its plugins with it, is killed when the outside has started a run and
-// before the Rollout has a note of that. The next controller begins the step again: one run
-// is started where the outside honours the key or the step has find, two under one key where
-// it has neither. With onUnknown: Fail it is one, and the canary is aborted.
-func TestKilledBetweenEffectAndStatus(t *testing.T) {
+// startStep is a step that has done its work when the outside has started a run.
+func startStep(o *outside, more string) string {
+	return fmt.Sprintf(`
+- plugin:
+    name: sandbox/http
+    config:
+      request:
+        method: POST
+        url: %s/runs
+        json: {for: '{{ .rollout.name }}'}
+%s`, o.URL, indent(6, more))
+}
+
+// forInstance is a Rollout for a controller of the test's own, of the instance of its name.
+func forInstance(name, steps string) string {
+	return strings.Replace(rollout(name, steps, ""), "team: a", "team: a\n    "+instanceLabel+": "+name, 1)
+}
+
+// beginCanary gives a Rollout a template that it has not had yet.
+func beginCanary(n *e2etest.Namespace, name string, number int) {
+	n.PatchRollout(name, fmt.Sprintf(`{"spec": {"template": {"metadata": {"annotations": {"canary": "%d"}}}}}`, number))
+}
+
+// awaitCanaryEnd waits until a canary is through or aborted, and tells which.
+func awaitCanaryEnd(n *e2etest.Namespace, name string) (aborted bool) {
+	ro := n.AwaitRollout(name, "its canary has ended", func(ro *v1alpha1.Rollout) error {
+		through := ro.Status.Phase == v1alpha1.RolloutPhaseHealthy && ro.Status.StableRS == ro.Status.CurrentPodHash
+		if !through && (!ro.Status.Abort || ro.Status.Phase != v1alpha1.RolloutPhaseDegraded) {
+			return errors.New("it has not")
+		}
+		return nil
+	})
+	return ro.Status.Abort
+}
+
+// The controller is killed, and its plugins with it, at each write that one of them makes
+// during a canary: before the API server has it, and when that is done but not answered.
+// The next one goes on, and the work is done once where the outside honours the key or the
+// step has find. Where it has neither, it is done again under the same key if it was not
+// noted.
+func TestKilledAtEachWrite(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	c := newOwnController(t, n, "app")
+	honours, finds, neither := newOutside(t), newOutside(t), newOutside(t)
+	finds.honoursKey, neither.honoursKey = false, false
+	n.Apply(forInstance("app", startStep(honours, "")+startStep(finds, fmt.Sprintf(find, finds.URL))+startStep(neither, "")))
+	n.AwaitHealthy("app", e2etest.Image("blue"))
+
+	canaries := 0
+	for _, after := range []bool{false, true} {
+		for at, hit := 1, true; hit; at++ {
+			c.proxy.killAt(at, after)
+			canaries++
+			beginCanary(n, "app", canaries)
+			aborted := awaitCanaryEnd(n, "app")
+			var writes []string
+			if hit, writes = c.proxy.hit(); aborted {
+				t.Fatalf("the canary was aborted; killed at write %d of %q", at, writes)
+			}
+		}
+	}
 	for name, tc := range map[string]struct {
-		honoursKey bool
-		more       string
-		runs       int
-		aborted    bool
+		*outside
+		most int
 	}{
-		"the outside honours the key": {true, "", 1, false},
-		"the step has find":           {false, find, 1, false},
-		"neither":                     {false, "", 2, false},
-		"neither, and it must know":   {false, "onUnknown: Fail", 1, true},
+		"honours the key":    {honours, 1},
+		"is looked at first": {finds, 1},
+		"does neither":       {neither, 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			o := newOutside(t)
-			o.honoursKey = tc.honoursKey
-			if tc.more == find {
-				tc.more = fmt.Sprintf(find, o.URL)
+		runs := tc.perKey()
+		t.Logf("the outside that %s: runs of %d canaries; %d times there was one before", name, len(runs), tc.again)
+		if len(runs) != canaries {
+			t.Errorf("the outside that %s has runs of %d canaries, want %d", name, len(runs), canaries)
+		}
+		for key, number := range runs {
+			if number > tc.most {
+				t.Errorf("the outside that %s has %d runs with key %s, want %d at most", name, number, key, tc.most)
 			}
-			before := controllertest.Await(t)
-			e2etest.AllowRestarts(t, e2etest.ControllerNamespace, before.Name)
-			controller := controllertest.Process(t, controllertest.ControllerProgram)
-			kill := sync.OnceFunc(func() { e2etest.KillProcess(t, controller) })
-			o.started = kill
+		}
+		if tc.again == 0 {
+			t.Errorf("the outside that %s: the controller was never killed between the start of a run and the note of it", name)
+		}
+	}
+}
 
-			n := startOne(t, o.step("build", tc.more), "")
-			e2etest.AwaitProcessEnd(t, controller)
-			controllertest.AnotherProcess(t, controllertest.ControllerProgram, controller)
-			if tc.aborted {
-				ro := n.AwaitAborted("app")
-				if s := stepStatus(ro, 0, v1alpha1.StepPluginOperationRun); s == nil || !e2etest.ContainsAll(s.Message, []string{"not known", "onUnknown: Fail"}) {
-					t.Errorf("step %+v", s)
+// The same where a step takes longer, so with Rollouts side by side, each with a controller
+// of its own. With onUnknown: Fail a canary is aborted whose work may have been started, and
+// it is started once at most. A Job is made once.
+func TestKilledAtEachWriteOfLongerSteps(t *testing.T) {
+	t.Parallel()
+	const (
+		most   = 18 // more than there are writes
+		atOnce = 9
+	)
+	n := e2etest.NewNamespace(t)
+	n.Apply(results)
+	o := newOutside(t)
+	o.honoursKey = false
+	controllers := map[string]*ownController{}
+	var names []string
+	for at := range most {
+		names = append(names, fmt.Sprintf("at-%02d", at+1))
+	}
+	var through, unknown int
+	for some := range slices.Chunk(names, atOnce) {
+		for _, name := range some {
+			n.Apply(forInstance(name, startStep(o, "onUnknown: Fail")+jobStep("smoke", succeeds, "")))
+			controllers[name] = newOwnController(t, n, name)
+		}
+		for _, name := range some {
+			n.AwaitHealthy(name, e2etest.Image("blue"))
+			controllers[name].proxy.killAt(1+slices.Index(names, name), false)
+			beginCanary(n, name, 1)
+		}
+		for _, name := range some {
+			aborted := awaitCanaryEnd(n, name)
+			_, writes := controllers[name].proxy.hit()
+			controllers[name].stop()
+			made, err := jobs(t.Context(), n, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			runs := 0
+			for _, run := range o.all() {
+				if run.Body["for"] == name {
+					runs++
 				}
-			} else {
-				awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning)
-				o.end("passed")
-				n.AwaitHealthy("app", e2etest.Image("yellow"))
 			}
-			all := o.all()
-			if len(all) != tc.runs {
-				t.Errorf("%d runs were started, want %d", len(all), tc.runs)
+			switch {
+			case !aborted && runs == 1 && len(made) == 1:
+				through++
+			case aborted && runs <= 1 && len(made) == 0:
+				unknown += runs
+			default:
+				t.Errorf("%s: aborted %t, with %d runs and %d Jobs; writes %q", name, aborted, runs, len(made), writes)
 			}
-			for _, run := range all {
-				if run.Key != all[0].Key {
-					t.Errorf("keys %s and %s, want one", all[0].Key, run.Key)
-				}
-			}
-		})
+		}
+	}
+	t.Logf("%d canaries are through; %d were aborted that had started a run", through, unknown)
+	if through == 0 || unknown == 0 {
+		t.Errorf("%d canaries are through and %d were aborted that had started a run, want both", through, unknown)
+	}
+	if hit, writes := controllers[names[most-1]].proxy.hit(); hit {
+		t.Errorf("the last canary has more writes than were tried: %q", writes)
 	}
 }
 
 // The plugin alone is killed while a step runs: the controller starts it again, and the step
 // goes on.
 func TestPluginKilledDuringAStep(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	c := newOwnController(t, n, "app")
 	o := newOutside(t)
-	n := startOne(t, o.step("build", ""), "")
+	n.Apply(forInstance("app", o.step("build", "")))
+	n.AwaitHealthy("app", e2etest.Image("blue"))
+	n.SetImage("app", e2etest.Image("yellow"))
 	o.await(t, 1, "running")
 	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning)
-	plugin := controllertest.Process(t, httpPlugin)
+	program := c.plugin("sandbox/http")
+	plugin := controllertest.Process(t, program)
 	e2etest.KillProcess(t, plugin)
 	o.end("passed")
 	n.AwaitHealthy("app", e2etest.Image("yellow"))
-	controllertest.AnotherProcess(t, httpPlugin, plugin)
+	controllertest.AnotherProcess(t, program, plugin)
 	if all := o.all(); len(all) != 1 {
 		t.Errorf("%d runs, want 1", len(all))
 	}

@@ -25,12 +25,14 @@ type outside struct {
 	URL string
 	// honoursKey has it start one run for each Idempotency-Key.
 	honoursKey bool
-	// started is called when a run was started, before that is answered.
-	started func()
+	// failPolls has it answer 503 when it is asked for a run.
+	failPolls bool
 
 	mu   sync.Mutex
 	runs []*outsideRun
-	said []string
+	// again is how often a run was asked for, or looked for, that had been started.
+	again int
+	said  []string
 }
 
 type outsideRun struct {
@@ -77,13 +79,13 @@ func (o *outside) start(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	i := slices.IndexFunc(o.runs, func(other *outsideRun) bool { return other.Key == run.Key })
+	if i >= 0 {
+		o.again++
+	}
 	if i >= 0 && o.honoursKey {
 		run = o.runs[i]
 	} else {
 		o.runs = append(o.runs, run)
-	}
-	if o.started != nil {
-		o.started()
 	}
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(run)
@@ -97,6 +99,7 @@ func (o *outside) find(w http.ResponseWriter, r *http.Request) {
 	for _, run := range o.runs {
 		if run.Key == r.URL.Query().Get("key") {
 			found = append(found, run)
+			o.again++
 		}
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{"runs": found})
@@ -107,6 +110,10 @@ func (o *outside) withRun(do func(*outsideRun)) http.HandlerFunc {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.note(r)
+		if o.failPolls && r.Method == http.MethodGet {
+			http.Error(w, "out of order", http.StatusServiceUnavailable)
+			return
+		}
 		i := slices.IndexFunc(o.runs, func(run *outsideRun) bool { return run.ID == r.PathValue("id") })
 		if i < 0 {
 			http.NotFound(w, r)
@@ -126,6 +133,22 @@ func (o *outside) all() []outsideRun {
 		all = append(all, *run)
 	}
 	return all
+}
+
+// requests returns how many there were.
+func (o *outside) requests() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.said)
+}
+
+// perKey returns how many runs were started under each key.
+func (o *outside) perKey() map[string]int {
+	perKey := map[string]int{}
+	for _, run := range o.all() {
+		perKey[run.Key]++
+	}
+	return perKey
 }
 
 // end ends the last run.
@@ -162,7 +185,7 @@ func (o *outside) step(id string, more string) string {
         method: POST
         url: %s/runs
         json:
-          image: '{{ index .images.new "app" }}'
+          image: '{{ index .images.new .rollout.name }}'
           team: '{{ .rollout.labels.team }}'
       outputs:
         id: response.json.id
