@@ -68,7 +68,7 @@ func TestImages(t *testing.T) {
 	programs := map[string][]string{
 		"argo-rollouts": {"rollouts-controller"}, "contour": {"contour"}, "demo-app": {"rollouts-demo"},
 		"interceptor": {"interceptor"}, "plugin": {"rollouts-plugin-kedify", "cp"}, "protocols": {"protocols"},
-		"step-plugin": {"rollouts-plugin-step", "cp"},
+		"step-plugin": {"rollouts-plugin-step", "cp", "curl"},
 	}
 	for _, a := range All() {
 		paths := make(addon.Paths)
@@ -106,6 +106,7 @@ func TestImages(t *testing.T) {
 		"ghcr.io/kedify/argo-rollouts-interceptor:dev":     {nil, "/programs/interceptor"},
 		"ghcr.io/kedify/argo-rollouts-step-plugin:v1.2.3":  {nil, "/programs/rollouts-plugin-step"},
 		"registry.example.com/argo-rollouts:v1.10.1-steps": {[]string{"HOME=/home/argo-rollouts"}, "/programs/rollouts-controller"},
+		"curlimages/curl:8.16.0":                           {nil, "/programs/curl"},
 		"docker.io/envoyproxy/envoy:v1.40.0":               {nil, self},
 		"ghcr.io/projectcontour/contour:v1.33.8":           {nil, "/programs/contour"},
 		"sandbox/protocols:blue":                           {[]string{"COLOR=blue"}, "/programs/protocols"},

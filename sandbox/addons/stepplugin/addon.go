@@ -1,5 +1,6 @@
 // Package stepplugin is the add-on with this project's canary step plugin: served as a
-// release is, and registered with Argo Rollouts under a name for each kind of step.
+// release is, and registered with Argo Rollouts under a name for each kind of step, and
+// under those of examples/steps.
 package stepplugin
 
 import (
@@ -30,6 +31,9 @@ const (
 
 	// inController is where the controller's image has the program then.
 	inController = "/plugins/" + Program
+
+	// curl is what Jobs of the samples run.
+	curl = "curl"
 )
 
 // registrations lists the plugin under the names that Rollouts of the sandbox use, with
@@ -59,11 +63,15 @@ func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
 		return addon.Prepared{}, err
 	}
 	cp, err := h.Copier(ctx)
-	return addon.Prepared{Paths: addon.Paths{Program: path, Asset: path, addon.Copier: cp}}, err
+	if err != nil {
+		return addon.Prepared{}, err
+	}
+	curlPath, err := h.Project(ctx, curl, "sandbox", "./cmd/curl")
+	return addon.Prepared{Paths: addon.Paths{Program: path, Asset: path, addon.Copier: cp, curl: curlPath}}, err
 }
 
 func images(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
-	const program = "/" + Program
+	const program, curlProgram = "/" + Program, "/usr/bin/curl"
 	return []image.Entry{
 		{Repository: Image, Tag: "*", Image: image.Image{
 			Files:      map[string]string{program: paths[Program], "/bin/cp": paths[addon.Copier]},
@@ -71,6 +79,9 @@ func images(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
 		}},
 		{Repository: ControllerImage, Tag: "*", From: argorollouts.Image, Image: image.Image{
 			Files: map[string]string{inController: paths[Program]},
+		}},
+		{Repository: "curlimages/curl", Tag: "*", Image: image.Image{
+			Files: map[string]string{curlProgram: paths[curl]}, Entrypoint: []string{curlProgram},
 		}},
 	}, nil
 }
