@@ -168,7 +168,7 @@ func checkPresets(s snapshot) []Result {
 		}
 		seen[of.String()] = true
 		at := object("ConfigMap", of.Namespace, of.Name)
-		preset, known, err := s.preset(e)
+		_, known, err := s.preset(e)
 		switch found := s.steps.presets[of.String()]; {
 		case err != nil && found.Err != nil:
 			results = append(results, failure(at, fmt.Sprintf("is the preset of %s, and %v: its steps wait for it until they time out", e.Name, err),
@@ -179,13 +179,7 @@ func checkPresets(s snapshot) []Result {
 		case !known:
 			results = append(results, couldNotLook(at, found.Err))
 		default:
-			problems := lint.CheckPreset(preset)
-			for _, p := range problems {
-				results = append(results, warning(at, p.Path+": "+p.Message, fmt.Sprintf("correct it: kubectl -n %s edit configmap %s", of.Namespace, of.Name)))
-			}
-			if len(problems) == 0 {
-				results = append(results, ok(at, "is the preset of "+e.Name))
-			}
+			results = append(results, ok(at, "is the preset of "+e.Name))
 		}
 	}
 	return results

@@ -71,6 +71,9 @@ func (k *Kind) Parse(source steps.Source) (steps.Step, error) {
 		return nil, err
 	}
 	s.kind, s.hosts = k, hosts
+	if err := s.checkPresetSecrets(source); err != nil {
+		return nil, err
+	}
 	if err := s.checkHosts(); err != nil {
 		return nil, err
 	}

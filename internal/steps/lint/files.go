@@ -150,10 +150,6 @@ func (l *linter) take(file string, document int, text json.RawMessage) {
 			preset, err := steps.ReadPreset([]byte(text))
 			if err != nil {
 				fail(fmt.Sprintf("data[%q]", steps.PresetKey), "%v", err)
-			} else {
-				for _, p := range CheckPreset(preset) {
-					fail(p.Path, "%s", p.Message)
-				}
 			}
 			l.presets[name] = presetOf{preset, err}
 		}

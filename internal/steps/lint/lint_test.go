@@ -111,6 +111,36 @@ func TestFilesAreCheckedAgainstOneAnother(t *testing.T) {
 	}
 }
 
+// lint finds a Rollout that takes a Secret of the preset for a request of its own, as the
+// plugin does.
+func TestASecretOfAPreset(t *testing.T) {
+	const text = `
+kind: ConfigMap
+apiVersion: v1
+metadata: {namespace: argo-rollouts, name: argo-rollouts-config}
+data:
+  stepPlugins: |
+    - {name: acme/e2e, location: "https://example.com/rollouts-plugin-step", sha256: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", args: [http, --preset=argo-rollouts/e2e, --secrets-namespace=argo-rollouts]}
+---
+kind: ConfigMap
+apiVersion: v1
+metadata: {namespace: argo-rollouts, name: e2e}
+data:
+  preset.yaml: |
+    hosts: [ci.example.com]
+    defaults: {request: {url: "https://ci.example.com", auth: {bearer: {valueFrom: {secretKeyRef: {namespace: argo-rollouts, name: ci, key: token}}}}}}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: {namespace: demo, name: app}
+spec: {strategy: {canary: {steps: [{setWeight: 20}, {plugin: {name: acme/e2e, config: {onAbort: {url: "https://ci.example.com/payroll"}}}}]}}}
+`
+	report := Files([]File{{"f.yaml", []byte(text)}}, kinds.All)
+	if len(report.Findings) != 1 || !strings.Contains(report.Findings[0].String(), "steps[1].plugin.config: onAbort.url: onAbort has a Secret of another namespace") {
+		t.Errorf("got %v", report.Findings)
+	}
+}
+
 func TestReferredTo(t *testing.T) {
 	for text, want := range map[string]string{
 		"{{ .steps.e2e.outputs.url }}":                            "e2e",

@@ -1,0 +1,90 @@
+package httpstep
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+)
+
+// The Secret of a preset is for the requests that the preset has, as it has them, whether
+// they are locked or not.
+func TestASecretOfAPresetIsForThePresetsRequests(t *testing.T) {
+	const token = `{"valueFrom": {"secretKeyRef": {"namespace": "secrets", "name": "ci", "key": "token"}}}`
+	const other = `{"valueFrom": {"secretKeyRef": {"name": "own", "key": "token"}}}`
+	const defaults = `{
+		"request": {"url": "OUTSIDE/runs", "auth": {"bearer": ` + token + `}, "json": {"image": "{{ .images.new.app }}"}}, "outputs": {"id": "response.json.id"},
+		"poll": {"url": "OUTSIDE/runs/{{ .outputs.id | urlquery }}", "successCondition": "response.json.ok"}
+	}`
+	const inHeader = `{"request": {"url": "OUTSIDE/runs", "headers": {"X-Key": ` + token + `}}}`
+	const inCancel = `{"request": {"url": "OUTSIDE/runs"}, "cancel": {"url": "OUTSIDE/cancel", "auth": {"bearer": ` + token + `}}}`
+	for name, test := range map[string]struct{ defaults, config, refused string }{
+		"nothing":                       {defaults, `{}`, ""},
+		"keys of every kind":            {defaults, `{"id": "e2e", "timeout": "2m", "retries": 2, "failurePolicy": "Ignore", "message": "{{ .outputs.id }}"}`, ""},
+		"times":                         {defaults, `{"request": {"timeout": "5s"}, "poll": {"timeout": "5s", "interval": "20s"}}`, ""},
+		"what the preset has":           {defaults, `{"poll": {"successCondition": "response.json.ok"}}`, ""},
+		"a URL":                         {defaults, `{"request": {"url": "OUTSIDE/other"}}`, "request.url: request has a Secret of another namespace"},
+		"a method":                      {defaults, `{"request": {"method": "DELETE"}}`, "request.method: "},
+		"a header":                      {defaults, `{"request": {"headers": {"X-Http-Method-Override": "DELETE"}}}`, "request.headers: "},
+		"a body":                        {defaults, `{"request": {"json": {"image": "other"}}}`, "request.json: "},
+		"a part of a body":              {defaults, `{"request": {"json": {"admin": true}}}`, "request.json: "},
+		"a CA":                          {defaults, `{"request": {"caFrom": {"configMapKeyRef": {"name": "mine", "key": "ca"}}}}`, "request.caFrom: "},
+		"outputs":                       {defaults, `{"outputs": {"all": "response.text"}}`, "outputs: request has a Secret"},
+		"a poll":                        {defaults, `{"poll": {"url": "OUTSIDE/private"}}`, "poll.url: poll has a Secret"},
+		"a condition":                   {defaults, `{"poll": {"failureCondition": "response.text contains \"a\""}}`, "poll.failureCondition: "},
+		"outputs of a poll":             {defaults, `{"poll": {"outputs": {"all": "response.text"}}}`, "poll.outputs: "},
+		"a look":                        {defaults, `{"find": {"url": "OUTSIDE/private", "outputs": {"id": "response.text"}}}`, "find.outputs: "},
+		"a cancel":                      {defaults, `{"cancel": {"method": "DELETE", "url": "OUTSIDE/private"}}`, "with cancel.auth of its own, or {}, it has not the credentials of request"},
+		"an undo":                       {defaults, `{"onAbort": {"method": "DELETE", "url": "OUTSIDE/private"}}`, "onAbort.method: onAbort has a Secret"},
+		"an undo without the Secret":    {defaults, `{"onAbort": {"url": "OUTSIDE/mine", "auth": {}}}`, ""},
+		"an undo with another":          {defaults, `{"onAbort": {"url": "OUTSIDE/mine", "auth": {"bearer": ` + other + `}}}`, ""},
+		"credentials of its own":        {defaults, `{"request": {"url": "OUTSIDE/mine", "auth": {"bearer": ` + other + `}}, "outputs": {"id": "response.text"}}`, ""},
+		"a Secret in a header":          {inHeader, `{"request": {"json": {}}}`, "request.json: "},
+		"a poll beside a header":        {inHeader, `{"poll": {"url": "OUTSIDE/mine"}}`, ""},
+		"a URL, with a cancel":          {inCancel, `{"request": {"url": "OUTSIDE/mine"}, "outputs": {"id": "response.text"}}`, ""},
+		"a CA that cancel takes":        {inCancel, `{"request": {"caFrom": {"configMapKeyRef": {"name": "mine", "key": "ca"}}}}`, "request.caFrom: cancel has a Secret"},
+		"the user's name of a password": {`{"request": {"url": "OUTSIDE", "auth": {"basic": {"username": "ci", "password": ` + token + `}}}}`, `{"request": {"auth": {"basic": {"username": "admin"}}}}`, "request.auth: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOutside(t, answer200(`{"id": "7", "ok": true}`))
+			h := newHost(t, o, test.config)
+			h.opts.AllowHosts = nil
+			p := preset{Hosts: []string{strings.TrimPrefix(o.URL, "http://")}}
+			if err := json.Unmarshal([]byte(strings.ReplaceAll(test.defaults, "OUTSIDE", o.URL)), &p.Defaults); err != nil {
+				t.Fatal(err)
+			}
+			h.preset = p
+			h.restart()
+			h.putSecret("secrets", "ci", map[string]string{"token": "s3cr3t-of-the-admin"})
+			h.putSecret("demo", "own", map[string]string{"token": "t0ken"})
+			h.until(3)
+			if test.refused == "" {
+				h.require(types.PhaseSuccessful)
+				return
+			}
+			h.require(types.PhaseFailed, test.refused)
+			if n := len(o.all()); n != 0 {
+				t.Errorf("%d requests came through", n)
+			}
+		})
+	}
+}
+
+// Who may edit a Rollout may edit its status: one that says that the step has succeeded has
+// the plugin undo it.
+func TestAForgedStatusUsesNoSecretOfThePreset(t *testing.T) {
+	h, o := newSampleHost(t, &github{}, `{}`)
+	unlocked, _ := h.preset.(preset)
+	unlocked.Locked = nil
+	h.preset = unlocked
+	h.restart()
+	h.run()
+	h.require(types.PhaseRunning)
+	h.status = json.RawMessage(strings.Replace(string(h.status), `"stage":"Running"`, `"stage":"Done"`, 1))
+	h.config = `{"onAbort": {"method": "DELETE", "url": "` + o.URL + `/repos/acme/payroll"}}`
+	result, _ := h.plugin.Abort(h.ro, h.call())
+	if o.count("DELETE", "/") != 0 || !strings.Contains(result.Message, "onAbort has a Secret of another namespace") {
+		t.Errorf("got %q, and %+v", result.Message, o.all())
+	}
+}
