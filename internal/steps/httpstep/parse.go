@@ -464,20 +464,16 @@ func (p parser) ca(c *call, path string, from *CAFrom) error {
 	}
 }
 
-// secrets are the references of a call to what is kept secret.
-func (c *call) secrets() []*secret.KeyRef {
+// secrets are what a call has by reference.
+func (c *call) secrets() []text {
 	texts := []text{c.url, c.auth.bearer, c.auth.user, c.auth.password, c.auth.id, c.auth.secret}
 	for _, h := range c.headers {
 		texts = append(texts, h.value)
 	}
-	var refs []*secret.KeyRef
-	for _, t := range texts {
-		if t.ref != nil {
-			refs = append(refs, t.ref)
-		}
-	}
-	return refs
+	return slices.DeleteFunc(texts, func(t text) bool { return t.ref == nil })
 }
 
 // confined tells whether a call has a secret that goes to the preset's hosts alone.
-func (c *call) confined() bool { return slices.ContainsFunc(c.secrets(), (*secret.KeyRef).Elsewhere) }
+func (c *call) confined() bool {
+	return slices.ContainsFunc(c.secrets(), func(t text) bool { return t.ref.Elsewhere() })
+}

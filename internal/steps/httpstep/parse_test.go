@@ -152,9 +152,9 @@ func FuzzParse(f *testing.F) {
 			if !c.url.isSet() || c.method == "" || c.timeout <= 0 || c.timeout > maxRequestTimeout {
 				t.Errorf("%s: got %+v", c.path, c)
 			}
-			for _, ref := range c.secrets() {
-				if ref.Namespace != "" && ref.Namespace != "secrets" {
-					t.Errorf("%s: a reference to namespace %q", c.path, ref.Namespace)
+			for _, value := range c.secrets() {
+				if namespace := value.ref.Namespace; namespace != "" && namespace != "secrets" {
+					t.Errorf("%s: a reference to namespace %q", c.path, namespace)
 				}
 			}
 		}

@@ -20,6 +20,9 @@ type session struct {
 	work   steps.Work
 	reader *secret.Reader
 	scope  map[string]any
+	// unread says which of the step's secrets could not be read, so that an answer may
+	// repeat it unseen.
+	unread error
 }
 
 func (s *step) session(ctx context.Context, work steps.Work) (*session, error) {
@@ -31,7 +34,7 @@ func (s *step) session(ctx context.Context, work steps.Work) (*session, error) {
 	}
 	n.scope = steps.Scope(work, stable)
 	n.setOutputs(work.Outputs)
-	n.readSecrets(ctx)
+	n.unread = n.readSecrets(ctx)
 	return n, err
 }
 
@@ -45,13 +48,16 @@ func (s *session) setOutputs(outputs map[string]string) {
 }
 
 // readSecrets reads all that the step refers to, so that it is kept out of what this
-// operation says: an answer may repeat what another request of the step has sent. What
-// cannot be read is an error where it is used.
-func (s *session) readSecrets(ctx context.Context) {
+// operation says: an answer may repeat what another request of the step has sent. The error
+// names the first that cannot be read.
+func (s *session) readSecrets(ctx context.Context) (err error) {
 	for _, c := range s.calls() {
-		for _, ref := range c.secrets() {
-			value, err := s.reader.Secret(ctx, ref)
-			if err == nil && ref == c.url.ref {
+		for _, t := range c.secrets() {
+			value, unread := s.value(ctx, t)
+			if err == nil {
+				err = unread
+			}
+			if unread == nil && t.ref == c.url.ref {
 				s.reader.Redactor.AddURL(value)
 			}
 		}
@@ -63,6 +69,7 @@ func (s *session) readSecrets(ctx context.Context) {
 			}
 		}
 	}
+	return err
 }
 
 // calls are the step's requests.

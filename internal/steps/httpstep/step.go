@@ -32,17 +32,16 @@ func (s *step) Cancel(ctx context.Context, work steps.Work) error {
 	if s.cancel == nil {
 		return steps.ErrNoCleanup
 	}
-	_, err := s.operate(ctx, work, func(n *session, ctx context.Context) (steps.Progress, error) {
+	return s.tidy(ctx, work, func(n *session) error {
 		if work.Unknown && s.find != nil {
 			if outputs, found, err := n.look(ctx); err != nil || !found {
-				return steps.Progress{}, err
+				return err
 			} else if len(outputs) > 0 {
 				n.setOutputs(outputs)
 			}
 		}
-		return steps.Progress{}, n.cleanUp(ctx, s.cancel, work.Key+"-cancel")
+		return n.cleanUp(ctx, s.cancel, work.Key+"-cancel")
 	})
-	return err
 }
 
 // Undo takes back what finished work has done.
@@ -50,10 +49,7 @@ func (s *step) Undo(ctx context.Context, work steps.Work) error {
 	if s.onAbort == nil {
 		return steps.ErrNoCleanup
 	}
-	_, err := s.operate(ctx, work, func(n *session, ctx context.Context) (steps.Progress, error) {
-		return steps.Progress{}, n.cleanUp(ctx, s.onAbort, work.Key+"-undo")
-	})
-	return err
+	return s.tidy(ctx, work, func(n *session) error { return n.cleanUp(ctx, s.onAbort, work.Key+"-undo") })
 }
 
 // Left names what stays.
@@ -72,10 +68,27 @@ func (s *step) Left(work steps.Work) string {
 // attempt; the other errors have it be made again.
 func (s *step) operate(ctx context.Context, work steps.Work, operation func(*session, context.Context) (steps.Progress, error)) (steps.Progress, error) {
 	n, err := s.session(ctx, work)
+	if err == nil {
+		err = n.unread
+	}
 	if err != nil {
 		return n.clean(steps.Progress{}, err)
 	}
 	return n.clean(operation(n, ctx))
+}
+
+// tidy carries out a Cancel or an Undo, also while a secret of another request cannot be
+// read: it may never come back. Why it has failed is not said then.
+func (s *step) tidy(ctx context.Context, work steps.Work, operation func(*session) error) error {
+	n, err := s.session(ctx, work)
+	if err == nil {
+		err = operation(n)
+	}
+	if err != nil && n.unread != nil {
+		err = fmt.Errorf("the request has not succeeded, and the answer is not shown, as it may hold what cannot be read: %w", n.unread)
+	}
+	_, err = n.clean(steps.Progress{}, err)
+	return err
 }
 
 // failed makes a failure of what does not become better. started tells whether work was
