@@ -19,6 +19,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/outbound"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/secret"
 )
 
 const (
@@ -120,6 +121,9 @@ func (s *session) token(ctx context.Context, c *call, ca []byte) (authorization 
 		}
 		if token, err = config.Token(context.WithValue(ctx, oauth2.HTTPClient, client)); err != nil {
 			return "", key, false, s.tokenError(outbound.Describe(http.MethodPost, config.TokenURL), err)
+		}
+		if n := len(token.AccessToken); n > secret.MaxValue {
+			return "", key, false, &outbound.RefusedError{Cause: fmt.Errorf("the token has %d bytes: want %d at most", n, secret.MaxValue)}
 		}
 		s.kind.tokens.put(key, token, s.kind.now())
 	}

@@ -148,3 +148,14 @@ func TestTokensAreBounded(t *testing.T) {
 		t.Error("a token whose end is not known is kept for ever")
 	}
 }
+
+func TestALargeToken(t *testing.T) {
+	o := newOutside(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"access_token": %q}`, strings.Repeat("t", 9000))
+	})
+	h := newHost(t, o, withOAuth)
+	h.putSecret("demo", "ci", map[string]string{"client": "cl13nt"})
+	h.run()
+	h.require(types.PhaseFailed, "request.auth.oauth2: the token has 9000 bytes: want 8192 at most")
+}

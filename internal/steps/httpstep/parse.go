@@ -25,6 +25,8 @@ const (
 	defaultRequestTimeout = 10 * time.Second
 	maxRequestTimeout     = 15 * time.Second
 	maxOutputs            = 16
+	// maxReferences bounds the values of Secrets that a step refers to.
+	maxReferences = 32
 )
 
 var (
@@ -174,6 +176,15 @@ func parse(config json.RawMessage, secretsNamespace string) (*step, error) {
 		if s.message, err = p.template("message", c.Message); err != nil {
 			return nil, err
 		}
+	}
+	references := map[secret.KeyRef]bool{}
+	for _, c := range s.calls() {
+		for _, t := range c.secrets() {
+			references[*t.ref] = true
+		}
+	}
+	if len(references) > maxReferences {
+		return nil, fmt.Errorf("references to %d values of Secrets: want %d at most", len(references), maxReferences)
 	}
 	return s, nil
 }

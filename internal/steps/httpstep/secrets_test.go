@@ -349,3 +349,25 @@ func TestCAByReference(t *testing.T) {
 	h.run()
 	h.require(types.PhaseRunning, "the CA has no certificate")
 }
+
+func TestManyAndLargeSecrets(t *testing.T) {
+	o := newOutside(t, answer200(`{}`))
+	step := func(n int) *host {
+		data, headers := map[string]string{}, []string{}
+		for i := range n {
+			key := fmt.Sprint("key", i)
+			data[key] = "value-" + key
+			headers = append(headers, fmt.Sprintf(`"X-%s": %s`, key, ref("ci", key)), fmt.Sprintf(`"X-Again-%s": %s`, key, ref("ci", key)))
+		}
+		h := newHost(t, o, `{"request": {"url": "OUTSIDE", "headers": {`+strings.Join(headers, ",")+`}}}`)
+		h.putSecret("demo", "ci", data)
+		h.run()
+		return h
+	}
+	step(maxReferences).require(types.PhaseSuccessful)
+	step(maxReferences+1).require(types.PhaseFailed, "references to 33 values of Secrets: want 32 at most")
+	h := newHost(t, o, `{"request": {"url": "OUTSIDE", "headers": {"X-Key": `+ref("ci", "large")+`}}}`)
+	h.putSecret("demo", "ci", map[string]string{"large": strings.Repeat("a", 1<<20)})
+	h.run()
+	h.require(types.PhaseRunning, `request.headers.X-Key: Secret demo/ci: the key "large" has 1048576 bytes: want 8192 at most`)
+}

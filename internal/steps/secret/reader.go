@@ -11,22 +11,32 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
+const (
+	// MaxValue bounds a secret, in bytes: a Redactor makes some hundred encodings of each.
+	MaxValue = 8 << 10
+	// maxValues bounds those that one Reader returns, together.
+	maxValues = 32 << 10
+)
+
 // Reader reads the references of one Rollout. What it has read is kept, and is replaced by
 // its Redactor. It serves one operation, and is not safe for concurrent use.
 type Reader struct {
 	objects   *kube.Objects
 	namespace string
 	read      map[string]map[string][]byte
+	// size has the bytes of each value of a Secret that was read.
+	size map[KeyRef]int
 	// Redactor replaces the values of Secrets that were read.
 	Redactor Redactor
 }
 
 // NewReader returns a Reader for a Rollout in a namespace.
 func NewReader(objects *kube.Objects, namespace string) *Reader {
-	return &Reader{objects: objects, namespace: namespace, read: map[string]map[string][]byte{}}
+	return &Reader{objects: objects, namespace: namespace, read: map[string]map[string][]byte{}, size: map[KeyRef]int{}}
 }
 
-// Secret returns a value of a Secret, without the ends of lines at its end.
+// Secret returns a value of a Secret, without the ends of lines at its end. It has 8 KiB at
+// most, and all that a Reader returns have 32 KiB.
 func (r *Reader) Secret(ctx context.Context, ref *KeyRef) (string, error) {
 	raw, err := r.key(ctx, "Secret", ref)
 	if err != nil {
@@ -36,8 +46,29 @@ func (r *Reader) Secret(ctx context.Context, ref *KeyRef) (string, error) {
 	if value == "" {
 		return "", fmt.Errorf("%s: the key %q is empty", r.name("Secret", ref), ref.Key)
 	}
+	if len(value) > MaxValue {
+		return "", fmt.Errorf("%s: the key %q has %d bytes: want %d at most", r.name("Secret", ref), ref.Key, len(value), MaxValue)
+	}
+	if err := r.fits(ref, len(value)); err != nil {
+		return "", err
+	}
 	r.Redactor.Add(value)
 	return value, nil
+}
+
+// fits returns an error if a value of a Secret makes all of them too large.
+func (r *Reader) fits(ref *KeyRef, size int) error {
+	all := size
+	for other, size := range r.size {
+		if other != *ref {
+			all += size
+		}
+	}
+	if all > maxValues {
+		return fmt.Errorf("%s: with the key %q all values of Secrets that the step refers to have %d bytes: want %d at most", r.name("Secret", ref), ref.Key, all, maxValues)
+	}
+	r.size[*ref] = size
+	return nil
 }
 
 // Certificates returns a value of a Secret or a ConfigMap that is not secret.

@@ -116,3 +116,28 @@ func TestReader(t *testing.T) {
 		t.Errorf("not granted: got %v", err)
 	}
 }
+
+// Who may write Secrets in a namespace does not fill the controller's memory with them.
+func TestLargeSecrets(t *testing.T) {
+	server := apiservertest.New(t)
+	data := map[string]string{"large": strings.Repeat("a", MaxValue+1)}
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
+		data[key] = strings.Repeat(key, MaxValue) + "\n"
+	}
+	put(server, "demo", "ci", data)
+	reader := NewReader(kube.NewObjects(server.Config), "demo")
+	if _, err := reader.Secret(t.Context(), &KeyRef{Name: "ci", Key: "large"}); err == nil || err.Error() != `Secret demo/ci: the key "large" has 8193 bytes: want 8192 at most` {
+		t.Errorf("a large value: got %v", err)
+	}
+	for _, key := range []string{"a", "b", "c", "a", "d"} {
+		if _, err := reader.Secret(t.Context(), &KeyRef{Name: "ci", Key: key}); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	if _, err := reader.Secret(t.Context(), &KeyRef{Name: "ci", Key: "e"}); err == nil || err.Error() != `Secret demo/ci: with the key "e" all values of Secrets that the step refers to have 40960 bytes: want 32768 at most` {
+		t.Errorf("many large values: got %v", err)
+	}
+	if value, err := reader.Certificates(t.Context(), "Secret", &KeyRef{Name: "ci", Key: "large"}); err != nil || len(value) != MaxValue+1 {
+		t.Errorf("a CA of the same size: got %d bytes, %v", len(value), err)
+	}
+}

@@ -34,11 +34,15 @@ type Redactor struct{ forms map[string]bool }
 // Add has a value be replaced, and what stands behind the first word of it: the header
 // Authorization has a scheme before the secret.
 func (r *Redactor) Add(value string) {
+	r.add(value)
+	if _, behind, ok := strings.Cut(value, " "); ok && len(behind) >= shortestPart {
+		r.add(behind)
+	}
+}
+
+func (r *Redactor) add(value string) {
 	if len(value) < shortest {
 		return
-	}
-	if _, behind, ok := strings.Cut(value, " "); ok && len(behind) >= shortestPart {
-		r.Add(behind)
 	}
 	if r.forms == nil {
 		r.forms = map[string]bool{}

@@ -42,6 +42,21 @@ func TestTextWithSecrets(t *testing.T) {
 	}
 }
 
+// A value of the largest size is kept in few enough encodings, whatever is in it.
+func TestTheSizeOfTheEncodings(t *testing.T) {
+	for _, part := range []string{"ab", `"\`, "\x01\xff", "a ", "日"} {
+		var r Redactor
+		r.Add(strings.Repeat(part, MaxValue/len(part)))
+		size := 0
+		for form := range r.forms {
+			size += len(form)
+		}
+		if size > 200*MaxValue {
+			t.Errorf("%q: %d encodings have %d KiB", part, len(r.forms), size>>10)
+		}
+	}
+}
+
 // encodings are the ways in which an outside, or an error, repeats a text.
 var encodings = map[string]func(string) string{
 	"query":               url.QueryEscape,

@@ -66,7 +66,8 @@ type Reference struct {
 // ValueFrom says where a text is that is secret.
 type ValueFrom struct {
 	// SecretKeyRef is the key of a Secret. Its value is taken as it is, and is no template;
-	// the ends of lines at its end are left out. A Secret that does not exist is waited for.
+	// the ends of lines at its end are left out. A Secret that does not exist is waited for. A
+	// value has 8 KiB at most, and the 32 values that a step may refer to have 32 KiB.
 	//
 	// Required.
 	SecretKeyRef *KeyRef `json:"secretKeyRef"`
