@@ -311,6 +311,10 @@ func TestARolloutNamesNoOtherNamespace(t *testing.T) {
 		h.putSecret(name, "ci", map[string]string{"token": "s3cr3t"})
 		h.run()
 		h.require(types.PhaseFailed, "a Rollout refers to Secrets and ConfigMaps of its own namespace alone")
+		// What is said of a ConfigMap would tell whether it is there, and its keys.
+		h = newHost(t, o, `{"request": {"url": "OUTSIDE", "caFrom": {"configMapKeyRef": {"name": "ca", "key": "ca.crt", "namespace": "`+name+`"}}}}`)
+		h.run()
+		h.require(types.PhaseFailed, "request.caFrom.configMapKeyRef.namespace: a Rollout refers to")
 	}
 	if n := len(o.all()); n != 0 {
 		t.Errorf("%d requests came through", n)
