@@ -42,8 +42,9 @@ type Config struct {
 	// Poll asks how the work goes.
 	Poll *Poll `json:"poll,omitempty"`
 	// Cancel stops running work: after a failure or the timeout, on an abort and on a full
-	// promotion. Answers of 404, 409 and 410 mean that nothing is left to stop. Its
-	// `Idempotency-Key` is that of `request` with `-cancel`.
+	// promotion. Answers of 404, 409 and 410 mean that nothing is left to stop. Outputs that
+	// are not there yet are asked for with `find` and `poll` before; an empty one in the URL is
+	// an error, and is tried again. Its `Idempotency-Key` is that of `request` with `-cancel`.
 	Cancel *Request `json:"cancel,omitempty"`
 	// OnAbort takes back what the step has done, when its canary is aborted after the step has
 	// succeeded. Answers of 404, 409 and 410 mean that nothing is left to take back. Its

@@ -92,6 +92,10 @@ func (s *step) calls() []*call {
 // value returns a text or the secret that stands in its place. What is wrong with it does
 // not become better, but for a secret that is not there.
 func (s *session) value(ctx context.Context, t text) (string, error) {
+	return s.valueIn(ctx, t, s.scope)
+}
+
+func (s *session) valueIn(ctx context.Context, t text, scope map[string]any) (string, error) {
 	if t.ref != nil {
 		value, err := s.reader.Secret(ctx, t.ref)
 		if err != nil {
@@ -99,7 +103,7 @@ func (s *session) value(ctx context.Context, t text) (string, error) {
 		}
 		return value, nil
 	}
-	value, err := t.template.RenderLine(s.scope)
+	value, err := t.template.RenderLine(scope)
 	if err != nil {
 		return "", &outbound.RefusedError{Cause: fmt.Errorf("%s: %w", t.path, err)}
 	}
@@ -155,7 +159,11 @@ func (s *session) roundTrip(ctx context.Context, r outbound.Request) (*answer, e
 func (s *session) prepare(ctx context.Context, c *call, key string) (r outbound.Request, err error) {
 	// key is empty for polls and looks.
 	r = outbound.Request{Method: c.method, Header: http.Header{}, Hosts: s.hosts, HostsOnly: c.confined(), Repeatable: key == ""}
-	if r.URL, err = s.value(ctx, c.url); err != nil {
+	scope := s.scope
+	if c == s.cancel || c == s.onAbort {
+		scope = s.withoutEmptyOutputs()
+	}
+	if r.URL, err = s.valueIn(ctx, c.url, scope); err != nil {
 		return r, err
 	}
 	switch {

@@ -27,31 +27,6 @@ func (s *step) Poll(ctx context.Context, work steps.Work) (steps.Progress, error
 	return s.operate(ctx, work, (*session).ask)
 }
 
-// Cancel stops running work.
-func (s *step) Cancel(ctx context.Context, work steps.Work) error {
-	if s.cancel == nil {
-		return steps.ErrNoCleanup
-	}
-	return s.tidy(ctx, work, func(n *session) error {
-		if work.Unknown && s.find != nil {
-			if outputs, found, err := n.look(ctx); err != nil || !found {
-				return err
-			} else if len(outputs) > 0 {
-				n.setOutputs(outputs)
-			}
-		}
-		return n.cleanUp(ctx, s.cancel, work.Key+"-cancel")
-	})
-}
-
-// Undo takes back what finished work has done.
-func (s *step) Undo(ctx context.Context, work steps.Work) error {
-	if s.onAbort == nil {
-		return steps.ErrNoCleanup
-	}
-	return s.tidy(ctx, work, func(n *session) error { return n.cleanUp(ctx, s.onAbort, work.Key+"-undo") })
-}
-
 // Left names what stays.
 func (s *step) Left(work steps.Work) string {
 	if s.request == nil {
@@ -75,20 +50,6 @@ func (s *step) operate(ctx context.Context, work steps.Work, operation func(*ses
 		return n.clean(steps.Progress{}, err)
 	}
 	return n.clean(operation(n, ctx))
-}
-
-// tidy carries out a Cancel or an Undo, also while a secret of another request cannot be
-// read: it may never come back. Why it has failed is not said then.
-func (s *step) tidy(ctx context.Context, work steps.Work, operation func(*session) error) error {
-	n, err := s.session(ctx, work)
-	if err == nil {
-		err = operation(n)
-	}
-	if err != nil && n.unread != nil {
-		err = fmt.Errorf("the request has not succeeded, and the answer is not shown, as it may hold what cannot be read: %w", n.unread)
-	}
-	_, err = n.clean(steps.Progress{}, err)
-	return err
 }
 
 // failed makes a failure of what does not become better. started tells whether work was
@@ -259,13 +220,4 @@ func (s *session) waiting(why string) steps.Progress {
 		message = fmt.Sprintf("%s (message: %v)", why, err)
 	}
 	return steps.Progress{Phase: steps.Running, Message: oneLine(message, maxMessage)}
-}
-
-// cleanUp makes the request of cancel or onAbort.
-func (s *session) cleanUp(ctx context.Context, c *call, key string) error {
-	a, err := s.send(ctx, c, key)
-	if err != nil {
-		return err
-	}
-	return s.judge(a, http.StatusNotFound, http.StatusConflict, http.StatusGone)
 }

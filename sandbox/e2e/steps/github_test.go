@@ -27,9 +27,10 @@ const (
 // the answer to a start has no body, and the run is listed some time later.
 type github struct {
 	mu sync.Mutex
-	// looks is how often runs were listed since the last start.
-	looks int
-	runs  []*githubRun
+	// looks is how often runs were listed since the last start, and listedAt the look from
+	// which on that has the last run.
+	looks, listedAt int
+	runs            []*githubRun
 	// refused are the requests that GitHub would not take.
 	refused []string
 }
@@ -76,7 +77,7 @@ func (g *github) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.looks++
 		listed := []*githubRun{}
 		for _, run := range g.runs {
-			if run != g.runs[len(g.runs)-1] || g.looks > 1 {
+			if run != g.runs[len(g.runs)-1] || g.looks >= g.listedAt {
 				listed = append(listed, run)
 			}
 		}
@@ -132,12 +133,24 @@ func (g *github) all(t *testing.T) []githubRun {
 	return all
 }
 
+// awaitCancelled waits until a run, counted from 0, has been cancelled.
+func (g *github) awaitCancelled(t *testing.T, run int) {
+	t.Helper()
+	e2etest.Eventually(t, e2etest.Patience, fmt.Sprintf("run %d is cancelled", run), func(context.Context) error {
+		all := g.all(t)
+		if len(all) <= run || all[run].Conclusion == nil || *all[run].Conclusion != "cancelled" {
+			return fmt.Errorf("the runs are %+v", all)
+		}
+		return nil
+	})
+}
+
 // The sample that runs a workflow of GitHub Actions: the run that is started is found by
-// the step's key, its end ends the step, and an abort cancels it. The token of the preset is
-// nowhere in the Rollout.
+// the step's key, its end ends the step, and an abort cancels it, also before it is listed.
+// The token of the preset is nowhere in the Rollout.
 func TestGitHubActionsSample(t *testing.T) {
 	t.Parallel()
-	g := &github{}
+	g := &github{listedAt: 2}
 	url := e2etest.Serve(t, g)
 	manifests := sample(t, "run-e2e-tests.yaml", "api.github.com", url)
 	n := e2etest.NewNamespace(t)
@@ -168,6 +181,29 @@ func TestGitHubActionsSample(t *testing.T) {
 	if all := g.all(t); len(all) != 2 {
 		t.Errorf("%d runs, want one for each canary", len(all))
 	}
+
+	// The canary ends before the run is listed, by an abort and by promote --full.
+	g.mu.Lock()
+	g.listedAt = 6
+	g.mu.Unlock()
+	n.SetImage("shop", e2etest.Image("blue"))
+	ro := awaitStep(n, "shop", 1, v1alpha1.StepPluginPhaseRunning, "have not begun yet")
+	before := string(stepStatus(ro, 1, v1alpha1.StepPluginOperationRun).Status)
+	n.Abort("shop")
+	g.awaitCancelled(t, 2)
+	n.AwaitAborted("shop")
+	n.Retry("shop")
+	n.AwaitRollout("shop", "the step has begun anew", func(ro *v1alpha1.Rollout) error {
+		s := stepStatus(ro, 1, v1alpha1.StepPluginOperationRun)
+		if s == nil || s.Phase != v1alpha1.StepPluginPhaseRunning || string(s.Status) == before || !strings.Contains(s.Message, "have not begun yet") {
+			return fmt.Errorf("step 1 is %+v", s)
+		}
+		return nil
+	})
+	n.Promote("shop", "--full")
+	g.awaitCancelled(t, 3)
+	n.AwaitHealthy("shop", e2etest.Image("blue"))
+
 	said := n.Kubectl("get", "rollouts,events", "-o", "yaml")
 	if strings.Contains(said, githubToken) {
 		t.Error("the token is in the Rollout or its Events")

@@ -1,0 +1,112 @@
+package httpstep
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+)
+
+// Cancel stops running work.
+func (s *step) Cancel(ctx context.Context, work steps.Work) error {
+	if s.cancel == nil {
+		return steps.ErrNoCleanup
+	}
+	return s.tidy(ctx, work, func(n *session) error {
+		found, looked := n.catchUp(ctx)
+		if work.Unknown && s.find != nil && !found {
+			return looked
+		}
+		err := n.cleanUp(ctx, s.cancel, work.Key+"-cancel")
+		if err != nil && looked != nil {
+			err = fmt.Errorf("%w (looking for what it is about: %w)", err, looked)
+		}
+		return err
+	})
+}
+
+// Undo takes back what finished work has done.
+func (s *step) Undo(ctx context.Context, work steps.Work) error {
+	if s.onAbort == nil {
+		return steps.ErrNoCleanup
+	}
+	return s.tidy(ctx, work, func(n *session) error { return n.cleanUp(ctx, s.onAbort, work.Key+"-undo") })
+}
+
+// tidy carries out a Cancel or an Undo, also while a secret of another request cannot be
+// read: it may never come back. Why it has failed is not said then.
+func (s *step) tidy(ctx context.Context, work steps.Work, operation func(*session) error) error {
+	n, err := s.session(ctx, work)
+	if err == nil {
+		err = operation(n)
+	}
+	if err != nil && n.unread != nil {
+		err = fmt.Errorf("the request has not succeeded, and the answer is not shown, as it may hold what cannot be read: %w", n.unread)
+	}
+	_, err = n.clean(steps.Progress{}, err)
+	return err
+}
+
+// catchUp looks for outputs that the step does not have yet, as an outside may list some time
+// later what it has started. found is true when find has found the work.
+func (s *session) catchUp(ctx context.Context) (found bool, err error) {
+	outputs := maps.Clone(s.work.Outputs)
+	if outputs == nil {
+		outputs = map[string]string{}
+	}
+	if s.find != nil && (s.work.Unknown || lacks(outputs, s.find.outputs)) {
+		var known map[string]string
+		if known, found, err = s.look(ctx); err == nil {
+			maps.Copy(outputs, known)
+		}
+	}
+	if s.poll != nil && lacks(outputs, s.poll.outputs) {
+		a, asked := s.send(ctx, &s.poll.call, "")
+		if asked == nil {
+			asked = s.judge(a, s.poll.accept...)
+		}
+		if asked == nil {
+			var known map[string]string
+			known, asked = s.evaluate(s.poll.outputs, a, true)
+			maps.Copy(outputs, known)
+		}
+		if err == nil {
+			err = asked
+		}
+	}
+	s.setOutputs(outputs)
+	return found, err
+}
+
+// lacks tells whether one of the outputs has no value yet.
+func lacks(values map[string]string, outputs []output) bool {
+	for _, o := range outputs {
+		if values[o.name] == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutEmptyOutputs is the scope of the URL of a clean-up, in which an output without a
+// value is missing: a path with nothing between two slashes is that of something else, which
+// is answered with 404, as if nothing were left.
+func (s *session) withoutEmptyOutputs() map[string]any {
+	outputs, _ := s.scope["outputs"].(map[string]any)
+	outputs = maps.Clone(outputs)
+	maps.DeleteFunc(outputs, func(_ string, value any) bool { return value == "" })
+	scope := maps.Clone(s.scope)
+	scope["outputs"] = outputs
+	return scope
+}
+
+// cleanUp makes the request of cancel or onAbort.
+func (s *session) cleanUp(ctx context.Context, c *call, key string) error {
+	a, err := s.send(ctx, c, key)
+	if err != nil {
+		return err
+	}
+	return s.judge(a, http.StatusNotFound, http.StatusConflict, http.StatusGone)
+}
