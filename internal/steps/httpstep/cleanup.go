@@ -1,13 +1,22 @@
 package httpstep
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/outbound"
 )
+
+// refusedState is the State of an attempt whose first request, as far as is known, was
+// refused. The outside may refuse it because it has carried out the same one before: a
+// controller that ended before it had noted that has made it, of which nobody knows.
+var refusedState = json.RawMessage(`{"refused":true}`)
 
 // Cancel stops running work.
 func (s *step) Cancel(ctx context.Context, work steps.Work) error {
@@ -20,6 +29,10 @@ func (s *step) Cancel(ctx context.Context, work steps.Work) error {
 			return looked
 		}
 		err := n.cleanUp(ctx, s.cancel, work.Key+"-cancel")
+		var refused *outbound.RefusedError
+		if errors.As(err, &refused) && bytes.Equal(work.State, refusedState) {
+			return steps.ErrNoEffect // as it was with request
+		}
 		if err != nil && looked != nil {
 			err = fmt.Errorf("%w (looking for what it is about: %w)", err, looked)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
@@ -246,6 +247,45 @@ func TestFind(t *testing.T) {
 			}
 			if result, _ := h.plugin.Abort(h.ro, h.call()); result.Message != "there is nothing to clean up" {
 				t.Errorf("a look that changes nothing counts as a start: %s", result.Message)
+			}
+		})
+	}
+}
+
+// The controller ends between the request and the note of it, and the outside refuses the
+// same request once more: what the first one has started is cancelled.
+func TestAStartThatIsRefusedTheSecondTime(t *testing.T) {
+	for name, test := range map[string]struct {
+		config    string
+		refusal   int
+		cancels   int
+		cancelled string
+	}{
+		"a cancel by the key":      {`"cancel": {"url": "OUTSIDE/cancel/{{ .step.key }}"}`, http.StatusConflict, 1, "the work was cancelled"},
+		"another refusal":          {`"cancel": {"url": "OUTSIDE/cancel/{{ .step.key }}"}`, http.StatusUnprocessableEntity, 1, "the work was cancelled"},
+		"a cancel that is refused": {`"cancel": {"url": "OUTSIDE/runs"}`, http.StatusUnauthorized, 0, "there is nothing to cancel"},
+		"a cancel by an output":    {`"outputs": {"run": "response.json.run"}, "cancel": {"url": "OUTSIDE/cancel/{{ .outputs.run }}"}`, http.StatusConflict, 0, "there is nothing to cancel"},
+		"no cancel":                {`"message": "waiting"`, http.StatusConflict, 0, "there is such a run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var started atomic.Int32
+			o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/runs" && started.Add(1) > 1 {
+					http.Error(w, "there is such a run", test.refusal)
+					return
+				}
+				fmt.Fprint(w, `{"run": 7}`)
+			})
+			h := newHost(t, o, `{"request": {"url": "OUTSIDE/runs", "method": "PUT"}, "poll": {"url": "OUTSIDE/poll", "successCondition": "false"}, `+test.config+`}`)
+			h.runUnstored()
+			h.restart()
+			h.run()
+			h.require(types.PhaseFailed, fmt.Sprintf("answered %d", test.refusal), test.cancelled)
+			if n := o.count("POST", "/cancel/"); n != test.cancels {
+				t.Errorf("%d cancels, want %d", n, test.cancels)
+			}
+			if strings.Contains(h.events.text(), "StepLeftBehind") {
+				t.Errorf("Events: %s", h.events.text())
 			}
 		})
 	}

@@ -78,7 +78,11 @@ func (s *session) start(ctx context.Context) (steps.Progress, error) {
 		return failed(err, s.work.Unknown || errors.As(err, &refused) && refused.Reached)
 	}
 	if err := s.judge(a); err != nil {
-		return failed(err, s.work.Unknown)
+		p, err := failed(err, s.work.Unknown)
+		if p.Phase == steps.Failed && s.cancel != nil && s.find == nil && !p.MayRun {
+			p.MayRun, p.State = true, refusedState
+		}
+		return p, err
 	}
 	outputs, err := s.evaluate(s.outputs, a, false)
 	if err != nil {
