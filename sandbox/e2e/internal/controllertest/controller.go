@@ -1,7 +1,7 @@
 // Package controllertest is what end-to-end tests know of the Argo Rollouts controller
 // that they disturb: how to restart it, its configuration, its permissions, its
-// processes and its log. All tests of a sandbox share it, so those that use this
-// package run one after the other.
+// processes and its log. All tests of a sandbox share it, so those that disturb it
+// run one after the other.
 package controllertest
 
 import (
