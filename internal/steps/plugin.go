@@ -37,10 +37,6 @@ const (
 // are part of some.
 const messageLimit = 2 << 10
 
-// callSlack is how much later than it was asked for a call comes of a controller that is not
-// held up: it adds 5 s, and may be busy.
-const callSlack = 30 * time.Second
-
 // waitingLimit bounds what a status keeps of what was last said of a wait, in bytes.
 const waitingLimit = 96
 
@@ -250,14 +246,15 @@ func (r *run) setID() error {
 }
 
 // tick counts the time since the last call against the timeout, and tells whether that has
-// passed. Where the call comes later than it was asked for, it counts as the controller counts
-// for the progress deadline: anew when a Rollout that was paused goes on. Were less counted,
-// the deadline could pass first, and then the controller makes no Run any more.
+// passed. It counts as the controller counts for the progress deadline: anew when a Rollout
+// that was paused goes on. Were less counted, the deadline could pass first, and then the
+// controller makes no Run any more. A pause is a transition of the Progressing condition; pods
+// that come and go update it alone.
 func (r *run) tick() (late bool) {
 	now := r.now().UTC().Truncate(time.Second)
 	if since := r.s.Called; !since.IsZero() {
-		if progress := progressing(r.ro).LastUpdateTime.Time; progress.After(since) && now.Sub(r.s.Due) > callSlack {
-			since = progress
+		if progress := progressing(r.ro); !progress.LastTransitionTime.Time.Before(since) && progress.LastUpdateTime.After(since) {
+			since = progress.LastUpdateTime.Time
 		}
 		r.s.Elapsed += seconds(max(now.Sub(since), 0))
 	}
@@ -429,7 +426,6 @@ func (r *run) waitForAnswer(message string) types.RpcStepResult {
 func (r *run) waitUntil(message string, after time.Duration) types.RpcStepResult {
 	r.s.Process = r.process
 	after = max(min(after, r.timeout-time.Duration(r.s.Elapsed)), minInterval)
-	r.s.Due = r.s.Called.Add(after)
 	return types.RpcStepResult{Phase: types.PhaseRunning, Message: bound.Shorten(message, messageLimit), RequeueAfter: after, Status: r.s.write()}
 }
 

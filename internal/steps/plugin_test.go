@@ -15,6 +15,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"github.com/hashicorp/go-hclog"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -409,11 +410,22 @@ func TestTimeout(t *testing.T) {
 			t.Errorf("%d cancels of what was never started", len(h.kind.cancelled))
 		}
 	})
+	t.Run("paused for some seconds more than the timeout", func(t *testing.T) {
+		h := newHost(t, &scripted{}, `{"timeout": "30s"}`)
+		h.run()
+		progress(h.ro, h.clock, corev1.ConditionUnknown, "RolloutPaused")
+		h.clock = h.clock.Add(25 * time.Second)
+		progress(h.ro, h.clock, corev1.ConditionUnknown, "RolloutResumed")
+		progress(h.ro, h.clock, corev1.ConditionTrue, "ReplicaSetUpdated") // before the step is called
+		h.run()
+		h.require(types.PhaseRunning)
+	})
 	t.Run("paused for an hour", func(t *testing.T) {
 		h := newHost(t, &scripted{}, `{"timeout": "5m"}`)
 		h.until(3)
+		progress(h.ro, h.clock, corev1.ConditionUnknown, "RolloutPaused")
 		h.clock = h.clock.Add(time.Hour) // the controller makes no Run for a paused Rollout
-		h.ro.Status.Conditions[0].LastUpdateTime = metav1.NewTime(h.clock)
+		progress(h.ro, h.clock, corev1.ConditionUnknown, "RolloutResumed")
 		h.clock = h.clock.Add(5 * time.Second)
 		h.run()
 		h.require(types.PhaseRunning)

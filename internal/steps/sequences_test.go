@@ -13,6 +13,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -314,8 +315,9 @@ func TestAStaleLook(t *testing.T) {
 	close(release)
 	op := h.plugin.operations.all[operationKey{h.kind.started[0].Key, false}]
 	<-op.done
+	progress(h.ro, h.clock, corev1.ConditionUnknown, "RolloutPaused")
 	h.clock = h.clock.Add(time.Hour)
-	h.ro.Status.Conditions[0].LastUpdateTime = metav1.NewTime(h.clock)
+	progress(h.ro, h.clock, corev1.ConditionUnknown, "RolloutResumed")
 	h.run()
 	h.require(types.PhaseRunning, "closed again")
 }

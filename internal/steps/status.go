@@ -56,10 +56,8 @@ type status struct {
 	Index int32  `json:"index"`
 	// Started is when the first Run was made.
 	Started time.Time `json:"started"`
-	// Called is when the last Run was made, Due when the next one was asked for, and Elapsed
-	// how much of the timeout is used.
+	// Called is when the last Run was made, and Elapsed how much of the timeout is used.
 	Called  time.Time `json:"called"`
-	Due     time.Time `json:"due,omitzero"`
 	Elapsed seconds   `json:"elapsed"`
 	// Attempt counts from 1.
 	Attempt int32 `json:"attempt"`
