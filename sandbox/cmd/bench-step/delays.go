@@ -16,7 +16,7 @@ import (
 const (
 	// delayTime is how long the delays are measured; changeEvery and releaseEvery are the
 	// times from one change to the next in a colony: seldom enough for one API server.
-	delayTime    = time.Minute
+	delayTime    = 45 * time.Second
 	changeEvery  = 500 * time.Millisecond
 	releaseEvery = 4 * time.Second
 )
@@ -154,14 +154,17 @@ func observed(ro *v1alpha1.Rollout, generation int64) bool {
 	return err == nil && seen >= generation
 }
 
+// printDelays prints all delays, of which the first is that of a pause, and the second that
+// of the step that does nothing.
 func printDelays(all []*delay) {
-	table := gauge.NewTable(fmt.Sprintf("while %d Rollouts stand in\ta change is observed: p50\tp99\tof a pause\ta release pauses: p50\tp99\tof a pause\tcontroller: requests/s\tprocessor\tplugin: requests\tprocessor\t", waitingRollouts))
-	figures := func(own, beside []float64) string {
-		p50, p99 := gauge.Quantile(own, 0.5), gauge.Quantile(own, 0.99)
-		return fmt.Sprintf("%.0f ms\t%.0f ms\t%.2f, %.2f\t", p50, p99, p50/gauge.Quantile(beside, 0.5), p99/gauge.Quantile(beside, 0.99))
+	table := gauge.NewTable(fmt.Sprintf("while %d Rollouts stand in\ta change is observed: p50\tp99\tp50 of a pause's, do-nothing's\ta release pauses: p50\tp99\tp50 of a pause's, do-nothing's\tcontroller: requests/s\tprocessor\tplugin: requests\tprocessor\t", waitingRollouts))
+	figures := func(own, pause, nothing []float64) string {
+		p50 := gauge.Quantile(own, 0.5)
+		return fmt.Sprintf("%.0f ms\t%.0f ms\t%.2f, %.2f\t", p50, gauge.Quantile(own, 0.99), p50/gauge.Quantile(pause, 0.5), p50/gauge.Quantile(nothing, 0.5))
 	}
+	pause, nothing := all[0], all[1]
 	for _, d := range all {
-		table.Row("%s\t%s%s%.1f\t%.1f %%\t%d\t%.1f %%\t", d.what, figures(d.changes, all[0].changes), figures(d.releases, all[0].releases),
+		table.Row("%s\t%s%s%.1f\t%.1f %%\t%d\t%.1f %%\t", d.what, figures(d.changes, pause.changes, nothing.changes), figures(d.releases, pause.releases, nothing.releases),
 			d.requests, 100*d.controller.Seconds(), d.pluginRequests, 100*d.plugin.Seconds())
 	}
 	table.Print()
