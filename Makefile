@@ -233,12 +233,12 @@ bench-plugin: build sandbox-build ## Measure the plugins beside one that does no
 	  -route-crd "$$($(SANDBOX_CMD) path gateway-api definitions)/gateway.networking.k8s.io_httproutes.yaml"
 
 .PHONY: bench-step
-bench-step: build sandbox-build ## Measure the step plugin beside one that does nothing, over RPC and under the controller (PARTS=run picks some)
+bench-step: build sandbox-build ## Measure the step plugin beside one that does nothing, over RPC and under the controller (STEP_PARTS=run picks some)
 	$(GO) build $(PLUGINFLAGS) -o bin/bench/ ./bench/idlestep
 	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-step ./cmd/bench-step
 	bin/bench/bench-step -plugin $(CURDIR)/$(STEP_BINARY) -idle $(CURDIR)/bin/bench/idlestep \
 	  -controller "$$($(SANDBOX_CMD) path argo-rollouts rollouts-controller)" \
-	  -crds "$$($(GO_SANDBOX) list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts)/manifests/crds" -parts "$(PARTS)"
+	  -crds "$$($(GO_SANDBOX) list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts)/manifests/crds" -parts "$(STEP_PARTS)"
 
 .PHONY: bench-interceptor
 bench-interceptor: build sandbox-build ## Measure the interceptor beside Envoy, nginx and a bare ReverseProxy (PARTS=throughput picks some)
