@@ -127,41 +127,54 @@ func lower(text string) string {
 func quoted(text string) string { return text[1 : len(text)-1] }
 
 // Text returns a text with the secrets replaced, also where they overlap.
-func (r *Redactor) Text(text string) string {
+func (r *Redactor) Text(text string) string { return without(text, r.find(text)) }
+
+// find returns which bytes of a text are of a secret; nil where none is.
+func (r *Redactor) find(text string) (hidden []bool) {
 	if len(r.forms) == 0 {
-		return text
+		return nil
 	}
-	var hidden []span
 	small := lower(text)
 	for form := range r.forms {
+		marked := 0
 		for from := 0; ; {
 			at := strings.Index(small[from:], form)
 			if at < 0 {
 				break
 			}
-			hidden = append(hidden, span{from + at, from + at + len(form)})
+			if hidden == nil {
+				hidden = make([]bool, len(text))
+			}
 			from += at + 1
+			for at, end := max(from-1, marked), from-1+len(form); at < end; at++ {
+				hidden[at] = true
+			}
+			marked = from - 1 + len(form)
 		}
 	}
-	if len(hidden) == 0 {
-		return text
-	}
-	slices.SortFunc(hidden, func(a, b span) int { return a.from - b.from })
-	var out strings.Builder
-	end := 0
-	for _, s := range hidden {
-		if s.from >= end {
-			out.WriteString(text[end:s.from])
-			out.WriteString(mark)
-		}
-		end = max(end, s.to)
-	}
-	out.WriteString(text[end:])
-	return out.String()
+	return hidden
 }
 
-// span is where a secret is in a text.
-type span struct{ from, to int }
+// without puts a mark in the place of what is hidden of a text.
+func without(text string, hidden []bool) string {
+	if !slices.Contains(hidden, true) {
+		return text
+	}
+	var out strings.Builder
+	for from := 0; from < len(text); {
+		to := from
+		for to < len(text) && hidden[to] == hidden[from] {
+			to++
+		}
+		if hidden[from] {
+			out.WriteString(mark)
+		} else {
+			out.WriteString(text[from:to])
+		}
+		from = to
+	}
+	return out.String()
+}
 
 // JSON returns a value as encoding/json decodes it, with the secrets replaced in its
 // strings, keys and numbers. A number that holds one becomes a string.
@@ -169,26 +182,67 @@ func (r *Redactor) JSON(value any) any {
 	if len(r.forms) == 0 {
 		return value
 	}
+	// All texts are searched as one: an answer may have many, and there are many forms.
+	var all strings.Builder
+	eachText(value, func(text string) {
+		all.WriteString(text)
+		all.WriteByte('\n')
+	})
+	hidden := r.find(all.String())
+	if hidden == nil {
+		return value
+	}
+	return cleaned(value, func(text string) string {
+		clean := without(text, hidden[:len(text)])
+		hidden = hidden[len(text)+1:]
+		return clean
+	})
+}
+
+// eachText calls visit with each key, string and number of a value, in the order of cleaned.
+func eachText(value any, visit func(string)) {
 	switch value := value.(type) {
 	case map[string]any:
-		clean := make(map[string]any, len(value))
 		for _, key := range slices.Sorted(maps.Keys(value)) {
-			clean[r.Text(key)] = r.JSON(value[key])
+			visit(key)
+			eachText(value[key], visit)
 		}
-		return clean
 	case []any:
-		clean := make([]any, len(value))
-		for i, item := range value {
-			clean[i] = r.JSON(item)
+		for _, item := range value {
+			eachText(item, visit)
 		}
-		return clean
 	case string:
-		return r.Text(value)
+		visit(value)
+	case nil, bool:
+	default:
+		visit(fmt.Sprint(value))
+	}
+}
+
+// cleaned returns a value with each key, string and number replaced by what clean makes of
+// it.
+func cleaned(value any, clean func(string) string) any {
+	switch value := value.(type) {
+	case map[string]any:
+		all := make(map[string]any, len(value))
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			name := clean(key)
+			all[name] = cleaned(value[key], clean)
+		}
+		return all
+	case []any:
+		all := make([]any, len(value))
+		for i, item := range value {
+			all[i] = cleaned(item, clean)
+		}
+		return all
+	case string:
+		return clean(value)
 	case nil, bool:
 		return value
 	default:
 		text := fmt.Sprint(value)
-		if clean := r.Text(text); clean != text {
+		if clean := clean(text); clean != text {
 			return clean
 		}
 		return value

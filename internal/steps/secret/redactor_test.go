@@ -27,7 +27,7 @@ func TestTextWithSecrets(t *testing.T) {
 		"overlapping":                    {[]string{"abcdef", "defghi"}, "-abcdefghi-", "-***-"},
 		"one in another":                 {[]string{"abcd", "xxabcdxx"}, "-xxabcdxx-abcd-", "-***-***-"},
 		"repeating":                      {[]string{"aaaa"}, "-aaaaaaa-", "-***-"},
-		"beside each other":              {[]string{"abcd"}, "abcdabcd", "******"},
+		"beside each other":              {[]string{"abcd"}, "abcdabcd", "***"},
 		"fewer than 4":                   {[]string{"abc", "", "a"}, "abc", "abc"},
 		"a scheme before":                {[]string{"token 0123456789"}, "bad token 0123456789: no 0123456789", "bad ***: no ***"},
 		"characters of more than a byte": {[]string{"pässwörd"}, "is pässwörd", "is ***"},
@@ -163,6 +163,33 @@ func TestJSONWithSecrets(t *testing.T) {
 	if diff := cmp.Diff(want, r.JSON(value)); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// Each text of an answer is replaced as it would be alone.
+func FuzzJSON(f *testing.F) {
+	f.Add("s3cret", `{"a": ["s3cret", "s3", "cret", {"s3cret": "x\\u0073"}], "b": [], "c": 12345, "": ""}`)
+	f.Add("12345", `[1, 234, 123456, "1", "2345", "\\n"]`)
+	f.Add("a\nb ", `["a", "b ", "a\nb "]`)
+	f.Fuzz(func(t *testing.T, secret, text string) {
+		decoder := json.NewDecoder(strings.NewReader(text))
+		decoder.UseNumber()
+		var value any
+		if len(secret) < shortest || strings.Contains(mark, secret) || decoder.Decode(&value) != nil {
+			return
+		}
+		var r Redactor
+		r.Add(secret)
+		eachText(r.JSON(value), func(got string) {
+			if strings.Contains(got, secret) {
+				t.Errorf("%q holds the secret %q", got, secret)
+			}
+		})
+		if r.find(text) == nil && !strings.Contains(text, `\`) && !strings.Contains(secret, "\n") {
+			if diff := cmp.Diff(value, r.JSON(value)); diff != "" {
+				t.Errorf("without the secret: %s", diff)
+			}
+		}
+	})
 }
 
 func TestErrorWithSecret(t *testing.T) {
