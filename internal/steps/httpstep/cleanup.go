@@ -76,21 +76,27 @@ func (s *session) catchUp(ctx context.Context) (found bool, err error) {
 		}
 	}
 	if s.poll != nil && lacks(outputs, s.poll.outputs) {
-		a, asked := s.send(ctx, &s.poll.call, "")
-		if asked == nil {
-			asked = s.judge(a, s.poll.accept...)
-		}
-		if asked == nil {
-			var known map[string]string
-			known, asked = s.evaluate(s.poll.outputs, a, true)
-			maps.Copy(outputs, known)
-		}
+		known, asked := s.pollOutputs(ctx)
+		maps.Copy(outputs, known)
 		if err == nil {
 			err = asked
 		}
 	}
 	s.setOutputs(outputs)
 	return found, err
+}
+
+// pollOutputs returns the outputs that a poll has now.
+func (s *session) pollOutputs(ctx context.Context) (map[string]string, error) {
+	a, err := s.send(ctx, &s.poll.call, "")
+	defer s.kind.read()()
+	if err == nil {
+		err = s.judge(a, s.poll.accept...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.evaluate(s.poll.outputs, a, true)
 }
 
 // lacks tells whether one of the outputs has no value yet.
@@ -121,5 +127,6 @@ func (s *session) cleanUp(ctx context.Context, c *call, key string) error {
 	if err != nil {
 		return err
 	}
+	defer s.kind.read()()
 	return s.judge(a, http.StatusNotFound, http.StatusConflict, http.StatusGone)
 }

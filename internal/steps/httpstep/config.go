@@ -24,7 +24,7 @@ import (
 // timeout, after the time of Retry-After (an hour at most) where the answer has one. Any other
 // answer but 2xx fails the step, or the attempt where there are `retries`. Up to 5 redirects
 // are followed, to allowed hosts and not from https to http. Bodies have 1 MiB at most, of
-// requests and of answers.
+// requests and of answers, and `response.json` has 50,000 values at most.
 type Config struct {
 	steps.Settings
 	// Request starts the work. Its header `Idempotency-Key` is the same when it is made again

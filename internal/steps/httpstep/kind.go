@@ -41,12 +41,25 @@ type Kind struct {
 	objects *kube.Objects
 	tokens  tokens
 	now     func() time.Time
+	// reading has an item for each answer that is being read.
+	reading chan struct{}
+}
+
+// readers is how many answers are read at once: one of 1 MiB takes some twenty times that in
+// memory, and all Rollouts may ask at the same time.
+const readers = 2
+
+// read waits for the turn to read an answer, which is there already; done ends that. The wait
+// does not end with the operation's time, so that none fails because of the others.
+func (k *Kind) read() (done func()) {
+	k.reading <- struct{}{}
+	return func() { <-k.reading }
 }
 
 // New returns the kind. It makes no request before the first step.
 func New(opts Options) *Kind {
 	hosts, err := outbound.ParseHosts(opts.AllowHosts)
-	k := &Kind{opts: opts, objects: kube.NewObjects(opts.Connect), now: time.Now}
+	k := &Kind{opts: opts, objects: kube.NewObjects(opts.Connect), now: time.Now, reading: make(chan struct{}, readers)}
 	if err != nil {
 		k.problem = fmt.Errorf("--allow-host: %w", err)
 	}

@@ -11,10 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
-
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
-	"github.com/kedify/argo-rollouts-plugin/internal/steps/expression"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/outbound"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/secret"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/strict"
@@ -75,13 +72,13 @@ type origin struct{ path, url string }
 
 type findCall struct {
 	call
-	found   *expression.Expression
+	found   *overAnswer
 	outputs []output
 }
 
 type pollCall struct {
 	call
-	success, failure *expression.Expression
+	success, failure *overAnswer
 	failureText      string
 	accept           []int
 	outputs          []output
@@ -103,7 +100,7 @@ type header struct {
 
 type output struct {
 	path, name string
-	value      *expression.Expression
+	value      *overAnswer
 }
 
 // auth has one of bearer, user and client, or none.
@@ -230,27 +227,6 @@ func (p parser) poll(c *Poll, request *Request) (*pollCall, error) {
 	}
 	poll.outputs, err = p.outputs("poll.outputs", c.Outputs)
 	return poll, err
-}
-
-// names are what expressions can refer to.
-var names = append(slices.Sorted(maps.Keys(steps.Scope(steps.Work{Rollout: &v1alpha1.Rollout{}}, nil))), "outputs", "response")
-
-// expression reads an expression; nil for none.
-func (p parser) expression(path, text string) (*expression.Expression, error) {
-	if text == "" {
-		return nil, nil
-	}
-	e, err := expression.Compile(text)
-	if err == nil {
-		err = e.Check(names...)
-	}
-	if err == nil {
-		err = p.references(outputInExpression, text)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return e, nil
 }
 
 func (p parser) outputs(path string, texts map[string]string) ([]output, error) {

@@ -100,18 +100,48 @@ func oneLine(text string, limit int) string {
 	return text
 }
 
-// responseOf is an answer as expressions see it, without the secrets.
-func responseOf(a *answer, redactor *secret.Redactor) map[string]any {
-	headers := make(map[string]any, len(a.Header))
-	for name, values := range a.Header {
-		headers[strings.ToLower(name)] = redactor.Text(strings.Join(values, ", "))
+// maxJSONValues bounds the values of an answer that is JSON: each takes some hundred bytes
+// once it is decoded.
+const maxJSONValues = 50_000
+
+// part returns a part of an answer as expressions see it, without the secrets.
+func (a *answer) part(name string, redactor *secret.Redactor) (any, error) {
+	switch name {
+	case partHeaders:
+		headers := make(map[string]any, len(a.Header))
+		for name, values := range a.Header {
+			headers[strings.ToLower(name)] = strings.Join(values, ", ")
+		}
+		return redactor.JSON(headers), nil
+	case partText:
+		return redactor.Text(strings.ToValidUTF8(string(a.Body), "\uFFFD")), nil
+	default:
+		if n := valuesIn(a.Body); n > maxJSONValues {
+			return nil, fmt.Errorf("%s: the answer has %d values in its JSON: want %d at most; ask for less", a.what, n, maxJSONValues)
+		}
+		return plain(redactor.JSON(decode(a.Body))), nil
 	}
-	return map[string]any{
-		"status":  a.Status,
-		"headers": headers,
-		"json":    plain(redactor.JSON(decode(a.Body))),
-		"text":    redactor.Text(strings.ToValidUTF8(string(a.Body), "\uFFFD")),
+}
+
+// valuesIn returns how many values a JSON text has, or somewhat more.
+func valuesIn(body []byte) int {
+	if !json.Valid(body) {
+		return 0
 	}
+	n, inText, escaped := 1, false, false
+	for _, c := range body {
+		switch {
+		case escaped:
+			escaped = false
+		case inText && c == '\\':
+			escaped = true
+		case c == '"':
+			inText = !inText
+		case !inText && (c == ',' || c == '{' || c == '['):
+			n++
+		}
+	}
+	return n
 }
 
 // decode reads a body that is JSON; nil for another. Numbers stay as they are written.

@@ -116,7 +116,7 @@ type answer struct {
 	// what names the request for messages: POST https://ci.example.com.
 	what string
 	*outbound.Response
-	// seen is the answer as expressions see it; nil until one does.
+	// seen has the parts of the answer that expressions have seen.
 	seen map[string]any
 }
 
@@ -250,10 +250,13 @@ func (s *session) evaluate(outputs []output, a *answer, partial bool) (map[strin
 	if len(outputs) == 0 {
 		return nil, nil
 	}
-	env := s.environment(a)
 	values := map[string]string{}
 	for _, o := range outputs {
-		value, err := o.value.Text(env)
+		env, err := s.environment(a, o.value)
+		value := ""
+		if err == nil {
+			value, err = o.value.Text(env)
+		}
 		switch {
 		case err == nil:
 			values[o.name] = s.reader.Redactor.Text(value)
@@ -264,14 +267,33 @@ func (s *session) evaluate(outputs []output, a *answer, partial bool) (map[strin
 	return values, nil
 }
 
-// environment is what expressions see.
-func (s *session) environment(a *answer) map[string]any {
-	env := maps.Clone(s.scope)
-	if a.seen == nil {
-		a.seen = responseOf(a, &s.reader.Redactor)
+// holds tells whether an expression is true.
+func (s *session) holds(e *overAnswer, a *answer) (bool, error) {
+	env, err := s.environment(a, e)
+	if err != nil {
+		return false, err
 	}
+	return e.Bool(env)
+}
+
+// environment is what an expression sees.
+func (s *session) environment(a *answer, e *overAnswer) (map[string]any, error) {
+	if a.seen == nil {
+		a.seen = map[string]any{"status": a.Status}
+	}
+	for _, name := range e.parts {
+		if _, ok := a.seen[name]; ok {
+			continue
+		}
+		part, err := a.part(name, &s.reader.Redactor)
+		if err != nil {
+			return nil, err
+		}
+		a.seen[name] = part
+	}
+	env := maps.Clone(s.scope)
 	env["response"] = a.seen
-	return env
+	return env, nil
 }
 
 // clean returns what an operation has found without the secrets.

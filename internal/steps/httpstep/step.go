@@ -77,6 +77,7 @@ func (s *session) start(ctx context.Context) (steps.Progress, error) {
 		var refused *outbound.RefusedError
 		return failed(err, s.work.Unknown || errors.As(err, &refused) && refused.Reached)
 	}
+	defer s.kind.read()()
 	if err := s.judge(a); err != nil {
 		p, err := failed(err, s.work.Unknown)
 		if p.Phase == steps.Failed && s.cancel != nil && s.find == nil && !p.MayRun {
@@ -109,6 +110,7 @@ func (s *session) started(how string, outputs map[string]string) steps.Progress 
 // changes nothing.
 func (s *session) look(ctx context.Context) (outputs map[string]string, found bool, err error) {
 	a, err := s.send(ctx, &s.find.call, "")
+	defer s.kind.read()()
 	if err == nil {
 		err = s.judge(a, http.StatusNotFound)
 	}
@@ -119,7 +121,7 @@ func (s *session) look(ctx context.Context) (outputs map[string]string, found bo
 		return nil, false, nil
 	}
 	if s.find.found != nil {
-		if found, err = s.find.found.Bool(s.environment(a)); err != nil {
+		if found, err = s.holds(s.find.found, a); err != nil {
 			return nil, false, &outbound.RefusedError{Cause: fmt.Errorf("find.found: %w", err)}
 		}
 		if !found {
@@ -154,6 +156,7 @@ func (s *session) ask(ctx context.Context) (steps.Progress, error) {
 		return steps.Progress{Phase: steps.Successful, Message: "the request was answered, and the step has no poll"}, nil
 	}
 	a, err := s.send(ctx, &s.poll.call, "")
+	defer s.kind.read()()
 	if err == nil {
 		err = s.judge(a, s.poll.accept...)
 	}
@@ -185,9 +188,8 @@ func (s *session) ask(ctx context.Context) (steps.Progress, error) {
 // verdict judges the answer to a poll. An error is of a condition, over an answer that may
 // be another the next time.
 func (s *session) verdict(a *answer) (verdict steps.Phase, why string, err error) {
-	env := s.environment(a)
 	if s.poll.failure != nil {
-		has, err := s.poll.failure.Bool(env)
+		has, err := s.holds(s.poll.failure, a)
 		if err != nil {
 			return "", "", fmt.Errorf("poll.failureCondition: %w (%s)", err, s.quote(a))
 		}
@@ -196,7 +198,7 @@ func (s *session) verdict(a *answer) (verdict steps.Phase, why string, err error
 		}
 	}
 	if s.poll.success != nil {
-		has, err := s.poll.success.Bool(env)
+		has, err := s.holds(s.poll.success, a)
 		if err != nil {
 			return "", "", fmt.Errorf("poll.successCondition: %w (%s)", err, s.quote(a))
 		}

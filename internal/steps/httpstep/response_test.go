@@ -1,0 +1,96 @@
+package httpstep
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+)
+
+// An answer is decoded where an expression looks at its JSON, and has not too much in it.
+func TestAnswersWithManyValues(t *testing.T) {
+	large := `{"text": "[{,{,", "list": [0` + strings.Repeat(",0", maxJSONValues) + `]}`
+	fits := `{"text": "[{,{,\\\"[,[,", "list": [0` + strings.Repeat(",0", maxJSONValues-5) + `]}`
+	for name, test := range map[string]struct {
+		answer, config string
+		phase          types.StepPhase
+		words          string
+	}{
+		"not looked at":        {large, `"poll": {"url": "OUTSIDE", "successCondition": "response.status == 200 and response.headers[\"content-type\"] != nil and len(response.text) > 100000"}`, types.PhaseSuccessful, ""},
+		"few enough":           {fits, `"poll": {"url": "OUTSIDE", "successCondition": "response.json.list[0] == 0"}`, types.PhaseSuccessful, ""},
+		"no JSON":              {large + "}", `"poll": {"url": "OUTSIDE", "successCondition": "response.json == nil"}`, types.PhaseSuccessful, ""},
+		"a condition":          {large, `"poll": {"url": "OUTSIDE", "successCondition": "response.json.list[0] == 0"}`, types.PhaseRunning, "poll.successCondition: GET OUTSIDE: the answer has 50004 values in its JSON: want 50000 at most"},
+		"all of the answer":    {large, `"poll": {"url": "OUTSIDE", "successCondition": "len(keys(response)) > 0"}`, types.PhaseRunning, "values in its JSON"},
+		"an output of a poll":  {large, `"poll": {"url": "OUTSIDE", "outputs": {"a": "response.json.list[0]"}}`, types.PhaseFailed, "poll.outputs.a: GET OUTSIDE: the answer has"},
+		"an output of request": {large, `"request": {"url": "OUTSIDE"}, "outputs": {"a": "response.json.list[0]"}`, types.PhaseFailed, "outputs.a: POST OUTSIDE: the answer has"},
+		"a look":               {large, `"request": {"url": "OUTSIDE"}, "find": {"url": "OUTSIDE", "found": "response.json.list[0] == 0"}`, types.PhaseFailed, "find.found: GET OUTSIDE: the answer has"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOutside(t, answer200(test.answer))
+			h := newHost(t, o, "{"+test.config+"}")
+			h.run()
+			for strings.Contains(h.last.Message, "waiting for an answer") {
+				h.run()
+			}
+			h.require(test.phase, strings.ReplaceAll(test.words, "OUTSIDE", o.URL))
+		})
+	}
+}
+
+func TestPartsOfAnAnswer(t *testing.T) {
+	for text, want := range map[string]string{
+		"rollout.name == \"response.json\"":                "json",
+		"response.status == 200":                           "",
+		"response.json.state == response . text":           "json text",
+		"response?.json?.state == nil and response.json.a": "json",
+		"response.headers[\"x-a\"]":                        "headers",
+		"response":                                         "headers json text",
+		"response[\"json\"].a":                             "headers json text",
+		"let r = response; r.json.a":                       "headers json text",
+		"keys(response)":                                   "headers json text",
+		"any(steps.a.outputs, # == response.status) ? response.text : \"\"": "text",
+	} {
+		if got := partsIn(text); !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Only some answers are read at once. One that waits for its turn for longer than its
+// operation may take is read all the same.
+func TestAnswersAreReadInTurn(t *testing.T) {
+	o := newOutside(t, answer200(`{"ok": true}`))
+	h := newHost(t, o, `{"poll": {"url": "OUTSIDE", "successCondition": "response.json.ok"}}`)
+	step, err := h.kind.Parse(steps.Source{Config: json.RawMessage(h.config)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var turns []func()
+	for range readers {
+		turns = append(turns, h.kind.read())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	outcome := make(chan string, 1)
+	go func() {
+		p, err := step.Poll(ctx, steps.Work{Rollout: h.ro})
+		outcome <- fmt.Sprint(p.Phase, err)
+	}()
+	eventually(t, "the poll is made", func() bool { return len(o.all()) == 1 && strings.Contains(h.logged(), "status=200") })
+	cancel()
+	select {
+	case got := <-outcome:
+		t.Fatalf("read beside %d others: %s", readers, got)
+	case <-time.After(300 * time.Millisecond):
+	}
+	turns[0]()
+	if got := <-outcome; got != "Successful<nil>" {
+		t.Errorf("got %s", got)
+	}
+}
