@@ -16,7 +16,22 @@ import (
 type Budget struct {
 	left  int
 	value int
+	pool  *Pool
 }
+
+// maxPool bounds what the evaluations of one operation of a step do together: a configuration
+// has room for more than a thousand.
+const maxPool = 16 << 20
+
+// Pool is what the evaluations of one operation of a step may do together, besides the bounds
+// of each. It is not safe for concurrent use. A nil Pool has no bound.
+type Pool struct{ left int }
+
+// NewPool returns the Pool of an operation.
+func NewPool() *Pool { return &Pool{left: maxPool} }
+
+// Budget returns a budget that takes what it spends from the pool too.
+func (p *Pool) Budget(work, value int) *Budget { return &Budget{left: work, value: value, pool: p} }
 
 // New returns a budget of so many units of work, each of about 10 ns or one byte of memory,
 // in which no value is larger than a number of bytes.
@@ -38,6 +53,13 @@ func (b *Budget) Spend(units int) error {
 	if units < 0 || units > b.left {
 		b.left = 0
 		return Errorf("it takes more work than is allowed: loop over less, or use shorter texts")
+	}
+	if b.pool != nil {
+		if units > b.pool.left {
+			b.left, b.pool.left = 0, 0
+			return Errorf("the templates and expressions of the step take more work together than is allowed: have fewer, loop over less, or use shorter texts")
+		}
+		b.pool.left -= units
 	}
 	b.left -= units
 	return nil

@@ -141,3 +141,23 @@ func TestRegularExpressionsDoWhatGoDoes(t *testing.T) {
 		}
 	}
 }
+
+// What one evaluation has spent, the others of the operation no longer have.
+func TestAPoolIsSharedByItsBudgets(t *testing.T) {
+	pool := NewPool()
+	for spent := 0; spent < maxPool; spent += 1 << 20 {
+		if err := pool.Budget(1<<20, 1).Spend(1 << 20); err != nil {
+			t.Fatalf("after %d units: %v", spent, err)
+		}
+	}
+	if err := pool.Budget(1<<20, 1).Spend(1); err == nil || !strings.Contains(err.Error(), "of the step take more work together") {
+		t.Errorf("got %v", err)
+	}
+	var none *Pool
+	if err := none.Budget(1, 1).Spend(1); err != nil {
+		t.Errorf("without a pool: %v", err)
+	}
+	if err := NewPool().Budget(1, 1).Spend(2); err == nil || strings.Contains(err.Error(), "together") {
+		t.Errorf("one that takes too much alone: got %v", err)
+	}
+}

@@ -65,6 +65,15 @@ type Expression struct {
 	// names are those that the expression refers to, in order.
 	names []string
 	nodes int
+	pool  *bound.Pool
+}
+
+// Within returns the expression with a pool that its evaluations take their work from. It is
+// for one operation, and is not safe for concurrent use.
+func (e *Expression) Within(pool *bound.Pool) *Expression {
+	within := *e
+	within.pool = pool
+	return &within
 }
 
 // Compile reads an expression. An error shows it and the place in it.
@@ -108,7 +117,7 @@ func (e *Expression) Check(names ...string) error {
 // Bool evaluates an expression that is a condition. Numbers of env are of Go's types of
 // numbers, not json.Number.
 func (e *Expression) Bool(env map[string]any) (bool, error) {
-	result, err := e.evaluate(env, bound.New(maxWork, maxValue))
+	result, err := e.evaluate(env, e.pool.Budget(maxWork, maxValue))
 	if err != nil {
 		return false, err
 	}
@@ -122,7 +131,7 @@ func (e *Expression) Bool(env map[string]any) (bool, error) {
 // Text evaluates an expression that is a text, a number or a boolean, and returns it as a
 // text of 64 KiB at most. Numbers have no exponent where they can be without.
 func (e *Expression) Text(env map[string]any) (string, error) {
-	result, err := e.evaluate(env, bound.New(maxWork, maxValue))
+	result, err := e.evaluate(env, e.pool.Budget(maxWork, maxValue))
 	if err != nil {
 		return "", err
 	}

@@ -93,7 +93,7 @@ type oauthClient struct {
 
 func (s *session) oauthClient(ctx context.Context, c *call) (client oauthClient, err error) {
 	client.Scopes = c.auth.scopes
-	if client.TokenURL, err = c.auth.tokenURL.RenderLine(s.scope); err != nil {
+	if client.TokenURL, err = c.auth.tokenURL.Within(s.pool).RenderLine(s.scope); err != nil {
 		return client, &outbound.RefusedError{Cause: fmt.Errorf("tokenURL: %w", err)}
 	}
 	if client.ClientID, client.ClientSecret, err = s.pair(ctx, c.auth.id, c.auth.secret); err != nil {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/outbound"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/secret"
 )
@@ -20,13 +21,15 @@ type session struct {
 	work   steps.Work
 	reader *secret.Reader
 	scope  map[string]any
+	// pool is what the step's templates and expressions may do in this operation.
+	pool *bound.Pool
 	// unread says which of the step's secrets could not be read, so that an answer may
 	// repeat it unseen.
 	unread error
 }
 
 func (s *step) session(ctx context.Context, work steps.Work) (*session, error) {
-	n := &session{step: s, work: work, reader: secret.NewReader(s.kind.objects, work.Rollout.Namespace)}
+	n := &session{step: s, work: work, pool: bound.NewPool(), reader: secret.NewReader(s.kind.objects, work.Rollout.Namespace)}
 	var stable *corev1.PodTemplateSpec
 	var err error
 	if s.needsStable {
@@ -96,6 +99,9 @@ func (s *session) value(ctx context.Context, t text) (string, error) {
 }
 
 func (s *session) valueIn(ctx context.Context, t text, scope map[string]any) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
 	if t.ref != nil {
 		value, err := s.reader.Secret(ctx, t.ref)
 		if err != nil {
@@ -103,7 +109,7 @@ func (s *session) valueIn(ctx context.Context, t text, scope map[string]any) (st
 		}
 		return value, nil
 	}
-	value, err := t.template.RenderLine(scope)
+	value, err := t.template.Within(s.pool).RenderLine(scope)
 	if err != nil {
 		return "", &outbound.RefusedError{Cause: fmt.Errorf("%s: %w", t.path, err)}
 	}
@@ -169,12 +175,12 @@ func (s *session) prepare(ctx context.Context, c *call, key string) (r outbound.
 	switch {
 	case c.json != nil:
 		r.Header.Set("Content-Type", "application/json")
-		if r.Body, err = c.json.Render(s.scope); err != nil {
+		if r.Body, err = c.json.Within(s.pool).Render(s.scope); err != nil {
 			return r, &outbound.RefusedError{Cause: fmt.Errorf("%s.json: %w", c.path, err)}
 		}
 	case c.text != nil:
 		r.Header.Set("Content-Type", "text/plain; charset=utf-8")
-		rendered, err := c.text.Render(s.scope)
+		rendered, err := c.text.Within(s.pool).Render(s.scope)
 		if err != nil {
 			return r, &outbound.RefusedError{Cause: fmt.Errorf("%s.text: %w", c.path, err)}
 		}
@@ -255,7 +261,7 @@ func (s *session) evaluate(outputs []output, a *answer, partial bool) (map[strin
 		env, err := s.environment(a, o.value)
 		value := ""
 		if err == nil {
-			value, err = o.value.Text(env)
+			value, err = o.value.Within(s.pool).Text(env)
 		}
 		switch {
 		case err == nil:
@@ -273,7 +279,7 @@ func (s *session) holds(e *overAnswer, a *answer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return e.Bool(env)
+	return e.Within(s.pool).Bool(env)
 }
 
 // environment is what an expression sees.

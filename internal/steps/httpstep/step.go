@@ -221,7 +221,7 @@ func (s *session) waiting(why string) steps.Progress {
 	if s.message == nil {
 		return steps.Progress{Phase: steps.Running, Message: why}
 	}
-	message, err := s.message.Render(s.scope)
+	message, err := s.message.Within(s.pool).Render(s.scope)
 	if err != nil {
 		message = fmt.Sprintf("%s (message: %v)", why, err)
 	}

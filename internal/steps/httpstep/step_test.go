@@ -338,3 +338,32 @@ func TestHostsAreCheckedAtTheStart(t *testing.T) {
 	h.run()
 	h.require(types.PhaseSuccessful)
 }
+
+// All templates and expressions of one operation have one bound for the work that they take.
+func TestManyTemplatesAndExpressions(t *testing.T) {
+	const templates, words = 200, "of the step take more work together than is allowed"
+	const loop, sum = `{{range 9999}}{{if len \"\"}}{{end}}{{end}}`, `string(sum(map(1..9999, # * 2)))`
+	many := func(key, value string, n int) string {
+		var pairs []string
+		for i := range n {
+			pairs = append(pairs, fmt.Sprintf(`"%s%d": "%s"`, key, i, value))
+		}
+		return "{" + strings.Join(pairs, ",") + "}"
+	}
+	for name, config := range map[string]string{
+		"headers": `{"request": {"url": "OUTSIDE", "headers": ` + many("X-", loop, templates) + `}}`,
+		"outputs": `{"poll": {"url": "OUTSIDE", "outputs": ` + many("a", sum, maxOutputs) + `}}`,
+		"both":    `{"poll": {"url": "OUTSIDE", "headers": ` + many("X-", loop, 4) + `, "outputs": ` + many("a", sum, 5) + `}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, newOutside(t, answer200("")), config)
+			h.run()
+			for strings.Contains(h.last.Message, "waiting for an answer") {
+				h.run()
+			}
+			if h.last.Phase == types.PhaseSuccessful || !strings.Contains(h.last.Message, words) {
+				t.Errorf("got %s %q", h.last.Phase, h.last.Message)
+			}
+		})
+	}
+}

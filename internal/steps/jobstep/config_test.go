@@ -124,3 +124,16 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// All templates of a Job have one bound for the work that they take.
+func TestManyTemplates(t *testing.T) {
+	args := strings.TrimSuffix(strings.Repeat(`"{{range 9999}}{{len \"\"}}{{end}}",`, 200), ",")
+	parsed, err := New(Options{}).Parse(steps.Source{Config: []byte(`{"job": {"template": {"spec": {"containers": [{"name": "a", "image": "a", "args": [` + args + `]}]}}}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := parsed.(*step)
+	if _, err := render(&s.config.Job, s.texts, steps.Scope(workFor("app", "a"), nil)); err == nil || !strings.Contains(err.Error(), "of the step take more work together than is allowed") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/template"
 )
 
@@ -68,12 +69,13 @@ func parseTexts(spec *batchv1.JobSpec) ([]text, error) {
 	return texts, err
 }
 
-// render returns a copy of a JobSpec with its templates rendered.
+// render returns a copy of a JobSpec with its templates rendered, which take work from one
+// pool.
 func render(spec *batchv1.JobSpec, texts []text, scope map[string]any) (*batchv1.JobSpec, error) {
 	rendered := spec.DeepCopy()
-	next := 0
+	next, pool := 0, bound.NewPool()
 	err := textsOf(rendered, func(path string, value *string) error {
-		result, err := texts[next].template.Render(scope)
+		result, err := texts[next].template.Within(pool).Render(scope)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}

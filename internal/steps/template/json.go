@@ -14,7 +14,14 @@ import (
 const maxJSONDepth = 32
 
 // JSON is a JSON value each string of which is a template. It is safe for concurrent use.
-type JSON struct{ parts []part }
+type JSON struct {
+	parts []part
+	pool  *bound.Pool
+}
+
+// Within returns the value with a pool that its renderings take their work from. It is for one
+// operation, and is not safe for concurrent use.
+func (j *JSON) Within(pool *bound.Pool) *JSON { return &JSON{j.parts, pool} }
 
 // part is a piece of JSON as it is, then perhaps a string that is a template.
 type part struct {
@@ -45,7 +52,7 @@ func ParseJSON(raw json.RawMessage) (*JSON, error) {
 // Render renders the strings over a scope. The result is valid JSON of 64 KiB at most, with
 // the keys in their order.
 func (j *JSON) Render(scope map[string]any) (json.RawMessage, error) {
-	budget := bound.New(maxWork, maxValue)
+	budget := j.pool.Budget(maxWork, maxValue)
 	var out bytes.Buffer
 	for _, part := range j.parts {
 		out.Write(part.literal)

@@ -74,6 +74,15 @@ type Template struct {
 	functions []string
 	// nodes is how many nodes the template has outside of loops.
 	nodes int
+	pool  *bound.Pool
+}
+
+// Within returns the template with a pool that its renderings take their work from. It is for
+// one operation, and is not safe for concurrent use.
+func (t *Template) Within(pool *bound.Pool) *Template {
+	within := *t
+	within.pool = pool
+	return &within
 }
 
 // name is the name of every template, which is in the errors of text/template.
@@ -106,7 +115,7 @@ func Parse(text string) (*Template, error) {
 // Render renders the template over a scope, which is maps by text, lists, texts, numbers
 // and booleans alone. An error names the line.
 func (t *Template) Render(scope map[string]any) (string, error) {
-	return t.render(scope, bound.New(maxWork, maxValue), maxText)
+	return t.render(scope, t.pool.Budget(maxWork, maxValue), maxText)
 }
 
 // RenderLine renders the template to a text for a URL or a header: UTF-8 in one line,
