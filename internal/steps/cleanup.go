@@ -69,9 +69,11 @@ type cleanupUnderWay struct {
 	cancel  context.CancelFunc
 	// ends is true when it has been told to end.
 	ends bool
-	// done is closed when the first attempt has ended, with its error in err.
+	// done is closed when the first attempt has ended: whether it has succeeded is in ok
+	// then, and how it went, for people, in said.
 	done chan struct{}
-	err  error
+	ok   bool
+	said string
 }
 
 // add returns the clean-up with a key, and whether it is new. Of too many for one Rollout
@@ -168,7 +170,7 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 	c.timeout, _ = Settings{}.TimeoutFor(ro)
 	ctx, cancel := context.WithTimeout(context.Background(), callWait)
 	defer cancel()
-	if step, err := p.step(ctx, s.workKey(ro), call.Config, true); err == nil {
+	if step, _, err := p.step(ctx, s.workKey(ro), call.Config, true); err == nil {
 		if s.Stage == stageNew && step.Settings().OnUnknown == OnUnknownFail {
 			return nothing // it announces its Start before it makes it
 		}
@@ -186,7 +188,7 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 // cleanUpWork begins to clean up, and waits for a moment. It returns whether that has
 // succeeded, and how it went, for people.
 func (p *Plugin) cleanUpWork(c cleanup) (ok bool, said string) {
-	verb, done := c.verbs()
+	verb, _ := c.verbs()
 	key := verb + " " + c.s.workKey(c.ro)
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	underWay, isNew := p.cleanups.add(key, c.ro.UID, c.s.Index, cancel)
@@ -203,34 +205,39 @@ func (p *Plugin) cleanUpWork(c cleanup) (ok bool, said string) {
 		p.cleanups.noteSlow(c.ro.UID)
 		return false, fmt.Sprintf("no answer yet to %s the work, which is tried for %s", verb, c.timeout)
 	}
-	switch {
-	case underWay.err == nil:
-		return true, "the work was " + done
-	case errors.Is(underWay.err, ErrNoEffect):
-		return true, "there is nothing to " + verb
-	case errors.Is(underWay.err, ErrNoCleanup):
-		return true, fmt.Sprintf("the work is left as it is: the step has nothing that would %s it", verb)
-	}
-	return false, fmt.Sprintf("the work is not %s yet, which is tried for %s: %v", done, c.timeout, underWay.err)
+	return underWay.ok, underWay.said
 }
 
-// finish cleans up until that succeeds or ctx ends, and then says what is left.
+// finish cleans up until that succeeds or ctx ends, and then says what is left. Whether the
+// work has ended meanwhile is asked until there is an answer: what has succeeded is to be
+// undone, not cancelled.
 func (p *Plugin) finish(ctx context.Context, c *cleanup, key string, underWay *cleanupUnderWay) {
 	defer rolloutsplugin.LogPanic(p.opts.Logger, "cleaning a step up")
 	once := sync.OnceFunc(func() { close(underWay.done) })
 	defer once()
-	if p.lookOnce(c) {
-		return // it has ended by itself
-	}
+	var ended, looked bool
 	for backoff := cleanupBackoff; ; backoff = min(2*backoff, cleanupBackoffMax) {
+		if !looked {
+			if ended, looked = p.lookOnce(c); ended {
+				underWay.ok, underWay.said = true, "the work has ended by itself"
+				return
+			}
+		}
 		err := p.cleanUpOnce(c)
+		isOver := err == nil || errors.Is(err, ErrNoCleanup) || errors.Is(err, ErrNoEffect)
 		select {
 		case <-underWay.done:
 		default:
-			underWay.err = err
+			underWay.ok, underWay.said = isOver, c.describe(err)
 			once()
 		}
-		if err == nil || errors.Is(err, ErrNoCleanup) || errors.Is(err, ErrNoEffect) {
+		switch {
+		case isOver && looked:
+			return
+		case isOver:
+			err = errors.New("the outside does not say whether it had succeeded before it was cancelled")
+		case errors.Is(err, errHung):
+			p.sayLeft(c, key, underWay.begun, err)
 			return
 		}
 		select {
@@ -238,39 +245,57 @@ func (p *Plugin) finish(ctx context.Context, c *cleanup, key string, underWay *c
 			continue
 		case <-ctx.Done():
 		}
-		p.sayLeft(c, key, err)
+		p.sayLeft(c, key, underWay.begun, err)
 		return
 	}
+}
+
+// describe says how an attempt to clean up went.
+func (c *cleanup) describe(err error) string {
+	verb, done := c.verbs()
+	switch {
+	case err == nil:
+		return "the work was " + done
+	case errors.Is(err, ErrNoEffect):
+		return "there is nothing to " + verb
+	case errors.Is(err, ErrNoCleanup):
+		return fmt.Sprintf("the work is left as it is: the step has nothing that would %s it", verb)
+	}
+	return fmt.Sprintf("the work is not %s yet, which is tried for %s: %v", done, c.timeout, err)
 }
 
 // lookOnce brings what is known of work up to date before it is cleaned up: its Start or
 // its Poll may be under way, or it may have ended since the last Poll. It returns whether
 // nothing is to be done.
-func (p *Plugin) lookOnce(c *cleanup) (ended bool) {
+func (p *Plugin) lookOnce(c *cleanup) (ended, looked bool) {
 	if c.s.Stage == stageDone {
-		return false
+		return false, true
 	}
 	key := c.s.workKey(c.ro)
 	starting := c.s.Stage != stageRunning
 	progress, there := p.operations.end(key, starting)
+	if there && starting && c.undoes && progress.Phase == Running { // when it was started
+		c.s.take(progress)
+		c.s.Stage, starting, there = stageRunning, false, false
+	}
 	if !there && !starting && c.undoes {
 		var err error
 		progress, err = p.once(c, func(ctx context.Context, work Work) (Progress, error) { return c.step.Poll(ctx, work) })
 		there = err == nil
 	}
 	if !there {
-		return false
+		return false, starting || !c.undoes
 	}
 	c.s.take(progress)
 	switch {
 	case progress.Phase == Successful && c.undoes:
 		c.s.Stage = stageDone
 	case progress.Phase == Successful, progress.Phase == Failed && starting && !progress.MayRun:
-		return true
+		return true, true
 	default: // what has failed may leave something, too
 		c.s.Stage = stageRunning
 	}
-	return false
+	return false, true
 }
 
 func (p *Plugin) cleanUpOnce(c *cleanup) error {
@@ -284,30 +309,42 @@ func (p *Plugin) cleanUpOnce(c *cleanup) error {
 	return err
 }
 
-// once makes an operation of a clean-up once, within its time.
+// once makes an operation of a clean-up once. One that does not heed its time is left to
+// itself, with errHung.
 func (p *Plugin) once(c *cleanup, operation func(context.Context, Work) (Progress, error)) (Progress, error) {
-	return guarded(p.opts.Logger, func() (Progress, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
-		defer cancel()
-		if c.step == nil {
-			step, err := p.step(ctx, c.s.workKey(c.ro), c.config, true)
-			if err != nil {
-				return Progress{}, fmt.Errorf("the step's configuration cannot be read: %w", err)
-			}
-			c.step = step
+	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
+	defer cancel()
+	if c.step == nil {
+		step, _, err := p.step(ctx, c.s.workKey(c.ro), c.config, true)
+		if err != nil {
+			return Progress{}, fmt.Errorf("the step's configuration cannot be read: %w", err)
 		}
-		return operation(ctx, workOf(c.ro, c.pluginName, &c.s))
-	})
+		c.step = step
+	}
+	var progress Progress
+	var err error
+	done := make(chan struct{})
+	work := workOf(c.ro, c.pluginName, &c.s)
+	go func() {
+		defer close(done)
+		progress, err = guarded(p.opts.Logger, func() (Progress, error) { return operation(ctx, work) })
+	}()
+	select {
+	case <-done:
+		return progress, err
+	case <-time.After(hungAfter):
+		return Progress{}, errHung
+	}
 }
 
 // sayLeft says in an Event what a clean-up that has not succeeded leaves.
-func (p *Plugin) sayLeft(c *cleanup, key string, err error) {
+func (p *Plugin) sayLeft(c *cleanup, key string, begun time.Time, err error) {
 	verb, _ := c.verbs()
 	left := "its work"
 	if c.step != nil {
 		left = c.step.Left(workOf(c.ro, c.pluginName, &c.s))
 	}
-	p.warnOfLeft(c, key, fmt.Sprintf("to %s the work has not succeeded within %s, %s is left: %v", verb, c.timeout, left, err))
+	p.warnOfLeft(c, key, fmt.Sprintf("to %s the work has not succeeded within %s, %s is left: %v", verb, time.Since(begun).Round(time.Second), left, err))
 }
 
 func (p *Plugin) warnOfLeft(c *cleanup, key, message string) {

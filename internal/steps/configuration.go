@@ -15,24 +15,25 @@ const formerKept = 24 * time.Hour
 // step reads the configuration of an attempt at a step. One that may have been started goes
 // on with the preset that it was last read with where the present one cannot be read, is
 // wrong or no longer suits it: it has to be asked after, cancelled and undone.
-func (p *Plugin) step(ctx context.Context, attempt string, config json.RawMessage, started bool) (Step, error) {
+// outdated is what is wrong with the present preset then: such an attempt starts nothing.
+func (p *Plugin) step(ctx context.Context, attempt string, config json.RawMessage, started bool) (step Step, outdated, err error) {
 	if p.opts.Presets == nil {
-		return p.read(&Preset{}, config)
+		step, err = p.read(&Preset{}, config)
+		return step, nil, err
 	}
 	preset, err := p.opts.Presets.Preset(ctx)
 	if err == nil {
-		var step Step
 		if step, err = p.read(preset, config); err == nil {
 			p.former.note(attempt, config, preset)
-			return step, nil
+			return step, nil, nil
 		}
 	}
 	if former := p.former.of(attempt, config); started && former != nil {
-		if step, err := p.read(former, config); err == nil {
-			return step, nil
+		if step, formerErr := p.read(former, config); formerErr == nil {
+			return step, err, nil
 		}
 	}
-	return nil, err
+	return nil, nil, err
 }
 
 // read is ReadConfig, with a panic as an error.

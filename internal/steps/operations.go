@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -28,6 +29,8 @@ const (
 	// outcomeKept is how long the outcome of a Start is kept for the case that the
 	// controller could not store it.
 	outcomeKept = time.Hour
+	// startKept is how long it is known that there was a Start.
+	startKept = 24 * time.Hour
 	// pollKept is how long the outcome of a Poll is worth something.
 	pollKept = time.Minute
 	// maxOutcomes bounds the outcomes that are kept.
@@ -48,12 +51,16 @@ type operations struct {
 	mu    sync.Mutex
 	all   map[operationKey]*operation
 	swept time.Time
+	// forgotten are the attempts whose Starts may have been carried out and are swept, and
+	// when. Of those swept until lost even that is not known.
+	forgotten map[string]time.Time
+	lost      time.Time
 }
 
 func newOperations(logger hclog.Logger, now func() time.Time) *operations {
 	return &operations{
 		logger: logger, wait: callWait, endWait: endWait, now: now,
-		waiting: make(chan struct{}, waits), all: map[operationKey]*operation{},
+		waiting: make(chan struct{}, waits), all: map[operationKey]*operation{}, forgotten: map[string]time.Time{},
 	}
 }
 
@@ -69,6 +76,8 @@ type operation struct {
 	begun  time.Time
 	// taken is whether a call has been told the outcome.
 	taken bool
+	// mayBeDone is whether a Start of the attempt before this one may have been carried out.
+	mayBeDone bool
 	// done is closed when what follows is there.
 	done     chan struct{}
 	ended    time.Time
@@ -83,6 +92,12 @@ func (op *operation) isDone() bool {
 	default:
 		return false
 	}
+}
+
+// refused tells whether an operation has ended and was surely not carried out, and none
+// before it may have been.
+func (op *operation) refused() bool {
+	return op.isDone() && !op.mayBeDone && op.err != nil && !isUnanswered(op.err)
 }
 
 // waitFor waits for an operation, and tells whether it has ended: for as long as a call may,
@@ -116,24 +131,23 @@ var errHung = errors.New("no end long after its time: a bug in the plugin, pleas
 // is no outcome yet.
 func (o *operations) start(attempt string, again bool, run func(context.Context) (Progress, error)) (progress Progress, answered bool, err error) {
 	key := operationKey{attempt, true}
+	mayBeDone := false
 	o.mu.Lock()
-	if op := o.all[key]; again && op != nil && op.isDone() && op.err != nil && op.taken {
+	if op := o.all[key]; op != nil && op.isDone() && op.taken && op.err != nil && (again || op.refused()) {
+		mayBeDone = !op.refused()
 		delete(o.all, key)
 	}
 	o.mu.Unlock()
 	op, answered := o.do(key, run)
-	if answered {
-		o.mu.Lock()
-		op.taken = true
-		o.mu.Unlock()
-	}
+	o.mu.Lock()
+	op.taken = op.taken || answered
+	op.mayBeDone = op.mayBeDone || mayBeDone
+	o.mu.Unlock()
 	switch {
 	case !answered && o.now().Sub(op.begun) > hungAfter:
 		return Progress{}, true, &UnansweredError{errHung}
 	case !answered:
 		return Progress{}, false, nil
-	case op.err != nil && !isUnanswered(op.err):
-		o.drop(key, op) // surely not carried out
 	}
 	return op.progress, true, op.err
 }
@@ -198,7 +212,15 @@ func (o *operations) sweep(now time.Time) {
 	for key, op := range o.all {
 		if op.isDone() && (full || now.Sub(op.ended) > outcomeKept) {
 			delete(o.all, key)
+			if key.isStart && !op.refused() {
+				o.forgotten[key.attempt] = now
+			}
 		}
+	}
+	maps.DeleteFunc(o.forgotten, func(_ string, at time.Time) bool { return now.Sub(at) > startKept })
+	if len(o.forgotten) > maxOutcomes {
+		clear(o.forgotten)
+		o.lost = now
 	}
 }
 
@@ -223,7 +245,26 @@ func panicError(logger hclog.Logger, where string, cause any) error {
 func (o *operations) hasStart(attempt string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.all[operationKey{attempt, true}] != nil
+	op := o.all[operationKey{attempt, true}]
+	return op != nil && !op.refused()
+}
+
+// mayHaveStarted tells whether this process may have carried out a Start of an attempt that
+// was last called at a time.
+func (o *operations) mayHaveStarted(attempt string, called time.Time) bool {
+	o.mu.Lock()
+	_, forgotten := o.forgotten[attempt]
+	forgotten = forgotten || !called.After(o.lost) || o.now().Sub(called) > startKept
+	o.mu.Unlock()
+	return forgotten || o.hasStart(attempt)
+}
+
+// startRefused tells whether the last Start of an attempt was surely not carried out.
+func (o *operations) startRefused(attempt string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	op := o.all[operationKey{attempt, true}]
+	return op != nil && op.refused()
 }
 
 // stored forgets the Start of an attempt, whose answer the controller has stored.

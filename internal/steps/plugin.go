@@ -37,6 +37,10 @@ const (
 // are part of some.
 const messageLimit = 2 << 10
 
+// lastWait is how long after its timeout a step may wait for a last answer: the progress
+// deadline comes a minute after the longest timeout, or has passed.
+const lastWait = 40 * time.Second
+
 // waitingLimit bounds what a status keeps of what was last said of a wait, in bytes.
 const waitingLimit = 96
 
@@ -129,7 +133,7 @@ func (p *Plugin) problemWith(s *status) error {
 // may have been started waits, as far as the progress deadline allows, for a registration
 // that can: were it to fail, its work would be left.
 func (r *run) waitForRegistration(problem error) types.RpcStepResult {
-	if r.s == nil || r.s.Stage == stageNew || r.s.Stage == stageAnnounced || r.isOfFormerCanary() {
+	if r.s == nil || r.s.Stage == stageNew || r.isOfFormerCanary() {
 		return failed(nil, problem.Error())
 	}
 	r.timeout, _ = Settings{Timeout: metav1.Duration{Duration: maxTimeout}}.TimeoutFor(r.ro)
@@ -145,7 +149,7 @@ func (r *run) waitForRegistration(problem error) types.RpcStepResult {
 // this process has written that last, and has made none since.
 func (p *Plugin) notStarted(ro *v1alpha1.Rollout, s *status) bool {
 	return (s.Stage == stageNew || s.Stage == stageAnnounced) && s.Process == p.process &&
-		p.now().Sub(s.Called) < outcomeKept && !p.operations.hasStart(s.workKey(ro))
+		!p.operations.mayHaveStarted(s.workKey(ro), s.Called)
 }
 
 // run is one Run of a step.
@@ -155,11 +159,16 @@ type run struct {
 	pluginName string
 	config     json.RawMessage
 	// step is nil where the configuration cannot be read.
-	step    Step
-	timeout time.Duration
-	s       *status
+	step Step
+	// outdated is what is wrong with the present preset where step is read with one of before.
+	outdated error
+	timeout  time.Duration
+	s        *status
 	// unstarted is true where surely no Start of the present attempt was made.
 	unstarted bool
+	// undecided is true where the call does not come to know whether a Start was made: the
+	// status stays that of the process that may have made it.
+	undecided bool
 }
 
 func (r *run) advance() types.RpcStepResult {
@@ -175,7 +184,7 @@ func (r *run) advance() types.RpcStepResult {
 	r.unstarted = fresh && !r.operations.hasStart(r.key()) || r.notStarted(r.ro, r.s)
 	var err error
 	r.timeout, _ = Settings{}.TimeoutFor(r.ro)
-	if r.step, err = r.Plugin.step(ctx, r.key(), r.config, !r.unstarted); err == nil {
+	if r.step, r.outdated, err = r.Plugin.step(ctx, r.key(), r.config, !r.unstarted); err == nil {
 		r.timeout, err = r.step.Settings().TimeoutFor(r.ro)
 		if !r.unstarted {
 			err = nil // the deadline was shortened since
@@ -192,6 +201,7 @@ func (r *run) advance() types.RpcStepResult {
 	case err != nil && late:
 		return r.timedOut(err.Error())
 	case err != nil:
+		r.undecided = !r.unstarted
 		return r.retry("its configuration", err, 0)
 	case late:
 		return r.last()
@@ -282,16 +292,22 @@ func workOf(ro *v1alpha1.Rollout, pluginName string, s *status) Work {
 func (r *run) start() types.RpcStepResult {
 	if former := r.cleanups.of(r.ro.UID, r.s.Index); former != nil {
 		if time.Since(former.begun) < retryPatience {
+			r.undecided = !r.unstarted
 			return r.wait("waiting for the clean-up of the canary before", 0)
 		}
 		former.cancel()
 	}
 	work := r.work()
+	r.unstarted = r.unstarted || r.mustKnow() && r.operations.startRefused(work.Key) // it is the only one
 	work.Unknown = !r.unstarted
 	if r.mustKnow() && !r.unstarted && !r.operations.hasStart(work.Key) {
 		return r.fail("it is not known whether the work was started, as the answer to its start was lost (onUnknown: Fail)", true)
 	}
-	progress, answered, err := r.operations.start(work.Key, !r.mustKnow(), func(ctx context.Context) (Progress, error) { return r.step.Start(ctx, work) })
+	if r.outdated != nil && !r.operations.hasStart(work.Key) {
+		r.undecided = !r.unstarted
+		return r.retry("its configuration", r.outdated, 0)
+	}
+	progress, answered, err := r.operations.start(work.Key, !r.mustKnow() && r.outdated == nil, func(ctx context.Context) (Progress, error) { return r.step.Start(ctx, work) })
 	switch {
 	case !answered:
 		r.s.Stage = stageStarting
@@ -304,6 +320,8 @@ func (r *run) start() types.RpcStepResult {
 		r.s.Stage = stageStarting
 	case r.mustKnow():
 		r.s.Stage = stageAnnounced // the one Start that was made was not carried out
+	case !r.unstarted:
+		r.s.Stage = stageStarting // an earlier one may have been carried out
 	}
 	return r.retry("the start of the work", err, progress.RetryAfter)
 }
@@ -340,8 +358,10 @@ func (r *run) last() types.RpcStepResult {
 		return r.timedOut("the work could not be started")
 	}
 	switch {
-	case !answered:
+	case !answered && time.Duration(r.s.Elapsed) < r.timeout+lastWait:
 		return r.waitForAnswer("waiting for a last answer on how the work goes")
+	case !answered:
+		return r.timedOut("no answer on how the work goes")
 	case err != nil:
 		return r.timedOut(err.Error())
 	}
@@ -424,7 +444,9 @@ func (r *run) waitForAnswer(message string) types.RpcStepResult {
 }
 
 func (r *run) waitUntil(message string, after time.Duration) types.RpcStepResult {
-	r.s.Process = r.process
+	if !r.undecided {
+		r.s.Process = r.process
+	}
 	after = max(min(after, r.timeout-time.Duration(r.s.Elapsed)), minInterval)
 	return types.RpcStepResult{Phase: types.PhaseRunning, Message: bound.Shorten(message, messageLimit), RequeueAfter: after, Status: r.s.write()}
 }

@@ -14,10 +14,17 @@ import (
 // rollout/stepplugin.go). Beside such a status the Rollout has that of the Abort, or of the
 // Terminate, which no step has that runs.
 func (r *run) isOfFormerCanary() bool {
+	if key := keyOf(r.ro, r.pluginName, r.s.Index); progressing(r.ro).Reason == retryReason && r.s.Key != key && r.s.Key != hashOf(key, "retried") {
+		return true // that of the Abort goes where the call before was skipped for its backoff
+	}
 	return r.aborted.has(r.key()) || slices.ContainsFunc(r.ro.Status.Canary.StepPluginStatuses, func(s v1alpha1.StepPluginStatus) bool {
 		return s.Index == r.s.Index && s.Name == r.pluginName && s.Operation != v1alpha1.StepPluginOperationRun
 	})
 }
+
+// retryReason is that of the Progressing condition from a retry until something progresses
+// (utils/conditions of argo-rollouts).
+const retryReason = "RolloutRetry"
 
 // forget has the step begin anew. What the status is about was to be cancelled at the
 // abort, which may not have been finished when the process of then ended.
