@@ -63,7 +63,8 @@ func (s *step) tidy(ctx context.Context, work steps.Work, operation func(*sessio
 }
 
 // catchUp looks for outputs that the step does not have yet, as an outside may list some time
-// later what it has started. found is true when find has found the work.
+// later what it has started. found is true when find has found the work; where it has not,
+// and it is not known whether there is any, nothing else is asked.
 func (s *session) catchUp(ctx context.Context) (found bool, err error) {
 	outputs := maps.Clone(s.work.Outputs)
 	if outputs == nil {
@@ -71,7 +72,11 @@ func (s *session) catchUp(ctx context.Context) (found bool, err error) {
 	}
 	if s.find != nil && (s.work.Unknown || lacks(outputs, s.find.outputs)) {
 		var known map[string]string
-		if known, found, err = s.look(ctx); err == nil {
+		known, found, err = s.look(ctx)
+		if s.work.Unknown && (err != nil || !found) {
+			return false, err
+		}
+		if err == nil {
 			maps.Copy(outputs, known)
 		}
 	}

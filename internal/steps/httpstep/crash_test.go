@@ -200,7 +200,8 @@ func TestAbortOfWhatFindKnows(t *testing.T) {
 	for _, started := range []bool{true, false} {
 		r := &runs{byKey: map[string]int{}}
 		o := newOutside(t, r.ServeHTTP)
-		h := newHost(t, o, "{"+strings.Replace(findsARun, `OUTSIDE/runs/cancel`, `OUTSIDE/runs/{{ .outputs.run }}/cancel`, 1)+"}")
+		config := strings.NewReplacer(`OUTSIDE/runs/cancel`, `OUTSIDE/runs/{{ .outputs.run }}/cancel`, `"successCondition"`, `"outputs": {"state": "response.json.state"}, "successCondition"`).Replace(findsARun)
+		h := newHost(t, o, "{"+config+"}")
 		r.loseNext()
 		h.run()
 		if !started {

@@ -110,7 +110,7 @@ func TestAnswersThatFailAnAttempt(t *testing.T) {
 			}
 		})
 		h := newHost(t, o, `{"retries": 1, "request": {"url": "OUTSIDE"}, "cancel": {"url": "OUTSIDE/cancel"}}`)
-		h.until(5)
+		eventually(t, "the step fails", func() bool { return h.run().Phase != types.PhaseRunning }) // the second attempt waits for the cancel
 		h.require(types.PhaseFailed, fmt.Sprintf("POST %s answered %d", o.URL, status))
 		if status != http.StatusNotModified && !strings.Contains(h.last.Message, "why: [31mxxx") {
 			t.Errorf("%d: message %q has not the beginning of the body", status, h.last.Message)

@@ -164,13 +164,7 @@ func TestGitHubActionsSample(t *testing.T) {
 	}
 	n.Abort("shop")
 	n.AwaitAborted("shop")
-	// The controller does not wait for a cancel that takes long.
-	e2etest.Eventually(t, e2etest.Patience, "the one run is cancelled", func(context.Context) error {
-		if all := g.all(t); len(all) != 1 || all[0].Conclusion == nil || *all[0].Conclusion != "cancelled" {
-			return fmt.Errorf("runs %+v", all)
-		}
-		return nil
-	})
+	g.awaitCancelled(t, 0)
 
 	n.Retry("shop")
 	awaitStep(n, "shop", 1, v1alpha1.StepPluginPhaseRunning, "https://github.com/acme/shop/actions/runs/9007199254740994")
