@@ -293,7 +293,7 @@ func (r *run) start() types.RpcStepResult {
 	if former := r.cleanups.of(r.ro.UID, r.s.Index); former != nil {
 		if time.Since(former.begun) < retryPatience {
 			r.undecided = !r.unstarted
-			return r.wait("waiting for the clean-up of the canary before", 0)
+			return r.wait("waiting for the clean-up of the attempt before", 0)
 		}
 		former.cancel()
 	}

@@ -257,7 +257,7 @@ func TestARetryWaitsForTheCleanUp(t *testing.T) {
 	h.abort()
 	h.retry(500)
 	h.run()
-	h.require(types.PhaseRunning, "waiting for the clean-up of the canary before")
+	h.require(types.PhaseRunning, "waiting for the clean-up of the attempt before")
 	fails.Store(false)
 	eventually(t, "the clean-up ends", func() bool { return h.plugin.cleanups.of(h.ro.UID, 2) == nil })
 	h.run()
