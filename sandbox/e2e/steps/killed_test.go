@@ -69,7 +69,7 @@ func TestKilledAtEachWrite(t *testing.T) {
 	n.AwaitHealthy("app", e2etest.Image("blue"))
 
 	canaries := 0
-	for _, after := range []bool{false, true} {
+	sweep := func(after bool) {
 		for at, hit := 1, true; hit; at++ {
 			c.proxy.killAt(at, after)
 			canaries++
@@ -81,6 +81,16 @@ func TestKilledAtEachWrite(t *testing.T) {
 			}
 		}
 	}
+	sweep(false)
+	sweep(true)
+	// How many writes a canary makes depends on how they fall together: a sweep on a busy
+	// machine may pass over the one that notes a run.
+	for range 4 {
+		if !slices.ContainsFunc([]*outside{honours, finds, neither}, func(o *outside) bool { return o.foundAgain() == 0 }) {
+			break
+		}
+		sweep(false)
+	}
 	for name, tc := range map[string]struct {
 		*outside
 		most int
@@ -90,7 +100,7 @@ func TestKilledAtEachWrite(t *testing.T) {
 		"does neither":       {neither, 2},
 	} {
 		runs := tc.perKey()
-		t.Logf("the outside that %s: runs of %d canaries; %d times there was one before", name, len(runs), tc.again)
+		t.Logf("the outside that %s: runs of %d canaries; %d times there was one before", name, len(runs), tc.foundAgain())
 		if len(runs) != canaries {
 			t.Errorf("the outside that %s has runs of %d canaries, want %d", name, len(runs), canaries)
 		}
@@ -99,7 +109,7 @@ func TestKilledAtEachWrite(t *testing.T) {
 				t.Errorf("the outside that %s has %d runs with key %s, want %d at most", name, number, key, tc.most)
 			}
 		}
-		if tc.again == 0 {
+		if tc.foundAgain() == 0 {
 			t.Errorf("the outside that %s: the controller was never killed between the start of a run and the note of it", name)
 		}
 	}

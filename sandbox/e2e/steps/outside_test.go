@@ -142,6 +142,13 @@ func (o *outside) requests() int {
 	return len(o.said)
 }
 
+// foundAgain returns how often a run was asked for, or looked for, that had been started.
+func (o *outside) foundAgain() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.again
+}
+
 // perKey returns how many runs were started under each key.
 func (o *outside) perKey() map[string]int {
 	perKey := map[string]int{}
