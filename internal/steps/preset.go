@@ -13,6 +13,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/jsontype"
 	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 )
 
 // PresetKey is the key of a ConfigMap that holds a preset.
@@ -150,20 +151,13 @@ func objectOf(config json.RawMessage) (map[string]any, error) {
 
 // depthOf returns how deep objects and lists are in one another.
 func depthOf(text []byte) (deepest int) {
-	depth, inText, escaped := 0, false, false
-	for _, c := range text {
-		switch {
-		case escaped:
-			escaped = false
-		case inText && c == '\\':
-			escaped = true
-		case c == '"':
-			inText = !inText
-		case inText:
-		case c == '{' || c == '[':
+	depth := 0
+	for c := range bound.Structure(text) {
+		switch c {
+		case '{', '[':
 			depth++
 			deepest = max(deepest, depth)
-		case c == '}' || c == ']':
+		case '}', ']':
 			depth--
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/outbound"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/secret"
 )
@@ -128,16 +129,9 @@ func valuesIn(body []byte) int {
 	if !json.Valid(body) {
 		return 0
 	}
-	n, inText, escaped := 1, false, false
-	for _, c := range body {
-		switch {
-		case escaped:
-			escaped = false
-		case inText && c == '\\':
-			escaped = true
-		case c == '"':
-			inText = !inText
-		case !inText && (c == ',' || c == '{' || c == '['):
+	n := 1
+	for c := range bound.Structure(body) {
+		if c == ',' || c == '{' || c == '[' {
 			n++
 		}
 	}

@@ -1,0 +1,26 @@
+package bound
+
+import "iter"
+
+// Structure yields the braces, brackets, commas and colons of a JSON text, without those in
+// its strings: how deep and how large a value is can be known before it is decoded.
+func Structure(text []byte) iter.Seq[byte] {
+	return func(yield func(byte) bool) {
+		inText, escaped := false, false
+		for _, c := range text {
+			switch {
+			case escaped:
+				escaped = false
+			case inText && c == '\\':
+				escaped = true
+			case c == '"':
+				inText = !inText
+			case inText:
+			case c == '{' || c == '}' || c == '[' || c == ']' || c == ',' || c == ':':
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
