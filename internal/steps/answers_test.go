@@ -52,38 +52,25 @@ func TestAFailureThatLeavesTheWorkRunning(t *testing.T) {
 	}
 }
 
-// Work that nothing can stop is not said to be cancelled.
+// Work that nothing can stop, or a step that only looks, is not said to be cancelled.
 func TestAStepWithoutCleanup(t *testing.T) {
-	nothing := func(Work) error { return ErrNoCleanup }
-	kind := &scripted{cancel: nothing, undo: nothing}
-	h := newHost(t, kind, `{"timeout": "1s"}`)
-	h.until(10)
-	h.require(types.PhaseFailed, "the work is left as it is: the step has nothing that would cancel it")
-	h = newHost(t, &scripted{poll: after(0, Successful), cancel: nothing, undo: nothing}, `{}`)
-	h.until(10)
-	result, _ := h.plugin.Abort(h.ro, h.context())
-	if result.Phase != types.PhaseSuccessful || result.Message != "the work is left as it is: the step has nothing that would undo it" {
-		t.Errorf("Abort: got %s %q", result.Phase, result.Message)
-	}
-	if len(kind.cancelled) != 1 || h.events.has(reasonLeft) {
-		t.Errorf("it is tried again: %d times, Events %q", len(kind.cancelled), h.events.lines)
-	}
-}
-
-// A step that only looks has nothing that would be cancelled or undone.
-func TestAStepWithoutEffect(t *testing.T) {
-	none := func(Work) error { return ErrNoEffect }
-	kind := &scripted{cancel: none, undo: none}
-	h := newHost(t, kind, `{"timeout": "1s"}`)
-	h.until(10)
-	h.require(types.PhaseFailed, "there is nothing to cancel")
-	h = newHost(t, &scripted{poll: after(0, Successful), cancel: none, undo: none}, `{}`)
-	h.until(10)
-	result, _ := h.plugin.Abort(h.ro, h.context())
-	if result.Phase != types.PhaseSuccessful || result.Message != "there is nothing to undo" {
-		t.Errorf("Abort: got %s %q", result.Phase, result.Message)
-	}
-	if len(kind.cancelled) != 1 || h.events.has(reasonLeft) {
-		t.Errorf("it is tried again: %d times, Events %q", len(kind.cancelled), h.events.lines)
+	for err, want := range map[error]struct{ cancel, undo string }{
+		ErrNoCleanup: {"the work is left as it is: the step has nothing that would cancel it", "the work is left as it is: the step has nothing that would undo it"},
+		ErrNoEffect:  {"there is nothing to cancel", "there is nothing to undo"},
+	} {
+		nothing := func(Work) error { return err }
+		kind := &scripted{cancel: nothing, undo: nothing}
+		h := newHost(t, kind, `{"timeout": "1s"}`)
+		h.until(10)
+		h.require(types.PhaseFailed, want.cancel)
+		h = newHost(t, &scripted{poll: after(0, Successful), cancel: nothing, undo: nothing}, `{}`)
+		h.until(10)
+		result, _ := h.plugin.Abort(h.ro, h.context())
+		if result.Phase != types.PhaseSuccessful || result.Message != want.undo {
+			t.Errorf("Abort: got %s %q", result.Phase, result.Message)
+		}
+		if len(kind.cancelled) != 1 || h.events.has(reasonLeft) {
+			t.Errorf("%v: it is tried again: %d times, Events %q", err, len(kind.cancelled), h.events.lines)
+		}
 	}
 }
