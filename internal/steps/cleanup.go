@@ -157,7 +157,7 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 	}
 	ended := s.Stage == stageFailed || s.Stage == stageDone && !undoes || p.notStarted(ro, s)
 	if undoes {
-		p.aborted.note(s.workKey(ro))
+		p.aborted.note(s.workKey(ro), struct{}{})
 	}
 	if ended {
 		return nothing

@@ -3,14 +3,7 @@ package steps
 import (
 	"context"
 	"encoding/json"
-	"maps"
-	"sync"
-	"time"
 )
-
-// formerKept is how long the preset of an attempt is kept after its last Run: its work may be
-// undone later.
-const formerKept = 24 * time.Hour
 
 // step reads the configuration of an attempt at a step. One that may have been started goes
 // on with the preset that it was last read with where the present one cannot be read, is
@@ -24,11 +17,11 @@ func (p *Plugin) step(ctx context.Context, attempt string, config json.RawMessag
 	preset, err := p.opts.Presets.Preset(ctx)
 	if err == nil {
 		if step, err = p.read(preset, config); err == nil {
-			p.former.note(attempt, config, preset)
+			p.former.note(presetKey(attempt, config), preset)
 			return step, nil, nil
 		}
 	}
-	if former := p.former.of(attempt, config); started && former != nil {
+	if former, ok := p.former.of(presetKey(attempt, config)); started && ok {
 		if step, formerErr := p.read(former, config); formerErr == nil {
 			return step, err, nil
 		}
@@ -60,38 +53,10 @@ func ReadConfig(kind Kind, preset *Preset, config json.RawMessage) (Step, error)
 	return step, step.Settings().Validate()
 }
 
-// former has the presets with which attempts at steps were read, by the attempt and its
-// configuration. Who may edit a Rollout may edit its status: one that this process does not
-// know of, or another configuration, does not bring back a preset of before, of which an
-// admin may have closed a hole since.
-type former struct {
-	mu  sync.Mutex
-	all map[string]formerPreset
-}
-
-type formerPreset struct {
-	preset *Preset
-	at     time.Time
-}
-
-func (f *former) note(attempt string, config json.RawMessage, preset *Preset) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.all == nil {
-		f.all = map[string]formerPreset{}
-	}
-	if now := time.Now(); len(f.all) >= maxOutcomes {
-		maps.DeleteFunc(f.all, func(_ string, former formerPreset) bool { return now.Sub(former.at) > formerKept })
-		if len(f.all) >= maxOutcomes {
-			clear(f.all)
-		}
-	}
-	f.all[hashOf(attempt, string(config))] = formerPreset{preset, time.Now()}
-}
-
-// of returns the preset of an attempt; nil where none is known.
-func (f *former) of(attempt string, config json.RawMessage) *Preset {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.all[hashOf(attempt, string(config))].preset
+// presetKey is the key under which Plugin.former has the preset that an attempt was read with.
+// Who may edit a Rollout may edit its status: one that this process does not know of, or
+// another configuration, does not bring back a preset of before, of which an admin may have
+// closed a hole since.
+func presetKey(attempt string, config json.RawMessage) string {
+	return hashOf(attempt, string(config))
 }

@@ -22,6 +22,10 @@ func keyOf(ro *v1alpha1.Rollout, pluginName string, index int32) string {
 		ro.Status.CurrentStepHash, pluginName, strconv.Itoa(int(index)), strconv.FormatInt(progressing(ro).LastTransitionTime.Unix(), 10))
 }
 
+// retriedKeyOf returns the key of a canary that is retried within a second, whose Rollout has
+// the conditions of the canary before.
+func retriedKeyOf(key string) string { return hashOf(key, "retried") }
+
 // progressing is the Progressing condition of a Rollout; empty where it has none.
 func progressing(ro *v1alpha1.Rollout) v1alpha1.RolloutCondition {
 	for _, condition := range ro.Status.Conditions {

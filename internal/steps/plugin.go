@@ -70,9 +70,11 @@ type Plugin struct {
 	process    string
 	operations *operations
 	cleanups   cleanups
-	former     former
-	aborted    aborted
-	now        func() time.Time
+	// former has the presets with which attempts were read, by presetKey, and aborted the
+	// attempts that were aborted.
+	former  recent[*Preset]
+	aborted recent[struct{}]
+	now     func() time.Time
 }
 
 // New returns a Plugin. It makes no request before the first call.
@@ -232,8 +234,8 @@ func (r *run) newStatus() *status {
 		Kind: r.opts.Kind.Name(), Index: index, ID: strconv.Itoa(int(index)),
 		Key: keyOf(r.ro, r.pluginName, index), Started: now, Attempt: 1, Stage: stageNew,
 	}
-	for r.aborted.has(s.workKey(r.ro)) { // retried within a second
-		s.Key = hashOf(s.Key, "retried")
+	for r.isAborted(s.workKey(r.ro)) { // retried within a second
+		s.Key = retriedKeyOf(s.Key)
 	}
 	if progress := progressing(r.ro).LastUpdateTime; !progress.IsZero() {
 		s.Elapsed = seconds(max(now.Sub(progress.Time), 0))

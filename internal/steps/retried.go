@@ -2,8 +2,6 @@ package steps
 
 import (
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 )
@@ -14,10 +12,10 @@ import (
 // rollout/stepplugin.go). Beside such a status the Rollout has that of the Abort, or of the
 // Terminate, which no step has that runs.
 func (r *run) isOfFormerCanary() bool {
-	if key := keyOf(r.ro, r.pluginName, r.s.Index); progressing(r.ro).Reason == retryReason && r.s.Key != key && r.s.Key != hashOf(key, "retried") {
+	if key := keyOf(r.ro, r.pluginName, r.s.Index); progressing(r.ro).Reason == retryReason && r.s.Key != key && r.s.Key != retriedKeyOf(key) {
 		return true // that of the Abort goes where the call before was skipped for its backoff
 	}
-	return r.aborted.has(r.key()) || slices.ContainsFunc(r.ro.Status.Canary.StepPluginStatuses, func(s v1alpha1.StepPluginStatus) bool {
+	return r.isAborted(r.key()) || slices.ContainsFunc(r.ro.Status.Canary.StepPluginStatuses, func(s v1alpha1.StepPluginStatus) bool {
 		return s.Index == r.s.Index && s.Name == r.pluginName && s.Operation != v1alpha1.StepPluginOperationRun
 	})
 }
@@ -29,39 +27,15 @@ const retryReason = "RolloutRetry"
 // forget has the step begin anew. What the status is about was to be cancelled at the
 // abort, which may not have been finished when the process of then ended.
 func (r *run) forget() {
-	if !r.aborted.has(r.key()) {
+	if !r.isAborted(r.key()) {
 		r.cleanUpWork(cleanup{ro: r.ro, pluginName: r.pluginName, s: *r.s, config: r.config, timeout: retryPatience})
-		r.aborted.note(r.key())
+		r.aborted.note(r.key(), struct{}{})
 	}
 	r.s = nil
 }
 
-// aborted has the attempts that were aborted, and when.
-type aborted struct {
-	mu  sync.Mutex
-	all map[string]time.Time
-}
-
-// abortedKept is how long they are kept.
-const abortedKept = 24 * time.Hour
-
-func (a *aborted) note(attempt string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.all == nil {
-		a.all = map[string]time.Time{}
-	}
-	for other, at := range a.all {
-		if len(a.all) >= maxOutcomes || time.Since(at) > abortedKept {
-			delete(a.all, other)
-		}
-	}
-	a.all[attempt] = time.Now()
-}
-
-func (a *aborted) has(attempt string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	_, ok := a.all[attempt]
+// isAborted tells whether this process was called to abort an attempt.
+func (p *Plugin) isAborted(attempt string) bool {
+	_, ok := p.aborted.of(attempt)
 	return ok
 }
