@@ -162,7 +162,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.DurationVar(&p.ReadHeader, "read-header-timeout", p.ReadHeader, "how long a client may take to send a header")
 	f.DurationVar(&p.Idle, "idle-timeout", p.Idle, "how long a client's connection is kept between requests")
 	f.IntVar(&p.MaxStreams, "max-streams", p.MaxStreams, "requests at a time of one HTTP/2 connection")
-	f.BoolVar(&p.Edge, "edge", p.Edge, "clients are strangers, with no ingress before the interceptor: what they say in Forwarded and X-Forwarded-* is dropped")
+	f.BoolVar(&p.Edge, "edge", p.Edge, "clients are strangers, with no ingress before the interceptor or the kedify-proxies: what they say in Forwarded, X-Forwarded-* and X-Real-Ip is dropped")
 }
 
 func (o *options) validate() error {

@@ -48,7 +48,12 @@ func echo(w http.ResponseWriter, r *http.Request) {
 // embedded serves a table by the embedded proxy.
 func embedded(t *testing.T, table *routes.Table) string {
 	t.Helper()
-	p, err := proxy.New(proxy.DefaultSettings(), slog.New(slog.DiscardHandler))
+	return embeddedWith(t, proxy.DefaultSettings(), table)
+}
+
+func embeddedWith(t *testing.T, settings proxy.Settings, table *routes.Table) string {
+	t.Helper()
+	p, err := proxy.New(settings, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,14 +118,18 @@ func (t *Translator) connectionManager() *hcmv3.HttpConnectionManager {
 	return m
 }
 
-// dropForwarded removes what a client says of itself, before anybody reads it.
+// dropForwarded removes what a client says of itself, before anybody reads it: the
+// same headers as the embedded proxy.
 func dropForwarded() *corev3.TypedExtensionConfig {
-	mutation := &headermutationv3.HeaderMutation{}
-	for _, name := range []string{"forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"} {
-		mutation.Mutations = append(mutation.Mutations, &mutationrulesv3.HeaderMutation{
-			Action: &mutationrulesv3.HeaderMutation_Remove{Remove: name},
-		})
+	remove := func(name string) *mutationrulesv3.HeaderMutation {
+		return &mutationrulesv3.HeaderMutation{Action: &mutationrulesv3.HeaderMutation_Remove{Remove: name}}
 	}
+	mutation := &headermutationv3.HeaderMutation{Mutations: []*mutationrulesv3.HeaderMutation{
+		remove("forwarded"), remove("x-real-ip"),
+		{Action: &mutationrulesv3.HeaderMutation_RemoveOnMatch_{RemoveOnMatch: &mutationrulesv3.HeaderMutation_RemoveOnMatch{
+			KeyMatcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: "x-forwarded-"}},
+		}}},
+	}}
 	return &corev3.TypedExtensionConfig{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: packed(mutation)}
 }
 

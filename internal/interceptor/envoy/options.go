@@ -17,8 +17,8 @@ type Options struct {
 	HTTPPort, TLSPort uint16
 	// TLS tells whether there is a TLS listener: it asks for the Secret.
 	TLS bool
-	// Edge tells that clients are strangers: what they say in Forwarded and
-	// X-Forwarded-* is dropped. Otherwise it is kept, and added to.
+	// Edge tells that clients are strangers: what they say in Forwarded,
+	// X-Forwarded-* and X-Real-Ip is dropped. Otherwise it is kept, and added to.
 	Edge bool
 
 	// ResponseHeader is how long an application may take to answer with headers

@@ -139,7 +139,7 @@ func (x *exchange) request(ctx context.Context, hasBody bool) *http.Request {
 	out.URL = outURL(x.in, x.to.host)
 	out.Header = outHeader(x.in)
 	if !x.fallback {
-		addForwarded(out.Header, x.in, x.proxy.settings.Edge, &x.values)
+		addForwarded(out.Header, x.in, &x.values)
 	}
 	if protocol := upgradeTo(x.in.Header); protocol != "" && x.at.pool.protocol == routes.HTTP1 {
 		out.Header["Connection"] = upgrade

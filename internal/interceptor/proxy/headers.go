@@ -80,15 +80,19 @@ func outHeader(in *http.Request) http.Header {
 	return out
 }
 
+// dropForwarded removes what a client says of itself: the same headers as
+// kedify-proxies do.
+func dropForwarded(in http.Header) {
+	for name := range in {
+		if name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
+			delete(in, name)
+		}
+	}
+}
+
 // addForwarded says of the client what there is to say. values has the place for
 // it.
-func addForwarded(out http.Header, in *http.Request, edge bool, values *[2]string) {
-	if edge {
-		delete(out, "Forwarded")
-		delete(out, "X-Forwarded-For")
-		delete(out, "X-Forwarded-Host")
-		delete(out, "X-Forwarded-Proto")
-	}
+func addForwarded(out http.Header, in *http.Request, values *[2]string) {
 	client, _, err := net.SplitHostPort(in.RemoteAddr)
 	if err == nil {
 		if before := out["X-Forwarded-For"]; len(before) > 0 {

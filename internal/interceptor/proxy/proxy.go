@@ -87,6 +87,9 @@ func (x *exchange) lookup() *routes.Route {
 
 // ServeHTTP is part of http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.settings.Edge {
+		dropForwarded(r.Header) // before anything is chosen by it
+	}
 	p.serve(&exchange{proxy: p, w: w, in: r, begun: time.Now()})
 }
 

@@ -52,8 +52,8 @@ type Settings struct {
 	Idle time.Duration
 	// MaxStreams bounds the requests at a time of one HTTP/2 connection; above 0.
 	MaxStreams int
-	// Edge tells that clients are strangers: what they say in Forwarded and
-	// X-Forwarded-* is dropped. Otherwise the interceptor stands behind an
+	// Edge tells that clients are strangers: what they say in Forwarded,
+	// X-Forwarded-* and X-Real-Ip is dropped. Otherwise the interceptor stands behind an
 	// ingress whose word on the client's address, host and scheme is kept.
 	Edge bool
 }
