@@ -99,7 +99,7 @@ func TestRouteList(t *testing.T) {
 	})
 	check(
 		"NAMESPACE HTTPSO HOSTS PATHS HEADERS ROLLOUT SERVICE WEIGHT SHARE READY PROTOCOL",
-		"demo app app.test /cart x-tester=yes,x-any - stable 3 75 % 2 http/1.1",
+		"demo app app.test /cart x-tester=...,x-any - stable 3 75 % 2 http/1.1",
 		"canary 1 25 % 1 h2c",
 		"demo/app: RefusedByEnvoy: Envoy refuses it",
 	)
@@ -111,6 +111,21 @@ func TestRouteList(t *testing.T) {
 		"demo/app: InvalidSplit: metadata.annotations[http.kedify.io/weighted-backends]: the weights add up to 0; the last good split goes on serving: stable=3,canary=1",
 		"demo/app: RefusedByEnvoy: Envoy refuses it",
 	)
+}
+
+// The value of a header may be a secret, which chooses a version for those that
+// know it.
+func TestTheRouteListShowsNoValuesOfHeaders(t *testing.T) {
+	w := newWorld(t)
+	w.service("stable", "", "10.0.0.1:8080")
+	w.object("", func(spec *httpv1alpha1.HTTPScaledObjectSpec) {
+		spec.Headers = []httpv1alpha1.Header{{Name: "X-Key", Value: "s3cret"}, {Name: "x-key", Value: "s3cret"}, {Name: "x-any"}}
+	})
+	w.commit()
+	body := w.admin("/debug/routes").Body.String()
+	if strings.Contains(body, "s3cret") || !strings.Contains(body, `"x-key"`) || !strings.Contains(body, string(routes.Repeated)) {
+		t.Errorf("want the names of headers, the problem of one that is there twice, and no value:\n%s", body)
+	}
 }
 
 func TestEnvironment(t *testing.T) {

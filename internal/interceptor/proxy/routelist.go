@@ -34,11 +34,11 @@ type ListedRoute struct {
 	Failover     *ListedFailover `json:"failover,omitempty"`
 }
 
-// ListedHeader is a header that makes a request belong to a route; an empty
-// value is any.
+// ListedHeader is a header that makes a request belong to a route. Its value may
+// be a secret and is not shown: AnyValue tells whether any will do.
 type ListedHeader struct {
-	Name  string `json:"name"`
-	Value string `json:"value,omitempty"`
+	Name     string `json:"name"`
+	AnyValue bool   `json:"anyValue,omitempty"`
 }
 
 // ListedBackend is one side of a route: Weight is what was asked for, and Share
@@ -77,7 +77,7 @@ func ListRoutes(table *routes.Table, problems []routes.Problem) *RouteList {
 			Hosts: r.Hosts(), PathPrefixes: r.PathPrefixes(), Rollout: r.Rollout, Cold: r.Cold(),
 		}
 		for _, h := range r.Headers() {
-			listed.Headers = append(listed.Headers, ListedHeader{h.Name, h.Value})
+			listed.Headers = append(listed.Headers, ListedHeader{h.Name, h.Value == ""})
 		}
 		for i := range r.Backends {
 			b := &r.Backends[i]
@@ -152,13 +152,13 @@ func (l *RouteList) Print(w io.Writer) error {
 	return nil
 }
 
-// headerList has a header of any value by its name alone.
+// headerList has a header of any value by its name alone, and of no other the value.
 func headerList(headers []ListedHeader) string {
 	all := make([]string, len(headers))
 	for i, h := range headers {
 		all[i] = h.Name
-		if h.Value != "" {
-			all[i] += "=" + h.Value
+		if !h.AnyValue {
+			all[i] += "=..."
 		}
 	}
 	return strings.Join(all, ",")

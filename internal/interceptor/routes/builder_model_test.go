@@ -51,7 +51,7 @@ func show(t *Table) shown {
 	}
 	for vh := range t.VirtualHosts(nil) {
 		for _, m := range vh.Matches {
-			s.VirtualHosts[vh.Domain] = append(s.VirtualHosts[vh.Domain], fmt.Sprint(m.PathPrefix, m.Headers, m.Route.Name))
+			s.VirtualHosts[vh.Domain] = append(s.VirtualHosts[vh.Domain], fmt.Sprintf("%s %#v %s", m.PathPrefix, m.Headers, m.Route.Name))
 		}
 	}
 	return s
@@ -333,7 +333,8 @@ func envoyPart(table *Table, domain string) string {
 	var text strings.Builder
 	for _, m := range vh.Matches {
 		r := m.Route
-		fmt.Fprintln(&text, m.PathPrefix, m.Headers, r.Name, r.asked(), r.Split, deref(r.ResponseHeader), deref(r.ConditionWait))
+		fmt.Fprintf(&text, "%s %#v ", m.PathPrefix, m.Headers)
+		fmt.Fprintln(&text, r.Name, r.asked(), r.Split, deref(r.ResponseHeader), deref(r.ConditionWait))
 	}
 	return text.String()
 }

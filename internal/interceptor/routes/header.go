@@ -11,8 +11,16 @@ import (
 type Header struct {
 	// Name is in lower case, as HTTP/2 and Envoy have it.
 	Name string
-	// Value is the whole value, or empty for any value.
+	// Value is the whole value, or empty for any value. It may be a secret.
 	Value string
+}
+
+// String names the header without its value, for messages.
+func (h Header) String() string {
+	if h.Value == "" {
+		return h.Name
+	}
+	return h.Name + "=..."
 }
 
 // connectionHeaders are those that speak of one connection, or that a proxy has
