@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -116,23 +117,17 @@ func (s *slice) equal(other *slice) bool {
 // gather returns the endpoints of a port in all slices of its Service, of both
 // address families, each address once: as ready when any slice says so, for an
 // endpoint on its way from one slice to another is in both for a while.
-func gather(p *servicePort, ofService []*slice) (endpoints Endpoints, appProtocol string) {
+func gather(p *servicePort, ofService []*slice) (endpoints Endpoints) {
 	type endpoint struct {
 		at    netip.AddrPort
 		ready bool
 	}
 	var all []endpoint
-	appProtocol = p.appProtocol
 	for _, s := range ofService {
 		for i := range s.ports {
 			sp := &s.ports[i]
 			if sp.name != p.name {
 				continue
-			}
-			// Slices that people write may be the only ones to say it. The
-			// order they came in must not show, so the least of them counts.
-			if p.appProtocol == "" && sp.appProtocol != "" && (appProtocol == "" || sp.appProtocol < appProtocol) {
-				appProtocol = sp.appProtocol
 			}
 			for _, a := range s.addresses {
 				all = append(all, endpoint{netip.AddrPortFrom(a.address, sp.number), a.ready})
@@ -156,8 +151,26 @@ func gather(p *servicePort, ofService []*slice) (endpoints Endpoints, appProtoco
 			endpoints.Draining = append(endpoints.Draining, e.at)
 		}
 	}
-	endpoints.Protocol = protocolOf(appProtocol)
-	return endpoints, appProtocol
+	endpoints.Protocol = protocolOf(appProtocolOf(p, ofService))
+	return endpoints
+}
+
+// appProtocolOf returns what a Service says of a port. Slices that people write may
+// be the only ones to say it. The order they came in must not show, so the least of
+// them counts.
+func appProtocolOf(p *servicePort, ofService []*slice) string {
+	if p.appProtocol != "" {
+		return p.appProtocol
+	}
+	least := ""
+	for _, s := range ofService {
+		for i := range s.ports {
+			if said := s.ports[i].appProtocol; s.ports[i].name == p.name && said != "" && (least == "" || said < least) {
+				least = said
+			}
+		}
+	}
+	return least
 }
 
 // protocolOf reads an appProtocol. Those it does not know are HTTP/1.1, which
@@ -171,13 +184,16 @@ func protocolOf(appProtocol string) Protocol {
 	}
 }
 
-// wantsTLS tells whether an appProtocol is one of those with TLS.
+// wantsTLS tells whether an appProtocol is one of those with TLS: https as IANA
+// names it and kubernetes.io/wss as Kubernetes does, and what else is in use, with
+// the prefix of any implementation.
 func wantsTLS(appProtocol string) bool {
-	return slices.Contains([]string{"https", "kubernetes.io/wss", "wss", "grpcs"}, appProtocol)
+	name := lowerASCII(appProtocol[strings.LastIndexByte(appProtocol, '/')+1:])
+	return name == "https" || name == "wss" || name == "tls" || name == "grpcs"
 }
 
 // locate returns a target's Service and port, or what is to be told when they are
-// not there.
+// not there or cannot be spoken to.
 func (b *Builder) locate(namespace string, to target) (s *backing, p *servicePort, reason Reason, problem string) {
 	name := types.NamespacedName{Namespace: namespace, Name: to.service}
 	s = b.services[name]
@@ -190,21 +206,21 @@ func (b *Builder) locate(namespace string, to target) (s *backing, p *servicePor
 	if p = s.service.find(to.port); p == nil {
 		return nil, nil, UnknownPort, fmt.Sprintf("Service %s has no TCP port %v and gets no requests", name, to.port)
 	}
+	if said := appProtocolOf(p, s.slices); wantsTLS(said) {
+		return nil, nil, UnsupportedProtocol, fmt.Sprintf("Service %s says appProtocol %s of port %v and gets no requests: applications are spoken to without TLS; name a port that takes plain text",
+			name, said, to.port)
+	}
 	return s, p, "", ""
 }
 
 // resolve returns the endpoints of a target; without any when its Service or
-// port is not there, and with what is to be told then.
+// port is not there or cannot be spoken to, and with what is to be told then.
 func (b *Builder) resolve(namespace string, to target) (endpoints Endpoints, reason Reason, problem string) {
 	s, p, reason, problem := b.locate(namespace, to)
 	if p == nil {
 		return Endpoints{}, reason, problem
 	}
-	endpoints, appProtocol := gather(p, s.slices)
-	if wantsTLS(appProtocol) {
-		return endpoints, UnsupportedProtocol, fmt.Sprintf("Service %s says appProtocol %s, but it is spoken to without TLS", s.name, appProtocol)
-	}
-	return endpoints, "", ""
+	return gather(p, s.slices), "", ""
 }
 
 func deref[T any](p *T) T {

@@ -48,8 +48,8 @@ const (
 	// UnknownPort is for a backend whose Service has no such port. In an
 	// annotation, it is as InvalidSplit.
 	UnknownPort Reason = "UnknownPort"
-	// UnsupportedProtocol is for a backend whose appProtocol asks for TLS. It
-	// is spoken to without.
+	// UnsupportedProtocol is for a backend whose appProtocol asks for TLS. It is
+	// as UnknownPort.
 	UnsupportedProtocol Reason = "UnsupportedProtocol"
 	// Shadowed is for an object each of whose requests goes to others.
 	Shadowed Reason = "Shadowed"
