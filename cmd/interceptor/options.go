@@ -40,9 +40,18 @@ type options struct {
 	proxy                       proxy.Settings
 	xds                         xdsOptions
 
-	// unsupported are lines for the log, on variables without effect.
-	unsupported []string
+	// asked are the variables that were read, set those of them that are set, and
+	// pointless those of them that have no effect as they are, and why.
+	asked, set map[string]bool
+	pointless  map[string]string
 }
+
+// Variables that are of more than one matter.
+const (
+	ownNamespace = "KEDA_HTTP_CURRENT_NAMESPACE"
+	tlsEnabled   = "KEDA_HTTP_PROXY_TLS_ENABLED"
+	tlsPort      = "KEDA_HTTP_PROXY_TLS_PORT"
+)
 
 // readOptions returns the defaults, and over them what the variables say that
 // users of KEDA's and Kedify's charts set.
@@ -53,6 +62,13 @@ func readOptions(lookup func(string) (string, bool)) (*options, error) {
 		proxyPort:       8080, tlsPort: 8443, adminPort: 9090, metricsPort: 2223, fallbackPort: 8081,
 		drainDelay: 5 * time.Second, shutdownTimeout: 25 * time.Second,
 		proxy: proxy.DefaultSettings(),
+		asked: make(map[string]bool), set: make(map[string]bool), pointless: make(map[string]string),
+	}
+	environment := lookup
+	lookup = func(name string) (string, bool) {
+		text, ok := environment(name)
+		o.asked[name], o.set[name] = true, text != ""
+		return text, ok
 	}
 	var wrong []error
 	for _, port := range []struct {
@@ -61,19 +77,13 @@ func readOptions(lookup func(string) (string, bool)) (*options, error) {
 	}{
 		{"KEDA_HTTP_PROXY_PORT", &o.proxyPort},
 		{"KEDA_HTTP_ADMIN_PORT", &o.adminPort},
-		{"KEDA_HTTP_PROXY_TLS_PORT", &o.tlsPort},
+		{tlsPort, &o.tlsPort},
 	} {
 		wrong = append(wrong, readNumber(lookup, port.name, "a port from 1 to 65535", port.into))
 	}
 	o.watched, _ = lookup("KEDA_HTTP_WATCH_NAMESPACE")
-	o.own, _ = lookup("KEDA_HTTP_CURRENT_NAMESPACE")
+	o.own, _ = lookup(ownNamespace)
 	wrong = append(wrong, o.readTLS(lookup), o.proxy.ReadEnvironment(lookup), o.xds.readEnvironment(lookup))
-	o.unsupported = append(o.unsupported, proxy.UnsupportedVariables(lookup)...)
-	for _, v := range unsupportedVariables {
-		if text, _ := lookup(v.name); text != "" {
-			o.unsupported = append(o.unsupported, fmt.Sprintf("environment variable %s is set and has no effect: %s", v.name, v.why))
-		}
-	}
 	return o, errors.Join(wrong...)
 }
 
@@ -92,20 +102,13 @@ func readNumber[T uint16 | uint32](lookup func(string) (string, bool), name, exp
 	return nil
 }
 
-// unsupportedVariables are those of the process, and not of a proxy, for which
-// there is nothing here, and why.
-var unsupportedVariables = []struct{ name, why string }{
-	{"KEDA_HTTP_CLUSTER_DOMAIN", "applications are reached by the addresses of their EndpointSlices, and no name is looked up"},
-	{"KEDIFY_ENVOY_ENABLE_FALLBACK_CATCH_ALL_ROUTE", "what no HTTPScaledObject is for is answered 404"},
-}
-
 func (o *options) readTLS(lookup func(string) (string, bool)) error {
-	const enabled, certPath, keyPath = "KEDA_HTTP_PROXY_TLS_ENABLED", "KEDA_HTTP_PROXY_TLS_CERT_PATH", "KEDA_HTTP_PROXY_TLS_KEY_PATH"
+	const certPath, keyPath = "KEDA_HTTP_PROXY_TLS_CERT_PATH", "KEDA_HTTP_PROXY_TLS_KEY_PATH"
 	on := false
-	if text, _ := lookup(enabled); text != "" {
+	if text, _ := lookup(tlsEnabled); text != "" {
 		var err error
 		if on, err = strconv.ParseBool(text); err != nil {
-			return fmt.Errorf("environment variable %s is %q; expected true or false", enabled, text)
+			return fmt.Errorf("environment variable %s is %q; expected true or false", tlsEnabled, text)
 		}
 	}
 	for _, file := range []struct {
@@ -119,7 +122,7 @@ func (o *options) readTLS(lookup func(string) (string, bool)) error {
 		case on:
 			*file.into = file.standard
 		case text != "":
-			o.unsupported = append(o.unsupported, fmt.Sprintf("environment variable %s is set and has no effect: %s is not true", file.name, enabled))
+			o.pointless[file.name] = tlsEnabled + " is not true"
 		}
 	}
 	return nil

@@ -43,6 +43,9 @@ A flag wins over the environment variable named with it.`,
 			if err != nil {
 				return err
 			}
+			for _, line := range o.linesWithoutEffect(os.Environ(), cmd.Flags()) {
+				log.Warn(line)
+			}
 			return serve(cmd.Context(), o, log)
 		},
 	}
@@ -56,9 +59,6 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	log.Info("starting", "version", version, "commit", commit)
 	headroom.Keep(headroom.Interceptor)
-	for _, line := range o.unsupported {
-		log.Warn(line)
-	}
 
 	config, err := kube.RESTConfig(fmt.Sprintf("%s/%s", name, version))
 	if err != nil {

@@ -131,7 +131,7 @@ func TestTheRouteListShowsNoValuesOfHeaders(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	environment := map[string]string{
 		"KEDA_HTTP_CONNECT_TIMEOUT": "300ms", "KEDA_CONDITION_WAIT_TIMEOUT": "7s", "KEDA_HTTP_MAX_IDLE_CONNS": "12",
-		"KEDA_RESPONSE_HEADER_TIMEOUT": "", "KEDA_HTTP_FORCE_HTTP2": "true",
+		"KEDA_RESPONSE_HEADER_TIMEOUT": "",
 	}
 	lookup := func(name string) (string, bool) { value, ok := environment[name]; return value, ok }
 	want := DefaultSettings()
@@ -139,9 +139,6 @@ func TestEnvironment(t *testing.T) {
 	got := DefaultSettings()
 	if err := got.ReadEnvironment(lookup); err != nil || got != want {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
-	}
-	if lines := UnsupportedVariables(lookup); len(lines) != 1 || !strings.Contains(lines[0], "KEDA_HTTP_FORCE_HTTP2") {
-		t.Errorf("unsupported: %q", lines)
 	}
 	environment = map[string]string{"KEDA_HTTP_KEEP_ALIVE": "soon", "KEDA_HTTP_MAX_IDLE_CONNS": "0"}
 	got = DefaultSettings()

@@ -46,27 +46,3 @@ func (s *Settings) ReadEnvironment(lookup func(string) (string, bool)) error {
 	}
 	return errors.Join(wrong...)
 }
-
-// unsupported are variables for which there is nothing here, and why.
-var unsupported = []struct{ name, why string }{
-	{"KEDA_HTTP_FORCE_HTTP2", "HTTP/2 is spoken to the ports whose appProtocol says so"},
-	{"KEDA_HTTP_TLS_HANDSHAKE_TIMEOUT", "applications are spoken to without TLS"},
-	{"KEDIFY_STRICT_ENDPOINT_SLICE_READINESS", "endpoints that are not ready get requests only while they terminate, serve, and nobody is ready"},
-	{"KEDIFY_DEFAULT_COLD_START_WAITING_PAGE", "there is no waiting page; coldStartTimeoutFailoverRef can name a Service that has one"},
-	{"KEDIFY_DEFAULT_COLD_START_WAITING_PAGE_RESPONSE_CODE", "there is no waiting page"},
-	{"KEDIFY_DEFAULT_COLD_START_WAITING_PAGE_RETRY_AFTER", "there is no waiting page"},
-	{"KEDIFY_DEFAULT_MAINTENANCE_PAGE", "there is no maintenance page"},
-	{"KEDIFY_DEFAULT_MAINTENANCE_PAGE_RESPONSE_CODE", "there is no maintenance page"},
-}
-
-// UnsupportedVariables returns a line for the log for each variable that is set
-// and has no effect on the proxy.
-func UnsupportedVariables(lookup func(string) (string, bool)) []string {
-	var lines []string
-	for _, v := range unsupported {
-		if text, _ := lookup(v.name); text != "" {
-			lines = append(lines, fmt.Sprintf("environment variable %s is set and has no effect: %s", v.name, v.why))
-		}
-	}
-	return lines
-}

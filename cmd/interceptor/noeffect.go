@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// withoutEffect are variables of KEDA's and Kedify's charts for which there is
+// nothing here, or something under another name, and why.
+var withoutEffect = map[string]string{
+	"KEDA_HTTP_RESPONSE_HEADER_TIMEOUT": "--response-header-timeout says it",
+	"KEDA_HTTP_READINESS_TIMEOUT":       "--condition-wait-timeout says it",
+	"KEDA_HTTP_SHUTDOWN_DELAY":          "--drain-delay says it",
+	"KEDA_HTTP_DRAIN_TIMEOUT":           "--shutdown-timeout says it",
+	"KEDA_HTTP_MAX_IDLE_CONNS_PER_HOST": "--max-idle-conns-per-endpoint says it",
+	"OTEL_PROM_EXPORTER_PORT":           "--metrics-port says it",
+
+	"KEDA_HTTP_COLD_START_MAX_PENDING_REQUESTS": "--max-held-per-route says it",
+
+	"KEDA_HTTP_REQUEST_TIMEOUT":       "no timeout cuts an answer that has begun; --response-header-timeout bounds the time until it begins",
+	"KEDA_HTTP_FORCE_HTTP2":           "HTTP/2 is spoken to the ports whose appProtocol says so",
+	"KEDA_HTTP_TLS_HANDSHAKE_TIMEOUT": "applications are spoken to without TLS",
+	"KEDA_HTTP_PROXY_TLS_SKIP_VERIFY": "applications are spoken to without TLS",
+	"KEDA_HTTP_DIRECT_POD_ROUTING":    "requests always go to the pods",
+	"KEDA_HTTP_CLUSTER_DOMAIN":        "applications are reached by the addresses of their EndpointSlices, and no name is looked up",
+
+	"KEDA_HTTP_PROXY_TLS_CERT_STORE_PATHS": "there is one certificate, --tls-cert-file",
+
+	"KEDA_HTTP_DEPLOYMENT_CACHE_POLLING_INTERVAL_MS": "the API server is watched, and not polled",
+	"KEDA_HTTP_ENDPOINTS_CACHE_POLLING_INTERVAL_MS":  "the API server is watched, and not polled",
+
+	"KEDIFY_STRICT_ENDPOINT_SLICE_READINESS":       "endpoints that are not ready get requests only while they terminate, serve, and nobody is ready",
+	"KEDIFY_ENVOY_ENABLE_FALLBACK_CATCH_ALL_ROUTE": "what no HTTPScaledObject is for is answered 404",
+
+	"KEDIFY_DEFAULT_COLD_START_WAITING_PAGE":               "there is no waiting page; coldStartTimeoutFailoverRef can name a Service that has one",
+	"KEDIFY_DEFAULT_COLD_START_WAITING_PAGE_RESPONSE_CODE": "there is no waiting page",
+	"KEDIFY_DEFAULT_COLD_START_WAITING_PAGE_RETRY_AFTER":   "there is no waiting page",
+	"KEDIFY_DEFAULT_MAINTENANCE_PAGE":                      "there is no maintenance page",
+	"KEDIFY_DEFAULT_MAINTENANCE_PAGE_RESPONSE_CODE":        "there is no maintenance page",
+}
+
+// ofCharts matches the variables that configure an interceptor of KEDA's or Kedify's
+// charts, whatever release they are of; what it matches and nobody asks for has no
+// effect.
+var ofCharts = regexp.MustCompile(`^(KEDA|KEDIFY|OTEL)_|^PROFILING_BIND_ADDRESS$`)
+
+// ofServices matches the variables with which Kubernetes tells a pod of the Services
+// in its namespace, some of which begin with the same names.
+var ofServices = regexp.MustCompile(`^\w+_(SERVICE_(HOST|PORT)(_\w+)?=|PORT=\w+://|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?=)`)
+
+// ofFlag matches the variable that a flag's usage names.
+var ofFlag = regexp.MustCompile(`\(((?:KEDA|KEDIFY)_\w+)\)`)
+
+// linesWithoutEffect returns a line for the log for each variable of environ, which
+// is as os.Environ returns it, that is set and has no effect, or has none beside the
+// flags that are set.
+func (o *options) linesWithoutEffect(environ []string, flags *pflag.FlagSet) []string {
+	why := make(map[string]string)
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if value == "" || !ofCharts.MatchString(name) || o.asked[name] || ofServices.MatchString(entry) {
+			continue
+		}
+		why[name] = "nothing here reads it"
+		if said := withoutEffect[name]; said != "" {
+			why[name] = said
+		}
+	}
+	for name, reason := range o.pointless {
+		why[name] = reason
+	}
+	flags.Visit(func(f *pflag.Flag) {
+		if names := ofFlag.FindStringSubmatch(f.Usage); names != nil && o.set[names[1]] {
+			why[names[1]] = "--" + f.Name + " is set, too, and wins"
+		}
+	})
+	delete(why, ownNamespace) // of which that flag is only one half
+	if o.set[ownNamespace] && (o.fallbackService == "" || strings.Contains(o.fallbackService, "/")) {
+		why[ownNamespace] = "--fallback-service needs no namespace of this pod"
+	}
+	if o.set[tlsPort] && why[tlsPort] == "" && o.certFile == "" {
+		why[tlsPort] = tlsEnabled + " is not true"
+	}
+	lines := make([]string, 0, len(why))
+	for name, reason := range why {
+		lines = append(lines, fmt.Sprintf("environment variable %s is set and has no effect: %s", name, reason))
+	}
+	slices.Sort(lines)
+	return lines
+}
