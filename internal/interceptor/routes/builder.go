@@ -27,6 +27,12 @@ type Builder struct {
 	table *Table
 	// before has the last good forms and splits where it is not table.
 	before *Table
+
+	// panics are those that were told of last.
+	panics  map[subject]string
+	onPanic func(kind string, name types.NamespacedName, cause any, stack []byte)
+	// fault is called before each step, and panics; nil outside of tests.
+	fault func(what step, name types.NamespacedName)
 }
 
 // object is what is known of an HTTPScaledObject.
@@ -57,6 +63,7 @@ func NewBuilder() *Builder {
 		shadows:  make(shadows),
 		dirty:    make(map[*object]struct{}),
 		table:    &Table{},
+		panics:   make(map[subject]string),
 	}
 }
 
@@ -68,7 +75,7 @@ func (b *Builder) SetHTTPScaledObject(is *httpv1alpha1.HTTPScaledObject) {
 		o = &object{name: name}
 		b.objects[name] = o
 	}
-	now := check(is, o.declared)
+	now := b.check(is, o.declared)
 	// Most changes of an object are of its status.
 	if o.declared != nil && o.declared.equal(now) {
 		return
@@ -79,6 +86,7 @@ func (b *Builder) SetHTTPScaledObject(is *httpv1alpha1.HTTPScaledObject) {
 
 // DeleteHTTPScaledObject forgets an object, and its last good form and split.
 func (b *Builder) DeleteHTTPScaledObject(name types.NamespacedName) {
+	delete(b.panics, subject{httpScaledObjectKind, name})
 	if o := b.objects[name]; o != nil {
 		o.declared = nil
 		b.dirty[o] = struct{}{}
@@ -87,8 +95,12 @@ func (b *Builder) DeleteHTTPScaledObject(name types.NamespacedName) {
 
 // SetService makes a Service known, or known as it is now.
 func (b *Builder) SetService(is *corev1.Service) {
-	s := b.backing(types.NamespacedName{Namespace: is.Namespace, Name: is.Name})
-	now := readService(is)
+	name := types.NamespacedName{Namespace: is.Namespace, Name: is.Name}
+	var now *service
+	if b.attempt(readAService, "Service", name, func() { now = readService(is) }) != "" {
+		return // it is as it was
+	}
+	s := b.backing(name)
 	if s.service == nil || !s.service.equal(now) {
 		s.service = now
 		b.touch(s)
@@ -97,6 +109,7 @@ func (b *Builder) SetService(is *corev1.Service) {
 
 // DeleteService forgets a Service.
 func (b *Builder) DeleteService(name types.NamespacedName) {
+	delete(b.panics, subject{"Service", name})
 	if s := b.services[name]; s != nil && s.service != nil {
 		s.service = nil
 		b.touch(s)
@@ -107,7 +120,11 @@ func (b *Builder) DeleteService(name types.NamespacedName) {
 // SetEndpointSlice makes an EndpointSlice known, or known as it is now.
 func (b *Builder) SetEndpointSlice(is *discoveryv1.EndpointSlice) {
 	name := types.NamespacedName{Namespace: is.Namespace, Name: is.Name}
-	now, old := readSlice(is), b.slices[name]
+	var now *slice
+	if b.attempt(readASlice, "EndpointSlice", name, func() { now = readSlice(is) }) != "" {
+		return // it is as it was
+	}
+	old := b.slices[name]
 	if old != nil && now != nil && old.equal(now) {
 		return
 	}
@@ -123,6 +140,7 @@ func (b *Builder) SetEndpointSlice(is *discoveryv1.EndpointSlice) {
 
 // DeleteEndpointSlice forgets an EndpointSlice.
 func (b *Builder) DeleteEndpointSlice(name types.NamespacedName) {
+	delete(b.panics, subject{"EndpointSlice", name})
 	old := b.slices[name]
 	if old == nil {
 		return
@@ -167,7 +185,7 @@ func (b *Builder) Table() *Table { return b.table }
 func (b *Builder) Commit() (*Table, Changes) {
 	c := commit{Builder: b, next: *b.table, moved: make(map[site]movement), told: make(map[*object]struct{})}
 	for o := range b.dirty {
-		c.decide(o)
+		c.decideOrKeep(o)
 	}
 	c.lookForShadows()
 	c.tell()

@@ -1,6 +1,10 @@
 package routes
 
-import "slices"
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // commit is one Commit under way.
 type commit struct {
@@ -33,6 +37,11 @@ func (c *commit) decide(o *object) {
 		c.link(o, d.services(after))
 	}
 	c.keepWhatStays(d, before, after)
+	c.replace(name, before, after)
+}
+
+// replace puts a route into the table in place of another; nil stands for none.
+func (c *commit) replace(name types.NamespacedName, before, after *Route) {
 	switch {
 	case before == nil && after == nil, before != nil && after != nil && before.equal(after):
 		return

@@ -88,16 +88,13 @@ func (d *declared) problem(reason Reason, field, format string, args ...any) Pro
 	return Problem{Object: d.name, UID: d.uid, Reason: reason, Field: field, Message: field + ": " + fmt.Sprintf(format, args...)}
 }
 
-// check checks an object alone. old is what was known of it, whose parsed
-// annotation serves again when the text is the same.
-func check(object *httpv1alpha1.HTTPScaledObject, old *declared) *declared {
-	d := &declared{
-		name: types.NamespacedName{Namespace: object.Namespace, Name: object.Name},
-		uid:  object.UID,
-	}
+// checkSplit reads the annotation. Parsed once, it serves again when the text of
+// old, which is what was known of the object, is the same.
+func (d *declared) checkSplit(object *httpv1alpha1.HTTPScaledObject, old *declared) {
 	d.text, d.annotated = object.Annotations[weightedbackends.Annotation]
 	switch {
 	case !d.annotated:
+		return
 	case old != nil && old.annotated && old.text == d.text:
 		d.split, d.splitErr = old.split, old.splitErr
 	default:
@@ -107,16 +104,7 @@ func check(object *httpv1alpha1.HTTPScaledObject, old *declared) *declared {
 			d.splitErr = err.Error()
 		}
 	}
-	if d.annotated {
-		d.rollout = object.Annotations[weightedbackends.OwnerAnnotation]
-	}
-
-	bad := d.checkSpec(&object.Spec, object.CreationTimestamp.Time)
-	d.problems = append(d.problems, bad...)
-	if len(bad) > 0 {
-		d.form = nil
-	}
-	return d
+	d.rollout = object.Annotations[weightedbackends.OwnerAnnotation]
 }
 
 // checkSpec sets the form, notes what is wrong and can be served nevertheless,

@@ -26,6 +26,8 @@ const (
 	InvalidTarget Reason = "InvalidTarget"
 	// TooLarge is for more hosts, paths and headers than one object may have.
 	TooLarge Reason = "TooLarge"
+	// InternalError is for an object over which the interceptor itself fails.
+	InternalError Reason = "InternalError"
 )
 
 // The reasons of Problems that leave an object in the table as it is.
@@ -58,7 +60,7 @@ const (
 // quarantines tells whether an object cannot be served as it is.
 func (r Reason) quarantines() bool {
 	switch r {
-	case InvalidHost, InvalidPathPrefix, InvalidHeader, InvalidTarget, TooLarge:
+	case InvalidHost, InvalidPathPrefix, InvalidHeader, InvalidTarget, TooLarge, InternalError:
 		return true
 	}
 	return false

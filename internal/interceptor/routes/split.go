@@ -26,10 +26,10 @@ func (b *Builder) decide(d *declared, last *Route) (*Route, []Problem) {
 			if d.splitErr != "" {
 				problems = append(problems, d.problem(InvalidSplit, annotationField, "%s", d.splitErr))
 			}
-			return nil, tellMeanwhile(problems, "the object is served nothing until then")
+			return nil, tellMeanwhile(problems, meanwhileNothing)
 		}
 		r.form = last.form
-		problems = tellMeanwhile(problems, "its last good form goes on serving")
+		problems = tellMeanwhile(problems, meanwhileLast)
 	}
 	split, told, more := b.splitFor(r, d, last)
 	problems = append(problems, more...)
@@ -57,6 +57,12 @@ func (b *Builder) decide(d *declared, last *Route) (*Route, []Problem) {
 	}
 	return r, problems
 }
+
+// What is served meanwhile.
+const (
+	meanwhileNothing = "the object is served nothing until then"
+	meanwhileLast    = "its last good form goes on serving"
+)
 
 // tellMeanwhile adds to the problems that quarantine an object what becomes of
 // it.

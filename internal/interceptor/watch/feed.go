@@ -84,6 +84,10 @@ func newFeed(options *Options, m *metrics) *feed {
 		unreadable: make(map[types.NamespacedName]routes.Problem),
 		addresses:  noService,
 	}
+	f.builder.OnPanic(func(kind string, name types.NamespacedName, cause any, stack []byte) {
+		options.Log.Error("a panic over one object, which is as it was before; this is an error of the interceptor",
+			"kind", kind, "object", name.String(), "panic", cause, "stack", string(stack))
+	})
 	f.synced[addressService] = !options.addressApart()
 	for k := range f.known {
 		f.known[k] = make(map[types.NamespacedName]uint64)

@@ -55,13 +55,18 @@ func (s *Server) admit(table *routes.Table, changes routes.Changes) (_ *routes.T
 	}
 	for _, c := range changes.Routes {
 		was, known := invalid[c.Name]
-		problem, valid := s.check(c.After, before.Route(c.Name))
+		problem, err := s.check(c.After, before.Route(c.Name))
+		valid := err == nil
 		if known && (valid || was.problem != problem) {
 			resolved = append(resolved, was.problem)
 			delete(change(), c.Name)
 		}
 		if !valid && was.problem != problem {
 			opened = append(opened, problem)
+			if panicked := (*panicError)(nil); errors.As(err, &panicked) {
+				s.log.Error("a panic while translating an HTTPScaledObject; this is an error of the interceptor",
+					"httpscaledobject", c.Name.String(), "panic", panicked.cause, "stack", panicked.stack)
+			}
 		}
 		if !valid {
 			change()[c.Name] = invalidObject{problem, c.After}
@@ -85,14 +90,13 @@ func (s *Server) admit(table *routes.Table, changes routes.Changes) (_ *routes.T
 	return admitted, adjusted, opened, resolved
 }
 
-// check tells whether a route is valid, and what is wrong with one that is not.
-func (s *Server) check(route, before *routes.Route) (problem routes.Problem, valid bool) {
+// check fails for a route that is not valid, and says what is wrong with it.
+func (s *Server) check(route, before *routes.Route) (problem routes.Problem, err error) {
 	if route == nil || before != nil && sameRouting(before, route) {
-		return problem, true
+		return problem, nil
 	}
-	err := s.validate(route)
-	if err == nil {
-		return problem, true
+	if err = s.validated(route); err == nil {
+		return problem, nil
 	}
 	field := "spec"
 	if invalid := (*envoy.InvalidError)(nil); errors.As(err, &invalid) {
@@ -105,7 +109,7 @@ func (s *Server) check(route, before *routes.Route) (problem routes.Problem, val
 	return routes.Problem{
 		Object: route.Name, UID: route.UID, Reason: InvalidForEnvoy, Field: field,
 		Message: fmt.Sprintf("%s; %s until it changes, and the interceptor's own proxy serves it as it is", oneLine(err.Error()), consequence),
-	}, false
+	}, err
 }
 
 // lastValid returns what Envoys are sent in place of an invalid route: the form
@@ -115,7 +119,7 @@ func (s *Server) lastValid(before, invalid *routes.Route) *routes.Route {
 	if before == nil || before.UID != invalid.UID {
 		return nil
 	}
-	if valid := before.WithSplitOf(invalid); s.validate(valid) == nil {
+	if valid := before.WithSplitOf(invalid); s.validated(valid) == nil {
 		return valid
 	}
 	return before.WithEndpointsOf(invalid)

@@ -1,0 +1,145 @@
+package routes
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
+)
+
+// OnPanic sets who is told of a panic over one object, for the log: its kind and
+// name, the cause and the stack. The object is as it was before then, and all
+// others go on. One that panics the same way again is not told of again.
+func (b *Builder) OnPanic(tell func(kind string, name types.NamespacedName, cause any, stack []byte)) {
+	b.onPanic = tell
+}
+
+// step is one thing that is done for one object.
+type step string
+
+const (
+	readSplit        step = "read its split"
+	readSpec         step = "read its spec"
+	makeRoute        step = "make its route"
+	refreshEndpoints step = "look at its endpoints"
+	readAService     step = "read the Service"
+	readASlice       step = "read the EndpointSlice"
+)
+
+// subject is an object of any kind.
+type subject struct {
+	kind string
+	name types.NamespacedName
+}
+
+// attempt does something for one object, over which a panic stays its own: it is
+// returned in words, which are empty when there was none.
+func (b *Builder) attempt(what step, kind string, name types.NamespacedName, do func()) (failure string) {
+	defer func() {
+		cause := recover()
+		if cause == nil {
+			return
+		}
+		failure = fmt.Sprintf("the interceptor failed to %s (%s), which is an error of its own: its log has more", what, inOneLine(cause))
+		is := subject{kind, name}
+		if b.panics[is] == failure {
+			return
+		}
+		b.panics[is] = failure
+		if b.onPanic != nil {
+			b.onPanic(kind, name, cause, debug.Stack())
+		}
+	}()
+	if b.fault != nil {
+		b.fault(what, name)
+	}
+	do()
+	return ""
+}
+
+// inOneLine is for Events.
+func inOneLine(cause any) string {
+	const most = 200
+	text := strings.Join(strings.Fields(fmt.Sprint(cause)), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}
+
+const httpScaledObjectKind = "HTTPScaledObject"
+
+// check checks an object alone. old is what was known of it.
+func (b *Builder) check(object *httpv1alpha1.HTTPScaledObject, old *declared) *declared {
+	d := &declared{
+		name: types.NamespacedName{Namespace: object.Namespace, Name: object.Name},
+		uid:  object.UID,
+	}
+	if failure := b.attempt(readSplit, httpScaledObjectKind, d.name, func() { d.checkSplit(object, old) }); failure != "" {
+		d.text, d.annotated = object.Annotations[weightedbackends.Annotation]
+		d.split, d.splitErr, d.rollout = nil, failure, ""
+	}
+	var bad []Problem
+	if failure := b.attempt(readSpec, httpScaledObjectKind, d.name, func() { bad = d.checkSpec(&object.Spec, object.CreationTimestamp.Time) }); failure != "" {
+		bad, d.problems = []Problem{d.problem(InternalError, "spec", "%s", failure)}, nil
+	}
+	d.problems = append(d.problems, bad...)
+	if len(bad) > 0 {
+		d.form = nil
+	}
+	return d
+}
+
+// decideOrKeep puts one object's route into the table, or leaves the one that is
+// there when that panics, with the endpoints of now.
+func (c *commit) decideOrKeep(o *object) {
+	d := o.declared
+	if d == nil {
+		c.decide(o)
+		return
+	}
+	next, changes := c.next, c.changes
+	failure := c.attempt(makeRoute, httpScaledObjectKind, o.name, func() { c.decide(o) })
+	if failure == "" {
+		return
+	}
+	c.next, c.changes = next, changes // what they share with others is not changed
+	c.told[o] = struct{}{}
+	o.found = []Problem{d.problem(InternalError, "spec", "%s", failure)}
+	before := c.table.Route(o.name)
+	switch {
+	case before == nil:
+		o.found = tellMeanwhile(o.found, meanwhileNothing)
+	case before.UID != d.uid: // it is another object's
+		c.replace(o.name, before, nil)
+		o.found = tellMeanwhile(o.found, meanwhileNothing)
+	default:
+		o.found = tellMeanwhile(o.found, meanwhileLast)
+		var fresh *Route
+		if c.attempt(refreshEndpoints, httpScaledObjectKind, o.name, func() { fresh = c.refreshed(before) }) == "" {
+			c.replace(o.name, before, fresh)
+		}
+	}
+}
+
+// refreshed returns a route with the endpoints of now.
+func (b *Builder) refreshed(before *Route) *Route {
+	fresh := *before
+	fresh.Backends = slices.Clone(before.Backends)
+	for i := range fresh.Backends {
+		side := &fresh.Backends[i]
+		side.Endpoints, _, _ = b.resolve(before.Name.Namespace, target{side.Service, before.form.target.port})
+	}
+	shareOut(fresh.Backends)
+	if f := before.Failover; f != nil {
+		failover := *f
+		failover.Endpoints, _, _ = b.resolve(before.Name.Namespace, before.form.failover.target)
+		fresh.Failover = &failover
+	}
+	return &fresh
+}
