@@ -58,7 +58,7 @@ func TestRoutesOfARunningInterceptor(t *testing.T) {
 	object := types.NamespacedName{Namespace: "demo", Name: "app"}
 	recorder.Update(nil, routes.Changes{Opened: append(p.Table().Problems(), routes.Problem{Object: object, Reason: watch.Unreadable})})
 	recorder.Update(nil, routes.Changes{Opened: []routes.Problem{{Object: object, Reason: xds.RefusedByEnvoy}}})
-	admin := httptest.NewServer(p.Admin(recorder.Problems))
+	admin := httptest.NewServer(p.Admin(recorder.Problems, alive))
 	defer admin.Close()
 	for _, tc := range []struct {
 		args []string

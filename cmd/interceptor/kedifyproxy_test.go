@@ -41,6 +41,9 @@ type stack struct {
 
 func noProblems() []routes.Problem { return nil }
 
+// alive is the health of what is not watched.
+func alive() error { return nil }
+
 // freePorts puts numbers of ports that are free where they are wanted, each once.
 // They are below those that the kernel gives to connections, which could take one
 // before it is listened on, and others than those of other packages' tests.
@@ -90,7 +93,7 @@ func newStack(t *testing.T, change func(*options)) *stack {
 			t.Fatal(err)
 		}
 	}
-	ls, err := listen(t.Context(), o, s.proxy, s.proxy.Admin(noProblems), certificate, s.xds, s.registry, log)
+	ls, err := listen(t.Context(), o, s.proxy, s.proxy.Admin(noProblems, alive), certificate, s.xds, s.registry, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(p, x, w, recorder, fallback, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	listeners, err := listen(ctx, o, p, p.Admin(recorder.Problems), certificate, x, registry, log)
+	listeners, err := listen(ctx, o, p, p.Admin(recorder.Problems, w.Healthy), certificate, x, registry, log)
 	if err != nil {
 		return err
 	}

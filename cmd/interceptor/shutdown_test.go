@@ -31,7 +31,7 @@ func TestSilentConnectionDoesNotHoldUpTheShutdown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ls, err := listen(t.Context(), o, p, p.Admin(noProblems), nil, x, prometheus.NewRegistry(), log)
+	ls, err := listen(t.Context(), o, p, p.Admin(noProblems, alive), nil, x, prometheus.NewRegistry(), log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,12 +7,17 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// Admin returns what people and probes look at: /healthz is always 200, /readyz
-// 200 once the table is there and until a drain begins, /debug/routes the table
-// and the problems as JSON (RouteList). problems returns what is wrong now.
-func (p *Proxy) Admin(problems func() []routes.Problem) http.Handler {
+// Admin returns what people and probes look at: /healthz is 200 unless healthy, which
+// it asks each time, says what is wrong; /readyz is 200 once the table is there and
+// until a drain begins, /debug/routes the table and the problems as JSON (RouteList).
+// problems returns what is wrong with objects now.
+func (p *Proxy) Admin(problems func() []routes.Problem, healthy func() error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := healthy(); err != nil {
+			say(w, http.StatusInternalServerError, err.Error())
+			return
+		}
 		say(w, http.StatusOK, "ok")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -28,7 +29,7 @@ func (w *world) problems() []routes.Problem {
 
 func (w *world) admin(path string) *httptest.ResponseRecorder {
 	recorder := httptest.NewRecorder()
-	w.proxy.Admin(w.problems).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+	w.proxy.Admin(w.problems, func() error { return w.unhealthy }).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 	return recorder
 }
 
@@ -44,6 +45,11 @@ func TestProbes(t *testing.T) {
 		}
 	}
 	check("at start", http.StatusServiceUnavailable)
+	w.unhealthy = errors.New("it is stuck")
+	if got := w.admin("/healthz"); got.Code != http.StatusInternalServerError || got.Body.String() != "it is stuck\n" {
+		t.Errorf("/healthz is %d %q while something is wrong", got.Code, got.Body)
+	}
+	w.unhealthy = nil
 	w.service("stable", "", w.app(named("ok")))
 	w.object("")
 	w.commit()

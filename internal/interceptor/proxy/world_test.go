@@ -34,6 +34,8 @@ type world struct {
 	server  *Server
 	address string
 	client  *http.Client
+	// unhealthy is what /healthz tells of.
+	unhealthy error
 }
 
 func newWorld(t testing.TB, change ...func(*Settings)) *world {

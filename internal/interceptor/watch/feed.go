@@ -57,6 +57,10 @@ type change struct {
 	name types.NamespacedName
 	// object is nil when it is gone.
 	object any
+
+	// beat is told when the change has come through to the consumers. There is
+	// nothing else in the change then.
+	beat chan<- struct{}
 }
 
 // feed tells a Builder what comes, and consumers what came of it. It belongs to
@@ -76,6 +80,8 @@ type feed struct {
 	addresses addresses
 	told      *addresses
 	started   bool
+	// beat is to be told when all that has come is through; nil for nobody.
+	beat chan<- struct{}
 }
 
 func newFeed(options *Options, m *metrics) *feed {
@@ -105,6 +111,7 @@ func (f *feed) run(ctx context.Context, changes <-chan change) {
 		}
 		f.rest(changes)
 		f.commit()
+		f.answer()
 		// Whatever comes meanwhile is in the next table.
 		select {
 		case <-ctx.Done():
@@ -126,8 +133,18 @@ func (f *feed) rest(changes <-chan change) {
 	}
 }
 
+// answer tells that what has come is through.
+func (f *feed) answer() {
+	if f.beat != nil {
+		f.beat <- struct{}{} // there is room for the one beat that is under way
+		f.beat = nil
+	}
+}
+
 func (f *feed) apply(c change) {
 	switch {
+	case c.beat != nil:
+		f.beat = c.beat
 	case c.listed:
 		f.sweep(c.kind, c.pass)
 		if c.kind == addressService && len(f.known[c.kind]) == 0 {
@@ -226,7 +243,7 @@ func (f *feed) commit() {
 	changes.Resolved = append(changes.Resolved, f.resolved...)
 	f.opened, f.resolved = nil, nil
 	f.metrics.unreadable.Set(float64(len(f.unreadable)))
-	if f.started && changes.Empty() {
+	if f.started && changes.Empty() && f.beat == nil {
 		return
 	}
 	for _, c := range f.options.Consumers {

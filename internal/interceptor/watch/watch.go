@@ -20,7 +20,8 @@ import (
 // up the next table: it is to be quick.
 type Consumer interface {
 	// Update is called for the first table, whatever is in it, and then
-	// whenever something changed.
+	// whenever something changed; also now and then with the same table and no
+	// changes, to see whether it returns.
 	Update(table *routes.Table, changes routes.Changes)
 }
 
@@ -62,6 +63,8 @@ type Watch struct {
 	client  *client
 	contact *contact
 	metrics *metrics
+	changes chan change
+	pulse   *pulse
 }
 
 // New makes a Watch. It makes no request, and fails only on a configuration that
@@ -72,19 +75,28 @@ func New(config *rest.Config, options Options) (*Watch, error) {
 		return nil, err
 	}
 	m := newMetrics()
-	return &Watch{options: options, client: client, metrics: m, contact: newContact(options.Log, m)}, nil
+	changes := make(chan change, backlog)
+	return &Watch{
+		options: options, client: client, metrics: m, contact: newContact(options.Log, m),
+		changes: changes, pulse: newPulse(changes, options.Log),
+	}, nil
 }
 
 // Run watches until ctx ends. It is to be called once.
 func (w *Watch) Run(ctx context.Context) {
 	var running sync.WaitGroup
-	changes := make(chan change, backlog)
 	for _, s := range w.sources() {
-		running.Go(func() { s.run(ctx, changes, w.contact) })
+		running.Go(func() { s.run(ctx, w.changes, w.contact) })
 	}
-	newFeed(&w.options, w.metrics).run(ctx, changes)
+	newFeed(&w.options, w.metrics).run(ctx, w.changes)
 	running.Wait()
 }
+
+// Healthy fails once changes have become no tables, or tables have not come through
+// to the Consumers, for a minute in which it was called every 15 s or more often. An
+// API server that does not answer is no reason: what is known is served then. It
+// never waits.
+func (w *Watch) Healthy() error { return w.pulse.look() }
 
 func (w *Watch) sources() []*source {
 	o := &w.options

@@ -99,10 +99,10 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, api: newAPIServer(t), seen: &seen{}, log: &logged{}}
 }
 
-func (w *world) start(options Options) {
+func (w *world) start(options Options) *Watch {
 	w.t.Helper()
 	options.Log = slog.New(slog.NewTextHandler(w.log, nil))
-	options.Consumers = []Consumer{w.seen}
+	options.Consumers = append([]Consumer{w.seen}, options.Consumers...)
 	watching, err := New(w.api.config(), options)
 	if err != nil {
 		w.t.Fatal(err)
@@ -121,6 +121,7 @@ func (w *world) start(options Options) {
 			w.t.Error("Run does not return")
 		}
 	})
+	return watching
 }
 
 func (w *world) eventually(what string, is func() bool) {

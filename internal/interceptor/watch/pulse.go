@@ -1,0 +1,86 @@
+package watch
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"runtime/pprof"
+	"sync"
+	"time"
+)
+
+const (
+	// stuckAfter is how long a beat may be under way. The table of 10,000 objects
+	// takes seconds.
+	stuckAfter = time.Minute
+	// mostBetween is how much of the time between two looks at the pulse counts. A
+	// process that was frozen, or is not looked at, has had no time to answer.
+	mostBetween = 15 * time.Second
+)
+
+var errStuck = errors.New("what the API server tells becomes no table any more: a change that was due a minute ago has not come through")
+
+// pulse tells whether changes still become tables: a beat goes the way of a change,
+// from the channel of the watches to behind the last consumer.
+type pulse struct {
+	log  *slog.Logger
+	now  func() time.Time
+	beat chan<- change
+	back chan struct{} // of one beat
+
+	mu       sync.Mutex
+	looked   time.Time
+	underWay bool // a beat
+	sent     bool // and on its way, not in front of a full channel
+	waited   time.Duration
+	told     bool // the log
+}
+
+func newPulse(changes chan<- change, log *slog.Logger) *pulse {
+	return &pulse{log: log, now: time.Now, beat: changes, back: make(chan struct{}, 1)}
+}
+
+// look looks whether the last beat has come through, and sends another. It never
+// waits.
+func (p *pulse) look() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	select {
+	case <-p.back:
+		p.underWay = false
+	default:
+		if p.underWay {
+			p.waited += min(now.Sub(p.looked), mostBetween)
+		}
+	}
+	p.looked = now
+	if !p.underWay {
+		p.underWay, p.sent, p.waited, p.told = true, false, 0, false
+	}
+	if !p.sent {
+		select {
+		case p.beat <- change{beat: p.back}:
+			p.sent = true
+		default: // a full channel is one that nobody reads
+		}
+	}
+	if p.waited < stuckAfter {
+		return nil
+	}
+	if !p.told {
+		p.told = true
+		p.log.Error(errStuck.Error()+"; /healthz fails from now on, so that the interceptor is restarted; this is an error of the interceptor", "goroutines", goroutines())
+	}
+	return errStuck
+}
+
+// goroutines returns what all goroutines are at, those of one stack once.
+func goroutines() string {
+	const most = 64 << 10
+	var text bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
+		return err.Error()
+	}
+	return string(text.Bytes()[:min(text.Len(), most)])
+}

@@ -1,0 +1,117 @@
+package watch
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// probed looks at the pulse of a watch as a kubelet does, by a clock of the test.
+type probed struct {
+	*world
+	watching *Watch
+	now      atomic.Int64
+}
+
+func (p *probed) after(d time.Duration) error {
+	p.now.Add(int64(d))
+	return p.watching.Healthy()
+}
+
+// through waits until the beat that was sent last has come through.
+func (p *probed) through() {
+	p.t.Helper()
+	p.eventually("the beat comes through", func() bool { return len(p.watching.pulse.back) == 1 })
+}
+
+func probe(w *world, consumers ...Consumer) *probed {
+	p := &probed{world: w}
+	p.watching = w.start(Options{Consumers: consumers})
+	p.watching.pulse.mu.Lock()
+	defer p.watching.pulse.mu.Unlock()
+	p.watching.pulse.now = func() time.Time { return time.Unix(0, p.now.Load()) }
+	return p
+}
+
+// A consumer that hangs, as anything else on the way from a change to the Envoys
+// would, fails /healthz after a minute; when it goes on, so does /healthz.
+func TestAStuckFeedIsNotHealthy(t *testing.T) {
+	w := newWorld(t)
+	w.app("a")
+	var hang atomic.Bool
+	hangs, release := make(chan struct{}), make(chan struct{})
+	p := probe(w, ConsumerFunc(func(*routes.Table, routes.Changes) {
+		if hang.CompareAndSwap(true, false) {
+			close(hangs)
+			<-release
+		}
+	}))
+	w.becomes("a a:100:1")
+	for range 20 {
+		if err := p.after(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		p.through()
+	}
+	hang.Store(true) // before the next beat: no change of an object is needed
+	if err := p.after(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-hangs:
+	case <-time.After(patience):
+		t.Fatal("the beat does not come to the consumers")
+	}
+	for range 5 {
+		if err := p.after(10 * time.Second); err != nil {
+			t.Fatal("before the minute is over: ", err)
+		}
+	}
+	for range 3 {
+		if err := p.after(10 * time.Second); err == nil {
+			t.Error("healthy, with a consumer that hangs")
+		}
+	}
+	if n := w.log.count("goroutine profile"); n != 1 {
+		t.Errorf("the log shows %d times where it hangs, want once", n)
+	}
+	close(release)
+	p.through()
+	if err := p.after(10 * time.Second); err != nil {
+		t.Error("when it goes on: ", err)
+	}
+}
+
+// Neither an API server that is away nor a process that was frozen is stuck.
+func TestWhatIsNotStuckIsHealthy(t *testing.T) {
+	w := newWorld(t)
+	w.api.stop()
+	p := probe(w)
+	many := func(when string) {
+		t.Helper()
+		for range 20 {
+			if err := p.after(10 * time.Second); err != nil {
+				t.Fatal(when, ": ", err)
+			}
+			p.through()
+		}
+	}
+	many("before the first table")
+	w.api.restart()
+	w.becomes("")
+	many("with a table")
+	w.api.stop()
+	many("while the API server is away")
+	if err := p.after(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	// Nothing of the process ran for an hour, and the probe is what runs first.
+	p.watching.pulse.mu.Lock()
+	p.watching.pulse.back = make(chan struct{}, 1)
+	p.watching.pulse.mu.Unlock()
+	if err := p.after(time.Hour); err != nil {
+		t.Error("after an hour in which nothing ran: ", err)
+	}
+}
