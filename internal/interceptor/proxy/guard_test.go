@@ -115,6 +115,7 @@ func TestWhatTheServerLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.start.end() // no table is to come
 	s := NewServer(p)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(&failing{Listener: l}) }()

@@ -23,6 +23,7 @@ type Proxy struct {
 	table      atomic.Pointer[routes.Table]
 	synced     atomic.Bool
 	draining   atomic.Bool
+	start      *start
 	registry   registry
 	waiting    *waitingRoom
 	line       *line
@@ -31,8 +32,9 @@ type Proxy struct {
 	tunnels    tunnels
 }
 
-// New makes a Proxy without a table: until it has one, each request is answered
-// 503. It fails on settings that cannot be.
+// New makes a Proxy without a table: until it has one, a Server accepts no
+// connection for 10 s, and then each request is answered 503. It fails on settings
+// that cannot be.
 func New(settings Settings, log *slog.Logger) (*Proxy, error) {
 	if err := settings.Validate(); err != nil {
 		return nil, err
@@ -46,6 +48,7 @@ func New(settings Settings, log *slog.Logger) (*Proxy, error) {
 		transports: newTransports(&settings, line),
 		metrics:    newMetrics(),
 		waiting:    newWaitingRoom(&settings),
+		start:      newStart(),
 	}
 	p.table.Store(routes.NewBuilder().Table())
 	return p, nil
@@ -57,6 +60,7 @@ func New(settings Settings, log *slog.Logger) (*Proxy, error) {
 func (p *Proxy) SetTable(table *routes.Table) {
 	p.table.Store(table)
 	p.synced.Store(true)
+	p.start.end()
 	p.waiting.look(table)
 }
 
@@ -72,7 +76,10 @@ func (p *Proxy) Ready() bool { return p.synced.Load() && !p.draining.Load() }
 // Drain has clients leave with the answers that they get from now on, and Ready
 // say no: requests that come are served, until those who send them know better.
 // Server.Shutdown is to follow.
-func (p *Proxy) Drain() { p.draining.Store(true) }
+func (p *Proxy) Drain() {
+	p.draining.Store(true)
+	p.start.end()
+}
 
 // lookup finds the route of the request, nil when it has none.
 func (x *exchange) lookup() *routes.Route {

@@ -42,6 +42,7 @@ func TestRequestsAreSplit(t *testing.T) {
 
 func TestNobodysRequest(t *testing.T) {
 	w := newWorld(t)
+	w.proxy.start.end()
 	res, _ := w.get("/")
 	if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
 		t.Errorf("before there is a table: %s, want 503 with Retry-After", res.Status)

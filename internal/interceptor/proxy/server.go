@@ -110,6 +110,7 @@ type listener struct {
 
 // Accept is part of net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
+	l.proxy.start.hold()
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err

@@ -225,6 +225,7 @@ func TestSlowHandshakesEndTheConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorld(t, func(s *Settings) { s.ReadHeader = 100 * time.Millisecond })
+	w.commit()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

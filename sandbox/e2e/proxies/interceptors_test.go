@@ -26,8 +26,8 @@ func TestTrafficInterceptorsKilled(t *testing.T) {
 	})
 	s.SetWeight(t, 60)
 	load.AwaitBoth("blue", "yellow")
-	// One that is started again is reached until the node hears that it ended, and
-	// answers 503 until it has read its routes.
+	// One that is killed is reached until the node hears that it ended. Started again,
+	// it keeps those who come waiting until it has read its routes.
 	load.Finish(killed.MayFail, "blue", "yellow")
 	throughEnvoy.RequireShare("yellow", 60)
 
