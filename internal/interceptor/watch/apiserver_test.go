@@ -57,7 +57,7 @@ func (s *apiServer) start(address string) {
 		s.t.Fatal(err)
 	}
 	s.address, s.server = l.Addr().String(), &http.Server{Handler: s}
-	go func() { _ = s.server.Serve(l) }() // ends with Close
+	go func(server *http.Server) { _ = server.Serve(l) }(s.server) // ends with Close
 }
 
 // stop has connections cut and refused, until restart.

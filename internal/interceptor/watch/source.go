@@ -118,6 +118,9 @@ func (s *source) answered(verb string, err error) {
 
 // pause waits before the next request, longer the more have failed.
 func (s *source) pause(ctx context.Context) {
+	if ctx.Err() != nil {
+		return // and a list that the reflector does not wait for may still count
+	}
 	most := min(leastWait<<min(s.failed, 10), mostWait)
 	select {
 	case <-ctx.Done():
