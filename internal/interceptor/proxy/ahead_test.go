@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
@@ -142,28 +140,5 @@ func TestHeldRequestWithoutItsBodyIsAnswered(t *testing.T) {
 	_ = c.conn.(interface{ CloseWrite() error }).CloseWrite()
 	if !c.closed() {
 		t.Error("what came after the answer was answered")
-	}
-}
-
-// Bodies that are read ahead take no place that others need.
-func TestRoomForBodies(t *testing.T) {
-	app := types.NamespacedName{Namespace: "demo", Name: "app"}
-	room := newWaitingRoom(&Settings{MaxHeld: 100, MaxHeldPerRoute: 100, MaxHeldBytes: 100})
-	var places []*place
-	for i, want := range []int64{20, 20, 5, 5, 5} {
-		at := room.enter(app, 5, 20)
-		if at == nil || at.bytes != want {
-			t.Fatalf("%d: %+v, want %d bytes", i, at, want)
-		}
-		places = append(places, at)
-	}
-	if at := room.enter(app, 46, 46); at != nil {
-		t.Errorf("%+v is more than there is", at)
-	}
-	for _, at := range places {
-		room.leave(at)
-	}
-	if room.bytes != 0 || room.held != 0 || len(room.cold) != 0 {
-		t.Errorf("%d bytes of %d requests at %d routes are left", room.bytes, room.held, len(room.cold))
 	}
 }

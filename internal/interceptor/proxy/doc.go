@@ -22,8 +22,11 @@
 // A request whose route has no endpoint is held until it has one, up to the
 // route's time and to bounds of number and bytes. Whoever waits longer, or does not
 // fit, goes to the failover of the route or is answered 503; so is whoever waits
-// still when a shutdown is about to end. A short body of HTTP/1.1 is read
-// meanwhile, so that a client that leaves is noticed: its request is not sent.
+// still when a shutdown is about to end. Where the bounds are short, what there is
+// is shared among namespaces, and among the routes of a namespace: those that have
+// more than their share give way. A short body of HTTP/1.1 is read meanwhile, so
+// that a client that leaves is noticed: its request is not sent. The beginning of
+// one in HTTP/2 is read to know how much of it is in memory.
 //
 // # What ends a request
 //

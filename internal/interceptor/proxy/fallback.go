@@ -112,7 +112,7 @@ type fallbackKey struct{}
 // withFallback makes the connection known to the requests on it, as
 // http.Server.ConnContext.
 func withFallback(ctx context.Context, c net.Conn) context.Context {
-	ctx = withLengthWatch(ctx, c)
+	ctx = connContext(ctx, c)
 	if watch, ok := c.(*lengthWatch); ok {
 		if from, ok := watch.Conn.(*fallbackConn); ok {
 			ctx = context.WithValue(ctx, fallbackKey{}, sync.OnceValue(from.object))

@@ -104,8 +104,7 @@ func (c *lengthWatch) CloseWrite() error {
 
 type lengthWatchKey struct{}
 
-// withLengthWatch makes the connection known to the requests on it, as
-// http.Server.ConnContext.
+// withLengthWatch makes the watch known to the requests on its connection.
 func withLengthWatch(ctx context.Context, c net.Conn) context.Context {
 	if watch, ok := c.(*lengthWatch); ok {
 		return context.WithValue(ctx, lengthWatchKey{}, watch)

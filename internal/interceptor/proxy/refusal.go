@@ -16,7 +16,7 @@ func (x *exchange) refuse(code int, format string, args ...any) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	body := fmt.Sprintf(format, args...) + "\n"
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if ahead, ok := x.in.Body.(*bodyAhead); ok && !ahead.complete() {
+	if ahead, ok := x.in.Body.(*bodyAhead); ok && x.in.ProtoMajor == 1 && !ahead.complete() {
 		// What is being read is no next request, and the answer is not to wait
 		// for its end.
 		h["Connection"] = closing

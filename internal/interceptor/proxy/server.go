@@ -34,12 +34,13 @@ func NewServer(p *Proxy) *Server {
 			DisableGeneralOptionsHandler: true,
 			Protocols:                    new(http.Protocols),
 			HTTP2: &http.HTTP2Config{
-				MaxConcurrentStreams:      p.settings.MaxStreams,
-				MaxReceiveBufferPerStream: streamWindow,
-				SendPingTimeout:           p.settings.KeepAlive,
-				PingTimeout:               pingTimeout,
+				MaxConcurrentStreams:          p.settings.MaxStreams,
+				MaxReceiveBufferPerStream:     streamWindow,
+				MaxReceiveBufferPerConnection: connectionWindow,
+				SendPingTimeout:               p.settings.KeepAlive,
+				PingTimeout:                   pingTimeout,
 			},
-			ConnContext: withLengthWatch,
+			ConnContext: connContext,
 			ConnState:   forgetLength,
 			ErrorLog:    log.New(serverLog{p.log}, "", 0),
 		}

@@ -32,10 +32,10 @@ type Settings struct {
 	// route does not say; 0 is not at all.
 	ConditionWait time.Duration
 	// MaxHeld bounds the requests waiting for endpoints, of all routes and of
-	// one; 0 is for none.
+	// one; 0 is for none. Of all they are shared when they are short.
 	MaxHeld, MaxHeldPerRoute int
-	// MaxHeldBytes bounds what waiting requests keep in memory: headers, and
-	// of a body what is read ahead, or arrives before anybody reads it.
+	// MaxHeldBytes bounds what waiting requests keep in memory: headers, and of
+	// a body what is here, or can come without being read. It is shared, too.
 	MaxHeldBytes int64
 	// RetryAfter is what clients are told when there is no endpoint for them;
 	// whole seconds, at least 1.

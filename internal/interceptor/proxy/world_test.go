@@ -24,7 +24,7 @@ import (
 )
 
 // patience is how long anything in these tests may take.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // world is a proxy on a loopback listener, with the objects that it serves.
 type world struct {

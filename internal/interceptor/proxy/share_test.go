@@ -1,0 +1,325 @@
+package proxy
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// game plays moves with a waiting room, and judges each.
+type game struct {
+	t       testing.TB
+	room    *waitingRoom
+	moves   []byte
+	windows []*connWindow
+	places  []*place        // those that were taken, and not yet left
+	gone    map[*place]bool // of these, those that were turned away before this move
+	history []string
+}
+
+// unit is what amounts in a game are multiples of. A connection's window is 16.
+const unit = connectionWindow / 16
+
+func (g *game) next(below int) int {
+	if len(g.moves) == 0 {
+		return 0
+	}
+	n := int(g.moves[0]) % below
+	g.moves = g.moves[1:]
+	return n
+}
+
+// play plays the moves to their end. Without windows it demands fairness of each;
+// with them, one move may be followed by others of the room's own.
+func play(t testing.TB, moves []byte) {
+	g := &game{t: t, moves: moves}
+	fair := g.next(2) == 0
+	g.room = newWaitingRoom(&Settings{
+		MaxHeld: g.next(20), MaxHeldPerRoute: 1 + g.next(20), MaxHeldBytes: int64(g.next(100)) * unit,
+	})
+	for range 4 {
+		g.windows = append(g.windows, new(connWindow))
+	}
+	for len(g.moves) > 0 {
+		before := g.standing()
+		g.gone = make(map[*place]bool)
+		for _, at := range g.places {
+			g.gone[at] = at.left
+		}
+		switch move := g.next(5); {
+		case move == 0 && len(g.places) > 0:
+			i := g.next(len(g.places))
+			g.say("leave %d", i)
+			g.room.leave(g.places[i])
+			g.places = slices.Delete(g.places, i, i+1)
+		case move == 1 && len(g.places) > 0:
+			at, n, spare := g.places[g.next(len(g.places))], g.next(8), g.next(3) == 0
+			had := at.left
+			ok := at.grow(int64(n)*unit, spare)
+			g.say("grow %v by %d, spare %v: %v", at.cold.name, n, spare, ok)
+			if had && ok {
+				g.fail("a request without a place grows")
+			}
+			if fair && !had && !spare {
+				g.judge(before, at.cold.name, amount{inBytes: int64(n) * unit}, ok, at)
+			}
+		case move == 2 && !fair && len(g.places) > 0:
+			at, part := g.places[g.next(len(g.places))], g.next(5)
+			g.say("fill %v by %d", at.cold.name, part)
+			if at.charged == 0 && at.owes == 0 {
+				at.mayFill(int64(part) * unit)
+			}
+		default:
+			name := types.NamespacedName{Namespace: fmt.Sprint("n", g.next(4)), Name: fmt.Sprint("o", g.next(3))}
+			bytes, part, window := int64(g.next(6))*unit+1, int64(0), g.windows[g.next(len(g.windows))]
+			if !fair {
+				part = int64(g.next(5)) * unit
+			}
+			at := g.room.enter(name, bytes, window, part)
+			g.say("enter %v with %d and %d: %v", name, bytes, part, at != nil)
+			if at != nil {
+				g.places = append(g.places, at)
+			}
+			if fair && before.of(name)[inRequests] < g.room.maxPerRoute {
+				g.judge(before, name, amount{1, bytes}, at != nil, at)
+			}
+		}
+		g.check()
+	}
+	for _, at := range g.places {
+		g.room.leave(at)
+	}
+	g.places = nil
+	g.check()
+	if len(g.room.cold)+len(g.room.all.parts) > 0 || g.room.all.used != (amount{}) {
+		g.fail("an empty room has %d objects, %d namespaces, and %v used", len(g.room.cold), len(g.room.all.parts), g.room.all.used)
+	}
+}
+
+func (g *game) say(format string, args ...any) {
+	g.history = append(g.history, fmt.Sprintf(format, args...))
+}
+
+func (g *game) fail(format string, args ...any) {
+	g.t.Helper()
+	g.t.Fatalf("%s\nroom for %v, after %q", fmt.Sprintf(format, args...), g.room.most, g.history)
+}
+
+// standing is what each object has.
+type standing map[types.NamespacedName]amount
+
+func (s standing) of(name types.NamespacedName) amount { return s[name] }
+
+func (s standing) namespace(name string) (sum amount) {
+	for object, has := range s {
+		if object.Namespace == name {
+			for of := range sum {
+				sum[of] += has[of]
+			}
+		}
+	}
+	return sum
+}
+
+// standing counts what the places that are not left have.
+func (g *game) standing() standing {
+	s := make(standing)
+	for _, at := range g.places {
+		if !at.left {
+			has := s[at.cold.name]
+			has[inRequests]++
+			has[inBytes] += at.bytes
+			s[at.cold.name] = has
+		}
+	}
+	return s
+}
+
+// check compares what the room has counted with what the places have.
+func (g *game) check() {
+	g.t.Helper()
+	var all amount
+	namespaces := make(map[string]amount)
+	now := g.standing()
+	for name, has := range now {
+		namespaces[name.Namespace] = now.namespace(name.Namespace)
+		if counted := g.room.all.byName[name.Namespace].byName[name.Name]; counted.used != has || counted.waiting.Len() != int(has[inRequests]) {
+			g.fail("%v has %v in %d places, %v were counted", name, has, counted.waiting.Len(), counted.used)
+		}
+		for of := range all {
+			all[of] += has[of]
+		}
+	}
+	for name, has := range namespaces {
+		if g.room.all.byName[name].used != has {
+			g.fail("namespace %s has %v, %v were counted", name, has, g.room.all.byName[name].used)
+		}
+	}
+	if all != g.room.all.used {
+		g.fail("all have %v, %v were counted", all, g.room.all.used)
+	}
+	for of := range all {
+		if all[of] > g.room.most[of] {
+			g.fail("%v are used", all)
+		}
+	}
+	for i, window := range g.windows {
+		charged, wanted := int64(0), int64(0)
+		for _, at := range g.places {
+			if at.window == window && !at.left {
+				charged += at.charged
+				wanted += at.charged + at.owes
+			}
+		}
+		if charged != window.charged || charged != min(wanted, connectionWindow) {
+			g.fail("window %d can be filled with %d, and is charged %d, counted as %d", i, wanted, charged, window.charged)
+		}
+	}
+	for _, at := range g.places {
+		select {
+		case <-at.away:
+			if !at.left {
+				g.fail("%v is told to leave, and has its place", at.cold.name)
+			}
+		default:
+			if at.left {
+				g.fail("%v has lost its place, and was not told", at.cold.name)
+			}
+		}
+	}
+}
+
+// judge demands that a request that asked for more got it within an equal share,
+// and that nobody within one lost anything for it.
+func (g *game) judge(before standing, name types.NamespacedName, more amount, ok bool, at *place) {
+	g.t.Helper()
+	now, total := g.standing(), g.room.all.used
+	namespaces, objects := map[string]bool{name.Namespace: true}, map[string]bool{name.Name: true}
+	for object := range before {
+		namespaces[object.Namespace] = true
+		if object.Namespace == name.Namespace {
+			objects[object.Name] = true
+		}
+	}
+	own, whole, within := before.of(name), before.namespace(name.Namespace), true
+	for of := range more {
+		equal := g.room.most[of] / int64(len(namespaces))
+		within = within && (whole[of]+more[of] <= equal || own[of]+more[of] <= equal/int64(len(objects)))
+	}
+	if within && !ok {
+		g.fail("%v is within an equal share, and is turned away", name)
+	}
+	for object, had := range before {
+		lost := had[inRequests] - now[object][inRequests]
+		if at != nil && object == name && !ok {
+			lost-- // itself
+		}
+		if lost <= 0 {
+			continue
+		}
+		if !ok {
+			g.fail("%v lost %d for a request that was turned away itself", object, lost)
+		}
+		if object == name {
+			g.fail("%v lost %d to itself", object, lost)
+		}
+		above := false
+		for of := range more {
+			above = above || before.namespace(object.Namespace)[of] > g.room.most[of]/int64(len(namespaces)) ||
+				object.Namespace == name.Namespace && had[of] > g.room.most[of]/int64(len(namespaces))/int64(len(objects))
+		}
+		if !above {
+			g.fail("%v lost %d, though it had no more than an equal share; %v are used now", object, lost, total)
+		}
+	}
+	// The newest goes first.
+	gone := make(map[types.NamespacedName]bool)
+	for _, p := range g.places {
+		switch {
+		case p == at || g.gone[p]:
+		case p.left:
+			gone[p.cold.name] = true
+		case gone[p.cold.name]:
+			g.fail("%v lost a request that was not its newest", p.cold.name)
+		}
+	}
+}
+
+func FuzzWaitingRoom(f *testing.F) {
+	f.Add([]byte("\x00\x0a\x05\x20aaaaaaaaabbbbbbbbbccccccccc"))
+	f.Fuzz(func(t *testing.T, moves []byte) { play(t, moves) })
+}
+
+// What the room is for is kept by any moves.
+func TestWaitingRoomHoldsWhateverComes(t *testing.T) {
+	const games, longest = 5000, 400
+	for i := range uint64(games) {
+		random := rand.New(rand.NewPCG(i, 13))
+		moves := make([]byte, random.IntN(longest))
+		for i := range moves {
+			moves[i] = byte(random.Uint32())
+		}
+		play(t, moves)
+	}
+}
+
+// The room is never over-full, also when requests come, grow and go at once.
+func TestWaitingRoomIsNeverOverfull(t *testing.T) {
+	room := newWaitingRoom(&Settings{MaxHeld: 50, MaxHeldPerRoute: 20, MaxHeldBytes: 40 * unit})
+	var windows [4]connWindow
+	var wg sync.WaitGroup
+	for i := range uint64(16) {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(i, 13))
+			for range 3000 {
+				name := types.NamespacedName{Namespace: fmt.Sprint(random.IntN(4)), Name: fmt.Sprint(random.IntN(3))}
+				at := room.enter(name, 1+random.Int64N(2*unit), &windows[random.IntN(len(windows))], random.Int64N(2)*unit)
+				room.mu.Lock()
+				used := room.all.used
+				room.mu.Unlock()
+				for of := range used {
+					if used[of] > room.most[of] {
+						t.Errorf("%v are used of %v", used, room.most)
+						return
+					}
+				}
+				if at == nil {
+					continue
+				}
+				at.grow(random.Int64N(unit), random.IntN(2) == 0)
+				at.mayFill(random.Int64N(4 * unit))
+				if random.IntN(2) == 0 {
+					room.stay(at)
+				}
+				if random.IntN(10) > 0 {
+					room.leave(at)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	room.mu.Lock()
+	var rest []*place
+	for _, c := range room.cold {
+		for e := c.object.waiting.Front(); e != nil; e = e.Next() {
+			rest = append(rest, e.Value.(*place))
+		}
+	}
+	room.mu.Unlock()
+	for _, at := range rest {
+		room.leave(at)
+	}
+	if room.all.used != (amount{}) || len(room.cold) > 0 {
+		t.Errorf("%v are used at the end, by %v", room.all.used, slices.Collect(maps.Keys(room.cold)))
+	}
+	for i := range windows {
+		if windows[i].charged != 0 || len(windows[i].owing) > 0 {
+			t.Errorf("of window %d %d are charged at the end, %d owe", i, windows[i].charged, len(windows[i].owing))
+		}
+	}
+}
