@@ -130,6 +130,62 @@ func TestColdStartFailoverThroughKedifyProxy(t *testing.T) {
 	s.answered(client, "http", s.o.xds.httpPort, "blue")
 }
 
+// A namespace whose application does not start keeps no other from its cold start,
+// whichever proxy its requests come by.
+func TestRoomToWaitIsSharedWithKedifyProxies(t *testing.T) {
+	const room, half = 10, 5
+	s := newStack(t, func(o *options) { o.proxy.MaxHeld = room })
+	s.object("red")
+	s.object("blue")
+	s.startEnvoy(envoy.BootstrapOptions{Namespaces: []string{"blue"}})
+	s.connected()
+	client := newClient(t, &http.Transport{})
+	send := func(port uint16) <-chan string {
+		answer := make(chan string, 1)
+		go func() {
+			code, text, err := ask(client, "http", port, http.MethodGet, nil)
+			answer <- fmt.Sprint(code, " ", text, " ", err)
+		}()
+		return answer
+	}
+	held := func(namespace string, want float64) {
+		t.Helper()
+		s.envoy.Wait(fmt.Sprint(want, " requests for ", namespace, " held"), func() error {
+			if got := s.metric("interceptor_requests_held", namespace); got != want {
+				return fmt.Errorf("%v are", got)
+			}
+			return nil
+		})
+	}
+	var red, blue []<-chan string
+	for i := range room {
+		red = append(red, send(s.o.proxyPort))
+		held("red", float64(i+1))
+	}
+	for i := range half {
+		blue = append(blue, send(s.o.xds.httpPort))
+		held("blue", float64(i+1))
+		held("red", float64(room-1-i))
+		if got, want := <-red[room-1-i], "503 HTTPScaledObject red/app has no endpoint"; !strings.HasPrefix(got, want) {
+			t.Errorf("the newest request for red is answered %q, want %q", got, want)
+		}
+	}
+	// Each has its half, and gets no more.
+	for namespace, port := range map[string]uint16{"red": s.o.proxyPort, "blue": s.o.xds.httpPort} {
+		if got, want := <-send(port), "503 HTTPScaledObject "+namespace+"/app has no endpoint"; !strings.HasPrefix(got, want) {
+			t.Errorf("a request beyond the share of %s is answered %q, want %q", namespace, got, want)
+		}
+	}
+	for namespace, answers := range map[string][]<-chan string{"red": red[:half], "blue": blue} {
+		s.endpoint(namespace, says(t, namespace))
+		for _, answer := range answers {
+			if got, want := <-answer, "200 "+namespace+" <nil>"; got != want {
+				t.Errorf("a request for %s that waited is answered %q, want %q", namespace, got, want)
+			}
+		}
+	}
+}
+
 // forgedHeader is how a kedify-proxy begins a connection to the interceptor.
 func forgedHeader(t *testing.T, version byte, object string) []byte {
 	t.Helper()
