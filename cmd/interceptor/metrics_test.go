@@ -29,6 +29,7 @@ func TestNamesOfMetrics(t *testing.T) {
 		"interceptor_requests_in_flight":                 "namespace,httpso,service",
 		"interceptor_request_duration_seconds":           "namespace,httpso,service",
 		"interceptor_connect_failures_total":             "namespace,httpso,service",
+		"interceptor_unanswered_total":                   "namespace,httpso,service",
 		"interceptor_requests_held":                      "namespace,httpso",
 		"interceptor_cold_starts_total":                  "namespace,httpso,outcome",
 		"interceptor_fallback_connections_refused_total": "",

@@ -53,17 +53,28 @@ func embedded(t *testing.T, table *routes.Table) string {
 
 func embeddedWith(t *testing.T, settings proxy.Settings, table *routes.Table) string {
 	t.Helper()
+	return listen(t, settings, table, (*proxy.Server).Serve)
+}
+
+// handingOver serves a table by an Envoy, whose last resort serves another.
+func handingOver(t *testing.T, table, standIn *routes.Table) string {
+	t.Helper()
+	fallback := netip.MustParseAddrPort(listen(t, proxy.DefaultSettings(), standIn, (*proxy.Server).ServeFallback))
+	return startEnvoy(t, static(t, newTranslator(t, Options{}), table, []netip.AddrPort{fallback}))
+}
+
+func listen(t *testing.T, settings proxy.Settings, table *routes.Table, serve func(*proxy.Server, net.Listener) error) string {
+	t.Helper()
 	p, err := proxy.New(settings, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.SetTable(table)
-	s := proxy.NewServer(p)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = s.Serve(l) }() // a test that it does not serve fails by itself
+	go func() { _ = serve(proxy.NewServer(p), l) }() // a test that it does not serve fails by itself
 	t.Cleanup(func() { _ = l.Close() })
 	return l.Addr().String()
 }
@@ -252,20 +263,7 @@ func TestEnvoyFallsBackToTheEmbeddedProxy(t *testing.T) {
 
 	w.object("app", "stable", "- {service: stable, weight: 1}\n- {service: canary, weight: 99}\n", nil)
 	standIn := w.table()
-	p, err := proxy.New(proxy.DefaultSettings(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.SetTable(standIn)
-	s := proxy.NewServer(p)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = s.ServeFallback(l) }()
-	t.Cleanup(func() { _ = l.Close() })
-
-	address := startEnvoy(t, static(t, newTranslator(t, Options{}), table, []netip.AddrPort{netip.MustParseAddrPort(l.Addr().String())}))
+	address := handingOver(t, table, standIn)
 	const request = "GET /x HTTP/1.1\r\nHost: app.example.com\r\nX-Forwarded-For: 203.0.113.7\r\n\r\n"
 	through := exchangeRaw(t, address, request)
 	if through.Code != "202" {

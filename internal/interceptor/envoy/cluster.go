@@ -87,9 +87,13 @@ func (t *Translator) Cluster(b *routes.Backend) *clusterv3.Cluster {
 }
 
 // toFallback has connections of a cluster to the fallback addresses, and to no
-// others, begin with the name of its object.
+// others, begin with the name of its object and that of its Service.
 func (t *Translator) toFallback(cluster string) *clusterv3.Cluster_TransportSocketMatch {
-	object, _, _ := routes.ParseClusterName(cluster)
+	object, service, _ := routes.ParseClusterName(cluster)
+	records := []*corev3.TlvEntry{{Type: routes.FallbackTLV, Value: []byte(object.String())}}
+	if service != "" { // Envoy refuses an empty one
+		records = append(records, &corev3.TlvEntry{Type: routes.FallbackServiceTLV, Value: []byte(service)})
+	}
 	return &clusterv3.Cluster_TransportSocketMatch{
 		Name:  fallbackKey,
 		Match: t.cluster.fallback,
@@ -98,7 +102,7 @@ func (t *Translator) toFallback(cluster string) *clusterv3.Cluster_TransportSock
 			ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(&proxyprotocolv3.ProxyProtocolUpstreamTransport{
 				Config: &corev3.ProxyProtocolConfig{
 					Version:   corev3.ProxyProtocolConfig_V2,
-					AddedTlvs: []*corev3.TlvEntry{{Type: routes.FallbackTLV, Value: []byte(object.String())}},
+					AddedTlvs: records,
 				},
 				TransportSocket: t.cluster.plain,
 			})},

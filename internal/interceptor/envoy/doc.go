@@ -18,9 +18,9 @@
 // Each assignment has the interceptor's fallback listeners at priority 1, below
 // the ready endpoints. When these are gone, the next request of that cluster goes
 // to an interceptor, which gives it to another backend or holds it until there is
-// an endpoint. On these connections, and on no others, the cluster's name is in a
-// PROXY protocol header (routes.FallbackTLV) ahead of everything that HTTP is: nothing a
-// client sends can get there, and no application sees it. The header has the
+// an endpoint. On these connections, and on no others, the names of the object and of
+// the Service are in a PROXY protocol header (routes.FallbackTLV) ahead of everything
+// that HTTP is: nothing a client sends can get there, and no application sees it. The header has the
 // client's address too, so Envoy shares none of these connections among the
 // connections of its clients.
 //
@@ -37,6 +37,9 @@
 //     answered by Envoy itself.
 //   - A request with both Content-Length and Transfer-Encoding is answered 400. Of
 //     two Host headers Envoy makes one, which hardly anybody is for.
+//   - A GET, HEAD or OPTIONS is tried again, when its connection is closed, also where
+//     it has a body and does not say how long that is; and until the whole header of
+//     the answer is there. Second tries go through an interceptor: see retryPolicy.
 //   - Of a client on Envoy's own machine, X-Forwarded-For has the machine's
 //     address.
 package envoy

@@ -106,10 +106,10 @@ func TestFallbackByARealEnvoy(t *testing.T) {
 	for _, tt := range []struct{ name, want, connection string }{
 		{"up", "app HTTP/1.1", ""},
 		{"up-h2c", "app HTTP/2.0", ""},
-		{"empty", "fallback HTTP/1.1", "0xe0=demo/empty"},
-		{"empty-h2c", "fallback HTTP/2.0", "0xe0=demo/empty-h2c"},
+		{"empty", "fallback HTTP/1.1", "0xe0=demo/empty 0xe1=empty"},
+		{"empty-h2c", "fallback HTTP/2.0", "0xe0=demo/empty-h2c 0xe1=empty-h2c"},
 		// A refused connection is tried once more, at the next priority.
-		{"dead", "fallback HTTP/1.1", "0xe0=demo/dead"},
+		{"dead", "fallback HTTP/1.1", "0xe0=demo/dead 0xe1=dead"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := len(s.records(t))
@@ -135,11 +135,16 @@ func TestFallbackByARealEnvoy(t *testing.T) {
 
 // The timeout for the response's header cuts an application that does not answer,
 // and no request that the interceptor holds: it says so by 102, which no client
-// sees.
+// sees. Envoy tries a GET again after it, and tells the interceptor why.
 func TestResponseHeaderTimeoutByARealEnvoy(t *testing.T) {
 	const timeout = 100 * time.Millisecond
 	released := make(chan struct{})
 	last, _ := fallback(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(routes.SecondTryHeader) == "true" {
+			w.WriteHeader(http.StatusGatewayTimeout)
+			_, _ = io.WriteString(w, "too late")
+			return
+		}
 		w.WriteHeader(http.StatusProcessing)
 		time.Sleep(3 * timeout) // what the timeout would not allow
 		fmt.Fprintf(w, "held %s", r.Proto)
@@ -171,8 +176,8 @@ func TestResponseHeaderTimeoutByARealEnvoy(t *testing.T) {
 		code       int
 		body       string
 	}{
-		{"app", "/hang", http.StatusGatewayTimeout, "upstream request timeout"},
-		{"app-h2c", "/hang", http.StatusGatewayTimeout, "upstream request timeout"},
+		{"app", "/hang", http.StatusGatewayTimeout, "too late"},
+		{"app-h2c", "/hang", http.StatusGatewayTimeout, "too late"},
 		{"app", "/slow-body", http.StatusOK, "ab"},
 		{"app-h2c", "/slow-body", http.StatusOK, "ab"},
 		{"empty", "/", http.StatusOK, "held HTTP/1.1"},

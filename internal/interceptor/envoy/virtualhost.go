@@ -19,7 +19,10 @@ const streamIdle = time.Hour
 // VirtualHost returns the virtual host of a domain. Its last route answers what
 // none of its matches wants.
 func (t *Translator) VirtualHost(vh routes.VirtualHost) *routev3.VirtualHost {
-	v := &routev3.VirtualHost{Name: vh.Domain, Domains: []string{vh.Domain}, RetryPolicy: t.retry}
+	v := &routev3.VirtualHost{
+		Name: vh.Domain, Domains: []string{vh.Domain}, RetryPolicy: t.retry,
+		IncludeIsTimeoutRetryHeader: true, // see routes.SecondTryHeader
+	}
 	for _, m := range vh.Matches {
 		v.Routes = t.appendRoutes(v.Routes, m)
 	}
@@ -90,14 +93,23 @@ func (t *Translator) action(r *routes.Route) *routev3.RouteAction {
 	return action
 }
 
-// retryPolicy has a request whose connection was refused, of which nothing was
-// sent therefore, go once to another endpoint: of the next priority, the
-// interceptor, where the backend has no other. A timeout for response headers is
-// Envoy's timeout of a try, which ends with the first header of any answer;
-// nothing is tried again after it.
+// retryPolicy has a request tried once more when its connection was refused, or the
+// application refused it in HTTP/2: it was not processed. RouteConfiguration adds
+// what else is tried again, by method.
+//
+// The second try leaves the priority of the first: it goes to an interceptor, where
+// there is one, also when the backend has another endpoint. Envoy could try that
+// first, but only with a third try for when that cannot be connected to either, and
+// it does not tell tries that were sent from others. The interceptor does: it sends
+// the request to another endpoint of the same backend. Without an interceptor Envoy
+// goes to another endpoint itself, or to the same where there is one alone.
+//
+// A timeout for response headers is Envoy's timeout of a try, which ends with the
+// first header of any answer. Envoy takes it for a reset of the connection, and
+// tries again what RouteConfiguration adds; an interceptor answers that at once.
 func retryPolicy(responseHeader time.Duration) *routev3.RetryPolicy {
 	policy := &routev3.RetryPolicy{
-		RetryOn:    "connect-failure",
+		RetryOn:    "connect-failure,refused-stream",
 		NumRetries: number(1),
 		RetryHostPredicate: []*routev3.RetryPolicy_RetryHostPredicate{{
 			Name:       "envoy.retry_host_predicates.previous_hosts",

@@ -77,6 +77,9 @@ func (c *chooser) next() int {
 	return best
 }
 
+// hasShare tells whether a backend gets requests.
+func (c *chooser) hasShare(index int) bool { return c.shares[index] > 0 }
+
 // other returns the index of the backend with the largest share but one, -1 when
 // there is no other with a share. It is for what could not be sent to that one.
 func (c *chooser) other(not int) int {

@@ -13,9 +13,15 @@
 //
 // A request whose connection could not be made, of which nothing was sent
 // therefore, goes once to another endpoint of the same backend; and once to
-// another backend, when there is no such endpoint or it is gone as well. Besides, Go's transport sends a request again on a new connection when
-// a kept one turns out to be closed and the request is idempotent or was not
-// sent. Nothing else is tried twice.
+// another backend, when there is no such endpoint or it is gone as well.
+//
+// A GET, HEAD or OPTIONS without a body whose connection is closed before a byte of
+// its answer is sent once more, on a new connection: to another endpoint of the same
+// backend, or to the same where there is no other; unless Envoy has sent it before.
+//
+// Besides, Go's transport sends a request again that was not sent, because a kept
+// connection turned out to be closed before, or that the application refused in
+// HTTP/2 without processing it. Nothing else is tried twice.
 //
 // # Cold start
 //

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -35,12 +36,21 @@ type exchange struct {
 	// nil where that is not known.
 	fallback bool
 	object   *types.NamespacedName
+	// secondTry tells that Envoy has tried the request before, at the Service
+	// service where that is known, and tooLate that this took too long.
+	secondTry, tooLate bool
+	service            string
 
 	// at is the backend and to the endpoint of the latest try; nil before.
 	at *backend
 	to *endpoint
 	// again tells that a try in the first backend was not the first.
 	again bool
+	// repeated tells that the request is sent for the second time, after its
+	// connection was closed, and answerBegan that the application has begun to
+	// answer it.
+	repeated    bool
+	answerBegan atomic.Bool
 	// code is what the client was answered, and upgraded tells that its
 	// connection became a tunnel, for the metrics.
 	code     int
@@ -81,7 +91,8 @@ func (x *exchange) release() {
 // send sends the request to an endpoint of the first backend, and when that
 // cannot be connected to once to another of it. It goes to the second backend,
 // which may be nil, when the first has no other, or none that answers: pods of a
-// canary may all be gone at once. stop is to be called when the exchange is over.
+// canary may all be gone at once. A request that was sent is sent again as repeat
+// says. stop is to be called when the exchange is over.
 func (x *exchange) send(first, second *backend, timeout time.Duration) (res *http.Response, stop context.CancelFunc, err error) {
 	if !x.occupy(first, nil) {
 		return nil, func() {}, errNoEndpoint
@@ -89,11 +100,17 @@ func (x *exchange) send(first, second *backend, timeout time.Duration) (res *htt
 	hasBody := x.in.Body != nil && x.in.Body != http.NoBody && x.in.ContentLength != 0
 	ctx, stop := x.clock.start(x.in.Context(), timeout, !hasBody)
 	x.trace.Got1xxResponse = x.inform
+	x.trace.GotFirstResponseByte = x.answerBegins
 	ctx = httptrace.WithClientTrace(ctx, &x.trace)
 	for more := true; more; {
-		res, err = x.proxy.transports.of(x.at.pool.protocol).RoundTrip(x.request(ctx, hasBody))
-		if err == nil || ctx.Err() != nil || !notConnected(err) {
+		fresh := x.repeated || x.secondTry
+		res, err = x.proxy.transports.of(x.at.pool.protocol, fresh).RoundTrip(x.request(ctx, hasBody))
+		if err == nil || ctx.Err() != nil {
 			break
+		}
+		if !notConnected(err) {
+			more = x.repeat(hasBody)
+			continue
 		}
 		x.at.metrics.failures.Inc()
 		if x.to.shun() {
@@ -153,6 +170,9 @@ func (x *exchange) request(ctx context.Context, hasBody bool) *http.Request {
 		out.Body, out.GetBody = x.body, x.bodyAgain
 	} else {
 		out.ContentLength, out.TransferEncoding = 0, nil
+	}
+	if x.at.pool.protocol == routes.HTTP1 {
+		forbidReplay(out, hasBody)
 	}
 	return out
 }

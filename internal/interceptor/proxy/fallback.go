@@ -86,25 +86,32 @@ func (c *fallbackConn) CloseWrite() error {
 	return closeWrite(c.Raw())
 }
 
-// object returns the HTTPScaledObject that the header names; nil for none.
-func (c *fallbackConn) object() *types.NamespacedName {
+// handedOver is what the header of a connection says of its requests.
+type handedOver struct {
+	object  *types.NamespacedName // nil for none
+	service string                // whose turn it was, "" where that is not said
+}
+
+func (c *fallbackConn) handedOver() (h handedOver) {
 	header := c.ProxyHeader()
 	if header == nil {
-		return nil
+		return h
 	}
 	records, err := header.TLVs()
 	if err != nil {
-		return nil
+		return h
 	}
 	for _, record := range records {
-		if record.Type != routes.FallbackTLV {
-			continue
-		}
-		if name, ok := parseObject(string(record.Value)); ok {
-			return &name
+		switch record.Type {
+		case routes.FallbackTLV:
+			if name, ok := parseObject(string(record.Value)); ok && h.object == nil {
+				h.object = &name
+			}
+		case routes.FallbackServiceTLV:
+			h.service = string(record.Value)
 		}
 	}
-	return nil
+	return h
 }
 
 type fallbackKey struct{}
@@ -115,7 +122,7 @@ func withFallback(ctx context.Context, c net.Conn) context.Context {
 	ctx = connContext(ctx, c)
 	if watch, ok := c.(*lengthWatch); ok {
 		if from, ok := watch.Conn.(*fallbackConn); ok {
-			ctx = context.WithValue(ctx, fallbackKey{}, sync.OnceValue(from.object))
+			ctx = context.WithValue(ctx, fallbackKey{}, sync.OnceValue(from.handedOver))
 		}
 	}
 	return ctx
@@ -124,8 +131,13 @@ func withFallback(ctx context.Context, c net.Conn) context.Context {
 // serveFallback is the http.Handler of the fallback listener.
 func (p *Proxy) serveFallback(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{proxy: p, w: w, in: r, begun: time.Now(), fallback: true}
-	if object, ok := r.Context().Value(fallbackKey{}).(func() *types.NamespacedName); ok {
-		x.object = object()
+	if handedOver, ok := r.Context().Value(fallbackKey{}).(func() handedOver); ok {
+		from := handedOver()
+		x.object = from.object
+		if again := r.Header[routes.SecondTryHeader]; len(again) > 0 {
+			x.secondTry, x.service, x.tooLate = true, from.service, again[0] == "true"
+			delete(r.Header, routes.SecondTryHeader)
+		}
 	}
 	p.serve(x)
 }

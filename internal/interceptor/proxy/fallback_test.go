@@ -41,8 +41,9 @@ func (w *world) serveFallback() string {
 	return l.Addr().String()
 }
 
-// envoyHeader is how a kedify-proxy begins a connection for an object.
-func envoyHeader(t testing.TB, object string) string {
+// envoyHeader is how a kedify-proxy begins a connection for an object, and for a
+// Service of it.
+func envoyHeader(t testing.TB, object string, service ...string) string {
 	t.Helper()
 	h := &proxyproto.Header{
 		Version: 2, Command: proxyproto.PROXY, TransportProtocol: proxyproto.TCPv4,
@@ -50,7 +51,11 @@ func envoyHeader(t testing.TB, object string) string {
 		DestinationAddr: &net.TCPAddr{IP: net.IPv4(203, 0, 113, 8), Port: 80},
 	}
 	if object != "" {
-		if err := h.SetTLVs([]proxyproto.TLV{{Type: 0xE1, Value: []byte("x")}, {Type: routes.FallbackTLV, Value: []byte(object)}}); err != nil {
+		records := []proxyproto.TLV{{Type: 0xE2, Value: []byte("x")}, {Type: routes.FallbackTLV, Value: []byte(object)}}
+		for _, name := range service {
+			records = append(records, proxyproto.TLV{Type: routes.FallbackServiceTLV, Value: []byte(name)})
+		}
+		if err := h.SetTLVs(records); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,8 +67,8 @@ func envoyHeader(t testing.TB, object string) string {
 }
 
 // fromEnvoy returns a client whose connections begin as a kedify-proxy's.
-func (w *world) fromEnvoy(address, object string, h2c bool) *http.Client {
-	header := envoyHeader(w.t, object)
+func (w *world) fromEnvoy(address, object string, h2c bool, service ...string) *http.Client {
+	header := envoyHeader(w.t, object, service...)
 	transport := &http.Transport{
 		DisableCompression: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -26,6 +26,7 @@ type metrics struct {
 	inFlight   *prometheus.GaugeVec
 	duration   *prometheus.HistogramVec
 	failures   *prometheus.CounterVec
+	unanswered *prometheus.CounterVec
 	held       *prometheus.GaugeVec
 	coldStarts *prometheus.CounterVec
 	// fallbackRefused counts connections to the fallback listener.
@@ -54,6 +55,10 @@ func newMetrics() *metrics {
 			Name: "interceptor_connect_failures_total",
 			Help: "Connections to endpoints of a Service that could not be made.",
 		}, backendLabels),
+		unanswered: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "interceptor_unanswered_total",
+			Help: "Requests sent to endpoints of a Service that closed the connection before they began to answer; each is counted, also where it is sent once more.",
+		}, backendLabels),
 		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "interceptor_requests_held",
 			Help: "Requests that wait for a first endpoint now.",
@@ -76,7 +81,7 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.inFlight, m.duration, m.failures, m.held, m.coldStarts, m.fallbackRefused, m.panics}
+	return []prometheus.Collector{m.requests, m.inFlight, m.duration, m.failures, m.unanswered, m.held, m.coldStarts, m.fallbackRefused, m.panics}
 }
 
 // routeMetrics are the series of one HTTPScaledObject.
@@ -104,10 +109,11 @@ func (r *routeMetrics) coldStart(o outcome) {
 
 // backendMetrics are the series of one Service of an HTTPScaledObject.
 type backendMetrics struct {
-	requests *prometheus.CounterVec // by code
-	inFlight prometheus.Gauge
-	duration prometheus.Observer
-	failures prometheus.Counter
+	requests   *prometheus.CounterVec // by code
+	inFlight   prometheus.Gauge
+	duration   prometheus.Observer
+	failures   prometheus.Counter
+	unanswered prometheus.Counter
 
 	ok    atomic.Pointer[prometheus.Counter] // of code 200
 	mu    sync.Mutex
@@ -125,10 +131,11 @@ func (r *routeMetrics) backend(service string) *backendMetrics {
 			requests: r.all.requests.MustCurryWith(prometheus.Labels{
 				"namespace": r.name.Namespace, "httpso": r.name.Name, "service": service,
 			}),
-			inFlight: r.all.inFlight.WithLabelValues(labels...),
-			duration: r.all.duration.WithLabelValues(labels...),
-			failures: r.all.failures.WithLabelValues(labels...),
-			codes:    make(map[string]prometheus.Counter),
+			inFlight:   r.all.inFlight.WithLabelValues(labels...),
+			duration:   r.all.duration.WithLabelValues(labels...),
+			failures:   r.all.failures.WithLabelValues(labels...),
+			unanswered: r.all.unanswered.WithLabelValues(labels...),
+			codes:      make(map[string]prometheus.Counter),
 		}
 		r.backends[service] = b
 	}
@@ -186,6 +193,7 @@ func (r *routeMetrics) keep(has func(service string) bool) {
 		r.all.inFlight.DeleteLabelValues(r.name.Namespace, r.name.Name, service)
 		r.all.duration.DeleteLabelValues(r.name.Namespace, r.name.Name, service)
 		r.all.failures.DeleteLabelValues(r.name.Namespace, r.name.Name, service)
+		r.all.unanswered.DeleteLabelValues(r.name.Namespace, r.name.Name, service)
 	}
 }
 

@@ -120,12 +120,19 @@ func (p *Proxy) serve(x *exchange) {
 	if s == nil {
 		return
 	}
-	index := s.chooser.next()
+	index := x.sameAgain(s)
 	if index < 0 {
-		x.wait(s)
-		return
+		index = s.chooser.next()
 	}
-	x.forward(s, index)
+	switch {
+	case x.tooLate:
+		x.at = &s.backends[max(index, 0)]
+		x.refuseTooLate(x.responseHeader(s))
+	case index < 0:
+		x.wait(s)
+	default:
+		x.forward(s, index)
+	}
 }
 
 // settle finds what serves the request; nil when it has answered that nothing
@@ -230,7 +237,7 @@ func (x *exchange) exchange(first, second *backend, timeout time.Duration) {
 		x.at = first
 		x.refuseForNow("there is no endpoint ready to take the request")
 	case errors.Is(err, errHeaderTimeout):
-		x.refuse(http.StatusGatewayTimeout, "the application did not answer within %v", timeout)
+		x.refuseTooLate(timeout)
 	case x.body != nil && x.body.broken.Load():
 		x.w.Header()["Connection"] = closing
 		x.refuse(http.StatusBadRequest, "the body of the request cannot be read")

@@ -33,6 +33,11 @@ func (x *exchange) refuseForNow(format string, args ...any) {
 	x.refuse(http.StatusServiceUnavailable, format, args...)
 }
 
+// refuseTooLate is for an application that did not answer in time.
+func (x *exchange) refuseTooLate(timeout time.Duration) {
+	x.refuse(http.StatusGatewayTimeout, "the application did not answer within %v", timeout)
+}
+
 // abandon ends a request whose client is gone: nobody is there to be answered.
 func (x *exchange) abandon() {
 	x.code = clientClosed

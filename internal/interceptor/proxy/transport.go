@@ -8,8 +8,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// transports speak to applications, one per protocol.
-type transports struct{ http1, h2c *http.Transport }
+// transports speak to applications, one per protocol. What is sent again must not
+// meet another kept connection that is closed: fresh makes one for each request.
+type transports struct{ http1, fresh, h2c *http.Transport }
 
 func newTransports(s *Settings, line *line) transports {
 	build := func() *http.Transport {
@@ -34,8 +35,10 @@ func newTransports(s *Settings, line *line) transports {
 			Protocols:              new(http.Protocols),
 		}
 	}
-	t := transports{http1: build(), h2c: build()}
+	t := transports{http1: build(), fresh: build(), h2c: build()}
 	t.http1.Protocols.SetHTTP1(true)
+	t.fresh.Protocols.SetHTTP1(true)
+	t.fresh.DisableKeepAlives = true
 	t.h2c.Protocols.SetUnencryptedHTTP2(true)
 	// A connection of HTTP/2 carries many requests: one that leads nowhere is
 	// to be found before the kernel gives it up.
@@ -43,9 +46,14 @@ func newTransports(s *Settings, line *line) transports {
 	return t
 }
 
-func (t *transports) of(protocol routes.Protocol) *http.Transport {
-	if protocol == routes.H2C {
+// of returns the transport for a protocol. In HTTP/2 a connection that is closed is
+// no longer kept, and is not asked for again.
+func (t *transports) of(protocol routes.Protocol, fresh bool) *http.Transport {
+	switch {
+	case protocol == routes.H2C:
 		return t.h2c
+	case fresh:
+		return t.fresh
 	}
 	return t.http1
 }
