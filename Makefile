@@ -148,6 +148,10 @@ sandbox-down: $(SANDBOX_CMD) ## Stop the sandbox NAME and remove its state
 envoy: $(SANDBOX_CMD) ## Print the path of the Envoy that tests and kedify-proxy run, downloaded once
 	$(SANDBOX_CMD) path envoy envoy
 
+.PHONY: load-clients
+load-clients: ## Print the directory of wrk and h2load, which end-to-end tests run, downloaded once
+	@hack/load-clients.sh
+
 # A file of its own rather than go run: a sandbox that is up goes on using it.
 .PHONY: $(SANDBOX_CMD)
 $(SANDBOX_CMD):
@@ -167,14 +171,14 @@ E2E  = cd sandbox && $(GOTESTSUM) --format standard-verbose --hide-summary skipp
 
 # With one processor the proxy has connections wait for their turn.
 .PHONY: test-unit
-test-unit: envoy $(GOTESTSUM) ## Run the tests that need no cluster, the RPC tests among them
+test-unit: envoy load-clients $(GOTESTSUM) ## Run the tests that need no cluster, the RPC tests among them
 	@mkdir -p $(TIMES)
 	$(call UNIT,unit) ./...
 	$(call UNIT,unit-cpu1) -cpu 1 ./internal/interceptor/proxy
 	packages=$$($(GO_SANDBOX) list ./... | grep -v -e /sandbox/e2e -e /sandbox/cmd/bench) && cd sandbox && $(call UNIT,unit-sandbox) $$packages
 
 .PHONY: e2e
-e2e: build sandbox-build envoy $(GOTESTSUM) ## Run the end-to-end tests (RUN=regexp picks some)
+e2e: build sandbox-build envoy load-clients $(GOTESTSUM) ## Run the end-to-end tests (RUN=regexp picks some)
 	@mkdir -p $(TIMES)
 	packages=$$($(GO_SANDBOX) list ./e2e/... | grep -v /e2e/contour) && $(call E2E,e2e) -p $(SANDBOXES) $$packages
 

@@ -14,8 +14,8 @@ import (
 
 // Deployment returns the manifest of pods that answer with a colour, and of the
 // Service on them, both with a name. A pod that is deleted goes on for a while, as
-// any has to whose server closes idle connections when it is asked to end: what
-// is sent on one of them at that moment is lost, whatever a proxy does.
+// any has to whose server closes idle connections when it is asked to end: a request
+// that is sent on one of them at that moment is lost, unless it is safe to repeat.
 func Deployment(name, colour string, replicas int) string {
 	return e2etest.Service(name, name) + fmt.Sprintf(`---
 apiVersion: apps/v1

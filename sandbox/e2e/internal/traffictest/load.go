@@ -59,8 +59,13 @@ const requestPatience = 30 * time.Second
 
 func start(t testing.TB, p Proxy, o traffic.Options) *Load {
 	t.Helper()
+	return startAt(t, p, "/color", o)
+}
+
+func startAt(t testing.TB, p Proxy, path string, o traffic.Options) *Load {
+	t.Helper()
 	o.Target = p.Address
-	o.Path = p.Prefix + "/color"
+	o.Path = p.Prefix + path
 	o.Timeout = requestPatience
 	l, err := traffic.Start(o)
 	if err != nil {

@@ -1,0 +1,129 @@
+// Package loadclient runs load generators that are not ours: what they say of an
+// answer, and how they end a connection, is what users see.
+package loadclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// Client is a load generator. It sends requests as fast as they are answered.
+type Client struct {
+	// Name is wrk or h2load.
+	Name      string
+	arguments func(r Run) []string
+	// requests and failures find, in what it prints, how many requests there were
+	// and, in all of their groups together, how many of them failed.
+	requests *regexp.Regexp
+	failures []*regexp.Regexp
+}
+
+// concurrency is how many requests a client has under way at a time.
+const concurrency = 32
+
+// Wrk sends over 32 connections of HTTP/1.1.
+var Wrk = Client{
+	Name: "wrk",
+	arguments: func(r Run) []string {
+		return []string{
+			"--threads", "1", "--connections", strconv.Itoa(concurrency), "--timeout", "30s",
+			"--duration", seconds(r.Duration) + "s", "--header", "Host: " + r.Host, r.url(),
+		}
+	},
+	requests: regexp.MustCompile(`(?m)^ *(\d+) requests in `),
+	failures: []*regexp.Regexp{
+		regexp.MustCompile(`Non-2xx or 3xx responses: (\d+)`),
+		regexp.MustCompile(`Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)`),
+	},
+}
+
+// H2load sends 32 streams at a time over one connection of HTTP/2.
+var H2load = Client{
+	Name: "h2load",
+	arguments: func(r Run) []string {
+		return []string{
+			"--clients", "1", "--max-concurrent-streams", strconv.Itoa(concurrency),
+			"--duration", seconds(r.Duration), "--header", ":authority: " + r.Host, r.url(),
+		}
+	},
+	requests: regexp.MustCompile(`requests: \d+ total, \d+ started, (\d+) done`),
+	// Those that got no answer, or one of another status than 2xx or 3xx, are
+	// among the failed ones.
+	failures: []*regexp.Regexp{regexp.MustCompile(`(\d+) failed, \d+ errored, (\d+) timeout`)},
+}
+
+// Run is what to send, and for how long, in whole seconds.
+type Run struct {
+	// Target is the host:port to connect to, and Host the Host header.
+	Target, Host, Path string
+	Duration           time.Duration
+}
+
+func (r Run) url() string { return "http://" + r.Target + r.Path }
+
+func seconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
+
+// Counts are what became of the requests of a run.
+type Counts struct{ Requests, Failed int }
+
+// Do runs the client once, with the processors that others leave to it: tests run
+// beside it that wait for something. output is what it printed.
+func (c Client) Do(ctx context.Context, r Run) (counts Counts, output string, err error) {
+	path, err := c.path()
+	if err != nil {
+		return Counts{}, "", err
+	}
+	printed, err := exec.CommandContext(ctx, "nice", append([]string{"-n", "19", path}, c.arguments(r)...)...).CombinedOutput()
+	if err != nil {
+		return Counts{}, string(printed), fmt.Errorf("%s: %w", c.Name, err)
+	}
+	counts, err = c.read(string(printed))
+	return counts, string(printed), err
+}
+
+// read finds the counts in what the client printed.
+func (c Client) read(output string) (Counts, error) {
+	requests := c.requests.FindStringSubmatch(output)
+	if requests == nil {
+		return Counts{}, fmt.Errorf("%s does not say how many requests it sent", c.Name)
+	}
+	var counts Counts
+	var errs []error
+	number := func(text string) int {
+		n, err := strconv.Atoi(text)
+		errs = append(errs, err)
+		return n
+	}
+	counts.Requests = number(requests[1])
+	for _, failures := range c.failures {
+		groups := failures.FindStringSubmatch(output)
+		for i := 1; i < len(groups); i++ {
+			counts.Failed += number(groups[i])
+		}
+	}
+	return counts, errors.Join(errs...)
+}
+
+// path is where hack/load-clients.sh puts the client, or else PATH has it.
+func (c Client) path() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(cache, "rollouts-sandbox", "load-clients", c.Name)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	path, err = exec.LookPath(c.Name)
+	if err != nil {
+		return "", fmt.Errorf("%w: hack/load-clients.sh gets it", err)
+	}
+	return path, nil
+}
