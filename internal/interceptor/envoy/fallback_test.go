@@ -133,6 +133,24 @@ func TestFallbackByARealEnvoy(t *testing.T) {
 	}
 }
 
+// What was refused was not sent: it is tried once more whatever its method is.
+func TestRefusedConnectionByARealEnvoy(t *testing.T) {
+	w := newWorld(t)
+	last, _ := fallback(t, says("fallback"))
+	w.service("dead", routes.HTTP1, refusing(t))
+	w.object("dead", "dead", "", nil)
+	address := startEnvoy(t, static(t, newTranslator(t, Options{}), w.table(), []netip.AddrPort{last}))
+	for _, request := range []string{
+		"POST / HTTP/1.1\r\nHost: dead.example.com\r\nContent-Length: 5\r\n\r\nhello",
+		"DELETE / HTTP/1.1\r\nHost: dead.example.com\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: dead.example.com\r\nContent-Length: 5\r\n\r\nhello",
+	} {
+		if got := exchangeRaw(t, address, request); got.Code != "200" {
+			t.Errorf("answered %v for %q", got, request)
+		}
+	}
+}
+
 // The timeout for the response's header cuts an application that does not answer,
 // and no request that the interceptor holds: it says so by 102, which no client
 // sees. Envoy tries a GET again after it, and tells the interceptor why.
