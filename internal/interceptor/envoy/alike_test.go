@@ -189,7 +189,7 @@ func TestEnvoyTakesNoOrdersFromClients(t *testing.T) {
 	})))
 	w.object("app", "app", "", nil)
 	address := startEnvoy(t, static(t, newTranslator(t, Options{}), w.table(), nil))
-	exchangeRaw(t, address, get+"X-Envoy-Max-Retries: 5\r\nX-Envoy-Retry-On: 5xx\r\nX-Envoy-Upstream-Rq-Timeout-Ms: 1\r\nX-Envoy-Original-Path: /x\r\n\r\n")
+	exchangeRaw(t, address, get+"X-Envoy-Max-Retries: 5\r\nX-Envoy-Retry-On: 5xx\r\nX-Envoy-Upstream-Rq-Timeout-Ms: 1\r\nX-Envoy-Original-Path: /x\r\nX-Envoy-Is-Timeout-Retry: true\r\n\r\n")
 	if got.Load() != 1 {
 		t.Errorf("the application got %d requests for one", got.Load())
 	}

@@ -40,6 +40,7 @@
 //   - A GET, HEAD or OPTIONS is tried again, when its connection is closed, also where
 //     it has a body and does not say how long that is; and until the whole header of
 //     the answer is there. Second tries go through an interceptor: see retryPolicy.
+//     Without one an application gets x-envoy-is-timeout-retry with these.
 //   - Of a client on Envoy's own machine, X-Forwarded-For has the machine's
 //     address.
 package envoy

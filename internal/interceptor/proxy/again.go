@@ -8,8 +8,8 @@ import (
 
 // repeat tells whether a request that was sent, and got no answer, is sent once
 // more; it takes the endpoint for that: another one of the backend, or the same
-// where there is no other. Not another backend: what a canary breaks must not look
-// as if it were answered.
+// where there is no other. It is not another backend, unless that endpoint cannot be
+// connected to: what a canary breaks must not look as if it were answered.
 func (x *exchange) repeat(hasBody bool) bool {
 	if x.answerBegan.Load() {
 		return false
