@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -26,7 +25,6 @@ type Proxy struct {
 	start      *start
 	registry   registry
 	waiting    *waitingRoom
-	line       *line
 	transports transports
 	metrics    *metrics
 	tunnels    tunnels
@@ -39,13 +37,11 @@ func New(settings Settings, log *slog.Logger) (*Proxy, error) {
 	if err := settings.Validate(); err != nil {
 		return nil, err
 	}
-	line := newLine(runtime.GOMAXPROCS(0))
 	p := &Proxy{
 		settings:   settings,
 		log:        log,
 		registry:   registry{byName: make(map[types.NamespacedName]*served)},
-		line:       line,
-		transports: newTransports(&settings, line),
+		transports: newTransports(&settings),
 		metrics:    newMetrics(),
 		waiting:    newWaitingRoom(&settings),
 		start:      newStart(),

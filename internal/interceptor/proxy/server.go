@@ -120,7 +120,6 @@ func (l *listener) Accept() (net.Conn, error) {
 		// A client that does not take it is one with the defaults.
 		_ = tcp.SetKeepAliveConfig(l.proxy.settings.probes())
 	}
-	c = l.proxy.line.of(c)
 	if l.watch {
 		c = &lengthWatch{Conn: c}
 	}

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"net"
 	"net/http"
 
@@ -12,20 +11,11 @@ import (
 // meet another kept connection that is closed: fresh makes one for each request.
 type transports struct{ http1, fresh, h2c *http.Transport }
 
-func newTransports(s *Settings, line *line) transports {
+func newTransports(s *Settings) transports {
+	dialer := &net.Dialer{Timeout: s.ConnectTimeout, KeepAliveConfig: s.probes()}
 	build := func() *http.Transport {
-		dialer := &net.Dialer{
-			Timeout:         s.ConnectTimeout,
-			KeepAliveConfig: s.probes(),
-		}
 		return &http.Transport{
-			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				c, err := dialer.DialContext(ctx, network, address)
-				if err != nil {
-					return nil, err
-				}
-				return line.of(c), nil
-			},
+			DialContext:            dialer.DialContext,
 			DisableCompression:     true, // what the client asked for is what it gets
 			MaxIdleConns:           s.MaxIdleConns,
 			MaxIdleConnsPerHost:    s.MaxIdleConnsPerEndpoint,
