@@ -65,7 +65,7 @@ func process(t *testing.T, args ...string) (*exec.Cmd, *output) {
 	if err := os.WriteFile(config, []byte(nobody), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 8*patience)
 	t.Cleanup(cancel)
 	out := &output{}
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)

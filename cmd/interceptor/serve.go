@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/events"
-	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/headroom"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/watch"
@@ -58,7 +57,6 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	log.Info("starting", "version", version, "commit", commit)
-	headroom.Keep(headroom.Interceptor)
 
 	config, err := kube.RESTConfig(fmt.Sprintf("%s/%s", name, version))
 	if err != nil {

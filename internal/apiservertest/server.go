@@ -301,7 +301,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		unknownPath(w)
 		return
 	}
-	of := target{request, !strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata"), group + "/" + version, kind}
+	of := target{request, !strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata"), strings.TrimPrefix(group+"/"+version, "core/"), kind}
 	switch request.Verb {
 	case "watch":
 		s.watch(w, r, of)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/headroom"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
@@ -125,9 +124,8 @@ func BenchmarkLookupByHeader(b *testing.B) {
 // BenchmarkUpdate is one change and its Commit, in tables of different sizes. The
 // changes go round a hundred objects from all over the table, for in one of ten
 // thousand each would be out of the processor's caches otherwise, and in one of
-// a hundred none. Garbage is collected as often as in the interceptor.
+// a hundred none.
 func BenchmarkUpdate(b *testing.B) {
-	headroom.Keep(headroom.Interceptor)
 	updates := map[string]func(*Builder, int, int){
 		"weight": func(builder *Builder, i, n int) {
 			builder.SetHTTPScaledObject(benchObject(i%100*(n/100), int32(i/100%2+30)))
