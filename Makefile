@@ -224,7 +224,7 @@ mutants: sandbox-build envoy ## Break the product in some 35 ways, and demand th
 	@exec bin/mutants/mutants -run '$(RUN)'
 
 .PHONY: bench
-bench: bench-plugin bench-step bench-interceptor ## Measure the plugins and the interceptor beside others (17 minutes)
+bench: bench-plugin bench-step bench-interceptor ## Measure the plugins and the interceptor beside others (19 minutes)
 
 .PHONY: bench-plugin
 bench-plugin: build sandbox-build ## Measure the plugins beside one that does nothing and those that client-go throttles (PLUGINS=gatewayapi picks one)
@@ -245,7 +245,7 @@ bench-step: build sandbox-build ## Measure the step plugin beside one that does 
 	  -crds "$$($(GO_SANDBOX) list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts)/manifests/crds" -parts "$(STEP_PARTS)"
 
 .PHONY: bench-interceptor
-bench-interceptor: build sandbox-build ## Measure the interceptor beside Envoy, nginx and a bare ReverseProxy (PARTS=throughput picks some)
+bench-interceptor: build sandbox-build ## Measure the interceptor beside Envoy, nginx and a ReverseProxy (PARTS=throughput picks some)
 	$(GO) build $(BUILDFLAGS) -o bin/bench/ ./bench/reverseproxy
 	$(GO) test -c -o bin/bench/routes.test ./internal/interceptor/routes
 	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-interceptor ./cmd/bench-interceptor

@@ -1,7 +1,7 @@
 // Command reverseproxy is the floor that `make bench` measures the interceptor
-// by: httputil.ReverseProxy and no more, sending 20 in 100 requests, picked at
-// random, to the canary. Its transport keeps as many connections as it needs;
-// with -pool it uses the buffers of bodies again, too.
+// by: httputil.ReverseProxy as anyone would deploy it, sending 20 in 100 requests,
+// picked at random, to the canary. Its transport keeps as many connections as it
+// needs, and it uses the buffers of bodies again.
 package main
 
 import (
@@ -25,7 +25,6 @@ func main() {
 	listen := flag.String("listen", "", "address to listen on")
 	stable := flag.String("stable", "", "address of the stable application")
 	canary := flag.String("canary", "", "address of the canary")
-	pool := flag.Bool("pool", false, "use the buffers of bodies again")
 	flag.Parse()
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -35,10 +34,8 @@ func main() {
 			}
 			r.SetXForwarded()
 		},
-		Transport: &http.Transport{MaxIdleConns: 4096, MaxIdleConnsPerHost: 256, DisableCompression: true},
-	}
-	if *pool {
-		proxy.BufferPool = &buffers{pool: sync.Pool{New: func() any { return new([32 << 10]byte) }}}
+		Transport:  &http.Transport{MaxIdleConns: 4096, MaxIdleConnsPerHost: 256, DisableCompression: true},
+		BufferPool: &buffers{pool: sync.Pool{New: func() any { return new([32 << 10]byte) }}},
 	}
 	fmt.Fprintln(os.Stderr, "reverseproxy:", http.ListenAndServe(*listen, proxy))
 	os.Exit(1)

@@ -1,5 +1,5 @@
-// Command bench-interceptor measures the interceptor beside Envoy, nginx and a
-// bare httputil.ReverseProxy, and its way from the API server to the first
+// Command bench-interceptor measures the interceptor beside Envoy, nginx and an
+// httputil.ReverseProxy, and its way from the API server to the first
 // request under a new weight. It prints figures, ratios and bars, and fails for
 // none of them: `make bench-interceptor` builds what it needs and runs it.
 package main
@@ -63,7 +63,7 @@ func run() int {
 	}
 	var o options
 	flag.StringVar(&o.interceptor, "interceptor", "", "the interceptor as released")
-	flag.StringVar(&o.floor, "floor", "", "the bare httputil.ReverseProxy (bench/reverseproxy)")
+	flag.StringVar(&o.floor, "floor", "", "the httputil.ReverseProxy (bench/reverseproxy)")
 	flag.StringVar(&o.envoy, "envoy", "", "Envoy")
 	flag.StringVar(&o.nginx, "nginx", "", "nginx; without one it is left out")
 	flag.StringVar(&o.routes, "routes", "", "the compiled tests of internal/interceptor/routes")
@@ -88,6 +88,7 @@ func run() int {
 }
 
 const (
+	fewObjects  = 10
 	objects     = 1000
 	manyObjects = 10000
 )
@@ -108,16 +109,29 @@ func measure(ctx context.Context, o *options) error {
 		return err
 	}
 	defer w.close()
+	figures := gauge.NewTable("what\tmeasured\tbar")
+	defer figures.Print()
+	if err := w.grow(ctx, fewObjects); err != nil {
+		return err
+	}
+	if err := w.setWeight(ctx, proxied, 20); err != nil {
+		return err
+	}
+	if o.has("memory") {
+		if err := w.underLoad(ctx, figures); err != nil {
+			return fmt.Errorf("memory under load: %w", err)
+		}
+	}
 	if err := w.grow(ctx, objects); err != nil {
 		return err
 	}
 	if o.has("throughput") {
-		if err := w.throughput(ctx); err != nil {
-			return fmt.Errorf("throughput: %w", err)
+		for workers := 1; workers <= 2; workers++ {
+			if err := w.throughput(ctx, workers); err != nil {
+				return fmt.Errorf("throughput: %w", err)
+			}
 		}
 	}
-	figures := gauge.NewTable("what\tmeasured\tbar")
-	defer figures.Print()
 	if o.has("propagation") {
 		if err := w.carry(ctx, figures); err != nil {
 			return err

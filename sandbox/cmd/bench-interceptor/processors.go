@@ -12,9 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processors are those of this machine as a measurement shares them: one is the
-// proxy's alone, another that of its clients and applications.
-type processors struct{ all, proxy, load, others unix.CPUSet }
+// processors are those of this machine, in order. A proxy gets the first of them,
+// and its clients and applications the last: with two processors in all, a proxy
+// that has both shares one with them.
+type processors struct {
+	all     unix.CPUSet
+	numbers []int
+}
 
 // maxProcessors is how many a set can hold.
 const maxProcessors = 8 * int(unsafe.Sizeof(unix.CPUSet{}))
@@ -24,28 +28,33 @@ func newProcessors() (*processors, error) {
 	if err := unix.SchedGetaffinity(0, &p.all); err != nil {
 		return nil, err
 	}
-	found := 0
-	for i := 0; i < maxProcessors && found < 2; i++ {
-		if !p.all.IsSet(i) {
-			continue
+	for i := range maxProcessors {
+		if p.all.IsSet(i) {
+			p.numbers = append(p.numbers, i)
 		}
-		if found == 0 {
-			p.proxy.Set(i)
-		} else {
-			p.load.Set(i)
-		}
-		found++
 	}
-	if found < 2 {
+	if len(p.numbers) < 2 {
 		return nil, errors.New("two processors are needed: one is the proxy's, one that of its clients and applications")
 	}
-	p.others = p.all
-	for i := range maxProcessors {
-		if p.proxy.IsSet(i) {
-			p.others.Clear(i)
-		}
-	}
 	return p, nil
+}
+
+// proxy returns those of a proxy that has so many.
+func (p *processors) proxy(n int) unix.CPUSet { return setOf(p.numbers[:n]) }
+
+// load returns that of the clients and applications.
+func (p *processors) load() unix.CPUSet { return setOf(p.numbers[len(p.numbers)-1:]) }
+
+// others returns those of all else while a proxy has so many.
+func (p *processors) others(n int) unix.CPUSet {
+	return setOf(p.numbers[min(n, len(p.numbers)-1):])
+}
+
+func setOf(numbers []int) (set unix.CPUSet) {
+	for _, n := range numbers {
+		set.Set(n)
+	}
+	return set
 }
 
 // start starts a command that runs on these processors from its first

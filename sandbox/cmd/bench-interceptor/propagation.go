@@ -21,8 +21,6 @@ const (
 	// longestChange is when a change is taken for lost.
 	longestChange = 20 * time.Second
 	starts        = 3
-	// memoryBar is in MB.
-	memoryBar = 300
 )
 
 // carry measures what becomes of the objects there are: the way of a weight from
@@ -63,29 +61,6 @@ func (w *world) carry(ctx context.Context, f *gauge.Table) error {
 		times.print(f, envoyName, w.objects, 100*time.Millisecond)
 	}
 	return w.printMemory(ctx, f, interceptor, fleet, alone, took)
-}
-
-// settle is how long the interceptor has at least, once the Envoy serves the last
-// object, to be as large as it gets.
-const settle = 2 * time.Second
-
-func (w *world) printMemory(ctx context.Context, f *gauge.Table, interceptor, fleet *process, alone float64, took time.Duration) error {
-	select {
-	case <-time.After(settle):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	own, err := interceptor.resident()
-	if err != nil {
-		return err
-	}
-	theirs, err := fleet.resident()
-	if err != nil {
-		return err
-	}
-	f.Row("memory of the interceptor, %d objects, one Envoy connected\t%.0f MB; %.0f MB before\tat most %d MB %s", w.objects, own, alone, memoryBar, gauge.Mark(own <= memoryBar))
-	f.Row("Envoy, %d objects\t%.0f MB; %.1f s from its start to serving\t", w.objects, theirs, took.Seconds())
-	return nil
 }
 
 // startUp measures the time from starting the process until it is ready. The API

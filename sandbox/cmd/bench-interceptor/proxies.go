@@ -21,11 +21,10 @@ const proxied = 7
 var (
 	floorAddress = netip.AddrPortFrom(cluster.NodeIP, 18081)
 	envoyAddress = netip.AddrPortFrom(cluster.NodeIP, 18082)
-	poolAddress  = netip.AddrPortFrom(cluster.NodeIP, 18084)
 	nginxAddress = netip.AddrPortFrom(cluster.NodeIP, 18083)
 )
 
-// contestant is a proxy with one worker, on a processor of its own.
+// contestant is a proxy with a worker for each of its processors.
 type contestant struct {
 	name    string
 	address netip.AddrPort
@@ -37,19 +36,19 @@ type contestant struct {
 const (
 	embedded     = "embedded proxy"
 	reverseProxy = "ReverseProxy"
-	pooled       = "ReverseProxy with a pool"
 	envoyName    = "Envoy"
 	nginxName    = "nginx"
 )
 
-// startContestants starts all proxies, and waits until they serve.
-func (w *world) startContestants(ctx context.Context) (started []*contestant, end func(), err error) {
+// startContestants starts all proxies, each with so many workers, and waits until
+// they serve.
+func (w *world) startContestants(ctx context.Context, workers int) (started []*contestant, end func(), err error) {
 	end = func() {
 		for _, c := range started {
 			c.process.end()
 		}
 	}
-	interceptor, err := w.startInterceptor(ctx, w.processors.proxy, "GOMAXPROCS=1")
+	interceptor, err := w.startInterceptor(ctx, w.processors.proxy(workers), maxProcs(workers))
 	if err != nil {
 		return nil, end, err
 	}
@@ -60,21 +59,20 @@ func (w *world) startContestants(ctx context.Context) (started []*contestant, en
 	for _, c := range []struct {
 		name    string
 		address netip.AddrPort
-		command func() (*exec.Cmd, error)
+		command func(workers int) (*exec.Cmd, error)
 	}{
-		{reverseProxy, floorAddress, func() (*exec.Cmd, error) { return w.floorCommand(floorAddress), nil }},
-		{pooled, poolAddress, func() (*exec.Cmd, error) { return w.floorCommand(poolAddress, "-pool"), nil }},
+		{reverseProxy, floorAddress, w.floorContestant},
 		{envoyName, envoyAddress, w.envoyContestant},
 		{nginxName, nginxAddress, w.nginxContestant},
 	} {
-		cmd, err := c.command()
+		cmd, err := c.command(workers)
 		if err != nil {
 			return started, end, fmt.Errorf("%s: %w", c.name, err)
 		}
 		if cmd == nil {
 			continue
 		}
-		p, err := launch(cmd, w.processors.proxy)
+		p, err := launch(cmd, w.processors.proxy(workers))
 		if err == nil {
 			started = append(started, &contestant{name: c.name, address: c.address, process: p})
 			err = p.await(ctx, 10*time.Millisecond, "http://"+c.address.String()+"/", host(proxied))
@@ -92,14 +90,16 @@ func (w *world) startContestants(ctx context.Context) (started []*contestant, en
 	return started, end, nil
 }
 
-func (w *world) floorCommand(address netip.AddrPort, flags ...string) *exec.Cmd {
-	cmd := exec.Command(w.floor, append(flags, "-listen", address.String(), "-stable", stableAddress.String(), "-canary", canaryAddress.String())...)
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-	return cmd
+func maxProcs(workers int) string { return fmt.Sprint("GOMAXPROCS=", workers) }
+
+func (w *world) floorContestant(workers int) (*exec.Cmd, error) {
+	cmd := exec.Command(w.floor, "-listen", floorAddress.String(), "-stable", stableAddress.String(), "-canary", canaryAddress.String())
+	cmd.Env = append(os.Environ(), maxProcs(workers))
+	return cmd, nil
 }
 
 // envoyContestant is Envoy as it comes, with what a split needs and no more.
-func (w *world) envoyContestant() (*exec.Cmd, error) {
+func (w *world) envoyContestant(workers int) (*exec.Cmd, error) {
 	const format = `static_resources:
   listeners:
   - name: kedify-proxy
@@ -129,18 +129,18 @@ func (w *world) envoyContestant() (*exec.Cmd, error) {
 	file := filepath.Join(w.dir, "envoy.yaml")
 	text := fmt.Sprintf(format, envoyAddress.Addr(), envoyAddress.Port(), host(proxied),
 		stableAddress.Addr(), stableAddress.Port(), canaryAddress.Addr(), canaryAddress.Port())
-	return envoyCommand(w.envoy, file, 1), os.WriteFile(file, []byte(text), 0o644)
+	return envoyCommand(w.envoy, file, workers), os.WriteFile(file, []byte(text), 0o644)
 }
 
 // nginxContestant keeps connections on both sides for good, as the others do. It
 // returns nil when there is no nginx.
-func (w *world) nginxContestant() (*exec.Cmd, error) {
+func (w *world) nginxContestant(workers int) (*exec.Cmd, error) {
 	if w.nginx == "" {
 		gauge.Say("there is no nginx here; going on without it")
 		return nil, nil
 	}
 	const format = `daemon off;
-%[6]sworker_processes 1;
+%[6]sworker_processes %[7]d;
 pid %[1]s/pid;
 error_log stderr warn;
 events { worker_connections 1024; }
@@ -174,14 +174,14 @@ http {
 }
 `
 	dir := filepath.Join(w.dir, "nginx")
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
 	user := ""
 	if os.Geteuid() == 0 {
 		user = "user root;\n" // there is no other in a sandbox
 	}
-	text := fmt.Sprintf(format, dir, stableAddress, canaryAddress, nginxAddress, host(proxied), user)
+	text := fmt.Sprintf(format, dir, stableAddress, canaryAddress, nginxAddress, host(proxied), user, workers)
 	file := filepath.Join(dir, "nginx.conf")
 	cmd := exec.Command(w.nginx, "-e", "stderr", "-p", dir, "-c", file)
 	// One that was unpacked and not installed has its libraries beside it.

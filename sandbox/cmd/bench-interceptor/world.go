@@ -101,7 +101,7 @@ func (w *world) startLoad() error {
 		return err
 	}
 	cmd.Stdout = theirs
-	w.load, err = launch(cmd, w.processors.load)
+	w.load, err = launch(cmd, w.processors.load())
 	_ = theirs.Close()
 	if err != nil {
 		_ = answers.Close()
@@ -171,14 +171,19 @@ func (p *process) pids() ([]int, error) {
 }
 
 // resident returns the resident memory of all of them, in MB.
-func (p *process) resident() (float64, error) {
+func (p *process) resident() (float64, error) { return p.sum(gauge.Resident) }
+
+// peak returns the sum of the most that each of them had, in MB.
+func (p *process) peak() (float64, error) { return p.sum(gauge.PeakResident) }
+
+func (p *process) sum(memory func(pid int) (float64, error)) (float64, error) {
 	pids, err := p.pids()
 	if err != nil {
 		return 0, err
 	}
 	sum := 0.0
 	for _, pid := range pids {
-		mb, err := gauge.Resident(pid)
+		mb, err := memory(pid)
 		if err != nil {
 			return 0, err
 		}

@@ -10,15 +10,21 @@ import (
 )
 
 // Resident returns the resident memory of a process, in MB (10^6 bytes).
-func Resident(pid int) (float64, error) {
+func Resident(pid int) (float64, error) { return memory(pid, "VmRSS:") }
+
+// PeakResident returns the most that the resident memory of a process has been, in
+// MB.
+func PeakResident(pid int) (float64, error) { return memory(pid, "VmHWM:") }
+
+func memory(pid int, field string) (float64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
-	_, rest, found := strings.Cut(string(status), "VmRSS:")
+	_, rest, found := strings.Cut(string(status), field)
 	fields := strings.Fields(rest)
 	if !found || len(fields) == 0 {
-		return 0, fmt.Errorf("no VmRSS in %s", status)
+		return 0, fmt.Errorf("no %s in %s", field, status)
 	}
 	kib, err := strconv.ParseFloat(fields[0], 64)
 	return kib * 1024 / 1e6, err

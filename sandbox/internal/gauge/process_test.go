@@ -23,8 +23,12 @@ func TestProcess(t *testing.T) {
 			t.Fatal("a minute of work has taken no processor time")
 		}
 	}
-	if mb, err := Resident(os.Getpid()); err != nil || mb < 1 || mb > 1e4 {
+	mb, err := Resident(os.Getpid())
+	if err != nil || mb < 1 || mb > 1e4 {
 		t.Errorf("resident memory %v MB, %v", mb, err)
+	}
+	if peak, err := PeakResident(os.Getpid()); err != nil || peak < mb {
+		t.Errorf("resident memory %v MB at its peak and %v before, %v", peak, mb, err)
 	}
 	if _, err := Resident(-1); err == nil {
 		t.Error("a process that there cannot be has memory")

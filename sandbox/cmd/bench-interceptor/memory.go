@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/loadgen"
+)
+
+// What the interceptor may take at its peak, in MB: under load with few objects, and
+// with many and an Envoy connected.
+const (
+	fewBar  = 60
+	manyBar = 200
+)
+
+// loadTime is how long there is load before memory is measured.
+const loadTime = 10 * time.Second
+
+// underLoad measures the memory of an interceptor with few objects.
+func (w *world) underLoad(ctx context.Context, f *gauge.Table) error {
+	interceptor, err := w.startInterceptor(ctx, w.processors.all)
+	if err != nil {
+		return err
+	}
+	defer interceptor.end()
+	gauge.Say("%s of load with %d HTTPScaledObjects", loadTime, w.objects)
+	result, err := w.run(loadgen.Round{
+		Target: interceptorAddress, Host: host(proxied), Path: "/cart?id=1", Connections: connections, Measure: loadTime,
+	})
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, interceptor.log)
+	}
+	peak, err := interceptor.peak()
+	if err != nil {
+		return err
+	}
+	f.Row("memory of the interceptor, %d objects, %.0f requests/s\t%.0f MB at its peak\tat most %d MB %s", w.objects, result.Rate(), peak, fewBar, gauge.Mark(peak <= fewBar))
+	return nil
+}
+
+// settle is how long the interceptor has at least, once the Envoy serves the last
+// object, to be as large as it gets.
+const settle = 2 * time.Second
+
+// printMemory adds what an interceptor takes that had so much alone, and its Envoy,
+// which took so long to serve.
+func (w *world) printMemory(ctx context.Context, f *gauge.Table, interceptor, fleet *process, alone float64, took time.Duration) error {
+	select {
+	case <-time.After(settle):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	own, err := interceptor.resident()
+	if err != nil {
+		return err
+	}
+	peak, err := interceptor.peak()
+	if err != nil {
+		return err
+	}
+	theirs, err := fleet.resident()
+	if err != nil {
+		return err
+	}
+	_, page, err := get(ctx, http.DefaultClient, metricsURL, "")
+	if err != nil {
+		return err
+	}
+	goal, found := metric(page, "go_memstats_next_gc_bytes")
+	if !found {
+		return fmt.Errorf("%s has no size at which the heap is collected", metricsURL)
+	}
+	f.Row("memory of the interceptor, %d objects, one Envoy connected\t%.0f MB, %.0f MB at its peak; %.0f MB before it connected\tat most %d MB %s", w.objects, own, peak, alone, manyBar, gauge.Mark(peak <= manyBar))
+	f.Row("  of it the heap, when garbage is collected\t%.0f MB\t", goal/1e6)
+	f.Row("Envoy, %d objects\t%.0f MB; %.1f s from its start to serving\t", w.objects, theirs, took.Seconds())
+	return nil
+}
