@@ -68,7 +68,7 @@ func TestKedifyProxyBootstrapForMutualTLS(t *testing.T) {
 	read(t, "components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml", &patch)
 	equal(t, "name", base.Name, patch.Name)
 	o := envoy.BootstrapOptions{
-		XDSAddress: interceptorName + "-xds.keda:5678", SecretsDir: "/etc/envoy",
+		XDSAddress: interceptorName + "-xds.keda:5678", MaxHeap: maxHeap, SecretsDir: "/etc/envoy",
 		CAFile: "/xds-certs/ca.crt", CertFile: "/xds-certs/tls.crt", KeyFile: "/xds-certs/tls.key",
 	}
 	bootstrap, err := envoy.Bootstrap(o)

@@ -14,6 +14,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -135,6 +136,9 @@ func TestReplicasAndRestrictions(t *testing.T) {
 				if *c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem || !slices.Equal(c.Capabilities.Drop, []corev1.Capability{"ALL"}) {
 					t.Errorf("container %s: %+v", container.Name, c)
 				}
+				if container.Resources.Limits.Memory().IsZero() {
+					t.Errorf("container %s has no memory limit", container.Name)
+				}
 				if container.Resources.Requests.Cpu().IsZero() || container.Resources.Requests.Memory().IsZero() {
 					t.Errorf("container %s asks for no CPU or memory", container.Name)
 				}
@@ -142,6 +146,29 @@ func TestReplicasAndRestrictions(t *testing.T) {
 		})
 	}
 }
+
+// Requests are refused before the kernel ends a container for its memory: by the
+// interceptor at nine tenths of GOMEMLIMIT, by Envoy at nine tenths of its heap.
+func TestMemoryRunsShortBeforeTheLimit(t *testing.T) {
+	interceptor := deployment(t, "interceptor").Spec.Template.Spec.Containers[0]
+	var ofGo resource.Quantity
+	for _, variable := range interceptor.Env {
+		if variable.Name == "GOMEMLIMIT" {
+			ofGo = resource.MustParse(strings.TrimSuffix(variable.Value, "B"))
+		}
+	}
+	limit := interceptor.Resources.Limits.Memory().Value()
+	if got := ofGo.Value(); got > limit/10*9 || got < limit/10*8 {
+		t.Errorf("GOMEMLIMIT is %d of %d bytes, want nine tenths or a little less", got, limit)
+	}
+	limit = deployment(t, "kedify-proxy").Spec.Template.Spec.Containers[0].Resources.Limits.Memory().Value()
+	if maxHeap > limit/10*9 || maxHeap < limit/10*8 {
+		t.Errorf("Envoy's heap is %d of %d bytes, want nine tenths or a little less", maxHeap, limit)
+	}
+}
+
+// maxHeap is that of the bootstraps in deploy, as hack/generate.sh has it.
+const maxHeap = 900 << 20
 
 // A pod has the time that its program takes to stop, and more.
 func TestTerminationGracePeriods(t *testing.T) {
@@ -211,12 +238,42 @@ func TestInterceptorNetworkPolicy(t *testing.T) {
 	}, got)
 }
 
+// Everybody reaches the ports of kedify-proxy that a Service leads to, and nobody
+// any other.
+func TestKedifyProxyNetworkPolicy(t *testing.T) {
+	var policy networkingv1.NetworkPolicy
+	read(t, "kedify-proxy/networkpolicy.yaml", &policy)
+	proxy := deployment(t, "kedify-proxy").Spec
+	equal(t, "pods", proxy.Selector.MatchLabels, policy.Spec.PodSelector.MatchLabels)
+	equal(t, "policyTypes", []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}, policy.Spec.PolicyTypes)
+	var open []int32
+	for _, rule := range policy.Spec.Ingress {
+		equal(t, "limits on who", 0, len(rule.From))
+		for _, port := range rule.Ports {
+			open = append(open, containerPort(proxy.Template.Spec, port.Port.StrVal))
+		}
+	}
+	equal(t, "open ports", []int32{8080, 8443, 9901}, open)
+	if !strings.Contains(readText(t, "kedify-proxy/kustomization.yaml"), "  - networkpolicy.yaml\n") {
+		t.Error("the kustomization does not have it")
+	}
+}
+
+// An Envoy that waits for an interceptor listens nowhere but at its admin interface,
+// and is not to be restarted for it.
+func TestKedifyProxyIsNotRestartedWhileItWaits(t *testing.T) {
+	envoy := deployment(t, "kedify-proxy").Spec.Template.Spec.Containers[0]
+	if envoy.LivenessProbe != nil || envoy.StartupProbe != nil {
+		t.Errorf("probes that restart it: %+v, %+v", envoy.LivenessProbe, envoy.StartupProbe)
+	}
+}
+
 // kedify-proxy's bootstrap is what `interceptor bootstrap` prints, and leads to
 // the xDS Service; each fleet has the HTTPScaledObjects of its namespace.
 func TestKedifyProxyBootstrap(t *testing.T) {
 	var configMap corev1.ConfigMap
 	read(t, "kedify-proxy/configmap.yaml", &configMap)
-	want, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: interceptorName + "-xds.keda:5678"})
+	want, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: interceptorName + "-xds.keda:5678", MaxHeap: maxHeap})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,9 +69,11 @@ done
 
 controller_gen
 copy_keda_crd
-put_bootstrap deploy/kedify-proxy/configmap.yaml envoy.yaml
+# Below the memory limit of deploy/kedify-proxy, which is 1 GiB.
+heap=(--max-heap-bytes $((900 << 20)))
+put_bootstrap deploy/kedify-proxy/configmap.yaml envoy.yaml "${heap[@]}"
 put_bootstrap deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml \
-  'envoy.yaml xds-certificate.yaml xds-authority.yaml' --secrets-dir /etc/envoy \
+  'envoy.yaml xds-certificate.yaml xds-authority.yaml' "${heap[@]}" --secrets-dir /etc/envoy \
   --ca-file /xds-certs/ca.crt --cert-file /xds-certs/tls.crt --key-file /xds-certs/tls.key
 
 go run ./hack/checktable docs/reference.md

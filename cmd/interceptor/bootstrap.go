@@ -31,10 +31,12 @@ on Envoy's side. Envoy reads these when it starts; with --secrets-dir also when 
 	}
 	f := c.Flags()
 	f.StringVar(&o.XDSAddress, "xds-address", "keda-add-ons-http-interceptor-xds.keda:5678", "host:port of the interceptor's xDS Service")
-	f.StringVar(&o.AdminAddress, "admin-address", "0.0.0.0:9901", "host:port of Envoy's admin interface, [::]:9901 for IPv6 and IPv4; whoever reaches it can stop Envoy")
+	f.StringVar(&o.AdminAddress, "admin-address", "0.0.0.0:9901", "host:port where GET of /ready, /stats, /config_dump and the like is answered to everybody, and nothing else; [::]:9901 for IPv6 and IPv4")
+	f.Uint16Var(&o.AdminPort, "admin-port", 9902, "port of Envoy's whole admin interface, on 127.0.0.1; whoever reaches it can stop Envoy")
 	f.StringSliceVar(&o.Namespaces, "namespaces", nil, "namespaces whose HTTPScaledObjects are served; all when left out")
 	f.BoolVar(&o.SotW, "sotw", false, "ask for the state of the world (GRPC) and not for changes (DELTA_GRPC)")
 	f.Int64Var(&o.MaxConnections, "max-connections", 50000, "bound of the connections of clients")
+	f.Uint64Var(&o.MaxHeap, "max-heap-bytes", 0, "memory that this Envoy may use: from nine tenths of it new requests are answered 503; 0 for any number")
 	f.StringVar(&o.CAFile, "ca-file", "", "authority of the interceptor's certificate, in PEM, for mutual TLS")
 	f.StringVar(&o.CertFile, "cert-file", "", "certificate of this Envoy, in PEM, for mutual TLS")
 	f.StringVar(&o.KeyFile, "key-file", "", "key of this Envoy, in PEM, for mutual TLS")

@@ -35,8 +35,10 @@ type stack struct {
 	xds      *xdsServer
 	registry *prometheus.Registry
 
-	envoyAdmin uint16
-	envoy      *envoytest.Envoy
+	// envoyAdmin is where everybody may look at the Envoy, envoyLoopback its admin
+	// interface.
+	envoyAdmin, envoyLoopback uint16
+	envoy                     *envoytest.Envoy
 }
 
 func noProblems() []routes.Problem { return nil }
@@ -71,7 +73,7 @@ func newStack(t *testing.T, change func(*options)) *stack {
 	}
 	s := &stack{t: t, o: o, builder: routes.NewBuilder(), registry: prometheus.NewRegistry()}
 	freePorts(t, &o.proxyPort, &o.tlsPort, &o.adminPort, &o.metricsPort, &o.fallbackPort,
-		&o.xds.port, &o.xds.httpPort, &o.xds.tlsPort, &s.envoyAdmin)
+		&o.xds.port, &o.xds.httpPort, &o.xds.tlsPort, &s.envoyAdmin, &s.envoyLoopback)
 	if change != nil {
 		change(o)
 	}
@@ -125,6 +127,7 @@ func (s *stack) startEnvoy(b envoy.BootstrapOptions) {
 	if b.XDSAddress == "" {
 		b.XDSAddress, b.AdminAddress = fmt.Sprint("127.0.0.1:", s.o.xds.port), fmt.Sprint("127.0.0.1:", s.envoyAdmin)
 	}
+	b.AdminPort = s.envoyLoopback
 	text, err := envoy.Bootstrap(b)
 	if err != nil {
 		s.t.Fatal(err)

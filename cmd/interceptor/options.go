@@ -154,6 +154,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.DurationVar(&p.ConditionWait, "condition-wait-timeout", p.ConditionWait, "how long a request waits for a first endpoint where its HTTPScaledObject does not say (KEDA_CONDITION_WAIT_TIMEOUT)")
 	f.DurationVar(&p.ExpectContinue, "expect-continue-timeout", p.ExpectContinue, "how long a body is kept back from an application that does not answer Expect: 100-continue; embedded proxy only (KEDA_HTTP_EXPECT_CONTINUE_TIMEOUT)")
 	f.DurationVar(&p.KeepAlive, "keep-alive", p.KeepAlive, "interval of keep-alive probes of TCP and HTTP/2 (KEDA_HTTP_KEEP_ALIVE)")
+	f.DurationVar(&p.UserTimeout, "tcp-user-timeout", p.UserTimeout, "how long an application may take none of what is sent to it, because its node is gone or it does not read; its connection is given up then (TCP's user timeout); 0 is for as long as the kernel allows")
 	f.IntVar(&p.MaxIdleConns, "max-idle-conns", p.MaxIdleConns, "unused connections to applications that are kept; embedded proxy only (KEDA_HTTP_MAX_IDLE_CONNS)")
 	f.IntVar(&p.MaxIdleConnsPerEndpoint, "max-idle-conns-per-endpoint", p.MaxIdleConnsPerEndpoint, "of these, to one endpoint; embedded proxy only")
 	f.DurationVar(&p.IdleConnTimeout, "idle-conn-timeout", p.IdleConnTimeout, "how long an unused connection to an application is kept; 0 is for ever (KEDA_HTTP_IDLE_CONN_TIMEOUT)")
@@ -164,6 +165,8 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.IntVar(&p.MaxHeaderBytes, "max-header-bytes", p.MaxHeaderBytes, "largest header of a request or response, in bytes; kedify-proxies round up to KiB, and take 8 MiB at most")
 	f.DurationVar(&p.ReadHeader, "read-header-timeout", p.ReadHeader, "how long a client may take to send a header")
 	f.DurationVar(&p.Idle, "idle-timeout", p.Idle, "how long a client's connection is kept between requests")
+	f.DurationVar(&p.SendTimeout, "send-timeout", p.SendTimeout, "how long a client may take none of what waits to be sent to it before it is given up; 0 is for as long as it likes")
+	f.IntVar(&p.MaxConnections, "max-connections", p.MaxConnections, "connections of clients, and apart from these of kedify-proxies, that may be open at a time; those beyond are closed; embedded proxy only, kedify-proxies have theirs in their bootstrap")
 	f.IntVar(&p.MaxStreams, "max-streams", p.MaxStreams, "requests at a time of one HTTP/2 connection")
 	f.BoolVar(&p.Edge, "edge", p.Edge, "clients are strangers, with no ingress before the interceptor or the kedify-proxies: what they say in Forwarded, X-Forwarded-* and X-Real-Ip is dropped")
 }

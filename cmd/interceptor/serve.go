@@ -115,6 +115,7 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 	var running sync.WaitGroup
 	running.Go(func() { w.Run(background) })
 	running.Go(func() { recorder.Run(background) })
+	running.Go(func() { p.WatchMemory(background) })
 	if certificate != nil {
 		running.Go(func() { passCertificate(background, certificate, certificateLook, x.Server, log) })
 	}

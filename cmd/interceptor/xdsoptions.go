@@ -94,8 +94,8 @@ func (o *xdsOptions) translator(p *proxy.Settings, withTLS bool) (*envoy.Transla
 		Address: address, HTTPPort: o.httpPort, TLSPort: o.tlsPort, TLS: withTLS, Edge: p.Edge,
 		ResponseHeader: p.ResponseHeader,
 		Connections: envoy.Connections{
-			ConnectTimeout: p.ConnectTimeout, IdleConnTimeout: p.IdleConnTimeout, KeepAlive: p.KeepAlive,
-			MaxHeaderBytes: p.MaxHeaderBytes, ReadHeader: p.ReadHeader, Idle: p.Idle, MaxStreams: p.MaxStreams,
+			ConnectTimeout: p.ConnectTimeout, IdleConnTimeout: p.IdleConnTimeout, KeepAlive: p.KeepAlive, UserTimeout: p.UserTimeout,
+			MaxHeaderBytes: p.MaxHeaderBytes, ReadHeader: p.ReadHeader, Idle: p.Idle, SendTimeout: p.SendTimeout, MaxStreams: p.MaxStreams,
 		},
 		MaxConnections: limit(o.connections), MaxPendingRequests: limit(o.pendingRequests),
 		MaxRequests: limit(o.requests), MaxRetries: limit(o.tries),

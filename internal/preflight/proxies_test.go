@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -104,7 +105,7 @@ func proxyPod(name, phase string) corev1.Pod {
 	return parse[corev1.Pod](`
 metadata: {name: ` + name + `, namespace: shop, labels: {theirs: kedify-proxy}}
 spec: {containers: [{name: envoy, resources: {}, ports: [{name: admin, containerPort: 19901}]}]}
-status: {phase: ` + phase + `}
+status: {phase: ` + phase + `, conditions: [{type: Ready, status: "True"}]}
 `)
 }
 
@@ -199,6 +200,25 @@ func TestProxyFaults(t *testing.T) {
 				s.change(func(l *proxyLook, have *proxyRoutes) { have.splits, l.state.connected = other, false })
 			},
 			[]finding{{"kedify-proxy-split", Failure, first, []string{"not connected to the interceptor", "xDS Service"}}},
+		},
+		"not configured yet": {
+			func(s *snapshot) {
+				s.withProxies()
+				s.change(func(l *proxyLook, _ *proxyRoutes) {
+					l.pod.Status.Conditions[0].Status = corev1.ConditionFalse
+					l.err = target{version: "v1", resource: "pods", namespace: "shop", name: "kedify-proxy-1", subresource: "proxy"}.failed("get", errors.New("connection refused"))
+				})
+			},
+			[]finding{{"kedify-proxy-split", Failure, first, []string{"not ready, and does not answer at port 19901", "xDS Service"}}},
+		},
+		"ready and out of reach": {
+			func(s *snapshot) {
+				s.withProxies()
+				s.change(func(l *proxyLook, _ *proxyRoutes) {
+					l.err = target{version: "v1", resource: "pods", namespace: "shop", name: "kedify-proxy-1", subresource: "proxy"}.failed("get", errors.New("connection refused"))
+				})
+			},
+			[]finding{{"kedify-proxy-split", Warning, first, []string{"could not look", "connection refused"}}},
 		},
 		"refused updates": {
 			func(s *snapshot) {

@@ -61,6 +61,8 @@ func checkKedifyProxies(p proxySnapshot, o httpScaledObject, want []weightedback
 				results = append(results, couldNotLook(pod, l.err))
 			}
 			forbidden = true
+		case l.err != nil && !podReady(l.pod):
+			results = append(results, failure(pod, fmt.Sprintf("kedify-proxy is not ready, and does not answer at port %d: it does once an interceptor has configured it", l.port), seeInterceptor(l)))
 		case l.err != nil:
 			results = append(results, warning(pod, "could not look: "+l.err.Error(), byHand(l)))
 		default:
@@ -123,11 +125,16 @@ func (l proxyLook) remedy(o httpScaledObject) string {
 	look := fmt.Sprintf("kubectl -n %s describe httpscaledobject %s shows what the interceptor says of it", o.Namespace, o.Name)
 	switch {
 	case l.state.known && !l.state.connected:
-		return fmt.Sprintf("see whether the interceptor runs, and whether the address of its xDS Service in the bootstrap is right: kubectl -n %s logs %s", l.pod.Namespace, l.pod.Name)
+		return seeInterceptor(l)
 	case l.state.rejected > 0:
 		return fmt.Sprintf("kubectl -n %s logs %s says why; %s", l.pod.Namespace, l.pod.Name, look)
 	}
 	return look + "; by hand: " + byHand(l)
+}
+
+// seeInterceptor is for a kedify-proxy that no interceptor speaks to.
+func seeInterceptor(l proxyLook) string {
+	return fmt.Sprintf("see whether the interceptor runs, and whether the address of its xDS Service in the bootstrap is right: kubectl -n %s logs %s", l.pod.Namespace, l.pod.Name)
 }
 
 // byHand is the guide's look at a kedify-proxy.

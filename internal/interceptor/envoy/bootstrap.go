@@ -13,8 +13,7 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
-	overloadv3 "github.com/envoyproxy/go-control-plane/envoy/config/overload/v3"
-	connectionsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/downstream_connections/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
@@ -28,10 +27,13 @@ import (
 type BootstrapOptions struct {
 	// XDSAddress is the interceptor's xDS Service, host:port; required.
 	XDSAddress string
-	// AdminAddress is Envoy's own admin interface, host:port; 0.0.0.0:9901
-	// unless set. With [::]:9901 it takes IPv4 too. Whoever reaches it can stop
-	// Envoy.
+	// AdminAddress is where everybody may look at Envoy, host:port; 0.0.0.0:9901
+	// unless set. With [::]:9901 it takes IPv4 too. It answers GET of the
+	// adminPaths alone, once Envoy has its first configuration.
 	AdminAddress string
+	// AdminPort is that of the whole admin interface, on 127.0.0.1; 9902 unless
+	// set. Whoever reaches it can stop Envoy.
+	AdminPort uint16
 	// Namespaces are all the namespaces whose HTTPScaledObjects this Envoy
 	// serves; none for all.
 	Namespaces []string
@@ -40,6 +42,9 @@ type BootstrapOptions struct {
 	SotW bool
 	// MaxConnections bounds the connections of clients; 50,000 unless set.
 	MaxConnections int64
+	// MaxHeap is how many bytes of memory this Envoy may use; 0 is for any
+	// number. From nine tenths of it new requests are answered 503.
+	MaxHeap uint64
 
 	// CAFile is the authority of the interceptor's certificate; CertFile and
 	// KeyFile are Envoy's own. All three are files on Envoy's side, in PEM, read
@@ -57,6 +62,7 @@ type BootstrapOptions struct {
 // options give the same bytes.
 func Bootstrap(o BootstrapOptions) ([]byte, error) {
 	defaultTo(&o.AdminAddress, "0.0.0.0:9901")
+	defaultTo(&o.AdminPort, 9902)
 	defaultTo(&o.MaxConnections, 50_000)
 	if o.MaxConnections < 0 {
 		return nil, fmt.Errorf("the bound of connections is %d; expected more than 0", o.MaxConnections)
@@ -71,14 +77,17 @@ func Bootstrap(o BootstrapOptions) ([]byte, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		admin.GetSocketAddress().Ipv4Compat = takesBoth(ip)
 	}
+	if admin.GetSocketAddress().GetPortValue() == uint32(o.AdminPort) {
+		return nil, fmt.Errorf("the admin address and the admin port are both %d; expected two ports", o.AdminPort)
+	}
 	xds, err := xdsCluster(o)
 	if err != nil {
 		return nil, err
 	}
 	b := &bootstrapv3.Bootstrap{
 		Node: &corev3.Node{Id: NodeID, Cluster: NodeID},
-		// Probes and whoever looks for the reason come in when clients do not.
-		Admin: &bootstrapv3.Admin{Address: admin, IgnoreGlobalConnLimit: true},
+		// preStop comes in when clients do not.
+		Admin: &bootstrapv3.Admin{Address: loopback(o.AdminPort), IgnoreGlobalConnLimit: true},
 		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{
 			LdsConfig: adsSource(),
 			CdsConfig: adsSource(),
@@ -91,16 +100,14 @@ func Bootstrap(o BootstrapOptions) ([]byte, error) {
 				}}},
 			},
 		},
-		StaticResources: &bootstrapv3.Bootstrap_StaticResources{Clusters: []*clusterv3.Cluster{xds}},
+		StaticResources: &bootstrapv3.Bootstrap_StaticResources{
+			Clusters:  []*clusterv3.Cluster{xds, adminCluster(loopback(o.AdminPort))},
+			Listeners: []*listenerv3.Listener{adminListener(admin, o.AdminPort)},
+		},
 		// A third of the memory of a cluster is the statistics of one that nobody
 		// has asked yet.
 		DeferredStatOptions: &bootstrapv3.Bootstrap_DeferredStatOptions{EnableDeferredCreationStats: true},
-		OverloadManager: &overloadv3.OverloadManager{ResourceMonitors: []*overloadv3.ResourceMonitor{{
-			Name: "envoy.resource_monitors.global_downstream_max_connections",
-			ConfigType: &overloadv3.ResourceMonitor_TypedConfig{TypedConfig: packed(&connectionsv3.DownstreamConnectionsConfig{
-				MaxActiveDownstreamConnections: o.MaxConnections,
-			})},
-		}}},
+		OverloadManager:     overloadManager(o),
 	}
 	if o.SotW {
 		b.DynamicResources.AdsConfig.ApiType = corev3.ApiConfigSource_GRPC

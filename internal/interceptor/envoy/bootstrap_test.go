@@ -23,7 +23,7 @@ func TestBootstrap(t *testing.T) {
 	const xds = "keda-add-ons-http-interceptor-xds.keda:5678"
 	tests := map[string]BootstrapOptions{
 		"plain":      {XDSAddress: xds},
-		"namespaces": {XDSAddress: "[fd00::1]:5678", AdminAddress: "127.0.0.1:9999", Namespaces: []string{"b", "a", "b"}, SotW: true, MaxConnections: 10},
+		"namespaces": {XDSAddress: "[fd00::1]:5678", AdminAddress: "127.0.0.1:9999", AdminPort: 9998, Namespaces: []string{"b", "a", "b"}, SotW: true, MaxConnections: 10, MaxHeap: 1 << 30},
 		"ipv6":       {XDSAddress: xds, AdminAddress: "[::]:9901"},
 		"mutual-tls": {XDSAddress: xds, CAFile: cert, CertFile: cert, KeyFile: key},
 		"renewed":    {XDSAddress: xds, CAFile: cert, CertFile: cert, KeyFile: key, SecretsDir: dir},
@@ -87,6 +87,7 @@ func TestBootstrapRefuses(t *testing.T) {
 		"port 0":                {BootstrapOptions{XDSAddress: "xds:0"}, "expected host:port"},
 		"no host":               {BootstrapOptions{XDSAddress: ":5678"}, "expected host:port"},
 		"admin address":         {BootstrapOptions{XDSAddress: xds, AdminAddress: "9901"}, "the admin address is \"9901\""},
+		"one port for both":     {BootstrapOptions{XDSAddress: xds, AdminAddress: "[::]:9902"}, "are both 9902; expected two ports"},
 		"empty namespace":       {BootstrapOptions{XDSAddress: xds, Namespaces: []string{"a", ""}}, "namespaces is empty"},
 		"certificate alone":     {BootstrapOptions{XDSAddress: xds, CertFile: "c", KeyFile: "k"}, "three files"},
 		"authority alone":       {BootstrapOptions{XDSAddress: xds, CAFile: "c"}, "three files"},

@@ -24,13 +24,19 @@ type clusterParts struct {
 	connect    *durationpb.Duration
 	breakers   *clusterv3.CircuitBreakers
 	connection *clusterv3.UpstreamConnectionOptions
+	bind       *corev3.BindConfig
 	http1, h2c map[string]*anypb.Any
 	plain      *corev3.TransportSocket
 	fallback   *structpb.Struct
 }
 
 func newClusterParts(o Options) clusterParts {
+	var bind *corev3.BindConfig
+	if socket := userTimeout(o.UserTimeout); socket != nil {
+		bind = &corev3.BindConfig{SocketOptions: socket}
+	}
 	return clusterParts{
+		bind:    bind,
 		eds:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: adsSource()},
 		connect: whole(o.ConnectTimeout),
 		breakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
@@ -81,6 +87,7 @@ func (t *Translator) Cluster(b *routes.Backend) *clusterv3.Cluster {
 		LbPolicy:                      clusterv3.Cluster_ROUND_ROBIN,
 		CircuitBreakers:               t.cluster.breakers,
 		UpstreamConnectionOptions:     t.cluster.connection,
+		UpstreamBindConfig:            t.cluster.bind,
 		TypedExtensionProtocolOptions: options,
 		TransportSocketMatches:        []*clusterv3.Cluster_TransportSocketMatch{t.toFallback(b.Cluster)},
 	}

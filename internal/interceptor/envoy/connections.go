@@ -43,6 +43,20 @@ func (c *Connections) tcpKeepAlive() *corev3.TcpKeepalive {
 	}
 }
 
+// userTimeout has the kernel give up a connection whose peer takes none of what is
+// sent to it for so long: that is Linux's TCP_USER_TIMEOUT, for which Envoy has no
+// field.
+func userTimeout(d time.Duration) []*corev3.SocketOption {
+	if d == 0 {
+		return nil
+	}
+	return []*corev3.SocketOption{{
+		Description: "TCP_USER_TIMEOUT", Level: 6, Name: 18,
+		Value: &corev3.SocketOption_IntValue{IntValue: min(int64(roundedUp(d, time.Millisecond)), math.MaxInt32)},
+		State: corev3.SocketOption_STATE_PREBIND,
+	}}
+}
+
 func (c *Connections) pings() *corev3.KeepaliveSettings {
 	return &corev3.KeepaliveSettings{Interval: seconds(int64(c.keepAliveSeconds())), Timeout: seconds(15)}
 }

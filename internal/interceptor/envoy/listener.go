@@ -48,6 +48,7 @@ func (t *Translator) listener(name string, port uint16, manager *anypb.Any) *lis
 		Name:                          name,
 		Address:                       address,
 		TcpKeepalive:                  t.options.tcpKeepAlive(),
+		SocketOptions:                 userTimeout(t.options.SendTimeout), // connections inherit it
 		PerConnectionBufferLimitBytes: number(streamWindow),
 		FilterChains: []*listenerv3.FilterChain{{
 			Filters: []*listenerv3.Filter{{

@@ -49,6 +49,9 @@ type Connections struct {
 	// KeepAlive is the interval of the probes that find peers that are gone, of
 	// TCP and of HTTP/2; above 0, in seconds, 32767 at most.
 	KeepAlive time.Duration
+	// UserTimeout is how long an application may take none of what is sent to
+	// it; 0 is for as long as the kernel allows.
+	UserTimeout time.Duration
 	// MaxHeaderBytes bounds the header of a request and of a response; above 0,
 	// in KiB, 8192 at most.
 	MaxHeaderBytes int
@@ -58,6 +61,9 @@ type Connections struct {
 	// Idle is how long a connection of a client is kept between requests;
 	// above 0.
 	Idle time.Duration
+	// SendTimeout is how long a client may take none of what waits to be sent to
+	// it; 0 is for as long as the kernel allows.
+	SendTimeout time.Duration
 	// MaxStreams bounds the requests at a time of one HTTP/2 connection; above 0.
 	MaxStreams int
 }
@@ -69,6 +75,7 @@ func (o Options) Validate() error {
 		value time.Duration
 	}{
 		{"ResponseHeader", o.ResponseHeader}, {"IdleConnTimeout", o.IdleConnTimeout},
+		{"UserTimeout", o.UserTimeout}, {"SendTimeout", o.SendTimeout},
 	} {
 		if natural.value < 0 {
 			return fmt.Errorf("Envoy option %s is %v; expected 0 or more", natural.name, natural.value)

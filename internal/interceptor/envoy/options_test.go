@@ -13,11 +13,12 @@ import (
 )
 
 // asEmbedded are the Connections of an embedded proxy that nothing is said to.
-func asEmbedded() Connections {
-	s := proxy.DefaultSettings()
+func asEmbedded() Connections { return connectionsOf(proxy.DefaultSettings()) }
+
+func connectionsOf(s proxy.Settings) Connections {
 	return Connections{
-		ConnectTimeout: s.ConnectTimeout, IdleConnTimeout: s.IdleConnTimeout, KeepAlive: s.KeepAlive,
-		MaxHeaderBytes: s.MaxHeaderBytes, ReadHeader: s.ReadHeader, Idle: s.Idle, MaxStreams: s.MaxStreams,
+		ConnectTimeout: s.ConnectTimeout, IdleConnTimeout: s.IdleConnTimeout, KeepAlive: s.KeepAlive, UserTimeout: s.UserTimeout,
+		MaxHeaderBytes: s.MaxHeaderBytes, ReadHeader: s.ReadHeader, Idle: s.Idle, SendTimeout: s.SendTimeout, MaxStreams: s.MaxStreams,
 	}
 }
 
@@ -30,6 +31,7 @@ func TestOptions(t *testing.T) {
 		"negative header time": {func(o *Options) { o.ResponseHeader = -1 }, "ResponseHeader is -1ns"},
 		"negative connect":     {func(o *Options) { o.ConnectTimeout = -time.Second }, "ConnectTimeout is -1000000000; expected more than 0"},
 		"negative idle":        {func(o *Options) { o.IdleConnTimeout = -time.Second }, "IdleConnTimeout is -1s"},
+		"negative user time":   {func(o *Options) { o.UserTimeout = -time.Second }, "UserTimeout is -1s"},
 		"no connections said":  {func(o *Options) { o.Connections = Connections{} }, "ConnectTimeout is 0; expected more than 0"},
 		"no probes":            {func(o *Options) { o.KeepAlive = 0 }, "KeepAlive is 0"},
 		"no header":            {func(o *Options) { o.MaxHeaderBytes = 0 }, "MaxHeaderBytes is 0"},
@@ -60,8 +62,8 @@ func TestExtremesServedByARealEnvoy(t *testing.T) {
 			MaxHeaderBytes: 300, ReadHeader: time.Second, Idle: 1, MaxStreams: 1,
 		},
 		"most": {
-			ConnectTimeout: math.MaxInt64, IdleConnTimeout: 0, KeepAlive: math.MaxInt64,
-			MaxHeaderBytes: math.MaxInt, ReadHeader: math.MaxInt64, Idle: math.MaxInt64, MaxStreams: math.MaxInt,
+			ConnectTimeout: math.MaxInt64, IdleConnTimeout: 0, KeepAlive: math.MaxInt64, UserTimeout: math.MaxInt64,
+			MaxHeaderBytes: math.MaxInt, ReadHeader: math.MaxInt64, Idle: math.MaxInt64, SendTimeout: math.MaxInt64, MaxStreams: math.MaxInt,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

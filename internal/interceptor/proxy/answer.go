@@ -28,6 +28,7 @@ func (x *exchange) answer(res *http.Response) {
 		h["Trailer"] = announce(res.Trailer)
 	}
 	x.code = res.StatusCode
+	x.allowWrite()
 	x.w.WriteHeader(res.StatusCode)
 	err := x.copyBody(res)
 	// Now and not deferred: it makes the trailers known.
@@ -72,6 +73,7 @@ func (x *exchange) copyBody(res *http.Response) error {
 	for {
 		n, err := res.Body.Read(buffer[:])
 		if n > 0 {
+			x.allowWrite()
 			if _, err := x.w.Write(buffer[:n]); err != nil {
 				return err
 			}

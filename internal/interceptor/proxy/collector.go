@@ -4,6 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 var (
 	generationDesc = prometheus.NewDesc("interceptor_table_generation", "Number of the routing table that is served.", nil, nil)
+	memoryDesc     = prometheus.NewDesc("interceptor_memory_short", "1 while new requests are answered 503 because nine tenths of GOMEMLIMIT are in use.", nil, nil)
 	routesDesc     = prometheus.NewDesc("interceptor_table_routes", "HTTPScaledObjects in the routing table.", nil, nil)
 )
 
@@ -14,6 +15,7 @@ func (p *Proxy) Describe(descs chan<- *prometheus.Desc) {
 	}
 	descs <- generationDesc
 	descs <- routesDesc
+	descs <- memoryDesc
 }
 
 // Collect is part of prometheus.Collector.
@@ -25,4 +27,9 @@ func (p *Proxy) Collect(collected chan<- prometheus.Metric) {
 	table := p.table.Load()
 	collected <- prometheus.MustNewConstMetric(generationDesc, prometheus.GaugeValue, float64(table.Generation()))
 	collected <- prometheus.MustNewConstMetric(routesDesc, prometheus.GaugeValue, float64(table.Len()))
+	short := 0.0
+	if p.memory.short.Load() {
+		short = 1
+	}
+	collected <- prometheus.MustNewConstMetric(memoryDesc, prometheus.GaugeValue, short)
 }

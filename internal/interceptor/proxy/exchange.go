@@ -55,6 +55,8 @@ type exchange struct {
 	// connection became a tunnel, for the metrics.
 	code     int
 	upgraded bool
+	// takeBy is when the client has to have taken what is being written.
+	takeBy time.Time
 
 	values [2]string    // of headers, see addForwarded
 	body   *requestBody // of the latest try, nil without

@@ -24,7 +24,7 @@ var errNotFromEnvoy = errors.New("the connection does not begin with a PROXY pro
 // are left as they come: Envoy has added the client already.
 func (s *Server) ServeFallback(l net.Listener) error {
 	return ended(l, s.fallback.Serve(&fallbackListener{
-		Listener: &listener{Listener: l, proxy: s.proxy}, proxy: s.proxy,
+		Listener: &listener{Listener: l, proxy: s.proxy, open: s.proxy.handOvers}, proxy: s.proxy,
 	}))
 }
 

@@ -32,8 +32,12 @@ type metrics struct {
 	// fallbackRefused counts connections to the fallback listener.
 	fallbackRefused prometheus.Counter
 	// panics counts requests that ended by one.
-	panics  prometheus.Counter
-	nobodys *backendMetrics // requests that belong to no object
+	panics prometheus.Counter
+	// connections are the open ones, and connectionsRefused those beyond the bound,
+	// both by port.
+	connections        []prometheus.Collector
+	connectionsRefused *prometheus.CounterVec
+	nobodys            *backendMetrics // requests that belong to no object
 }
 
 func newMetrics() *metrics {
@@ -75,13 +79,18 @@ func newMetrics() *metrics {
 			Name: "interceptor_panics_total",
 			Help: "Requests that ended by an error of the interceptor itself; each is in its log.",
 		}),
+		connectionsRefused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "interceptor_connections_refused_total",
+			Help: "Connections closed at once because as many were open as there may be.",
+		}, []string{"port"}),
 	}
 	m.nobodys = m.route(types.NamespacedName{}).backend("")
 	return m
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.inFlight, m.duration, m.failures, m.unanswered, m.held, m.coldStarts, m.fallbackRefused, m.panics}
+	return append([]prometheus.Collector{m.requests, m.inFlight, m.duration, m.failures, m.unanswered, m.held, m.coldStarts,
+		m.fallbackRefused, m.panics, m.connectionsRefused}, m.connections...)
 }
 
 // routeMetrics are the series of one HTTPScaledObject.

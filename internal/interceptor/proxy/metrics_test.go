@@ -25,7 +25,7 @@ func find(t testing.TB, p *Proxy, name string, labels ...string) (value float64,
 	if err != nil {
 		t.Fatal(err)
 	}
-	order := []string{"namespace", "httpso", "service", "code", "outcome", "reason"}
+	order := []string{"namespace", "httpso", "service", "code", "outcome", "reason", "port"}
 	for _, family := range families {
 		if family.GetName() != name {
 			continue

@@ -28,6 +28,10 @@ type Proxy struct {
 	transports transports
 	metrics    *metrics
 	tunnels    tunnels
+	memory     memory
+	// clients are the connections to the ports for requests, and handOvers those
+	// to the fallback port.
+	clients, handOvers *connections
 }
 
 // New makes a Proxy without a table: until it has one, a Server accepts no
@@ -46,6 +50,8 @@ func New(settings Settings, log *slog.Logger) (*Proxy, error) {
 		waiting:    newWaitingRoom(&settings),
 		start:      newStart(),
 	}
+	p.clients = p.newConnections("proxy")
+	p.handOvers = p.newConnections("fallback")
 	p.table.Store(routes.NewBuilder().Table())
 	return p, nil
 }
@@ -99,6 +105,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Proxy) serve(x *exchange) {
 	defer x.finish()
 	defer x.guard()
+	if p.memory.short.Load() {
+		x.w.Header()["Connection"] = closing // it takes memory, too
+		x.refuseForNow("the interceptor is short of memory, and takes no new requests")
+		return
+	}
 	// HTTP/2 has no trouble with a space; in HTTP/1.1 the target would end there.
 	if strings.ContainsAny(x.in.RequestURI, "# ") {
 		x.refuse(http.StatusBadRequest, "the request target has a fragment or a space, which is not to be sent")

@@ -60,13 +60,13 @@ func NewServer(p *Proxy) *Server {
 // Serve serves without TLS. It returns nil once Shutdown is called, and otherwise
 // what is wrong with the listener.
 func (s *Server) Serve(l net.Listener) error {
-	return ended(l, s.plain.Serve(&listener{Listener: l, proxy: s.proxy, watch: true}))
+	return ended(l, s.plain.Serve(&listener{Listener: l, proxy: s.proxy, open: s.proxy.clients, watch: true}))
 }
 
 // ServeTLS serves with TLS, as Serve does without.
 func (s *Server) ServeTLS(l net.Listener, certificate *Certificate) error {
 	s.tls.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate.Get}
-	return ended(l, s.tls.ServeTLS(&listener{Listener: l, proxy: s.proxy}, "", ""))
+	return ended(l, s.tls.ServeTLS(&listener{Listener: l, proxy: s.proxy, open: s.proxy.clients}, "", ""))
 }
 
 func ended(l net.Listener, err error) error {
@@ -106,22 +106,37 @@ func (s *Server) Shutdown(ctx context.Context) error {
 type listener struct {
 	net.Listener
 	proxy *Proxy
+	open  *connections
 	watch bool
 }
 
 // Accept is part of net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
 	l.proxy.start.hold()
-	c, err := l.Listener.Accept()
+	c, accepted, err := l.admit()
 	if err != nil {
 		return nil, err
 	}
-	if tcp, ok := c.(*net.TCPConn); ok {
+	if tcp, ok := accepted.(*net.TCPConn); ok {
 		// A client that does not take it is one with the defaults.
 		_ = tcp.SetKeepAliveConfig(l.proxy.settings.probes())
+		if raw, err := tcp.SyscallConn(); err == nil {
+			setUserTimeout(raw, l.proxy.settings.SendTimeout)
+		}
 	}
 	if l.watch {
 		c = &lengthWatch{Conn: c}
 	}
 	return c, nil
+}
+
+// admit returns the next connection that there is room for, and what is beneath it.
+func (l *listener) admit() (c, accepted net.Conn, err error) {
+	for c == nil {
+		if accepted, err = l.Listener.Accept(); err != nil {
+			return nil, nil, err
+		}
+		c = l.open.admit(accepted)
+	}
+	return c, accepted, nil
 }

@@ -21,6 +21,10 @@ type Settings struct {
 	ExpectContinue time.Duration
 	// KeepAlive is the interval of TCP keep-alive probes, on both sides; above 0.
 	KeepAlive time.Duration
+	// UserTimeout is how long an application may take none of what is sent to
+	// it, because it is gone or does not read; 0 is for as long as the kernel
+	// allows.
+	UserTimeout time.Duration
 	// MaxIdleConns and MaxIdleConnsPerEndpoint bound the HTTP/1.1 connections
 	// kept to applications; above 0.
 	MaxIdleConns, MaxIdleConnsPerEndpoint int
@@ -50,6 +54,13 @@ type Settings struct {
 	// Idle is how long a connection of a client is kept between requests;
 	// above 0.
 	Idle time.Duration
+	// SendTimeout is how long a client may take none of what waits to be sent to
+	// it; 0 is for as long as it likes. In HTTP/2 it counts for each 32 KiB of
+	// an answer, and half as long again may pass.
+	SendTimeout time.Duration
+	// MaxConnections bounds the connections of clients, and apart from these
+	// those of kedify-proxies; above 0. Those beyond are closed.
+	MaxConnections int
 	// MaxStreams bounds the requests at a time of one HTTP/2 connection; above 0.
 	MaxStreams int
 	// Edge tells that clients are strangers: what they say in Forwarded,
@@ -64,6 +75,7 @@ func DefaultSettings() Settings {
 		ConnectTimeout:          time.Second,
 		ExpectContinue:          time.Second,
 		KeepAlive:               30 * time.Second,
+		UserTimeout:             time.Minute,
 		MaxIdleConns:            4096,
 		MaxIdleConnsPerEndpoint: 256,
 		IdleConnTimeout:         90 * time.Second,
@@ -75,6 +87,8 @@ func DefaultSettings() Settings {
 		MaxHeaderBytes:          64 << 10,
 		ReadHeader:              10 * time.Second,
 		Idle:                    3 * time.Minute,
+		SendTimeout:             5 * time.Minute,
+		MaxConnections:          50_000,
 		MaxStreams:              250,
 	}
 }
@@ -101,6 +115,8 @@ func (s *Settings) Validate() error {
 		{"--read-header-timeout", s.ReadHeader, 1, "more than 0s"},
 		{"--idle-timeout", s.Idle, 1, "more than 0s"},
 		{"--response-header-timeout (KEDA_RESPONSE_HEADER_TIMEOUT)", s.ResponseHeader, 0, "0s or more"},
+		{"--send-timeout", s.SendTimeout, 0, "0s or more"},
+		{"--tcp-user-timeout", s.UserTimeout, 0, "0s or more"},
 		{"--idle-conn-timeout (KEDA_HTTP_IDLE_CONN_TIMEOUT)", s.IdleConnTimeout, 0, "0s or more"},
 		{"--condition-wait-timeout (KEDA_CONDITION_WAIT_TIMEOUT)", s.ConditionWait, 0, "0s or more"},
 		{"--retry-after", s.RetryAfter, time.Second, "1s or more"},
@@ -116,6 +132,7 @@ func (s *Settings) Validate() error {
 		{"--max-idle-conns (KEDA_HTTP_MAX_IDLE_CONNS)", int64(s.MaxIdleConns), 1},
 		{"--max-idle-conns-per-endpoint", int64(s.MaxIdleConnsPerEndpoint), 1},
 		{"--max-header-bytes", int64(s.MaxHeaderBytes), 1},
+		{"--max-connections", int64(s.MaxConnections), 1},
 		{"--max-streams", int64(s.MaxStreams), 1},
 		{"--max-held", int64(s.MaxHeld), 0},
 		{"--max-held-per-route", int64(s.MaxHeldPerRoute), 0},

@@ -3,6 +3,7 @@ package proxy
 import (
 	"net"
 	"net/http"
+	"syscall"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
@@ -12,7 +13,14 @@ import (
 type transports struct{ http1, fresh, h2c *http.Transport }
 
 func newTransports(s *Settings) transports {
-	dialer := &net.Dialer{Timeout: s.ConnectTimeout, KeepAliveConfig: s.probes()}
+	dialer := &net.Dialer{
+		Timeout:         s.ConnectTimeout,
+		KeepAliveConfig: s.probes(),
+		Control: func(_, _ string, c syscall.RawConn) error {
+			setUserTimeout(c, s.UserTimeout)
+			return nil
+		},
+	}
 	build := func() *http.Transport {
 		return &http.Transport{
 			DialContext:            dialer.DialContext,

@@ -94,7 +94,7 @@ func TestMemory(t *testing.T) {
 	f.fill(n)
 	runtime.GC()
 	t.Log("with the table alone:", memory(t))
-	bootstrap, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freePort(t)), SotW: os.Getenv("SOTW") != ""})
+	bootstrap, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freePort(t)), AdminPort: freePort(t), SotW: os.Getenv("SOTW") != ""})
 	if err != nil {
 		t.Fatal(err)
 	}

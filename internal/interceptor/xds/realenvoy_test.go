@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pires/go-proxyproto"
@@ -70,7 +71,7 @@ func newFleet(t testing.TB, change ...func(*Server)) *fleet {
 func (f *fleet) start(sotw bool, namespaces ...string) {
 	f.t.Helper()
 	bootstrap, err := envoy.Bootstrap(envoy.BootstrapOptions{
-		XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freePort(f.t)), SotW: sotw, Namespaces: namespaces,
+		XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freePort(f.t)), AdminPort: freePort(f.t), SotW: sotw, Namespaces: namespaces,
 	})
 	if err != nil {
 		f.t.Fatal(err)
@@ -212,7 +213,7 @@ func TestRealEnvoyWaitsForTheFirstTable(t *testing.T) {
 	f := newFleet(t)
 	f.service("a", backend(t, "a"))
 	f.object("a")
-	bootstrap, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freePort(t))})
+	bootstrap, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freePort(t)), AdminPort: freePort(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -411,6 +412,7 @@ func TestRealEnvoyTakesOtherSettings(t *testing.T) {
 		eventually(t, "the stream's end", func() bool { return f.envoy.Stat("control_plane.connected_state") == 0 })
 		c := connections()
 		c.MaxHeaderBytes *= 2
+		c.UserTimeout, c.SendTimeout = time.Minute, time.Minute // other options of its sockets
 		f.restartWith(newTranslator(t, envoy.Options{Address: netip.MustParseAddr("127.0.0.1"), HTTPPort: f.port, Connections: c}))
 		eventually(t, "clusters and listener modified", func() bool {
 			return f.envoy.Stat("cluster_manager.cluster_modified") == 2 && f.envoy.Stat("cluster_manager.warming_clusters") == 0 &&

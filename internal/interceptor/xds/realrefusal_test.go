@@ -22,7 +22,7 @@ import (
 // bootstrap is that of the fleet's Envoy.
 func (f *fleet) bootstrap(sotw bool) *bootstrapv3.Bootstrap {
 	f.t.Helper()
-	text, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freePort(f.t)), SotW: sotw})
+	text, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freePort(f.t)), AdminPort: freePort(f.t), SotW: sotw})
 	if err == nil {
 		text, err = yaml.YAMLToJSON(text)
 	}

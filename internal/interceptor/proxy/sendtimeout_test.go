@@ -1,0 +1,91 @@
+package proxy
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// A client of HTTP/2 that reads its connection, but takes nothing of an answer, is
+// given up: the application is rid of the request. Another answer on the same
+// connection is not touched.
+func TestAnAnswerThatAClientOfHTTP2TakesNothingOfIsGivenUp(t *testing.T) {
+	w := newWorld(t, func(s *Settings) { s.SendTimeout = time.Second })
+	ended := make(chan error, 1)
+	w.service("stable", "", w.app(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/small" {
+			return
+		}
+		block := make([]byte, 64<<10)
+		for {
+			if _, err := w.Write(block); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}))
+	w.object("")
+	w.commit()
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	w.client.Transport = transport
+
+	res, err := w.client.Do(w.request(http.MethodGet, "/", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatalf("the application writes still, after %v", patience)
+	}
+	eventually(t, "no request is in flight", func() bool {
+		return value(t, w.proxy, "interceptor_requests_in_flight", "demo", "app", "stable") == 0
+	})
+	if res, _ := w.get("/small"); res.StatusCode != http.StatusOK || res.ProtoMajor != 2 {
+		t.Errorf("another request of the same client is answered %s %s", res.Proto, res.Status)
+	}
+}
+
+// The time begins anew with what the client takes.
+func TestAClientOfHTTP2ThatReadsSlowlyIsServed(t *testing.T) {
+	const length = 64 << 20 // some times of what a stream has room for
+	w := newWorld(t, func(s *Settings) { s.SendTimeout = 2 * time.Second })
+	w.service("stable", "", w.app(func(w http.ResponseWriter, _ *http.Request) {
+		block := make([]byte, 64<<10)
+		for range length / len(block) {
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	}))
+	w.object("")
+	w.commit()
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	w.client.Transport = transport
+
+	res, err := w.client.Do(w.request(http.MethodGet, "/", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	buffer, got, begun := make([]byte, 256<<10), 0, time.Now()
+	for {
+		n, err := res.Body.Read(buffer)
+		got += n
+		if err != nil {
+			break
+		}
+		// Over all it takes far longer than the timeout.
+		if time.Since(begun) < 5*time.Second {
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	if got != length {
+		t.Errorf("%d bytes of %d came", got, length)
+	}
+}
