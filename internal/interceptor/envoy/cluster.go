@@ -23,6 +23,7 @@ type clusterParts struct {
 	eds        *clusterv3.Cluster_EdsClusterConfig
 	connect    *durationpb.Duration
 	breakers   *clusterv3.CircuitBreakers
+	ejection   *clusterv3.OutlierDetection
 	connection *clusterv3.UpstreamConnectionOptions
 	bind       *corev3.BindConfig
 	http1, h2c map[string]*anypb.Any
@@ -45,6 +46,7 @@ func newClusterParts(o Options) clusterParts {
 			MaxRequests:        number(*o.MaxRequests),
 			MaxRetries:         number(*o.MaxRetries),
 		}}},
+		ejection:   ejection(),
 		connection: &clusterv3.UpstreamConnectionOptions{TcpKeepalive: o.tcpKeepAlive()},
 		http1: httpOptions(o, &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
 			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
@@ -86,6 +88,7 @@ func (t *Translator) Cluster(b *routes.Backend) *clusterv3.Cluster {
 		ConnectTimeout:                t.cluster.connect,
 		LbPolicy:                      clusterv3.Cluster_ROUND_ROBIN,
 		CircuitBreakers:               t.cluster.breakers,
+		OutlierDetection:              t.cluster.ejection,
 		UpstreamConnectionOptions:     t.cluster.connection,
 		UpstreamBindConfig:            t.cluster.bind,
 		TypedExtensionProtocolOptions: options,

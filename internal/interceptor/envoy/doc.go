@@ -41,6 +41,8 @@
 //     it has a body and does not say how long that is; and until the whole header of
 //     the answer is there. Second tries go through an interceptor: see retryPolicy.
 //     Without one an application gets x-envoy-is-timeout-retry with these.
+//   - An endpoint that cannot be connected to is ejected after some requests, for
+//     longer (ejection).
 //   - Of a client on Envoy's own machine, X-Forwarded-For has the machine's
 //     address.
 package envoy

@@ -22,6 +22,7 @@ func (t *Translator) Endpoints(b *routes.Backend, fallback []netip.AddrPort) *en
 	assignment := &endpointv3.ClusterLoadAssignment{
 		ClusterName: b.Cluster,
 		Endpoints:   []*endpointv3.LocalityLbEndpoints{{LbEndpoints: endpointsAt(first, nil)}},
+		Policy:      untilTheLast,
 	}
 	if len(fallback) > 0 {
 		marked := &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"envoy.transport_socket_match": t.cluster.fallback}}

@@ -27,9 +27,16 @@ func validateEnvoy(t testing.TB, config []byte) {
 	}
 }
 
-// startEnvoy runs an Envoy with one worker and a configuration whose ports are
-// all 0, ends it with the test, and returns the address of its HTTP listener.
+// startEnvoy runs an Envoy with a configuration whose ports are all 0, ends it with
+// the test, and returns the address of its HTTP listener.
 func startEnvoy(t testing.TB, b *bootstrapv3.Bootstrap) string {
+	t.Helper()
+	_, address := runEnvoy(t, b)
+	return address
+}
+
+// runEnvoy is startEnvoy, and returns the Envoy as well.
+func runEnvoy(t testing.TB, b *bootstrapv3.Bootstrap) (*envoytest.Envoy, string) {
 	t.Helper()
 	if err := b.ValidateAll(); err != nil {
 		t.Fatal(err)
@@ -59,9 +66,9 @@ func startEnvoy(t testing.TB, b *bootstrapv3.Bootstrap) string {
 	}
 	for _, l := range listeners.ListenerStatuses {
 		if l.Name == ListenerName {
-			return fmt.Sprintf("127.0.0.1:%d", l.LocalAddress.SocketAddress.PortValue)
+			return e, fmt.Sprintf("127.0.0.1:%d", l.LocalAddress.SocketAddress.PortValue)
 		}
 	}
 	t.Fatalf("no listener %s in %s", ListenerName, text)
-	return ""
+	return nil, ""
 }

@@ -102,7 +102,9 @@ func (t *Translator) action(r *routes.Route) *routev3.RouteAction {
 // first, but only with a third try for when that cannot be connected to either, and
 // it does not tell tries that were sent from others. The interceptor does: it sends
 // the request to another endpoint of the same backend. Without an interceptor Envoy
-// goes to another endpoint itself, or to the same where there is one alone.
+// goes to another endpoint itself, or to the same where there is one alone. An
+// endpoint that cannot be connected to again and again gets no try for a while: see
+// ejection.
 //
 // A timeout for response headers is Envoy's timeout of a try, which ends with the
 // first header of any answer. Envoy takes it for a reset of the connection, and

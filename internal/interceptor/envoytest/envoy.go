@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long an Envoy may take to start, or to be as it is waited for.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // Envoy is a running Envoy.
 type Envoy struct {
