@@ -39,13 +39,16 @@ func listen(ctx context.Context, o *options, p *proxy.Proxy, admin http.Handler,
 	ls := &listeners{proxy: proxy.NewServer(p), xds: x.Server}
 	metrics := http.NewServeMux()
 	metrics.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}))
+	people := http.NewServeMux()
+	people.Handle("/", admin)
+	people.HandleFunc("GET /debug/envoys", x.ListEnvoys)
 	type port struct {
 		name   string
 		number uint16
 		serve  func(net.Listener) error
 	}
 	ports := []port{
-		{"admin", o.adminPort, ls.plain(admin, log)},
+		{"admin", o.adminPort, ls.plain(people, log)},
 		{"metrics", o.metricsPort, ls.plain(metrics, log)},
 		{"proxy", o.proxyPort, ls.proxy.Serve},
 		{"fallback", o.fallbackPort, ls.proxy.ServeFallback},

@@ -48,6 +48,7 @@ func TestNamesOfMetrics(t *testing.T) {
 		"interceptor_xds_routes_acknowledged_seconds": "",
 		"interceptor_xds_resources":                   "type",
 		"interceptor_xds_refused_objects":             "",
+		"interceptor_xds_unacknowledged_seconds":      "state",
 
 		"interceptor_events_total":   "outcome",
 		"interceptor_events_waiting": "",

@@ -137,7 +137,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 
 	f.Uint16Var(&o.proxyPort, "proxy-port", o.proxyPort, "port of the embedded proxy (KEDA_HTTP_PROXY_PORT)")
 	f.Uint16Var(&o.tlsPort, "tls-port", o.tlsPort, "port of the embedded proxy with TLS, when there is a certificate (KEDA_HTTP_PROXY_TLS_PORT)")
-	f.Uint16Var(&o.adminPort, "admin-port", o.adminPort, "port of /healthz, /readyz and /debug/routes (KEDA_HTTP_ADMIN_PORT)")
+	f.Uint16Var(&o.adminPort, "admin-port", o.adminPort, "port of /healthz, /readyz, /debug/routes and /debug/envoys (KEDA_HTTP_ADMIN_PORT)")
 	f.Uint16Var(&o.metricsPort, "metrics-port", o.metricsPort, "port of /metrics")
 	f.Uint16Var(&o.fallbackPort, "fallback-port", o.fallbackPort, "port for requests of kedify-proxies that have no endpoint for them; nobody else may reach it")
 	f.StringVar(&o.certFile, "tls-cert-file", o.certFile, "certificate of the embedded proxy, PEM; read again when it changes (KEDA_HTTP_PROXY_TLS_CERT_PATH)")

@@ -17,15 +17,16 @@ type clusterSync struct {
 	known  map[string]*cluster
 	there  int             // of these, how many are in the table
 	wanted map[string]bool // whose endpoints are subscribed
-	// stale are those whose cluster and whose assignment to look at.
-	stale, staleAssignments map[string]struct{}
+	// stale are those whose cluster and whose assignment to look at, since when.
+	stale, staleAssignments map[string]time.Time
 	// leaving are gone from the table and still in the Envoy.
 	leaving map[string]*cluster
 	// changed tells that a cluster came or went, was refused or taken, or became
 	// warm, since sendRoutes looked last: an object may be sent then that could not.
 	changed bool
-	// set stands for all assignments that were sent and are subscribed.
-	set version
+	// sentSet stands for all clusters that the Envoy has or was sent, and
+	// assignedSet for all assignments that were sent and are subscribed.
+	sentSet, assignedSet version
 }
 
 // cluster is one cluster on one stream.
@@ -55,7 +56,7 @@ func (c *cluster) warm() bool { return c != nil && c.assigned > absent }
 func newClusterSync() clusterSync {
 	return clusterSync{
 		known: make(map[string]*cluster), wanted: make(map[string]bool),
-		stale: make(map[string]struct{}), staleAssignments: make(map[string]struct{}),
+		stale: make(map[string]time.Time), staleAssignments: make(map[string]time.Time),
 		leaving: make(map[string]*cluster),
 	}
 }
@@ -77,21 +78,44 @@ func (s *clusterSync) forget(name string) {
 	}
 }
 
+// touch notes that a cluster is to be looked at, and touchAssignment that its
+// assignment is.
+func (s *clusterSync) touch(name string) { since(s.stale, name) }
+
+func (s *clusterSync) touchAssignment(name string) { since(s.staleAssignments, name) }
+
 func (s *clusterSync) touchAssignments() {
 	for name := range s.wanted {
-		s.staleAssignments[name] = struct{}{}
+		s.touchAssignment(name)
 	}
+}
+
+// since adds a name to those that are there, which keep their time.
+func since(all map[string]time.Time, name string) {
+	if _, there := all[name]; !there {
+		all[name] = time.Now()
+	}
+}
+
+func (s *clusterSync) setSent(name string, c *cluster, v version) {
+	s.sentSet = replaced(s.sentSet, name, c.sent, v)
+	c.sent = v
 }
 
 func (s *clusterSync) setAssigned(name string, c *cluster, v version) {
 	s.changed = s.changed || (c.assigned > absent) != (v > absent)
-	if c.assigned != 0 {
-		s.set = combined(s.set, name, c.assigned)
-	}
-	if v != 0 {
-		s.set = combined(s.set, name, v)
-	}
+	s.assignedSet = replaced(s.assignedSet, name, c.assigned, v)
 	c.assigned = v
+}
+
+// replaced stands for a set in which a resource has another version; 0 for none.
+func replaced(set version, name string, before, after version) version {
+	for _, v := range []version{before, after} {
+		if v != 0 {
+			set = combined(set, name, v)
+		}
+	}
+	return set
 }
 
 // nextRemoval returns when the next cluster may be removed; zero for none.
@@ -135,8 +159,8 @@ func (st *stream) lookAtCluster(name string, b *routes.Backend) {
 		}
 		c.backend, c.gone, c.free = b, false, time.Time{}
 		delete(s.leaving, name)
-		s.stale[name] = struct{}{}
-		s.staleAssignments[name] = struct{}{}
+		s.touch(name)
+		s.touchAssignment(name)
 		return
 	}
 	if object, _, ok := routes.ParseClusterName(name); ok {
@@ -154,14 +178,14 @@ func (st *stream) lookAtCluster(name string, b *routes.Backend) {
 	if c.sent != 0 {
 		s.leaving[name] = c
 	}
-	s.staleAssignments[name] = struct{}{}
+	s.touchAssignment(name)
 	s.forget(name)
 }
 
 // noteCluster notes a cluster that an Envoy has from another stream.
 func (st *stream) noteCluster(name string, v version) {
 	c := st.clusters.of(name)
-	c.sent = v
+	st.clusters.setSent(name, c, v)
 	if c.backend == nil || c.gone {
 		c.gone = true
 		st.clusters.leaving[name] = c
@@ -175,7 +199,7 @@ func (st *stream) subscribe(name string, has version) {
 	c := s.of(name)
 	s.wanted[name], s.changed = true, true
 	s.setAssigned(name, c, has)
-	s.staleAssignments[name] = struct{}{}
+	s.touchAssignment(name)
 }
 
 func (st *stream) unsubscribe(name string) {
@@ -218,9 +242,10 @@ func (st *stream) sendClusters(now time.Time) error {
 			// stream by asking for its endpoints.
 			if c.sent != 0 || s.wanted[name] {
 				c.again = true
-				s.staleAssignments[name] = struct{}{}
+				s.touchAssignment(name)
 			}
-			c.sent, c.refused, s.changed = v, false, true
+			s.setSent(name, c, v)
+			c.refused, s.changed = false, true
 			r.resources = append(r.resources, st.cluster(name, c))
 		}
 		r.removed = st.removals(now)
@@ -228,8 +253,9 @@ func (st *stream) sendClusters(now time.Time) error {
 			return nil
 		}
 		changed := r.resources
+		r.version = s.sentSet
 		if !st.delta {
-			r.resources = st.allClusters(r)
+			r.resources = st.allClusters()
 		} else {
 			sortResources(r.resources)
 		}
@@ -252,11 +278,8 @@ func (st *stream) adoptClusters() {
 	}
 	if st.delta {
 		// It has some: nothing has to be sent to have it begin.
-		for _, c := range st.clusters.known {
-			if c.sent != 0 {
-				ch.answered = true
-				return
-			}
+		if st.clusters.sentSet != 0 {
+			ch.adopt(st.clusters.sentSet)
 		}
 		return
 	}
@@ -273,12 +296,12 @@ func (st *stream) adoptClusters() {
 		st.adoptGone()
 		return
 	}
-	for _, c := range st.clusters.known {
+	for name, c := range st.clusters.known {
 		if c.backend != nil && !c.gone {
-			c.sent = st.server.render.clusterVersion(c.backend)
+			st.clusters.setSent(name, c, st.server.render.clusterVersion(c.backend))
 		}
 	}
-	ch.answered = true
+	ch.adopt(all)
 }
 
 // namesAt returns when clusters are sent, in the state of the world, to an Envoy
@@ -305,7 +328,7 @@ func (st *stream) adoptGone() {
 			continue
 		}
 		c.backend, c.gone = &routes.Backend{Cluster: name}, true
-		c.sent = st.server.render.clusterVersion(c.backend)
+		s.setSent(name, c, st.server.render.clusterVersion(c.backend))
 		// What it has is as good as sent; should it come back, it gets its own.
 		s.setAssigned(name, c, st.server.render.assignmentVersion(c.backend, st.fallback))
 		c.again = true
@@ -334,7 +357,7 @@ func (st *stream) removals(now time.Time) []string {
 		delete(s.leaving, name)
 		// Should it come back before the Envoy has said that it wants no
 		// endpoints any more, it is as cold as a new one.
-		c.sent = 0
+		s.setSent(name, c, 0)
 		s.setAssigned(name, c, 0)
 		removed = append(removed, name)
 		s.forget(name)
@@ -349,12 +372,11 @@ func (st *stream) cluster(name string, c *cluster) resource {
 
 // allClusters are those that a response of the state of the world has: what is
 // not in it is removed.
-func (st *stream) allClusters(r *response) []resource {
+func (st *stream) allClusters() []resource {
 	all := make([]resource, 0, len(st.clusters.known))
 	for name, c := range st.clusters.known {
 		if c.backend != nil && c.sent != 0 {
 			all = append(all, st.cluster(name, c))
-			r.version = combined(r.version, name, c.sent)
 		}
 	}
 	sortResources(all)
@@ -384,7 +406,7 @@ func (st *stream) sendEndpoints(time.Time) error {
 		if len(r.resources) == 0 && len(r.removed) == 0 {
 			return nil
 		}
-		r.version = s.set
+		r.version = s.assignedSet
 		sortResources(r.resources)
 		slices.Sort(r.removed)
 		f := &flight{names: make([]string, len(r.resources))}
@@ -460,7 +482,7 @@ func (st *stream) adoptEndpoints() {
 		c := s.known[name]
 		s.setAssigned(name, c, st.server.render.assignmentVersion(c.backend, st.fallback))
 	}
-	ch.answered = true
+	ch.adopt(all)
 }
 
 // clustersAnswered notes whether clusters or endpoints were taken. Envoy takes

@@ -1,6 +1,9 @@
 // Package xds serves a routing table to Envoys, as an aggregated discovery
 // service: what changes (delta) or the state of the world.
 //
+// What an Envoy was sent and has acknowledged is in its stream, and nowhere else. The
+// stream's goroutine changes it, and people read it (EnvoyState).
+//
 // # In which order
 //
 // Each stream is one goroutine, which looks at the newest table whenever it may

@@ -61,7 +61,9 @@ func (st *stream) sendSmall(k kind, there map[string][]byte) error {
 		has[name] = versionOf(content)
 	}
 	if !changed {
-		st.channels[k].answered = true
+		if !st.channels[k].answered {
+			st.channels[k].adopt(r.version)
+		}
 		return nil
 	}
 	for _, name := range r.removed {

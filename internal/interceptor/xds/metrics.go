@@ -1,6 +1,8 @@
 package xds
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -9,6 +11,8 @@ var (
 		"Resources for an Envoy of all namespaces, by type; each cluster has an assignment.", []string{"type"}, nil)
 	refusedDesc = prometheus.NewDesc("interceptor_xds_refused_objects",
 		"HTTPScaledObjects that an Envoy refuses now.", nil, nil)
+	unacknowledgedDesc = prometheus.NewDesc("interceptor_xds_unacknowledged_seconds",
+		"How long the oldest HTTPScaledObject is not as it should be in a connected Envoy; 0 without one.", []string{"state"}, nil)
 )
 
 type metrics struct {
@@ -59,6 +63,7 @@ func (s *Server) Describe(descs chan<- *prometheus.Desc) {
 	}
 	descs <- resourcesDesc
 	descs <- refusedDesc
+	descs <- unacknowledgedDesc
 }
 
 // Collect is part of prometheus.Collector.
@@ -80,4 +85,25 @@ func (s *Server) Collect(collected chan<- prometheus.Metric) {
 		collected <- prometheus.MustNewConstMetric(resourcesDesc, prometheus.GaugeValue, float64(n), name)
 	}
 	collected <- prometheus.MustNewConstMetric(refusedDesc, prometheus.GaugeValue, float64(s.refusals.objects()))
+	s.collectUnacknowledged(collected)
+}
+
+// collectUnacknowledged has a series for each state, of all Envoys: theirs come and go.
+func (s *Server) collectUnacknowledged(collected chan<- prometheus.Metric) {
+	oldest := make(map[Acknowledgement]time.Time)
+	for _, st := range s.connected() {
+		st.mu.Lock()
+		objects := st.unacknowledged()
+		st.mu.Unlock()
+		for _, is := range acknowledgements {
+			oldest[is] = earlier(oldest[is], objects.oldest(is))
+		}
+	}
+	for _, is := range acknowledgements {
+		age := 0.0
+		if at := oldest[is]; !at.IsZero() {
+			age = time.Since(at).Seconds()
+		}
+		collected <- prometheus.MustNewConstMetric(unacknowledgedDesc, prometheus.GaugeValue, age, string(is))
+	}
 }

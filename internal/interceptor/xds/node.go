@@ -46,13 +46,18 @@ func namespacesOf(node *corev3.Node) ([]string, error) {
 	return slices.Compact(namespaces), nil
 }
 
-// nameOf returns how an Envoy is called in what is told of it: by the pod that it
-// says it is, if it does, and by its address, which may be that of a gateway.
-func nameOf(node *corev3.Node, address string) string {
-	if pod := node.GetMetadata().GetFields()[envoy.PodKey].GetStringValue(); pod != "" {
-		return fmt.Sprintf("kedify-proxy %s, at %s,", printable(clip(pod, maxToldName)), address)
+// podOf returns the pod that an Envoy says it is; empty for none.
+func podOf(node *corev3.Node) string {
+	return printable(clip(node.GetMetadata().GetFields()[envoy.PodKey].GetStringValue(), maxToldName))
+}
+
+// name returns how an Envoy is called in what is told of it: by its pod, if it says
+// that, and by its address, which may be that of a gateway.
+func (st *stream) name() string {
+	if st.pod != "" {
+		return fmt.Sprintf("kedify-proxy %s, at %s,", st.pod, st.address)
 	}
-	return "the kedify-proxy at " + address
+	return "the kedify-proxy at " + st.address
 }
 
 func listOf(value *structpb.Value) ([]string, error) {

@@ -188,10 +188,12 @@ func (st *stream) warn(message string, attributes ...any) {
 // refuses tells that the Envoy refuses something of an object.
 func (st *stream) refuses(route *routes.Route, k kind, cluster, field, what, reason, consequence string) {
 	subject := subjectOfClaim{route.Name, k, cluster}
-	st.claims[subject] = struct{}{}
+	if _, claimed := st.claims[subject]; !claimed {
+		st.claims[subject] = time.Now()
+	}
 	problem := routes.Problem{
 		Object: route.Name, UID: route.UID, Reason: RefusedByEnvoy, Field: field,
-		Message: fmt.Sprintf("%s refuses %s of this object: %s; %s", st.name, what, oneLine(reason), consequence),
+		Message: fmt.Sprintf("%s refuses %s of this object: %s; %s", st.name(), what, oneLine(reason), consequence),
 	}
 	st.warn("an Envoy refuses an HTTPScaledObject", "httpscaledobject", route.Name.String(), "message", problem.Message)
 	if told := st.server.refusals.set(claim{st, subject, problem}); !told && !st.untold {

@@ -60,7 +60,8 @@ type routeSync struct {
 
 // pendingObject is an object that an Envoy does not have in its current form.
 type pendingObject struct {
-	suspect bool // it is in a group of suspects
+	since   time.Time // it changed first
+	suspect bool      // it is in a group of suspects
 	// restored tells that the Envoy said it has another form of the object. It
 	// keeps that until it has acknowledged a first configuration or the object
 	// changes.
@@ -116,7 +117,9 @@ func (st *stream) touch(object types.NamespacedName, at time.Time) {
 		if sameRouting(current, s.table.Route(object)) && !s.pushing(object) {
 			return
 		}
-		p = &pendingObject{}
+		if p = (&pendingObject{since: at}); at.IsZero() {
+			p.since = time.Now()
+		}
 		s.pending[object] = p
 	}
 	p.quarantined = p.quarantined && sameRouting(p.refused, current)
@@ -205,7 +208,7 @@ func (st *stream) sendRoutes(now time.Time) error {
 		had := s.had
 		st.routesAnswered(push, "") // the Envoy has it, from another stream
 		s.had = had
-		ch.answered = true
+		ch.adopt(push.version)
 		return st.sendRoutes(now)
 	}
 	content := st.scope.configuration(push.version, push.all)

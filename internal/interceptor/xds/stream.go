@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -21,16 +22,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-const (
-	// chunk is how many resources a delta response has at most.
-	chunk = 1000
-	// window is how many delta responses of one type may wait for an answer.
-	// In the state of the world it is one.
-	window = 4
-)
-
-// stream is one Envoy. All of it belongs to one goroutine, which looks at what
-// there is now each time it may send: nothing is queued for an Envoy that is slow.
+// stream is one Envoy. One goroutine does all of it, and looks at what there is now
+// each time it may send: nothing is queued for an Envoy that is slow. Others read it,
+// by state and unacknowledged.
 type stream struct {
 	server *Server
 	scope  *scope
@@ -38,6 +32,11 @@ type stream struct {
 	delta  bool
 	log    *slog.Logger
 	wake   chan struct{}
+	begins time.Time
+
+	// mu is held by who changes or reads what follows, but not while the stream
+	// waits for its Envoy, to say something or to read.
+	mu sync.Mutex
 
 	// What there was when it last looked.
 	begun bool
@@ -50,11 +49,12 @@ type stream struct {
 	fallback      []netip.AddrPort
 	secret        []byte
 
-	address  string                      // of the Envoy, without its port
-	name     string                      // of the Envoy, for people
-	claims   map[subjectOfClaim]struct{} // that are in Server.refusals
-	warnings int                         // logged
-	untold   bool                        // some claims have no Event, which was logged
+	peer     string                       // address of the Envoy
+	address  string                       // the same without its port
+	pod      string                       // that the Envoy says it is; empty for none
+	claims   map[subjectOfClaim]time.Time // that are in Server.refusals, since when
+	warnings int                          // logged
+	untold   bool                         // some claims have no Event, which was logged
 
 	nonces   uint64
 	channels [kinds]channel
@@ -65,29 +65,11 @@ type stream struct {
 	small    [kinds]map[string]version // listeners and secrets that the Envoy has
 }
 
-// channel is one type of resource on a stream.
-type channel struct {
-	asked    bool      // the Envoy wants it
-	since    time.Time // when it first said so
-	answered bool      // something was sent, or nothing needs to be
-	// had is the version of all, in the state of the world, that an Envoy has
-	// from another stream; 0 for none.
-	had     version
-	wanted  map[string]bool // by name; not for endpoints
-	flights map[string]*flight
-	last    string // nonce
-}
-
-// flight is a response that waits for an answer.
-type flight struct {
-	names []string
-	push  *routePush
-}
-
 func newStream(s *Server, w wire, delta bool) *stream {
 	st := &stream{
 		server: s, wire: w, delta: delta, log: s.log,
-		claims:   make(map[subjectOfClaim]struct{}),
+		begins:   time.Now(),
+		claims:   make(map[subjectOfClaim]time.Time),
 		wake:     make(chan struct{}, 1),
 		ignored:  make(map[string]bool),
 		standIns: make(map[types.NamespacedName]standIn),
@@ -109,13 +91,10 @@ func (s *Server) serve(w wire, delta bool) error {
 		return ending(err)
 	}
 	log := s.log
-	address := "an unknown address"
+	from := "an unknown address"
 	if p, ok := peer.FromContext(w.Context()); ok {
-		address = p.Addr.String()
-		log = log.With("envoy", address)
-		if host, _, err := net.SplitHostPort(address); err == nil {
-			address = host
-		}
+		from = p.Addr.String()
+		log = log.With("envoy", from)
 	}
 	namespaces, err := namespacesOf(first.node)
 	if err != nil {
@@ -123,12 +102,11 @@ func (s *Server) serve(w wire, delta bool) error {
 		return err
 	}
 	st := newStream(s, w, delta)
-	st.log, st.address, st.name = log, address, nameOf(first.node, address)
-	kindName := "sotw"
-	if delta {
-		kindName = "delta"
+	st.log, st.peer, st.address, st.pod = log, from, from, podOf(first.node)
+	if host, _, err := net.SplitHostPort(from); err == nil {
+		st.address = host
 	}
-	connected := s.metrics.streams.WithLabelValues(kindName)
+	connected := s.metrics.streams.WithLabelValues(st.protocol())
 	connected.Inc()
 	defer connected.Dec()
 	if err := s.join(st, namespaces); err != nil {
@@ -136,7 +114,7 @@ func (s *Server) serve(w wire, delta bool) error {
 		return err
 	}
 	defer s.leave(st)
-	log.Info("an Envoy is connected", "kind", kindName, "namespaces", namespaces)
+	log.Info("an Envoy is connected", "kind", st.protocol(), "namespaces", namespaces)
 	defer log.Info("an Envoy has gone")
 	return st.run(first)
 }
@@ -158,21 +136,20 @@ func (st *stream) run(first *request) error {
 			}
 		}
 	}()
-	st.take(first)
-	st.look()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	said, look := first, true
 	for {
-		next, err := st.advance()
+		next, err := st.step(said, look)
 		if err != nil {
 			return ending(err)
 		}
 		timer.Reset(next)
+		said, look = nil, false
 		select {
-		case r := <-requests:
-			st.take(r)
+		case said = <-requests:
 		case <-st.wake:
-			st.look()
+			look = true
 		case <-timer.C:
 		case err := <-failed:
 			return ending(err)
@@ -182,6 +159,29 @@ func (st *stream) run(first *request) error {
 			return status.Error(codes.Unavailable, "this interceptor shuts down")
 		}
 	}
+}
+
+// step notes what the Envoy said, nil for nothing, and what there is now if it is to
+// look, and sends what can be sent. It returns how long nothing has to be done unless
+// something happens.
+func (st *stream) step(said *request, look bool) (time.Duration, error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if said != nil {
+		st.take(said)
+	}
+	if look {
+		st.look()
+	}
+	return st.advance()
+}
+
+// protocol is what the Envoy asks for.
+func (st *stream) protocol() string {
+	if st.delta {
+		return "delta"
+	}
+	return "sotw"
 }
 
 func ending(err error) error {
@@ -277,6 +277,9 @@ func (st *stream) take(r *request) {
 		for _, name := range subscribe {
 			st.subscribe(name, initial[name])
 		}
+		if first && len(initial) > 0 {
+			ch.has(st.clusters.assignedSet)
+		}
 	default:
 		for _, name := range unsubscribe {
 			delete(ch.wanted, name)
@@ -370,8 +373,12 @@ func (st *stream) difference(k kind, names []string) (added, dropped []string) {
 
 // answered notes whether a response was taken.
 func (st *stream) answered(k kind, f *flight, r *request) {
-	refusal := ""
-	if r.refusal != nil {
+	ch, refusal := &st.channels[k], ""
+	answer := mark{f.version, time.Now()}
+	if r.refusal == nil {
+		ch.acknowledged = answer
+	} else {
+		ch.refused = answer
 		if refusal = r.refusal.GetMessage(); refusal == "" {
 			refusal = "it does not say why"
 		}
@@ -430,8 +437,11 @@ func (st *stream) send(r *response, f *flight) error {
 	ch := &st.channels[r.kind]
 	st.nonces++
 	r.nonce = nonceOf(st.nonces)
-	ch.answered, ch.last = true, r.nonce
+	f.mark = mark{r.version, time.Now()}
+	ch.answered, ch.last, ch.sent = true, r.nonce, f.mark
 	ch.flights[r.nonce] = f
 	st.server.metrics.pushes.WithLabelValues(kindNames[r.kind]).Inc()
+	st.mu.Unlock()
+	defer st.mu.Lock()
 	return st.wire.send(r)
 }

@@ -230,11 +230,11 @@ func TestNameOfAnEnvoy(t *testing.T) {
 		"kedify-proxy demo/proxy x, at 10.0.0.1,":                                node("demo/proxy\n\x00x"),
 		"kedify-proxy " + strings.Repeat("p", maxToldName) + "..., at 10.0.0.1,": node(strings.Repeat("p", 1000)),
 	} {
-		if got := nameOf(of, "10.0.0.1"); got != want {
+		if got := (&stream{pod: podOf(of), address: "10.0.0.1"}).name(); got != want {
 			t.Errorf("%q; expected %q", got, want)
 		}
 	}
-	if got := nameOf(nil, "10.0.0.1"); got != "the kedify-proxy at 10.0.0.1" {
+	if got := (&stream{pod: podOf(nil), address: "10.0.0.1"}).name(); got != "the kedify-proxy at 10.0.0.1" {
 		t.Errorf("without a node: %q", got)
 	}
 }

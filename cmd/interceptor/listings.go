@@ -11,19 +11,32 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/xds"
 )
 
 func newRoutes() *cobra.Command {
+	return newListing("routes", "Print what a running interceptor serves", "/debug/routes", func() listing { return new(proxy.RouteList) })
+}
+
+func newEnvoys() *cobra.Command {
+	return newListing("envoys", "Print what the kedify-proxies of a running interceptor have acknowledged", "/debug/envoys", func() listing { return new(xds.EnvoyList) })
+}
+
+// listing is what the admin port of an interceptor answers in JSON.
+type listing interface{ Print(w io.Writer) error }
+
+// newListing makes a command that prints what is at a path of the admin port.
+func newListing(use, short, path string, into func() listing) *cobra.Command {
 	var admin, output string
 	cmd := &cobra.Command{
-		Use:   "routes",
-		Short: "Print what a running interceptor serves",
+		Use:   use,
+		Short: short,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "" && output != "json" {
 				return fmt.Errorf("-o %q: want json, or nothing for a table", output)
 			}
-			at := strings.TrimSuffix(admin, "/") + "/debug/routes"
+			at := strings.TrimSuffix(admin, "/") + path
 			request, err := http.NewRequestWithContext(cmd.Context(), http.MethodGet, at, nil)
 			if err != nil {
 				return fmt.Errorf("--admin: %w", err)
@@ -40,8 +53,8 @@ func newRoutes() *cobra.Command {
 				_, err := io.Copy(cmd.OutOrStdout(), response.Body)
 				return err
 			}
-			var list proxy.RouteList
-			if err := json.NewDecoder(response.Body).Decode(&list); err != nil {
+			list := into()
+			if err := json.NewDecoder(response.Body).Decode(list); err != nil {
 				return fmt.Errorf("%s: %w", at, err)
 			}
 			return list.Print(cmd.OutOrStdout())

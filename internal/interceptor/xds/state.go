@@ -1,0 +1,234 @@
+package xds
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+)
+
+// EnvoyState is what one connected Envoy was sent and has acknowledged. It has no
+// contents of resources: no key, and no value of a header.
+type EnvoyState struct {
+	// Pod is the one that the Envoy says it is, empty for none, and Address where its
+	// connection comes from.
+	Pod      string `json:"pod,omitempty"`
+	Address  string `json:"address"`
+	Protocol string `json:"protocol"` // delta or sotw
+	// Namespaces are those whose objects it gets; none for all.
+	Namespaces []string  `json:"namespaces,omitempty"`
+	Connected  time.Time `json:"connected"`
+	// Types are those that the Envoy has asked for.
+	Types []TypeState `json:"types"`
+	// Objects is how many HTTPScaledObjects the Envoy is to have. Unacknowledged is how
+	// many of these, or of others that it is to lose, it has not acknowledged as they
+	// are now. UnacknowledgedObjects are these, the oldest first, maxListed at most.
+	Objects               int           `json:"objects"`
+	Unacknowledged        int           `json:"unacknowledged"`
+	UnacknowledgedObjects []ObjectState `json:"unacknowledgedObjects,omitempty"`
+}
+
+// TypeState is one type of resource. A version stands for all resources of the type
+// that the Envoy has; two interceptors with the same table have the same.
+type TypeState struct {
+	Type string `json:"type"`
+	// Sent, Acknowledged and Refused are the last of each; nil for none. What the
+	// Envoy has from another stream is acknowledged, and not sent.
+	Sent         *VersionState `json:"sent,omitempty"`
+	Acknowledged *VersionState `json:"acknowledged,omitempty"`
+	Refused      *VersionState `json:"refused,omitempty"`
+	// Unanswered is how many responses wait for an answer, and UnansweredSince when
+	// the first of them was sent.
+	Unanswered      int        `json:"unanswered,omitempty"`
+	UnansweredSince *time.Time `json:"unansweredSince,omitempty"`
+}
+
+// VersionState is a version, and when it was sent or answered.
+type VersionState struct {
+	Version string    `json:"version"`
+	At      time.Time `json:"at"`
+}
+
+// ObjectState is an HTTPScaledObject that an Envoy has not acknowledged as it is, by
+// its routes, clusters and endpoints, since it changed.
+type ObjectState struct {
+	Namespace string          `json:"namespace"`
+	Name      string          `json:"name"`
+	State     Acknowledgement `json:"state"`
+	Since     time.Time       `json:"since"`
+}
+
+// Acknowledgement is how far an object is from being acknowledged.
+type Acknowledgement string
+
+const (
+	// Waiting is an object that is to be sent: after others, or once the Envoy has
+	// asked for the endpoints of its clusters.
+	Waiting Acknowledgement = "waiting"
+	// Sent is one that the Envoy has not answered for.
+	Sent Acknowledgement = "sent"
+	// Refused is one of which the Envoy has refused something.
+	Refused Acknowledgement = "refused"
+)
+
+var acknowledgements = []Acknowledgement{Waiting, Sent, Refused}
+
+// maxListed bounds the objects that are listed of one Envoy.
+const maxListed = 1000
+
+// connected returns the streams that are there, by pod and address.
+func (s *Server) connected() []*stream {
+	s.mu.Lock()
+	all := slices.Collect(maps.Keys(s.streams))
+	s.mu.Unlock()
+	slices.SortFunc(all, func(a, b *stream) int {
+		return cmp.Or(strings.Compare(a.pod, b.pod), strings.Compare(a.peer, b.peer))
+	})
+	return all
+}
+
+// state returns what the Envoy was sent and has acknowledged.
+func (st *stream) state() EnvoyState {
+	state, objects := st.read()
+	for name, o := range objects {
+		state.UnacknowledgedObjects = append(state.UnacknowledgedObjects, ObjectState{name.Namespace, name.Name, o.is, o.since})
+	}
+	state.Unacknowledged = len(objects)
+	slices.SortFunc(state.UnacknowledgedObjects, func(a, b ObjectState) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	state.UnacknowledgedObjects = slices.Clone(state.UnacknowledgedObjects[:min(len(objects), maxListed)])
+	return state
+}
+
+func (st *stream) read() (EnvoyState, unacknowledged) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	state := EnvoyState{
+		Pod: st.pod, Address: st.peer, Protocol: st.protocol(), Connected: st.begins, Types: []TypeState{},
+		Namespaces: slices.Sorted(maps.Keys(st.scope.namespaces)),
+	}
+	for k := range st.channels {
+		if ch := &st.channels[k]; ch.asked {
+			state.Types = append(state.Types, ch.state(kind(k)))
+		}
+	}
+	if st.table != nil {
+		for route := range st.table.Routes() {
+			if st.scope.has(route.Name) {
+				state.Objects++
+			}
+		}
+	}
+	return state, st.unacknowledged()
+}
+
+func (ch *channel) state(k kind) TypeState {
+	state := TypeState{
+		Type: kindNames[k], Unanswered: len(ch.flights),
+		Sent: ch.sent.state(), Acknowledged: ch.acknowledged.state(), Refused: ch.refused.state(),
+	}
+	if state.Unanswered > 0 {
+		oldest := ch.oldest()
+		state.UnansweredSince = &oldest
+	}
+	return state
+}
+
+func (m mark) state() *VersionState {
+	if m.at.IsZero() {
+		return nil
+	}
+	return &VersionState{m.version.String(), m.at}
+}
+
+// unacknowledged are the objects that an Envoy has not acknowledged as they are.
+type unacknowledged map[types.NamespacedName]unacknowledgedObject
+
+type unacknowledgedObject struct {
+	is    Acknowledgement
+	since time.Time
+}
+
+// note notes what is so of an object: since the first of all, and refused before
+// waiting before sent.
+func (u unacknowledged) note(object types.NamespacedName, is Acknowledgement, since time.Time) {
+	o, there := u[object]
+	if !there || is == Refused || o.is == Sent {
+		o.is = is
+	}
+	o.since = earlier(o.since, since)
+	u[object] = o
+}
+
+// noteCluster notes it of the object that a cluster belongs to.
+func (u unacknowledged) noteCluster(cluster string, is Acknowledgement, since time.Time) {
+	if object, _, ok := routes.ParseClusterName(cluster); ok {
+		u.note(object, is, since)
+	}
+}
+
+// unacknowledged reads them off what the stream has to send and waits for. It is
+// called with mu held.
+func (st *stream) unacknowledged() unacknowledged {
+	all := make(unacknowledged)
+	if st.table == nil {
+		return all
+	}
+	pushed := make(map[types.NamespacedName]bool)
+	if st.routes.push != nil {
+		for _, name := range st.routes.push.objects {
+			pushed[name] = true
+		}
+	}
+	for name, p := range st.routes.pending {
+		switch {
+		case pushed[name]:
+			all.note(name, Sent, p.since)
+		case st.refusesCurrent(name, p):
+			all.note(name, Refused, p.since)
+		case !st.routes.synced || !sameRouting(st.table.Route(name), st.routes.table.Route(name)):
+			all.note(name, Waiting, p.since)
+		}
+	}
+	s := &st.clusters
+	for _, k := range []kind{cds, eds} {
+		for _, f := range st.channels[k].flights {
+			for _, name := range f.names {
+				all.noteCluster(name, Sent, f.at)
+			}
+		}
+	}
+	for name, at := range s.stale {
+		if c := s.known[name]; c != nil && !c.gone && st.channels[cds].asked {
+			all.noteCluster(name, Waiting, at)
+		}
+	}
+	for name, at := range s.staleAssignments {
+		if c := s.known[name]; c != nil && !c.gone && s.wanted[name] {
+			all.noteCluster(name, Waiting, at)
+		}
+	}
+	for what, at := range st.claims {
+		if what.kind != rds { // of routes, pending tells
+			all.note(what.object, Refused, at)
+		}
+	}
+	return all
+}
+
+// oldest returns since when the first object of a state is in it; zero for none.
+func (u unacknowledged) oldest(is Acknowledgement) time.Time {
+	var oldest time.Time
+	for _, o := range u {
+		if o.is == is {
+			oldest = earlier(oldest, o.since)
+		}
+	}
+	return oldest
+}
