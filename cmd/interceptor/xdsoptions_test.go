@@ -40,7 +40,7 @@ func TestXDSVariablesAndFlags(t *testing.T) {
 	}{
 		"defaults": {is: func(o *xdsOptions) bool {
 			return o.port == 5678 && o.httpPort == 8080 && o.tlsPort == 8443 && o.certFile == "" &&
-				o.settings.KeepaliveTime == 30*time.Second && o.settings.KeepaliveTimeout == 5*time.Second
+				o.settings.KeepaliveTime == 30*time.Second && o.settings.KeepaliveTimeout == 5*time.Second && o.settings.MaxConnectionAge == 30*time.Minute
 		}},
 		"variables": {
 			variables: map[string]string{
@@ -56,12 +56,12 @@ func TestXDSVariablesAndFlags(t *testing.T) {
 			variables: map[string]string{"KEDIFY_XDS_KEEPALIVE_TIME": "1m", "KEDIFY_XDS_MAX_CONCURRENT_STREAMS": "4"},
 			args: []string{
 				"--xds-keepalive-time=2m", "--xds-keepalive-timeout=3s", "--xds-keepalive-min-time=4s",
-				"--xds-max-concurrent-streams=5", "--xds-linger=6s", "--xds-port=7", "--kedify-proxy-port=8", "--kedify-proxy-tls-port=9",
+				"--xds-max-concurrent-streams=5", "--xds-linger=6s", "--xds-max-connection-age=7s", "--xds-port=7", "--kedify-proxy-port=8", "--kedify-proxy-tls-port=9",
 			},
 			is: func(o *xdsOptions) bool {
 				s := o.settings
 				return s.KeepaliveTime == 2*time.Minute && s.KeepaliveTimeout == 3*time.Second && s.KeepaliveMinTime == 4*time.Second &&
-					s.MaxConcurrentStreams == 5 && s.Linger == 6*time.Second && o.port == 7 && o.httpPort == 8 && o.tlsPort == 9
+					s.MaxConcurrentStreams == 5 && s.Linger == 6*time.Second && s.MaxConnectionAge == 7*time.Second && o.port == 7 && o.httpPort == 8 && o.tlsPort == 9
 			},
 		},
 		"files": {
@@ -97,6 +97,7 @@ func TestWhatCannotBeOfXDSIsAnError(t *testing.T) {
 		"retries":                {variables: map[string]string{"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES": "many"}, says: `RETRIES is "many"`},
 		"keepalive, flag":        {args: []string{"--xds-keepalive-time=0s"}, says: "--xds-*, or the environment variables KEDIFY_XDS_*: xDS setting KeepaliveTime is 0s; expected more than 0s"},
 		"linger, flag":           {args: []string{"--xds-linger=-1s"}, says: "xDS setting Linger is -1s; expected 0s or more"},
+		"connection age, flag":   {args: []string{"--xds-max-connection-age=10ms"}, says: "xDS setting MaxConnectionAge is 10ms; expected 1s or more, or 0s for connections of any age"},
 		"streams, flag":          {args: []string{"--xds-max-concurrent-streams=0"}, says: "--xds-*"},
 		"no number, flag":        {args: []string{"--kedify-proxy-max-connections=-1"}, says: "--kedify-proxy-max-connections"},
 		"port":                   {args: []string{"--xds-port=0"}, says: "--xds-port"},

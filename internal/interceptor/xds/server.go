@@ -161,7 +161,10 @@ func (s *Server) OnProblems(tell func(opened, resolved []routes.Problem)) {
 // the listener.
 func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 	options := []grpc.ServerOption{
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.settings.KeepaliveTime, Timeout: s.settings.KeepaliveTimeout}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: s.settings.KeepaliveTime, Timeout: s.settings.KeepaliveTimeout,
+			MaxConnectionAge: s.settings.MaxConnectionAge, MaxConnectionAgeGrace: s.settings.MaxConnectionAge, // 0 is for ever
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: s.settings.KeepaliveMinTime, PermitWithoutStream: true}),
 		grpc.MaxConcurrentStreams(s.settings.MaxConcurrentStreams),
 		grpc.MaxRecvMsgSize(maxRequestBytes),

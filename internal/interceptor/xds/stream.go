@@ -33,6 +33,7 @@ type stream struct {
 	log    *slog.Logger
 	wake   chan struct{}
 	begins time.Time
+	ends   time.Time // when it has its age; zero for never
 
 	// mu is held by who changes or reads what follows, but not while the stream
 	// waits for its Envoy, to say something or to read.
@@ -68,7 +69,7 @@ type stream struct {
 func newStream(s *Server, w wire, delta bool) *stream {
 	st := &stream{
 		server: s, wire: w, delta: delta, log: s.log,
-		begins:   time.Now(),
+		begins: time.Now(), ends: s.settings.streamEnd(),
 		claims:   make(map[subjectOfClaim]time.Time),
 		wake:     make(chan struct{}, 1),
 		ignored:  make(map[string]bool),
@@ -173,7 +174,11 @@ func (st *stream) step(said *request, look bool) (time.Duration, error) {
 	if look {
 		st.look()
 	}
-	return st.advance()
+	next, err := st.advance()
+	if err != nil || st.ends.IsZero() {
+		return next, err
+	}
+	return st.age(next)
 }
 
 // protocol is what the Envoy asks for.
