@@ -50,14 +50,17 @@ func TestComponentsNameTheMountedFiles(t *testing.T) {
 		{Name: "KEDA_HTTP_PROXY_TLS_KEY_PATH", Value: "/certs/tls.key"},
 	}, patched(t, "components/tls").Spec.Template.Spec.Containers[0].Env)
 
-	kustomization := readText(t, "components/xds-mutual-tls/interceptor/kustomization.yaml")
-	var flags []string
-	for _, match := range regexp.MustCompile(`(?m)^ +- op: add\n +path: /spec/template/spec/containers/0/args/-\n +value: (.+)$`).FindAllStringSubmatch(kustomization, -1) {
-		flags = append(flags, match[1])
+	for dir, want := range map[string][]string{
+		"interceptor":        {"--xds-cert-file=/xds-certs/tls.crt", "--xds-key-file=/xds-certs/tls.key", "--xds-client-ca-file=/xds-certs/ca.crt"},
+		"require-namespaces": {"--xds-require-namespaces"},
+	} {
+		kustomization := readText(t, "components/xds-mutual-tls/"+dir+"/kustomization.yaml")
+		var flags []string
+		for _, match := range regexp.MustCompile(`(?m)^ +- op: add\n +path: /spec/template/spec/containers/0/args/-\n +value: (.+)$`).FindAllStringSubmatch(kustomization, -1) {
+			flags = append(flags, match[1])
+		}
+		equal(t, "flags of "+dir, want, flags)
 	}
-	equal(t, "flags", []string{
-		"--xds-cert-file=/xds-certs/tls.crt", "--xds-key-file=/xds-certs/tls.key", "--xds-client-ca-file=/xds-certs/ca.crt",
-	}, flags)
 }
 
 // kedify-proxy's bootstrap for mutual TLS is what `interceptor bootstrap` prints,
@@ -68,7 +71,7 @@ func TestKedifyProxyBootstrapForMutualTLS(t *testing.T) {
 	read(t, "components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml", &patch)
 	equal(t, "name", base.Name, patch.Name)
 	o := envoy.BootstrapOptions{
-		XDSAddress: interceptorName + "-xds.keda:5678", MaxHeap: maxHeap, SecretsDir: "/etc/envoy",
+		XDSAddress: interceptorName + "-xds.keda:5678", FallbackAddress: interceptorName + "-fallback.keda:8081", MaxHeap: maxHeap, SecretsDir: "/etc/envoy",
 		CAFile: "/xds-certs/ca.crt", CertFile: "/xds-certs/tls.crt", KeyFile: "/xds-certs/tls.key",
 	}
 	bootstrap, err := envoy.Bootstrap(o)

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -58,11 +59,18 @@ func template(name string) *x509.Certificate {
 }
 
 // sign returns a certificate for 127.0.0.1 and app.example.com, and its authority
-// after it.
-func (a *authority) sign(name string, key crypto.Signer) *tls.Certificate {
+// after it. It is that of a kedify-proxy for these namespaces, too.
+func (a *authority) sign(name string, key crypto.Signer, namespaces ...string) *tls.Certificate {
 	a.t.Helper()
 	template := template(name)
 	template.DNSNames, template.IPAddresses = []string{"app.example.com"}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	for _, namespace := range namespaces {
+		uri, err := url.Parse("spiffe://cluster.local/ns/" + namespace + "/sa/kedify-proxy")
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		template.URIs = append(template.URIs, uri)
+	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)

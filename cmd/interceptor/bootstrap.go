@@ -42,6 +42,7 @@ on Envoy's side. Envoy reads these when it starts; with --secrets-dir also when 
 	f.StringVar(&o.KeyFile, "key-file", "", "key of this Envoy, in PEM, for mutual TLS")
 	f.StringVar(&o.ServerName, "server-name", "", "name that the interceptor's certificate must have; the host of --xds-address when left out")
 	f.StringVar(&o.SecretsDir, "secrets-dir", "", "directory with "+envoy.CertificateFileName+" and "+envoy.AuthorityFileName+", by which Envoy reads the files for mutual TLS again when they change")
+	f.StringVar(&o.FallbackAddress, "fallback-address", "keda-add-ons-http-interceptor-fallback.keda:8081", "host:port of the interceptor's fallback Service, to which requests without an endpoint go with mutual TLS; without mutual TLS, or when empty, the interceptor says where they go")
 	f.StringVar(&file, "file", file, "what to print: "+bootstrapFileName+", or one of the files of --secrets-dir")
 	return c
 }

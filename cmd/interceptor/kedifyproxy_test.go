@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +35,9 @@ type stack struct {
 	proxy    *proxy.Proxy
 	xds      *xdsServer
 	registry *prometheus.Registry
+
+	logged output
+	stop   func() // ends the listeners; the end of the test does, too
 
 	// envoyAdmin is where everybody may look at the Envoy, envoyLoopback its admin
 	// interface.
@@ -80,7 +84,7 @@ func newStack(t *testing.T, change func(*options)) *stack {
 	if err := o.validate(); err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
+	log := slog.New(slog.NewTextHandler(&s.logged, nil))
 	if s.proxy, err = proxy.New(o.proxy, log); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +104,7 @@ func newStack(t *testing.T, change func(*options)) *stack {
 		t.Fatal(err)
 	}
 	failed := ls.serve()
-	t.Cleanup(func() {
+	s.stop = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = ls.shutdown(ctx) // what a test leaves open is cut
@@ -110,6 +114,7 @@ func newStack(t *testing.T, change func(*options)) *stack {
 		default:
 		}
 	})
+	t.Cleanup(s.stop)
 	if certificate != nil {
 		go passCertificate(t.Context(), certificate, 50*time.Millisecond, s.xds.Server, log)
 	}

@@ -51,7 +51,9 @@ func listen(ctx context.Context, o *options, p *proxy.Proxy, admin http.Handler,
 		{"admin", o.adminPort, ls.plain(people, log)},
 		{"metrics", o.metricsPort, ls.plain(metrics, log)},
 		{"proxy", o.proxyPort, ls.proxy.Serve},
-		{"fallback", o.fallbackPort, ls.proxy.ServeFallback},
+		{"fallback", o.fallbackPort, func(l net.Listener) error {
+			return ls.proxy.ServeFallback(l, proxy.FallbackPeers{TLS: x.mutual, RequireNamespaces: o.xds.settings.RequireNamespaces})
+		}},
 		{"xDS", o.xds.port, x.serve},
 	}
 	if certificate != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds each wait for something that has to come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // asInterceptor makes this test binary play the interceptor.
 const asInterceptor = "TEST_AS_INTERCEPTOR"

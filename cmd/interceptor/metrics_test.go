@@ -43,6 +43,7 @@ func TestNamesOfMetrics(t *testing.T) {
 		"interceptor_watch_up":           "resource",
 
 		"interceptor_xds_streams":                     "kind",
+		"interceptor_xds_unidentified_streams":        "",
 		"interceptor_xds_pushes_total":                "type",
 		"interceptor_xds_nacks_total":                 "type",
 		"interceptor_xds_routes_acknowledged_seconds": "",

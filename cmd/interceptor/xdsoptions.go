@@ -50,6 +50,7 @@ func (o *xdsOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.certFile, "xds-cert-file", o.certFile, "certificate of the xDS server, PEM, for mutual TLS; read again when it changes; plain HTTP/2 when left out")
 	f.StringVar(&o.keyFile, "xds-key-file", o.keyFile, "key of the xDS server's certificate, PEM")
 	f.StringVar(&o.clientCAFile, "xds-client-ca-file", o.clientCAFile, "authority of the kedify-proxies' certificates, PEM; read again when it changes")
+	f.BoolVar(&o.settings.RequireNamespaces, "xds-require-namespaces", o.settings.RequireNamespaces, "turn away kedify-proxies whose certificate names no namespace, and what reaches the fallback port without TLS")
 	f.DurationVar(&o.settings.KeepaliveTime, "xds-keepalive-time", o.settings.KeepaliveTime, "how long a kedify-proxy may be silent before it is asked whether it lives (KEDIFY_XDS_KEEPALIVE_TIME)")
 	f.DurationVar(&o.settings.KeepaliveTimeout, "xds-keepalive-timeout", o.settings.KeepaliveTimeout, "how long it has to answer (KEDIFY_XDS_KEEPALIVE_TIMEOUT)")
 	f.DurationVar(&o.settings.KeepaliveMinTime, "xds-keepalive-min-time", o.settings.KeepaliveMinTime, "how often a kedify-proxy may ask the same (KEDIFY_XDS_KEEPALIVE_ENFORCEMENT_POLICY_MIN_TIME)")
@@ -68,6 +69,9 @@ func (o *xdsOptions) flags(f *pflag.FlagSet) {
 func (o *xdsOptions) validate() error {
 	if files := []string{o.certFile, o.keyFile, o.clientCAFile}; slices.Contains(files, "") && strings.Join(files, "") != "" {
 		return errors.New("--xds-cert-file, --xds-key-file and --xds-client-ca-file: give all for mutual TLS, or none for plain HTTP/2")
+	}
+	if o.settings.RequireNamespaces && o.certFile == "" {
+		return errors.New("--xds-require-namespaces is for mutual TLS: give --xds-cert-file, --xds-key-file and --xds-client-ca-file, too")
 	}
 	if o.port == 0 || o.httpPort == 0 || o.tlsPort == 0 {
 		return errors.New("--xds-port, --kedify-proxy-port and --kedify-proxy-tls-port: expected ports from 1 to 65535")

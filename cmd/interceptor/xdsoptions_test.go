@@ -68,6 +68,10 @@ func TestXDSVariablesAndFlags(t *testing.T) {
 			args: []string{"--xds-cert-file=c", "--xds-key-file=k", "--xds-client-ca-file=a"},
 			is:   func(o *xdsOptions) bool { return o.certFile == "c" && o.keyFile == "k" && o.clientCAFile == "a" },
 		},
+		"names": {
+			args: []string{"--xds-cert-file=c", "--xds-key-file=k", "--xds-client-ca-file=a", "--xds-require-namespaces"},
+			is:   func(o *xdsOptions) bool { return o.settings.RequireNamespaces },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := readXDS(tt.variables, tt.args...)
@@ -108,6 +112,7 @@ func TestWhatCannotBeOfXDSIsAnError(t *testing.T) {
 		"certificate alone":      {args: []string{"--xds-cert-file=c"}, says: "--xds-cert-file, --xds-key-file and --xds-client-ca-file"},
 		"no authority":           {args: []string{"--xds-cert-file=c", "--xds-key-file=k"}, says: "--xds-client-ca-file"},
 		"authority alone":        {args: []string{"--xds-client-ca-file=a"}, says: "--xds-cert-file"},
+		"names without TLS":      {args: []string{"--xds-require-namespaces"}, says: "--xds-require-namespaces is for mutual TLS"},
 		"both, variable by name": {variables: map[string]string{"KEDIFY_XDS_KEEPALIVE_TIME": "x", "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES": "x"}, says: "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES"},
 	} {
 		t.Run(name, func(t *testing.T) {

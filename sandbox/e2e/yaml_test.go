@@ -154,9 +154,10 @@ func TestYAMLOfKustomizations(t *testing.T) {
 
 // bases are what the components for TLS are for.
 var bases = map[string]string{
-	"deploy/components/tls":                         "deploy/interceptor",
-	"deploy/components/xds-mutual-tls/interceptor":  "deploy/interceptor",
-	"deploy/components/xds-mutual-tls/kedify-proxy": "deploy/kedify-proxy",
+	"deploy/components/tls":                               "deploy/interceptor",
+	"deploy/components/xds-mutual-tls/interceptor":        "deploy/interceptor",
+	"deploy/components/xds-mutual-tls/require-namespaces": "deploy/interceptor",
+	"deploy/components/xds-mutual-tls/kedify-proxy":       "deploy/kedify-proxy",
 }
 
 // over returns a kustomization that lays a component over one of ours.

@@ -59,7 +59,7 @@ func embeddedWith(t *testing.T, settings proxy.Settings, table *routes.Table) st
 // handingOver serves a table by an Envoy, whose last resort serves another.
 func handingOver(t *testing.T, table, standIn *routes.Table) string {
 	t.Helper()
-	fallback := netip.MustParseAddrPort(listen(t, proxy.DefaultSettings(), standIn, (*proxy.Server).ServeFallback))
+	fallback := netip.MustParseAddrPort(listen(t, proxy.DefaultSettings(), standIn, func(s *proxy.Server, l net.Listener) error { return s.ServeFallback(l, proxy.FallbackPeers{}) }))
 	return startEnvoy(t, static(t, newTranslator(t, Options{}), table, []netip.AddrPort{fallback}))
 }
 

@@ -56,6 +56,11 @@ type BootstrapOptions struct {
 	// ServerName is whom the interceptor's certificate has to name; the host of
 	// XDSAddress unless set.
 	ServerName string
+	// FallbackAddress is the interceptor's Service for requests that a backend has no
+	// endpoint for, host:port: with mutual TLS they go there, with the same files.
+	// Unless set, or without mutual TLS, they go in the clear where the interceptor
+	// says.
+	FallbackAddress string
 }
 
 // Bootstrap returns the configuration that `envoy -c` takes, in YAML. The same
@@ -112,12 +117,22 @@ func Bootstrap(o BootstrapOptions) ([]byte, error) {
 	if o.SotW {
 		b.DynamicResources.AdsConfig.ApiType = corev3.ApiConfigSource_GRPC
 	}
+	metadata := make(map[string]*structpb.Value)
+	if xds.TransportSocket != nil && o.FallbackAddress != "" {
+		if err := addFallback(b, o); err != nil {
+			return nil, err
+		}
+		metadata[FallbackTLSKey] = structpb.NewBoolValue(true)
+	}
 	if len(o.Namespaces) > 0 {
 		names := &structpb.ListValue{}
 		for _, name := range slices.Compact(slices.Sorted(slices.Values(o.Namespaces))) {
 			names.Values = append(names.Values, structpb.NewStringValue(name))
 		}
-		b.Node.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{NamespacesKey: structpb.NewListValue(names)}}
+		metadata[NamespacesKey] = structpb.NewListValue(names)
+	}
+	if len(metadata) > 0 {
+		b.Node.Metadata = &structpb.Struct{Fields: metadata}
 	}
 	if err := b.ValidateAll(); err != nil {
 		return nil, fmt.Errorf("this makes no bootstrap: %w", err)
@@ -149,18 +164,12 @@ func xdsCluster(o BootstrapOptions) (*clusterv3.Cluster, error) {
 				},
 			},
 		})},
-		LoadAssignment: &endpointv3.ClusterLoadAssignment{
-			ClusterName: XDSClusterName,
-			Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
-				HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: address}},
-			}}}},
-		},
+		LoadAssignment: assignmentOf(XDSClusterName, address),
 	}
 	files := []string{o.CAFile, o.CertFile, o.KeyFile}
 	switch {
 	case !slices.Contains(files, ""):
-		defaultTo(&o.ServerName, host)
-		c.TransportSocket = mutualTLS(o)
+		c.TransportSocket = mutualTLS(o, host, "h2")
 	case strings.Join(files, "") != "":
 		return nil, errors.New("mutual TLS needs three files: the authority, the certificate and its key")
 	case o.ServerName != "":
@@ -171,8 +180,18 @@ func xdsCluster(o BootstrapOptions) (*clusterv3.Cluster, error) {
 	return c, nil
 }
 
-// mutualTLS shows the interceptor who asks, and asks who answers.
-func mutualTLS(o BootstrapOptions) *corev3.TransportSocket {
+// assignmentOf has a cluster of the bootstrap at one address.
+func assignmentOf(cluster string, address *corev3.Address) *endpointv3.ClusterLoadAssignment {
+	return &endpointv3.ClusterLoadAssignment{
+		ClusterName: cluster,
+		Endpoints:   []*endpointv3.LocalityLbEndpoints{{LbEndpoints: endpointsAt([]*corev3.Address{address}, nil)}},
+	}
+}
+
+// mutualTLS shows the interceptor who asks, and asks who answers. The certificate is
+// that of the xDS server, whose host this is.
+func mutualTLS(o BootstrapOptions, host string, protocols ...string) *corev3.TransportSocket {
+	defaultTo(&o.ServerName, host)
 	san := &tlsv3.SubjectAltNameMatcher{
 		SanType: tlsv3.SubjectAltNameMatcher_DNS,
 		Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: o.ServerName}},
@@ -183,7 +202,7 @@ func mutualTLS(o BootstrapOptions) *corev3.TransportSocket {
 	}
 	common := &tlsv3.CommonTlsContext{
 		TlsParams:     &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2},
-		AlpnProtocols: []string{"h2"},
+		AlpnProtocols: protocols,
 	}
 	validation := &tlsv3.CertificateValidationContext{MatchTypedSubjectAltNames: []*tlsv3.SubjectAltNameMatcher{san}}
 	if o.SecretsDir != "" {

@@ -26,7 +26,10 @@ func TestBootstrap(t *testing.T) {
 		"namespaces": {XDSAddress: "[fd00::1]:5678", AdminAddress: "127.0.0.1:9999", AdminPort: 9998, Namespaces: []string{"b", "a", "b"}, SotW: true, MaxConnections: 10, MaxHeap: 1 << 30},
 		"ipv6":       {XDSAddress: xds, AdminAddress: "[::]:9901"},
 		"mutual-tls": {XDSAddress: xds, CAFile: cert, CertFile: cert, KeyFile: key},
-		"renewed":    {XDSAddress: xds, CAFile: cert, CertFile: cert, KeyFile: key, SecretsDir: dir},
+		"renewed":    {XDSAddress: xds, CAFile: cert, CertFile: cert, KeyFile: key, SecretsDir: dir, FallbackAddress: "keda-add-ons-http-interceptor-fallback.keda:8081"},
+		"fallback": {
+			XDSAddress: xds, CAFile: cert, CertFile: cert, KeyFile: key, ServerName: "xds", Namespaces: []string{"a"}, FallbackAddress: "[fd00::1]:8081",
+		},
 	}
 	for name, o := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -93,6 +96,7 @@ func TestBootstrapRefuses(t *testing.T) {
 		"authority alone":       {BootstrapOptions{XDSAddress: xds, CAFile: "c"}, "three files"},
 		"a name without files":  {BootstrapOptions{XDSAddress: xds, ServerName: "x"}, "server name"},
 		"secrets without files": {BootstrapOptions{XDSAddress: xds, SecretsDir: "/etc/envoy"}, "directory of secrets"},
+		"fallback address":      {BootstrapOptions{XDSAddress: xds, CAFile: "a", CertFile: "c", KeyFile: "k", FallbackAddress: "8081"}, "the fallback address is \"8081\"; expected host:port"},
 		"negative connections":  {BootstrapOptions{XDSAddress: xds, MaxConnections: -1}, "more than 0"},
 		"only one file of them": {BootstrapOptions{XDSAddress: xds, KeyFile: "k"}, "three files"},
 	}

@@ -22,4 +22,11 @@ const (
 	// PodKey is, in the node's metadata, the name of the Envoy's pod, as
 	// <namespace>/<name>: what is told of the Envoy names it.
 	PodKey = "pod"
+	// FallbackTLSKey is, in the node's metadata, true for an Envoy with a bootstrap that
+	// has FallbackListenerName.
+	FallbackTLSKey = "fallback_tls"
+	// FallbackListenerName is, in the bootstrap of an Envoy with mutual TLS, the
+	// listener within Envoy that takes what is for the interceptor's fallback
+	// listener there, with TLS; its cluster has the same name.
+	FallbackListenerName = "kedify-proxy-fallback"
 )

@@ -40,7 +40,7 @@ func translate(tr *Translator, table *routes.Table, fallback []netip.AddrPort) r
 	for route := range table.Routes() {
 		for i := range route.Backends {
 			r.clusters = append(r.clusters, tr.Cluster(&route.Backends[i]))
-			r.endpoints = append(r.endpoints, tr.Endpoints(&route.Backends[i], fallback))
+			r.endpoints = append(r.endpoints, tr.Endpoints(&route.Backends[i], Fallback{Addresses: fallback}))
 		}
 	}
 	var hosts []*routev3.VirtualHost

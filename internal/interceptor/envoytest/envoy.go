@@ -86,6 +86,16 @@ func (e *Envoy) Stop() {
 // Pid returns the Envoy's process.
 func (e *Envoy) Pid() int { return e.command.Process.Pid }
 
+// Log returns what the Envoy has logged so far.
+func (e *Envoy) Log() string {
+	e.t.Helper()
+	text, err := os.ReadFile(e.log)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return string(text)
+}
+
 // Get returns what the admin listener answers, such as for "/clusters". It does
 // not heed the code: /ready is 503 until everything is there.
 func (e *Envoy) Get(path string) (string, error) {

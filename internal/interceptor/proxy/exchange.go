@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/certified"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
@@ -36,6 +37,9 @@ type exchange struct {
 	// nil where that is not known.
 	fallback bool
 	object   *types.NamespacedName
+	// names are the namespaces whose objects Envoy may send requests to; those of
+	// all where there are none.
+	names certified.Namespaces
 	// secondTry tells that Envoy has tried the request before, at the Service
 	// service where that is known, and tooLate that this took too long.
 	secondTry, tooLate bool

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"github.com/pires/go-proxyproto"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/certified"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
@@ -22,16 +24,28 @@ var errNotFromEnvoy = errors.New("the connection does not begin with a PROXY pro
 // header, or is closed. When that names an HTTPScaledObject that there is, all its
 // requests belong to that, whatever their host, path and headers are. X-Forwarded-*
 // are left as they come: Envoy has added the client already.
-func (s *Server) ServeFallback(l net.Listener) error {
+func (s *Server) ServeFallback(l net.Listener, peers FallbackPeers) error {
 	return ended(l, s.fallback.Serve(&fallbackListener{
-		Listener: &listener{Listener: l, proxy: s.proxy, open: s.proxy.handOvers}, proxy: s.proxy,
+		Listener: &listener{Listener: l, proxy: s.proxy, open: s.proxy.handOvers}, proxy: s.proxy, peers: peers,
 	}))
+}
+
+// FallbackPeers says whose connections the fallback listener takes. The zero value
+// takes those of everybody.
+type FallbackPeers struct {
+	// TLS takes connections with TLS, too. It has to ask for certificates, and to
+	// verify them: one that names namespaces is for HTTPScaledObjects of these alone.
+	TLS *tls.Config
+	// RequireNamespaces takes no connection without TLS, and none by a certificate
+	// that names no namespace.
+	RequireNamespaces bool
 }
 
 // fallbackListener takes connections of kedify-proxies.
 type fallbackListener struct {
 	net.Listener
 	proxy *Proxy
+	peers FallbackPeers
 }
 
 // Accept is part of net.Listener. It does not wait for the header.
@@ -40,7 +54,39 @@ func (l *fallbackListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lengthWatch{Conn: newFallbackConn(c, l.proxy.settings.ReadHeader, l.refused)}, nil
+	if l.peers.TLS != nil {
+		c = &identified{Conn: c, config: l.peers.TLS}
+	}
+	return &lengthWatch{Conn: l.newConn(c)}, nil
+}
+
+// permits fails when a connection may not hand over what its header says.
+func (l *fallbackListener) permits(c net.Conn, h *proxyproto.Header) error {
+	if h.Version != 2 {
+		return fmt.Errorf("%w: it is of version %d", errNotFromEnvoy, h.Version)
+	}
+	names, over := namesOf(c)
+	switch {
+	case !over && l.peers.RequireNamespaces:
+		return errors.New("the connection is without TLS, and --xds-require-namespaces asks for it")
+	case !over || names.All():
+		return nil
+	}
+	var err error
+	object := handedOverBy(h).object
+	switch {
+	case !names.Any() && l.peers.RequireNamespaces:
+		err = fmt.Errorf("the certificate names no namespace, and --xds-require-namespaces asks for it; expected %s", certified.Expected)
+	case !names.Any():
+	case object == nil:
+		err = fmt.Errorf("the connection names no HTTPScaledObject, and the certificate is for %s alone", names)
+	case !names.Has(object.Namespace):
+		err = fmt.Errorf("the connection names HTTPScaledObject %s, and the certificate is for %s alone", object, names)
+	}
+	if err != nil { // by somebody whom the authority knows
+		l.proxy.log.Warn("a kedify-proxy was turned away that hands over requests", "peer", c.RemoteAddr(), "error", err)
+	}
+	return err
 }
 
 // refused is told of a connection that is not what it should be.
@@ -57,16 +103,11 @@ type fallbackConn struct {
 	refused func(net.Addr, error)
 }
 
-func newFallbackConn(c net.Conn, timeout time.Duration, refused func(net.Addr, error)) *fallbackConn {
-	return &fallbackConn{refused: refused, Conn: proxyproto.NewConn(c,
+func (l *fallbackListener) newConn(c net.Conn) *fallbackConn {
+	return &fallbackConn{refused: l.refused, Conn: proxyproto.NewConn(c,
 		proxyproto.WithPolicy(proxyproto.REQUIRE),
-		proxyproto.SetReadHeaderTimeout(timeout),
-		proxyproto.ValidateHeader(func(h *proxyproto.Header) error {
-			if h.Version != 2 {
-				return fmt.Errorf("%w: it is of version %d", errNotFromEnvoy, h.Version)
-			}
-			return nil
-		}),
+		proxyproto.SetReadHeaderTimeout(l.proxy.settings.ReadHeader),
+		proxyproto.ValidateHeader(func(h *proxyproto.Header) error { return l.permits(c, h) }),
 	)}
 }
 
@@ -86,17 +127,24 @@ func (c *fallbackConn) CloseWrite() error {
 	return closeWrite(c.Raw())
 }
 
-// handedOver is what the header of a connection says of its requests.
+// handedOver is what a connection says of its requests: its header, and its
+// certificate.
 type handedOver struct {
 	object  *types.NamespacedName // nil for none
 	service string                // whose turn it was, "" where that is not said
+	names   certified.Namespaces  // none for no bounds
 }
 
 func (c *fallbackConn) handedOver() (h handedOver) {
-	header := c.ProxyHeader()
-	if header == nil {
-		return h
+	if header := c.ProxyHeader(); header != nil {
+		h = handedOverBy(header)
 	}
+	h.names, _ = namesOf(c.Raw())
+	return h
+}
+
+// handedOverBy reads a header.
+func handedOverBy(header *proxyproto.Header) (h handedOver) {
 	records, err := header.TLVs()
 	if err != nil {
 		return h
@@ -133,7 +181,7 @@ func (p *Proxy) serveFallback(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{proxy: p, w: w, in: r, begun: time.Now(), fallback: true}
 	if handedOver, ok := r.Context().Value(fallbackKey{}).(func() handedOver); ok {
 		from := handedOver()
-		x.object = from.object
+		x.object, x.names = from.object, from.names
 		if again := r.Header[routes.SecondTryHeader]; len(again) > 0 {
 			x.secondTry, x.service, x.tooLate = true, from.service, again[0] == "true"
 			delete(r.Header, routes.SecondTryHeader)

@@ -3,12 +3,17 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"net/textproto"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -22,14 +27,16 @@ import (
 
 // serveFallback has the world's server serve the fallback listener as well, and
 // returns its address.
-func (w *world) serveFallback() string {
+func (w *world) serveFallback() string { return w.serveFallbackTo(FallbackPeers{}) }
+
+func (w *world) serveFallbackTo(peers FallbackPeers) string {
 	w.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- w.server.ServeFallback(l) }()
+	go func() { served <- w.server.ServeFallback(l, peers) }()
 	w.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -205,6 +212,64 @@ func TestFallbackRefusesOtherConnections(t *testing.T) {
 			}
 		})
 	}
+}
+
+// With TLS it is the same, in HTTP/1.1 and HTTP/2; without it, too.
+func TestFallbackTakesTLS(t *testing.T) {
+	w := othersWorld(t)
+	// A certificate that is its own authority.
+	own := httptest.NewUnstartedServer(nil)
+	own.StartTLS()
+	own.Close()
+	certificate, pool := own.TLS.Certificates[0], x509.NewCertPool()
+	pool.AddCert(own.Certificate())
+	address := w.serveFallbackTo(FallbackPeers{TLS: &tls.Config{
+		Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAnyClientCert,
+	}})
+	for _, over := range []bool{true, false} {
+		for _, h2c := range []bool{false, true} {
+			t.Run(fmt.Sprint("TLS ", over, ", h2c ", h2c), func(t *testing.T) {
+				w.client = w.fromEnvoy(address, "demo/other", h2c)
+				transport, is := w.client.Transport.(*http.Transport)
+				if !is {
+					t.Fatal("no transport of its own")
+				}
+				if over {
+					transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+						c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+						if err != nil {
+							return nil, err
+						}
+						secret := tls.Client(c, &tls.Config{RootCAs: pool, ServerName: "example.com", Certificates: []tls.Certificate{certificate}})
+						_, err = io.WriteString(secret, envoyHeader(t, "demo/other"))
+						return secret, err
+					}
+				}
+				for range 3 {
+					if _, body := w.do(w.request(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 1<<20)))); body != "other" {
+						t.Errorf("answered %q", body)
+					}
+				}
+			})
+		}
+	}
+	t.Run("a handshake that does not go on", func(t *testing.T) {
+		w := othersWorld(t, func(s *Settings) { s.ReadHeader = 50 * time.Millisecond })
+		address := w.serveFallbackTo(FallbackPeers{TLS: &tls.Config{Certificates: []tls.Certificate{certificate}}})
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		_ = c.SetDeadline(time.Now().Add(patience))
+		_, _ = io.WriteString(c, "\x16\x03\x01\x02\x00")
+		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("the connection stays open")
+		}
+		if got := value(t, w.proxy, "interceptor_fallback_connections_refused_total"); got != 1 {
+			t.Errorf("%v refused connections counted, want 1", got)
+		}
+	})
 }
 
 func TestFallbackLeavesForwardedAsEnvoyHasIt(t *testing.T) {

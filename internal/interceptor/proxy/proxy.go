@@ -91,7 +91,11 @@ func (x *exchange) lookup() *routes.Route {
 			return route
 		}
 	}
-	return table.Lookup(x.in.Host, routes.PathOf(x.in.RequestURI), x.in.Header)
+	route := table.Lookup(x.in.Host, routes.PathOf(x.in.RequestURI), x.in.Header)
+	if route != nil && x.names.Any() && !x.names.Has(route.Name.Namespace) {
+		return nil // that of the connection is gone
+	}
+	return route
 }
 
 // ServeHTTP is part of http.Handler.

@@ -17,9 +17,12 @@ var (
 
 type metrics struct {
 	streams *prometheus.GaugeVec
-	pushes  *prometheus.CounterVec
-	nacks   *prometheus.CounterVec
-	latency prometheus.Histogram
+	// unidentified counts those that RequireNamespaces would turn away, or whose
+	// fallback it would.
+	unidentified prometheus.Gauge
+	pushes       *prometheus.CounterVec
+	nacks        *prometheus.CounterVec
+	latency      prometheus.Histogram
 }
 
 func newMetrics() *metrics {
@@ -28,6 +31,10 @@ func newMetrics() *metrics {
 			Name: "interceptor_xds_streams",
 			Help: "Connected Envoys, by what they ask for: delta, or sotw for the state of the world.",
 		}, []string{"kind"}),
+		unidentified: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "interceptor_xds_unidentified_streams",
+			Help: "Connected Envoys without a certificate that names namespaces, or that hand over requests without TLS.",
+		}),
 		pushes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "interceptor_xds_pushes_total",
 			Help: "Responses sent to Envoys, by type of resource.",
@@ -53,7 +60,7 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.streams, m.pushes, m.nacks, m.latency}
+	return []prometheus.Collector{m.streams, m.unidentified, m.pushes, m.nacks, m.latency}
 }
 
 // Describe is part of prometheus.Collector: a Server is registered as what it is.

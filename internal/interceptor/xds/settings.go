@@ -29,6 +29,9 @@ type Settings struct {
 	// last virtual host that named it was replaced there; 0 or more. It is for
 	// requests that chose the cluster just before, and for their second try.
 	Linger time.Duration
+	// RequireNamespaces turns Envoys away whose certificate names no namespace. It
+	// is for a Server that is served with TLS, and asks for certificates.
+	RequireNamespaces bool
 }
 
 // leastConnectionAge is the least of Settings.MaxConnectionAge.

@@ -18,7 +18,7 @@ type standIn struct {
 // anew, nothing stands in for it any more.
 func (st *stream) see(now view) {
 	st.shared, st.invalid = now.table, now.invalid
-	st.fallback, st.secret = now.fallback, now.secret
+	st.fallback, st.secret = st.handOver.to(now.fallback), now.secret
 	st.table = now.table
 	var touched []*routes.Route
 	for name, s := range st.standIns {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/certified"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
@@ -47,9 +47,10 @@ type stream struct {
 	shared, table *routes.Table
 	invalid       invalidObjects
 	standIns      map[types.NamespacedName]standIn
-	fallback      []netip.AddrPort
+	fallback      envoy.Fallback
 	secret        []byte
 
+	handOver handOver                     // how the Envoy reaches the fallback
 	peer     string                       // address of the Envoy
 	address  string                       // the same without its port
 	pod      string                       // that the Envoy says it is; empty for none
@@ -93,29 +94,46 @@ func (s *Server) serve(w wire, delta bool) error {
 	}
 	log := s.log
 	from := "an unknown address"
+	var names certified.Namespaces
+	shown := false
 	if p, ok := peer.FromContext(w.Context()); ok {
+		names, shown = shownBy(p)
 		from = p.Addr.String()
 		log = log.With("envoy", from)
 	}
 	namespaces, err := namespacesOf(first.node)
+	if err == nil {
+		namespaces, err = s.granted(namespaces, names)
+	}
 	if err != nil {
 		log.Warn("an Envoy was turned away", "reason", status.Convert(err).Message())
 		return err
 	}
 	st := newStream(s, w, delta)
 	st.log, st.peer, st.address, st.pod = log, from, from, podOf(first.node)
+	st.handOver = s.handsOver(first.node)
 	if host, _, err := net.SplitHostPort(from); err == nil {
 		st.address = host
 	}
 	connected := s.metrics.streams.WithLabelValues(st.protocol())
 	connected.Inc()
 	defer connected.Dec()
+	if !names.Any() || !st.handOver.overTLS {
+		s.metrics.unidentified.Inc()
+		defer s.metrics.unidentified.Dec()
+	}
 	if err := s.join(st, namespaces); err != nil {
 		log.Warn("an Envoy was turned away", "reason", status.Convert(err).Message())
 		return err
 	}
 	defer s.leave(st)
 	log.Info("an Envoy is connected", "kind", st.protocol(), "namespaces", namespaces)
+	if shown && !names.Any() {
+		log.Warn("the certificate of an Envoy names no namespace, so that it gets those that it asks for; --xds-require-namespaces would turn it away", "expected", certified.Expected)
+	}
+	if shown && !st.handOver.overTLS {
+		log.Warn("an Envoy hands over requests without TLS, as its bootstrap is of an earlier release", "taken", !s.settings.RequireNamespaces)
+	}
 	defer log.Info("an Envoy has gone")
 	return st.run(first)
 }

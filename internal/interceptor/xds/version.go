@@ -59,11 +59,15 @@ func newRenderer(t *envoy.Translator) renderer {
 	h1 := &routes.Backend{Cluster: "a/b/c", Endpoints: routes.Endpoints{Ready: address}}
 	h2 := &routes.Backend{Cluster: "a/b/c", Endpoints: routes.Endpoints{Protocol: routes.H2C}}
 	return renderer{
-		Translator:     t,
-		clusterForm:    versionOf(append(marshal(t.Cluster(h1)), marshal(t.Cluster(h2))...)),
-		assignmentForm: versionOf(marshal(t.Endpoints(h1, address))),
+		Translator:  t,
+		clusterForm: versionOf(append(marshal(t.Cluster(h1)), marshal(t.Cluster(h2))...)),
+		assignmentForm: versionOf(append(marshal(t.Endpoints(h1, envoy.Fallback{Addresses: address})),
+			marshal(t.Endpoints(h1, envoy.Fallback{Addresses: address, OverTLS: true}))...)),
 	}
 }
+
+// overTLS stands, in versions, for a fallback over TLS: it is no address.
+var overTLS = []netip.AddrPort{{}}
 
 func (r *renderer) clusterVersion(b *routes.Backend) version {
 	content := binary.BigEndian.AppendUint64(nil, uint64(r.clusterForm))
@@ -71,15 +75,18 @@ func (r *renderer) clusterVersion(b *routes.Backend) version {
 	return versionOf(append(content, b.Cluster...))
 }
 
-func (r *renderer) assignmentVersion(b *routes.Backend, fallback []netip.AddrPort) version {
+func (r *renderer) assignmentVersion(b *routes.Backend, fallback envoy.Fallback) version {
 	content := make([]byte, 0, 256)
 	content = binary.BigEndian.AppendUint64(content, uint64(r.assignmentForm))
 	content = append(content, b.Cluster...)
 	ready := b.Ready
-	if len(fallback) == 0 {
+	last := fallback.Addresses
+	if len(last) == 0 {
 		ready = b.Active()
+	} else if fallback.OverTLS {
+		last = overTLS // whatever they are
 	}
-	for _, list := range [][]netip.AddrPort{ready, fallback} {
+	for _, list := range [][]netip.AddrPort{ready, last} {
 		content = append(content, 0)
 		for _, address := range list {
 			content = address.AppendTo(content)

@@ -1,0 +1,461 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+)
+
+// bootstrapOf is that of a kedify-proxy with a certificate for namespaces, which
+// says that it serves others, or all.
+func (a *authority) bootstrapOf(named []string, declared ...string) envoy.BootstrapOptions {
+	a.t.Helper()
+	o := envoy.BootstrapOptions{CAFile: a.file("ca.crt"), Namespaces: declared}
+	o.CertFile, o.KeyFile = a.files("kedify-proxy", a.sign("kedify-proxy", ecdsaKey(a.t), named...))
+	return o
+}
+
+// overTLS has the kedify-proxy hand over with TLS, through what notes all bytes.
+func (s *stack) overTLS(o envoy.BootstrapOptions) (envoy.BootstrapOptions, *tap) {
+	s.t.Helper()
+	t := newTap(s.t, fmt.Sprint("127.0.0.1:", s.o.fallbackPort))
+	o.FallbackAddress = t.address
+	return o, t
+}
+
+// requireNamespaces is mutual TLS with certificates that name namespaces.
+func requireNamespaces(a *authority) func(*options) {
+	return func(o *options) {
+		mutual(a)(o)
+		o.xds.settings.RequireNamespaces = true
+	}
+}
+
+// An Envoy gets the namespaces that it declares, as far as its certificate names
+// them; without a declaration all that it names. Any other is turned away with words.
+func TestCertificatesNameTheNamespacesOfKedifyProxies(t *testing.T) {
+	for name, tt := range map[string]struct {
+		named, declared []string
+		required, sotw  bool
+		has             []string // namespaces
+		says            string   // why it is turned away
+	}{
+		"what it names":                 {named: []string{"blue"}, declared: []string{"blue"}, has: []string{"blue"}},
+		"a part of it":                  {named: []string{"blue", "red"}, declared: []string{"blue"}, has: []string{"blue"}, sotw: true},
+		"more":                          {named: []string{"blue"}, declared: []string{"blue", "red"}, says: "node.metadata.namespaces has red, and this kedify-proxy's certificate is for blue alone"},
+		"another":                       {named: []string{"blue"}, declared: []string{"red"}, says: "node.metadata.namespaces has red", sotw: true},
+		"none declared":                 {named: []string{"blue"}, has: []string{"blue"}, required: true},
+		"none declared, all named":      {named: []string{"*"}, has: []string{"blue", "red"}, required: true},
+		"one of all":                    {named: []string{"*"}, declared: []string{"red"}, has: []string{"red"}, sotw: true},
+		"none named":                    {declared: []string{"red"}, has: []string{"red"}},
+		"none named, which is required": {declared: []string{"red"}, required: true, says: "certificate names no namespace, and --xds-require-namespaces asks for it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAuthority(t, "authority")
+			change := mutual(a)
+			if tt.required {
+				change = requireNamespaces(a)
+			}
+			s := newStack(t, change)
+			for _, namespace := range []string{"blue", "red"} {
+				s.object(namespace)
+				s.endpoint(namespace, says(t, namespace))
+			}
+			o := a.bootstrapOf(tt.named, tt.declared...)
+			o.SotW = tt.sotw
+			s.startEnvoy(o)
+			if tt.says != "" {
+				s.envoy.Wait("words in both logs", func() error {
+					for whose, log := range map[string]string{"Envoy": s.envoy.Log(), "interceptor": s.logged.String()} {
+						if !strings.Contains(log, tt.says) {
+							return fmt.Errorf("that of the %s has not %q", whose, tt.says)
+						}
+					}
+					return nil
+				})
+				if text, err := s.envoy.Get("/ready"); err != nil || strings.TrimSpace(text) == "LIVE" {
+					t.Errorf("it is configured all the same: %q, %v", text, err)
+				}
+				return
+			}
+			s.connected()
+			clusters, err := s.envoy.Get("/clusters")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, namespace := range []string{"blue", "red"} {
+				if got, want := strings.Contains(clusters, namespace+"/app/app::"), slices.Contains(tt.has, namespace); got != want {
+					t.Errorf("it has the cluster of %s: %v, want %v", namespace, got, want)
+				}
+			}
+			if named := strings.Contains(s.logged.String(), "the certificate of an Envoy names no namespace"); named != (len(tt.named) == 0) {
+				t.Errorf("the log tells of a certificate without namespaces: %v", named)
+			}
+		})
+	}
+}
+
+// What a kedify-proxy hands over goes through TLS, whose it is included.
+func TestKedifyProxyHandsOverWithTLS(t *testing.T) {
+	for name, sotw := range map[string]bool{"delta": false, "sotw": true} {
+		t.Run(name, func(t *testing.T) {
+			a := newAuthority(t, "authority")
+			s := newStack(t, requireNamespaces(a))
+			s.object("red")
+			s.object("blue")
+			s.endpoint("red", says(t, "red"))
+			o, tap := s.overTLS(a.bootstrapOf([]string{"blue"}, "blue"))
+			o.SotW = sotw
+			s.startEnvoy(o)
+			s.connected()
+			client := newClient(t, &http.Transport{})
+			for range 2 { // again, when it has had endpoints
+				s.handedOver(client, "blue")
+				s.endpoints("blue")
+				s.envoy.Wait("no endpoint", func() error {
+					if s.envoy.Stat("cluster.blue/app/app.membership_total") != 1 {
+						return errors.New("it has one still")
+					}
+					return nil
+				})
+			}
+			seen := tap.seen()
+			if len(seen) == 0 {
+				t.Error("nothing went through TLS")
+			}
+			for _, sent := range seen {
+				if sent[0] != 0x16 || bytes.Contains(sent, []byte("blue/app")) || bytes.Contains(sent, []byte("HTTP/1.1")) {
+					t.Errorf("sent in the clear: %.80q", sent)
+				}
+			}
+			if got := s.metric("interceptor_requests_total", "red"); got != 0 {
+				t.Errorf("red got %v of blue's requests", got)
+			}
+		})
+	}
+}
+
+// handedOver sends a request that waits for its first endpoint at the interceptor.
+func (s *stack) handedOver(client *http.Client, namespace string) {
+	s.t.Helper()
+	body := strings.Repeat("x", 100<<10)
+	answer := make(chan string, 1)
+	go func() {
+		code, text, err := ask(client, "http", s.o.xds.httpPort, http.MethodPost, strings.NewReader(body))
+		answer <- fmt.Sprint(code, " ", text, " ", err)
+	}()
+	s.envoy.Wait("a request held", func() error {
+		select {
+		case got := <-answer:
+			s.t.Fatalf("answered without an endpoint: %.200s", got)
+		default:
+		}
+		if held := s.metric("interceptor_requests_held", namespace); held != 1 {
+			return fmt.Errorf("%v are", held)
+		}
+		return nil
+	})
+	s.endpoint(namespace, says(s.t, namespace))
+	if got := <-answer; got != "200 "+namespace+body+" <nil>" {
+		s.t.Errorf("a request that was held is answered %.200s", got)
+	}
+}
+
+// A certificate bounds what can be handed over with it: whose it is, and what the
+// host says.
+func TestCertificatesBoundWhatIsHandedOver(t *testing.T) {
+	a, other := newAuthority(t, "authority"), newAuthority(t, "another authority")
+	signed := func(namespaces ...string) *tls.Certificate { return a.sign("kedify-proxy", ecdsaKey(t), namespaces...) }
+	for name, tt := range map[string]struct {
+		certificate *tls.Certificate
+		plain       bool
+		object      string
+		lenient     string // who answers where namespaces are not required; "" for nobody
+		strict      string
+	}{
+		"its own":                  {certificate: signed("blue"), object: "blue/app", lenient: "blue", strict: "blue"},
+		"one of its own":           {certificate: signed("blue", "red"), object: "blue/app", lenient: "blue", strict: "blue"},
+		"all":                      {certificate: signed("*"), object: "red/app", lenient: "red", strict: "red"},
+		"another's":                {certificate: signed("blue"), object: "red/app"},
+		"nobody's, by the host":    {certificate: signed("blue"), object: ""},
+		"one that is gone":         {certificate: signed("blue"), object: "blue/gone", lenient: "404", strict: "404"},
+		"one that is gone, of red": {certificate: signed("red"), object: "red/gone", lenient: "red", strict: "red"},
+		"no name":                  {certificate: signed(), object: "red/app", lenient: "red"},
+		"no certificate":           {certificate: new(tls.Certificate), object: "red/app"},
+		"of another authority":     {certificate: other.sign("kedify-proxy", ecdsaKey(t), "red"), object: "red/app"},
+		"no TLS":                   {plain: true, object: "red/app", lenient: "red"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, mode := range []struct {
+				name   string
+				change func(*options)
+				want   string
+			}{{"not required", mutual(a), tt.lenient}, {"required", requireNamespaces(a), tt.strict}} {
+				s := newStack(t, mode.change)
+				for _, namespace := range []string{"red", "blue"} { // red is older, and has the host
+					s.object(namespace)
+					s.endpoint(namespace, says(t, namespace))
+				}
+				got, err := s.handOver(a, tt.plain, tt.certificate, tt.object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got != mode.want {
+					t.Errorf("%s: answered %q, want %q", mode.name, got, mode.want)
+				}
+				refused := 0.0
+				if mode.want == "" {
+					refused = 1
+				}
+				// Who is refused by an alert learns it before it is counted.
+				const counter = "interceptor_fallback_connections_refused_total"
+				for deadline := time.Now().Add(patience); s.total(counter) != refused && time.Now().Before(deadline); {
+					time.Sleep(time.Millisecond)
+				}
+				if n := s.total(counter); n != refused {
+					t.Errorf("%s: %v connections refused, want %v", mode.name, n, refused)
+				}
+			}
+		})
+	}
+}
+
+// handOver hands a request over as a kedify-proxy does, and returns who answers it, a
+// code that is not 200, or "" for a connection that is closed.
+func (s *stack) handOver(a *authority, plain bool, certificate *tls.Certificate, object string) (string, error) {
+	address := fmt.Sprint("127.0.0.1:", s.o.fallbackPort)
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = c.Close() }()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return "", err
+	}
+	if !plain {
+		c = tls.Client(c, &tls.Config{
+			RootCAs: a.pool(), ServerName: "127.0.0.1",
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil },
+		})
+	}
+	request := append(forgedHeader(s.t, 2, object), "GET / HTTP/1.1\r\nHost: app.example.com\r\nConnection: close\r\n\r\n"...)
+	if _, err := c.Write(request); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(c)
+	var netErr net.Error
+	if errors.As(err, &netErr) && netErr.Timeout() {
+		return "", err
+	}
+	head, body, _ := strings.Cut(string(answer), "\r\n\r\n")
+	if code, is := strings.CutPrefix(head, "HTTP/1.1 "); is && !strings.HasPrefix(code, "200") {
+		return code[:3], nil
+	}
+	return body, nil
+}
+
+// An installation with mutual TLS gets to certificates that name namespaces in these
+// steps, and each kedify-proxy serves, and hands over, in all of them. One that was
+// left out is turned away by the last, and goes on with what it has.
+func TestFromMutualTLSToNamespacesWithoutAnOutage(t *testing.T) {
+	a := newAuthority(t, "authority")
+	unidentified := func(s *stack, want float64) {
+		t.Helper()
+		s.envoy.Wait(fmt.Sprint(want, " unidentified"), func() error {
+			if got := s.total("interceptor_xds_unidentified_streams"); got != want {
+				return fmt.Errorf("%v are", got)
+			}
+			return nil
+		})
+	}
+	client := newClient(t, &http.Transport{})
+
+	// 1. The interceptors are of this release; the kedify-proxies are not: their
+	// certificates name nothing, and their bootstrap has no TLS to hand over by.
+	s := newStack(t, mutual(a))
+	s.object("blue")
+	s.startEnvoy(a.bootstrapOf(nil, "blue"))
+	s.connected()
+	unidentified(s, 1)
+	s.handedOver(client, "blue")
+	s.answered(client, "http", s.o.xds.httpPort, "blue")
+
+	// 2. Certificates name namespaces, and the bootstrap is of this release. What is
+	// handed over meanwhile by one of before, and one of now, is served.
+
+	s.endpoints("blue")
+	o, tap := s.overTLS(a.bootstrapOf([]string{"blue"}, "blue"))
+	half := o
+	half.FallbackAddress = "" // the certificate is here, and not yet the bootstrap
+	s.envoy.Stop()
+	s.startEnvoy(half)
+	s.connected()
+	unidentified(s, 1)
+	s.handedOver(client, "blue")
+	s.envoy.Stop()
+	s.endpoints("blue")
+	s.startEnvoy(o)
+	s.connected()
+	unidentified(s, 0)
+	s.handedOver(client, "blue")
+	if len(tap.seen()) == 0 {
+		t.Error("it was handed over without TLS")
+	}
+
+	// 3. The interceptors ask for it. The kedify-proxy serves all the time.
+	stopped := make(chan struct{})
+	failures := make(chan string, 100)
+	var load sync.WaitGroup
+	load.Go(func() {
+		for {
+			select {
+			case <-stopped:
+				return
+			default:
+			}
+			if code, text, err := ask(client, "http", s.o.xds.httpPort, http.MethodGet, nil); err != nil || text != "blue" {
+				select {
+				case failures <- fmt.Sprint(code, " ", text, " ", err):
+				default:
+				}
+			}
+		}
+	})
+	s.stop()
+	next := newStack(t, func(o *options) {
+		*o = *s.o
+		o.xds.settings.RequireNamespaces = true
+	})
+	next.builder, next.envoy, next.envoyAdmin = s.builder, s.envoy, s.envoyAdmin
+	next.commit()
+	next.envoy.Wait("the next interceptor", func() error {
+		if n := next.total("interceptor_xds_streams"); n != 1 {
+			return fmt.Errorf("%v are connected to it", n)
+		}
+		return nil
+	})
+	unidentified(next, 0)
+	close(stopped)
+	load.Wait()
+	close(failures)
+	for failure := range failures {
+		t.Errorf("answered %s", failure)
+	}
+	next.endpoints("blue")
+	next.envoy.Wait("no endpoint", func() error {
+		if next.envoy.Stat("cluster.blue/app/app.membership_total") != 1 {
+			return errors.New("it has one still")
+		}
+		return nil
+	})
+	next.handedOver(client, "blue")
+
+	// One of before that starts now has to be brought up to date.
+	next.envoy.Stop()
+	next.startEnvoy(a.bootstrapOf(nil, "blue"))
+	next.envoy.Wait("words", func() error {
+		if text := "certificate names no namespace"; !strings.Contains(next.envoy.Log(), text) || !strings.Contains(next.logged.String(), text) {
+			return errors.New("there are none in both logs")
+		}
+		return nil
+	})
+}
+
+// total is the sum of a metric over all series.
+func (s *stack) total(name string) (sum float64) {
+	s.t.Helper()
+	families, err := s.registry.Gather()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, series := range family.GetMetric() {
+			sum += series.GetCounter().GetValue() + series.GetGauge().GetValue()
+		}
+	}
+	return sum
+}
+
+// tap passes connections on to an address, and notes what clients send.
+type tap struct {
+	address string
+	mu      sync.Mutex
+	sent    []*bytes.Buffer
+}
+
+func newTap(t *testing.T, to string) *tap {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tp := &tap{address: l.Addr().String()}
+	var open sync.WaitGroup
+	t.Cleanup(open.Wait)
+	t.Cleanup(func() { _ = l.Close() })
+	open.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			open.Go(func() { tp.pass(c, to) })
+		}
+	})
+	return tp
+}
+
+func (tp *tap) pass(from net.Conn, address string) {
+	defer func() { _ = from.Close() }()
+	to, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	sent := new(bytes.Buffer)
+	tp.mu.Lock()
+	tp.sent = append(tp.sent, sent)
+	tp.mu.Unlock()
+	go func() {
+		_, _ = io.Copy(from, to)
+		_ = from.Close()
+	}()
+	_, _ = io.Copy(to, io.TeeReader(from, writer(func(b []byte) {
+		tp.mu.Lock()
+		defer tp.mu.Unlock()
+		sent.Write(b)
+	})))
+	_ = to.Close()
+}
+
+type writer func([]byte)
+
+func (w writer) Write(b []byte) (int, error) {
+	w(b)
+	return len(b), nil
+}
+
+// seen returns what each connection has sent so far.
+func (tp *tap) seen() (all [][]byte) {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	for _, sent := range tp.sent {
+		if sent.Len() > 0 {
+			all = append(all, bytes.Clone(sent.Bytes()))
+		}
+	}
+	return all
+}

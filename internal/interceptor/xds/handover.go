@@ -1,0 +1,32 @@
+package xds
+
+import (
+	"net/netip"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+)
+
+// handOver is how one Envoy reaches the fallback listeners.
+type handOver struct {
+	// overTLS tells that the Envoy has what it needs for TLS: its bootstrap says so.
+	overTLS bool
+	// refused tells that the listeners do not take what it would send.
+	refused bool
+}
+
+// handsOver returns how an Envoy reaches the fallback listeners.
+func (s *Server) handsOver(node *corev3.Node) handOver {
+	over := node.GetMetadata().GetFields()[envoy.FallbackTLSKey].GetBoolValue()
+	return handOver{overTLS: over, refused: s.settings.RequireNamespaces && !over}
+}
+
+// to returns the fallback of the Envoy's clusters. Where the listeners would refuse
+// it there is none, so that Envoy itself does what can be done without.
+func (h handOver) to(addresses []netip.AddrPort) envoy.Fallback {
+	if h.refused {
+		return envoy.Fallback{}
+	}
+	return envoy.Fallback{Addresses: addresses, OverTLS: h.overTLS}
+}

@@ -1,0 +1,46 @@
+package xds
+
+import (
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/certified"
+)
+
+// shownBy returns what the certificate of an Envoy names, and whether it has shown
+// one: without mutual TLS none does.
+func shownBy(p *peer.Peer) (names certified.Namespaces, shown bool) {
+	info, is := p.AuthInfo.(credentials.TLSInfo)
+	if !is {
+		return names, false
+	}
+	return certified.Of(&info.State), len(info.State.VerifiedChains) > 0
+}
+
+// granted returns the namespaces that an Envoy gets, nil for all: those that it
+// declares, nil for none, as far as its certificate names them. One that names none
+// is as none was, unless names are required.
+func (s *Server) granted(declared []string, names certified.Namespaces) ([]string, error) {
+	switch {
+	case names.All():
+		return declared, nil
+	case !names.Any() && s.settings.RequireNamespaces:
+		return nil, status.Errorf(codes.PermissionDenied,
+			"this kedify-proxy's certificate names no namespace, and --xds-require-namespaces asks for it; expected %s", certified.Expected)
+	case !names.Any():
+		return declared, nil
+	case declared == nil:
+		return slices.Clone(names.Names()), nil
+	}
+	missing := slices.DeleteFunc(slices.Clone(declared), names.Has)
+	if len(missing) > 0 {
+		return nil, status.Errorf(codes.PermissionDenied,
+			"node.metadata.namespaces has %s, and this kedify-proxy's certificate is for %s alone; expected %s",
+			printable(certified.Few(missing)), names, certified.Expected)
+	}
+	return declared, nil
+}
