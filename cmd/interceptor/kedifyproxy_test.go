@@ -127,7 +127,7 @@ func newStackOf(t *testing.T, o *options, p *proxy.Proxy, x *xdsServer) *stack {
 }
 
 // startEnvoy starts the Envoy, with a bootstrap as the interceptor prints it.
-func (s *stack) startEnvoy(b envoy.BootstrapOptions) {
+func (s *stack) startEnvoy(b envoy.BootstrapOptions, arguments ...string) {
 	s.t.Helper()
 	if b.XDSAddress == "" {
 		b.XDSAddress, b.AdminAddress = fmt.Sprint("127.0.0.1:", s.o.xds.port), fmt.Sprint("127.0.0.1:", s.envoyAdmin)
@@ -137,7 +137,7 @@ func (s *stack) startEnvoy(b envoy.BootstrapOptions) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.envoy = envoytest.Start(s.t, text)
+	s.envoy = envoytest.Start(s.t, text, arguments...)
 }
 
 // object makes an HTTPScaledObject for app.example.com and the Service app of its
