@@ -221,7 +221,7 @@ func TestInterceptorReference(t *testing.T) {
 	}{
 		{"flag", regexp.MustCompile(`f\.\w+Var\(&[\w.]+, "([a-z0-9-]+)"`), regexp.MustCompile("(?m)^\\| `--([a-z0-9-]+)` \\|"), options},
 		{"metric", regexp.MustCompile(`"(interceptor_\w+)"`), regexp.MustCompile("(?m)^\\| `(interceptor_\\w+)` \\|"), command + packages},
-		{"reason", regexp.MustCompile(`(?m)^\t?(?:const )?(\w+) +(?:routes\.)?Reason = "`), regexp.MustCompile("`((?:Internal|Invalid|Unknown|Unsupported|Unreadable|TooLarge|Repeated|Shadowed|RefusedBy)\\w*)`"), packages},
+		{"reason", regexp.MustCompile(`(?m)^\t?(?:const )?(\w+) +(?:routes\.)?Reason = "`), regexp.MustCompile("`((?:Internal|Invalid|Unknown|Unsupported|Unreadable|TooLarge|Repeated|Shadowed|RefusedBy|HostNot|HostDis|OverBudget)\\w*)`"), packages},
 		{"environment variable", regexp.MustCompile(`"(KED(?:A|IFY)_[A-Z0-9_]+)"`), regexp.MustCompile("`(KED(?:A|IFY)_[A-Z0-9_]+)`"), command + packages},
 	} {
 		names := func(text string, pattern *regexp.Regexp) []string {

@@ -75,7 +75,7 @@ func newStack(t *testing.T, change func(*options)) *stack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stack{t: t, o: o, builder: routes.NewBuilder(), registry: prometheus.NewRegistry()}
+	s := &stack{t: t, o: o, registry: prometheus.NewRegistry()}
 	freePorts(t, &o.proxyPort, &o.tlsPort, &o.adminPort, &o.metricsPort, &o.fallbackPort,
 		&o.xds.port, &o.xds.httpPort, &o.xds.tlsPort, &s.envoyAdmin, &s.envoyLoopback)
 	if change != nil {
@@ -84,6 +84,7 @@ func newStack(t *testing.T, change func(*options)) *stack {
 	if err := o.validate(); err != nil {
 		t.Fatal(err)
 	}
+	s.builder = routes.NewBuilderOf(o.policy)
 	log := slog.New(slog.NewTextHandler(&s.logged, nil))
 	if s.proxy, err = proxy.New(o.proxy, log); err != nil {
 		t.Fatal(err)

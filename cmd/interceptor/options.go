@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
 // Where a chart of KEDA's mounts the certificate.
@@ -32,6 +33,7 @@ type options struct {
 	// of this pod, or empty when nobody says it.
 	watched, own    string
 	fallbackService string
+	policy          routes.Policy
 
 	proxyPort, tlsPort, adminPort, metricsPort, fallbackPort uint16
 	certFile, keyFile                                        string
@@ -59,6 +61,7 @@ func readOptions(lookup func(string) (string, bool)) (*options, error) {
 	o := &options{
 		level: "info", format: "json",
 		fallbackService: "keda-add-ons-http-interceptor-fallback",
+		policy:          routes.DefaultPolicy(),
 		proxyPort:       8080, tlsPort: 8443, adminPort: 9090, metricsPort: 2223, fallbackPort: 8081,
 		drainDelay: 5 * time.Second, shutdownTimeout: 25 * time.Second,
 		proxy: proxy.DefaultSettings(),
@@ -135,6 +138,10 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.watched, "watch-namespace", o.watched, "the one namespace whose HTTPScaledObjects are served; all when empty (KEDA_HTTP_WATCH_NAMESPACE)")
 	f.StringVar(&o.fallbackService, "fallback-service", o.fallbackService, "Service of the interceptor itself that kedify-proxies send requests without an endpoint to, at its port named fallback or the only one, as [<namespace>/]<name>; without a namespace in that of this pod (KEDA_HTTP_CURRENT_NAMESPACE); empty for none")
 
+	f.BoolVar(&o.policy.HostOwnership, "host-ownership", o.policy.HostOwnership, "a host belongs to the namespace of the oldest HTTPScaledObject that names it: those of other namespaces are not served for it, unless an annotation of that object allows it")
+	f.IntVar(&o.policy.MaxWildcardMatchesPerNamespace, "max-wildcard-matches-per-namespace", o.policy.MaxWildcardMatchesPerNamespace, "matches (path prefixes times headers) of one wildcard host, any host among them, for all HTTPScaledObjects of a namespace together; past it the newest are not served")
+	f.IntVar(&o.policy.MaxWildcardMatches, "max-wildcard-matches", o.policy.MaxWildcardMatches, "the same for all namespaces that a proxy serves together")
+
 	f.Uint16Var(&o.proxyPort, "proxy-port", o.proxyPort, "port of the embedded proxy (KEDA_HTTP_PROXY_PORT)")
 	f.Uint16Var(&o.tlsPort, "tls-port", o.tlsPort, "port of the embedded proxy with TLS, when there is a certificate (KEDA_HTTP_PROXY_TLS_PORT)")
 	f.Uint16Var(&o.adminPort, "admin-port", o.adminPort, "port of /healthz, /readyz, /debug/routes and /debug/envoys (KEDA_HTTP_ADMIN_PORT)")
@@ -191,6 +198,9 @@ func (o *options) validate() error {
 	}
 	if o.drainDelay < 0 || o.shutdownTimeout <= 0 {
 		return errors.New("--drain-delay and --shutdown-timeout: expected 0s or more, and more than 0s")
+	}
+	if p := o.policy; p.MaxWildcardMatchesPerNamespace < 1 || p.MaxWildcardMatches < p.MaxWildcardMatchesPerNamespace {
+		return errors.New("--max-wildcard-matches-per-namespace and --max-wildcard-matches: expected 1 or more, and no less than that")
 	}
 	if err := o.xds.validate(); err != nil {
 		return err

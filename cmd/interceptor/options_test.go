@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
 func TestVariablesAndFlags(t *testing.T) {
@@ -51,6 +53,12 @@ func TestVariablesAndFlags(t *testing.T) {
 			is: func(o *options) bool {
 				name, err := o.fallback()
 				return err == nil && name.String() == "a/b"
+			},
+		},
+		"what tenants may do": {
+			args: []string{"--host-ownership", "--max-wildcard-matches-per-namespace=7", "--max-wildcard-matches=8"},
+			is: func(o *options) bool {
+				return o.policy == routes.Policy{HostOwnership: true, MaxWildcardMatchesPerNamespace: 7, MaxWildcardMatches: 8}
 			},
 		},
 		"no fallback": {
@@ -101,6 +109,8 @@ func TestWhatCannotBeIsAnError(t *testing.T) {
 		"fallback, three parts":  {args: []string{"--fallback-service=a/b/c"}, says: `--fallback-service is "a/b/c"`},
 		"level":                  {args: []string{"--log-level=loud"}, says: `--log-level "loud": want one of debug`},
 		"format":                 {args: []string{"--log-format=xml"}, says: `--log-format "xml": want one of json`},
+		"wildcards of nobody":    {args: []string{"--max-wildcard-matches-per-namespace=0"}, says: "--max-wildcard-matches-per-namespace"},
+		"wildcards of all":       {args: []string{"--max-wildcard-matches=99"}, says: "--max-wildcard-matches"},
 		"flag":                   {args: []string{"--prot=1"}, says: "--prot"},
 		"command":                {args: []string{"rutes"}, says: "rutes"},
 		"proxy setting":          {args: []string{"--retry-after=1ms"}, says: "--retry-after is 1ms; expected 1s or more"},

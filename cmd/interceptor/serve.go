@@ -87,6 +87,7 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 	fallback := newFallback(service, log, x.SetFallback)
 	w, err := watch.New(config, watch.Options{
 		Namespace:      o.watched,
+		Policy:         o.policy,
 		Log:            log,
 		AddressService: service,
 		AddressPort:    fallbackPortName,

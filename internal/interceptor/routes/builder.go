@@ -21,6 +21,8 @@ type Builder struct {
 	services map[types.NamespacedName]*backing
 	slices   map[types.NamespacedName]*slice
 	shadows  shadows
+	disputes disputes
+	budget   budget
 	// dirty are the objects to decide again.
 	dirty map[*object]struct{}
 
@@ -42,8 +44,13 @@ type object struct {
 	declared *declared
 	// uses are the Services it asks for.
 	uses []*backing
-	// found are the problems that need no other object to be seen.
+	// found are the problems that need no other object to be seen, but for its
+	// place.
 	found []Problem
+	// charged is what it is charged for in the budget, nil for nothing, and place
+	// what it got.
+	charged *matcher
+	place   place
 }
 
 // backing is what is known of a Service, by a name that anybody speaks of.
@@ -55,14 +62,19 @@ type backing struct {
 }
 
 // NewBuilder returns a Builder that knows nothing.
-func NewBuilder() *Builder {
+func NewBuilder() *Builder { return NewBuilderOf(DefaultPolicy()) }
+
+// NewBuilderOf returns a Builder of tables that follow a policy.
+func NewBuilderOf(p Policy) *Builder {
 	return &Builder{
 		objects:  make(map[types.NamespacedName]*object),
 		services: make(map[types.NamespacedName]*backing),
 		slices:   make(map[types.NamespacedName]*slice),
 		shadows:  make(shadows),
+		disputes: newDisputes(),
+		budget:   newBudget(p),
 		dirty:    make(map[*object]struct{}),
-		table:    &Table{},
+		table:    &Table{view: view{owned: p.HostOwnership, roomy: p.roomy()}},
 		panics:   make(map[subject]string),
 	}
 }
@@ -183,14 +195,19 @@ func (b *Builder) Table() *Table { return b.table }
 // the one before. When it does not, it is the one before. Set and Delete cost
 // little until then: call Commit once for all that came together.
 func (b *Builder) Commit() (*Table, Changes) {
-	c := commit{Builder: b, next: *b.table, moved: make(map[site]movement), told: make(map[*object]struct{})}
+	c := commit{Builder: b, next: *b.table, moved: make(map[site]movement), movedHosts: make(map[string][]*matcher), told: make(map[*object]struct{})}
+	c.allot()
 	for o := range b.dirty {
 		c.decideOrKeep(o)
 	}
+	c.settleHosts()
 	c.lookForShadows()
 	c.tell()
 	// Not cleared: going through a map takes as long as it was ever large.
-	b.dirty = make(map[*object]struct{})
+	b.dirty = make(map[*object]struct{}, len(c.again))
+	for _, o := range c.again {
+		b.dirty[o] = struct{}{}
+	}
 	if c.changes.Empty() {
 		return b.table, Changes{}
 	}
@@ -211,7 +228,10 @@ type Inputs struct {
 // which has the last good forms and splits; nil when there is none. It is what a
 // Builder arrives at by steps.
 func Build(inputs Inputs, before *Table) *Table {
-	b := NewBuilder()
+	return NewBuilder().build(inputs, before)
+}
+
+func (b *Builder) build(inputs Inputs, before *Table) *Table {
 	b.before = before
 	for _, is := range inputs.Services {
 		b.SetService(is)

@@ -30,6 +30,8 @@ type shownRoute struct {
 	UID                           types.UID
 	Hosts, Prefixes               []string
 	Headers                       []Header
+	Allowed                       []string
+	Crowded                       bool
 	Created                       time.Time
 	Backends                      []Backend
 	Split, Cold                   bool
@@ -45,7 +47,7 @@ func show(t *Table) shown {
 	s := shown{Routes: map[string]shownRoute{}, VirtualHosts: map[string][]string{}, Problems: t.Problems()}
 	for r := range t.Routes() {
 		s.Routes[r.Name.String()] = shownRoute{
-			r.UID, r.Hosts(), r.PathPrefixes(), r.Headers(), r.form.match.created, slices.Clone(r.Backends), r.Split, r.Cold(), r.Rollout,
+			r.UID, r.Hosts(), r.PathPrefixes(), r.Headers(), r.form.match.allowed, r.form.match.crowded, r.form.match.created, slices.Clone(r.Backends), r.Split, r.Cold(), r.Rollout,
 			r.Failover, r.ConditionWait, r.ResponseHeader, fmt.Sprint(r.form.target), fmt.Sprint(deref(r.form.failover)),
 		}
 	}
@@ -158,7 +160,7 @@ func (w *world) object(name types.NamespacedName) *httpv1alpha1.HTTPScaledObject
 		"", "", "- {service: s1, weight: 80}\n- {service: s2, weight: 20}\n", "- {service: s1, weight: 0}\n- {service: s2, weight: 1}\n",
 		"- {service: s1, weight: 0}\n", "- nonsense", "- {service: s0, weight: 3}\n", "- {service: nowhere, weight: 1}\n",
 	}); text != "" {
-		o.Annotations = map[string]string{weightedbackends.Annotation: text, weightedbackends.OwnerAnnotation: pick(w.random, []string{"r1", "r2"})}
+		o.Annotations[weightedbackends.Annotation], o.Annotations[weightedbackends.OwnerAnnotation] = text, pick(w.random, []string{"r1", "r2"})
 	}
 	return o
 }
@@ -215,7 +217,8 @@ func FuzzBuilder(f *testing.F) {
 			services: map[types.NamespacedName]*corev1.Service{},
 			slices:   map[types.NamespacedName]*discoveryv1.EndpointSlice{},
 		}
-		b := NewBuilder()
+		policy := randomPolicy(w.random)
+		b := NewBuilderOf(policy)
 		before, scratch := b.Table(), (*Table)(nil)
 		was := show(before)
 		for commit := range 25 {
@@ -227,11 +230,13 @@ func FuzzBuilder(f *testing.F) {
 			if diff := cmp.Diff(was, show(before), compareAddresses); diff != "" {
 				t.Fatalf("commit %d changed the table before it (-then +now):\n%s", commit, diff)
 			}
-			scratch = Build(w.inputs(), scratch)
+			scratch = NewBuilderOf(policy).build(w.inputs(), scratch)
 			if diff := cmp.Diff(show(scratch), is, compareAddresses); diff != "" {
 				t.Fatalf("commit %d (-from scratch +by steps):\n%s", commit, diff)
 			}
 			checkChanges(t, was, is, before, after, changes)
+			checkBudget(t, policy, slices.Collect(after.Routes()))
+			checkNobodyGoesForOthers(t, was, is)
 			for r := range after.Routes() {
 				checkShares(t, r)
 			}
@@ -250,10 +255,37 @@ func FuzzBuilder(f *testing.F) {
 		if diff := cmp.Diff(show(&Table{}), show(table)); diff != "" {
 			t.Errorf("with everything gone, the table is (-want +got):\n%s", diff)
 		}
-		if n := len(b.objects) + len(b.services) + len(b.slices) + len(b.shadows); n != 0 {
+		if n := len(b.objects) + len(b.services) + len(b.slices) + len(b.shadows) + len(b.disputes.owned) + len(b.disputes.foreign) +
+			len(b.budget.namespaces) + len(b.budget.used) + len(b.budget.short); n != 0 {
 			t.Errorf("with everything gone, the builder remembers %d things: %+v", n, b)
 		}
 	})
+}
+
+// checkNobodyGoesForOthers: an object is left out, or crowded out, only when
+// something changed in its own namespace.
+func checkNobodyGoesForOthers(t *testing.T, was, is shown) {
+	t.Helper()
+	changed := make(map[string]bool)
+	for key, r := range was.Routes {
+		namespace, _, _ := strings.Cut(key, "/")
+		now := is.Routes[key]
+		if !slices.Equal(r.Hosts, now.Hosts) || !slices.Equal(r.Prefixes, now.Prefixes) || !slices.Equal(r.Headers, now.Headers) || !r.Created.Equal(now.Created) {
+			changed[namespace] = true
+		}
+	}
+	for key := range is.Routes {
+		namespace, _, _ := strings.Cut(key, "/")
+		if _, had := was.Routes[key]; !had {
+			changed[namespace] = true
+		}
+	}
+	for key, r := range was.Routes {
+		namespace, _, _ := strings.Cut(key, "/")
+		if now := is.Routes[key]; !changed[namespace] && !r.Crowded && now.Crowded {
+			t.Fatalf("%s is crowded out, and nothing changed in its namespace", key)
+		}
+	}
 }
 
 func checkChanges(t *testing.T, was, is shown, before, after *Table, changes Changes) {

@@ -13,6 +13,10 @@ type commit struct {
 	changes Changes
 	// moved are the sites where an object came or went.
 	moved map[site]movement
+	// movedHosts are the hosts to which an object came, or which it left.
+	movedHosts map[string][]*matcher
+	// again are the objects to decide again at the next Commit.
+	again []*object
 	// told are the objects whose problems may be others now.
 	told map[*object]struct{}
 }
@@ -24,20 +28,32 @@ func (c *commit) decide(o *object) {
 	before := c.table.Route(name)
 	var after *Route
 	o.found = nil
-	if d == nil {
+	switch {
+	case d == nil:
 		c.link(o, nil)
 		delete(c.objects, name)
-	} else {
-		last := before
-		if c.before != nil {
-			last = c.before.Route(name)
-		}
-		after, o.found = c.Builder.decide(d, last)
-		o.found = sortProblems(o.found)
+	case o.place.outcome == leftOut:
+		o.found = sortProblems(c.leaveOut(o))
+		c.link(o, d.services(nil))
+	default:
+		after, o.found = c.Builder.decide(d, c.last(o))
+		o.found = sortProblems(c.crowd(o, after, o.found))
 		c.link(o, d.services(after))
 	}
 	c.keepWhatStays(d, before, after)
 	c.replace(name, before, after)
+}
+
+// last returns the route that served an object last; nil when there is none.
+func (c *commit) last(o *object) *Route {
+	table := c.table
+	if c.before != nil {
+		table = c.before
+	}
+	if last := table.Route(o.name); last != nil && o.declared != nil && last.UID == o.declared.uid {
+		return last
+	}
+	return nil
 }
 
 // replace puts a route into the table in place of another; nil stands for none.
@@ -89,11 +105,13 @@ func (c *commit) keepWhatStays(d *declared, before, after *Route) {
 
 // put and take bring an object's hosts and paths into the table and out of it.
 func (c *commit) put(m *matcher) {
-	c.edit(m, func(r *rules) { r.insert(m) })
+	c.next.hosts = c.next.hosts.with(m, c.next.view.owned)
+	c.edited(m)
 }
 
 func (c *commit) take(m *matcher) {
-	c.edit(m, func(r *rules) { r.remove(m) })
+	c.next.hosts = c.next.hosts.without(m, c.next.view.owned)
+	c.edited(m)
 	for _, host := range m.hosts {
 		for _, prefix := range m.prefixes {
 			c.shadows.clear(m.name, site{host, prefix})
@@ -101,22 +119,25 @@ func (c *commit) take(m *matcher) {
 	}
 }
 
-func (c *commit) edit(m *matcher, change func(*rules)) {
-	c.next.hosts = c.next.hosts.editSites(m, change)
+func (c *commit) edited(m *matcher) {
 	for _, host := range m.hosts {
+		c.movedHosts[host] = append(c.movedHosts[host], m)
 		for _, prefix := range m.prefixes {
-			at := site{host, prefix}
-			moved := c.moved[at]
-			moved.add(m)
-			c.moved[at] = moved
+			c.move(m, site{host, prefix})
 		}
 	}
+}
+
+func (c *commit) move(m *matcher, at site) {
+	moved := c.moved[at]
+	moved.add(m)
+	c.moved[at] = moved
 }
 
 // lookForShadows goes through the sites where somebody came or went.
 func (c *commit) lookForShadows() {
 	for at, moved := range c.moved {
-		c.shadows.look(at, c.next.hosts.at(at.host).at(at.prefix), moved, func(m *matcher) { c.told[c.objects[m.name]] = struct{}{} })
+		c.shadows.look(at, c.next.hosts.at(at.host).of(nil, c.next.view).at(at.prefix), moved, func(m *matcher) { c.told[c.objects[m.name]] = struct{}{} })
 	}
 }
 
@@ -128,8 +149,13 @@ func (c *commit) tell() {
 		before, _ := c.table.problems.get(hash, key)
 		after := o.found
 		if route, served := c.next.routes.get(hash, key); served {
-			if p, shadowed := c.shadows.problem(o.declared, route.form.match); shadowed {
-				after = sortProblems(append(slices.Clone(after), p))
+			p, shadowed := c.shadows.problem(o.declared, route.form.match)
+			more := c.disputesOf(o, shadowed)
+			if shadowed {
+				more = append(more, p)
+			}
+			if len(more) > 0 {
+				after = sortProblems(append(slices.Clone(after), more...))
 			}
 		}
 		if slices.Equal(before, after) {

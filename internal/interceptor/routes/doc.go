@@ -36,6 +36,14 @@
 // VirtualHost lists them in order, with those that Envoy would have to fall
 // through to.
 //
+// # Who may be served beside whom
+//
+// A Policy bounds what objects of one namespace do to those of another: a host may
+// belong to a namespace, and wildcards have budgets. Both are judged among the
+// namespaces that a proxy serves: Lookup is for all of them, VirtualHost for those
+// that it is asked for. An object that is left out there has a Route nevertheless,
+// unless its own namespace has no room for it.
+//
 // # What keeps serving
 //
 // Each object is checked alone. One that cannot be served as it is (a bad host,

@@ -109,7 +109,7 @@ func (d *declared) checkSplit(object *httpv1alpha1.HTTPScaledObject, old *declar
 
 // checkSpec sets the form, notes what is wrong and can be served nevertheless,
 // and returns what cannot.
-func (d *declared) checkSpec(spec *httpv1alpha1.HTTPScaledObjectSpec, created time.Time) (bad []Problem) {
+func (d *declared) checkSpec(spec *httpv1alpha1.HTTPScaledObjectSpec, created time.Time, allowed []string) (bad []Problem) {
 	hosts := collect(d, "spec.hosts", len(spec.Hosts), InvalidHost, &bad, func(i int) (string, error) {
 		return hostPattern(spec.Hosts[i])
 	})
@@ -135,7 +135,7 @@ func (d *declared) checkSpec(spec *httpv1alpha1.HTTPScaledObjectSpec, created ti
 		bad = append(bad, d.problem(InvalidTarget, "spec.scaleTargetRef"+field, "%s", problem))
 	}
 	d.form = &form{
-		match:    newMatcher(d.name, created, hosts, prefixes, headers),
+		match:    newMatcher(d.name, created, hosts, prefixes, headers, allowed),
 		target:   to,
 		failover: d.checkFailover(spec.ColdStartTimeoutFailoverRef),
 	}

@@ -6,8 +6,8 @@ import "strings"
 // host meets its exact name, the wildcards it ends in and any host on one way
 // down. It is immutable; the zero tree is empty.
 type hostTree struct {
-	exact *pathTree // of this name
-	wild  *pathTree // of every name below it; of any host, at the root
+	exact *hostRules // of this name
+	wild  *hostRules // of every name below it; of any host, at the root
 	below dict[*hostTree]
 }
 
@@ -18,10 +18,7 @@ func (t *hostTree) find(host, path string, header map[string][]string) *matcher 
 		return m
 	}
 	// Unlike the wildcards, any host is also a host without a name.
-	if t.wild != nil {
-		return t.wild.find(path, header)
-	}
-	return nil
+	return t.wild.find(path, header)
 }
 
 // step looks below t. host is what is left of it, up to the dot before the name
@@ -33,10 +30,7 @@ func (t *hostTree) step(host, path string, header map[string][]string) *matcher 
 		return nil
 	}
 	if !more {
-		if child.exact != nil {
-			return child.exact.find(path, header)
-		}
-		return nil
+		return child.exact.find(path, header)
 	}
 	if child.below.len > 0 {
 		if m := child.step(left, path, header); m != nil {
@@ -44,7 +38,7 @@ func (t *hostTree) step(host, path string, header map[string][]string) *matcher 
 		}
 	}
 	// The star stands for at least one character.
-	if child.wild != nil && left != "" {
+	if left != "" {
 		return child.wild.find(path, header)
 	}
 	return nil
@@ -76,8 +70,8 @@ func (t *hostTree) named(name string) *hostTree {
 	return t
 }
 
-// at returns the paths of a host pattern; nil when it has none.
-func (t *hostTree) at(pattern string) *pathTree {
+// at returns the rules of a host pattern; nil when it has none.
+func (t *hostTree) at(pattern string) *hostRules {
 	name, wild := splitPattern(pattern)
 	switch t = t.named(name); {
 	case t == nil:
@@ -88,8 +82,8 @@ func (t *hostTree) at(pattern string) *pathTree {
 	return t.exact
 }
 
-// edit returns a tree in which the paths of a host pattern are changed.
-func (t hostTree) edit(pattern string, change func(*pathTree) *pathTree) hostTree {
+// edit returns a tree in which the rules of a host pattern are changed.
+func (t hostTree) edit(pattern string, change func(*hostRules) *hostRules) hostTree {
 	name, wild := splitPattern(pattern)
 	if edited := t.editBelow(name, name != "", wild, change); edited != nil {
 		return *edited
@@ -97,21 +91,23 @@ func (t hostTree) edit(pattern string, change func(*pathTree) *pathTree) hostTre
 	return hostTree{}
 }
 
-// editSites returns a tree in which the rules of every host and path of an object
-// are changed.
-func (t hostTree) editSites(m *matcher, change func(*rules)) hostTree {
+// with and without return a tree with one object more, or less. owned is
+// Policy.HostOwnership.
+func (t hostTree) with(m *matcher, owned bool) hostTree {
 	for _, host := range m.hosts {
-		t = t.edit(host, func(paths *pathTree) *pathTree {
-			for _, prefix := range m.prefixes {
-				paths = paths.edit(prefix, change)
-			}
-			return paths
-		})
+		t = t.edit(host, func(h *hostRules) *hostRules { return h.with(m, owned) })
 	}
 	return t
 }
 
-func (t *hostTree) editBelow(name string, more, wild bool, change func(*pathTree) *pathTree) *hostTree {
+func (t hostTree) without(m *matcher, owned bool) hostTree {
+	for _, host := range m.hosts {
+		t = t.edit(host, func(h *hostRules) *hostRules { return h.without(m, owned) })
+	}
+	return t
+}
+
+func (t *hostTree) editBelow(name string, more, wild bool, change func(*hostRules) *hostRules) *hostTree {
 	var edited hostTree
 	if t != nil {
 		edited = *t

@@ -20,19 +20,25 @@ type matcher struct {
 	prefixes []string // anyPath when the object names none
 	headers  []Header
 	wanted   []wantedHeader
+	// allowed are the namespaces whose objects may be served for hosts that this
+	// object owns, sorted.
+	allowed []string
+	// crowded tells that proxies of many namespaces have no room for it.
+	crowded bool
 }
 
-func newMatcher(name types.NamespacedName, created time.Time, hosts, prefixes []string, headers []Header) *matcher {
+func newMatcher(name types.NamespacedName, created time.Time, hosts, prefixes []string, headers []Header, allowed []string) *matcher {
 	key := name.String()
 	return &matcher{
 		name: name, key: key, hash: hashOf(key), created: created,
-		hosts: hosts, prefixes: prefixes, headers: headers, wanted: wanted(headers),
+		hosts: hosts, prefixes: prefixes, headers: headers, wanted: wanted(headers), allowed: allowed,
 	}
 }
 
 func (m *matcher) equal(other *matcher) bool {
 	return m == other || m != nil && other != nil && m.name == other.name && m.created.Equal(other.created) &&
-		slices.Equal(m.hosts, other.hosts) && slices.Equal(m.prefixes, other.prefixes) && slices.Equal(m.headers, other.headers)
+		slices.Equal(m.hosts, other.hosts) && slices.Equal(m.prefixes, other.prefixes) && slices.Equal(m.headers, other.headers) &&
+		slices.Equal(m.allowed, other.allowed) && m.crowded == other.crowded
 }
 
 // compareAge orders objects that want the same requests: the older first.
@@ -81,24 +87,32 @@ func (r *rules) kind(m *matcher) *[]*matcher {
 	return &r.plain
 }
 
-// insert and remove leave the old list as it is: older tables have it.
 func (r *rules) insert(m *matcher) {
 	list := r.kind(m)
-	index, _ := slices.BinarySearchFunc(*list, m, compareAge)
-	grown := make([]*matcher, 0, len(*list)+1)
-	*list = append(append(append(grown, (*list)[:index]...), m), (*list)[index:]...)
+	*list = withMatcher(*list, m)
 }
 
 func (r *rules) remove(m *matcher) {
 	list := r.kind(m)
-	index, found := slices.BinarySearchFunc(*list, m, compareAge)
+	*list = withoutMatcher(*list, m)
+}
+
+// withMatcher and withoutMatcher leave the list, older first, as it is: older tables
+// have it.
+func withMatcher(list []*matcher, m *matcher) []*matcher {
+	index, _ := slices.BinarySearchFunc(list, m, compareAge)
+	grown := make([]*matcher, 0, len(list)+1)
+	return append(append(append(grown, list[:index]...), m), list[index:]...)
+}
+
+func withoutMatcher(list []*matcher, m *matcher) []*matcher {
+	index, found := slices.BinarySearchFunc(list, m, compareAge)
 	if !found {
-		return
+		return list
 	}
-	if len(*list) == 1 {
-		*list = nil
-		return
+	if len(list) == 1 {
+		return nil
 	}
-	shrunk := make([]*matcher, 0, len(*list)-1)
-	*list = append(append(shrunk, (*list)[:index]...), (*list)[index+1:]...)
+	shrunk := make([]*matcher, 0, len(list)-1)
+	return append(append(shrunk, list[:index]...), list[index+1:]...)
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
@@ -36,7 +35,8 @@ type candidate struct {
 
 var portOfHost = regexp.MustCompile(`:[^:\]]*$`)
 
-func modelLookup(routes []*Route, r request) *Route {
+// crowds tells whether the proxy has no room for objects that are crowded out.
+func modelLookup(routes []*Route, owned, crowds bool, r request) *Route {
 	host := portOfHost.ReplaceAllString(r.host, "")
 	host = strings.TrimSuffix(host, ".")
 	host = strings.Map(func(c rune) rune {
@@ -47,12 +47,18 @@ func modelLookup(routes []*Route, r request) *Route {
 	}, host)
 	var all []candidate
 	for _, route := range routes {
+		if crowds && route.form.match.crowded {
+			continue
+		}
 		if len(route.Headers()) > 0 && !slices.ContainsFunc(route.Headers(), func(h Header) bool { return modelHeader(h, r.header) }) {
 			continue
 		}
 		for _, pattern := range route.Hosts() {
 			ending, wild := strings.CutPrefix(pattern, "*")
 			if wild && !strings.HasSuffix(host, ending) || wild && ending != "" && host == ending || !wild && host != pattern {
+				continue
+			}
+			if owned && !modelOwns(routes, route, pattern) {
 				continue
 			}
 			for _, prefix := range route.PathPrefixes() {
@@ -79,6 +85,17 @@ func modelLookup(routes []*Route, r request) *Route {
 	}).route
 }
 
+// modelOwns tells whether the oldest object that names a host lets another have it.
+func modelOwns(routes []*Route, route *Route, pattern string) bool {
+	var owner *matcher
+	for _, r := range routes {
+		if m := r.form.match; slices.Contains(r.Hosts(), pattern) && (owner == nil || compareAge(m, owner) < 0) {
+			owner = m
+		}
+	}
+	return owner.name.Namespace == route.Name.Namespace || slices.Contains(owner.allowed, "*") || slices.Contains(owner.allowed, route.Name.Namespace)
+}
+
 func compareFalseLast(a, b bool) int {
 	switch {
 	case a == b:
@@ -99,10 +116,10 @@ func modelHeader(h Header, header map[string][]string) bool {
 }
 
 // envoyLookup chooses as Envoy does: one virtual host, and in it the first match.
-func envoyLookup(t *Table, keep func(types.NamespacedName) bool, r request) *Route {
+func envoyLookup(t *Table, namespaces Namespaces, r request) *Route {
 	host := CanonicalHost(r.host)
 	best := VirtualHost{}
-	for vh := range t.VirtualHosts(keep) {
+	for vh := range t.VirtualHosts(namespaces) {
 		ending, wild := strings.CutPrefix(vh.Domain, "*")
 		switch {
 		case !wild && vh.Domain == host:
@@ -150,8 +167,14 @@ func pickSome[T any](random *rand.Rand, from []T, most int) []T {
 
 func randomObject(random *rand.Rand, namespace, name string) *httpv1alpha1.HTTPScaledObject {
 	port := int32(80)
+	annotations := map[string]string{}
+	if random.IntN(3) == 0 {
+		annotations[AllowedNamespacesAnnotation] = pick(random, []string{"n", "n-1, n2", "*", "no such, n2", ""})
+	}
 	return &httpv1alpha1.HTTPScaledObject{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, CreationTimestamp: metav1.Time{Time: time.Unix(int64(random.IntN(4)), 0)}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, CreationTimestamp: metav1.Time{Time: time.Unix(int64(random.IntN(4)), 0)}, Annotations: annotations,
+		},
 		Spec: httpv1alpha1.HTTPScaledObjectSpec{
 			Hosts:          pickSome(random, someHosts, 3),
 			PathPrefixes:   pickSome(random, somePrefixes, 3),
@@ -171,14 +194,16 @@ func FuzzLookup(f *testing.F) {
 	f.Add(uint64(2), "]:a.com.", "x")
 	f.Fuzz(func(t *testing.T, seed uint64, host, path string) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		b := NewBuilder()
+		policy := randomPolicy(random)
+		b := NewBuilderOf(policy)
 		for i := range 1 + random.IntN(12) {
 			b.SetHTTPScaledObject(randomObject(random, pick(random, []string{"n", "n2", "n-1"}), fmt.Sprint("o", i)))
 		}
 		table, _ := b.Commit()
 		all := slices.Collect(table.Routes())
-		keep := func(object types.NamespacedName) bool { return object.Namespace != "n2" }
-		kept := slices.DeleteFunc(slices.Clone(all), func(r *Route) bool { return !keep(r.Name) })
+		fleet := Namespaces{"n": true, "n-1": true}
+		kept := slices.DeleteFunc(slices.Clone(all), func(r *Route) bool { return !fleet.HasObject(r.Name) })
+		checkBudget(t, policy, all)
 		for i := range 60 {
 			r := request{pick(random, someRequestHosts), pick(random, someRequestPaths), pick(random, someRequestHeader)}
 			if i%3 == 0 {
@@ -187,20 +212,54 @@ func FuzzLookup(f *testing.F) {
 			if i%5 == 0 {
 				r.path = path
 			}
-			want := modelLookup(all, r)
+			want := modelLookup(all, policy.HostOwnership, true, r)
 			if got := table.Lookup(r.host, r.path, r.header); got != want {
 				t.Fatalf("%v goes to %v, by the model to %v", r, nameOf(got), nameOf(want))
 			}
 			if got := envoyLookup(table, nil, r); got != want {
 				t.Fatalf("%v goes to %v in Envoy, by the model to %v", r, nameOf(got), nameOf(want))
 			}
-			if got, want := envoyLookup(table, keep, r), modelLookup(kept, r); got != want {
+			if got, want := envoyLookup(table, fleet, r), modelLookup(kept, policy.HostOwnership, policy.roomy() < 2, r); got != want {
 				t.Fatalf("%v goes to %v in an Envoy without n2, by the model to %v", r, nameOf(got), nameOf(want))
 			}
 		}
-		checkShadows(t, table, all)
+		checkShadows(t, table, all, policy.HostOwnership)
 		checkReachable(t, table)
 	})
+}
+
+// randomPolicy has budgets that small objects exceed, or not.
+func randomPolicy(random *rand.Rand) Policy {
+	most := 1 + random.IntN(8)
+	return Policy{HostOwnership: random.IntN(2) == 0, MaxWildcardMatchesPerNamespace: most, MaxWildcardMatches: most + random.IntN(20)}
+}
+
+// checkBudget: of no wildcard there are more matches than a namespace, or all, may
+// have, and nobody is crowded out where all have room.
+func checkBudget(t *testing.T, policy Policy, all []*Route) {
+	t.Helper()
+	used := make(map[string]int)
+	for _, r := range all {
+		m := r.form.match
+		m.charge(func(host string, matches int) {
+			used[m.name.Namespace+" "+host] += matches
+			if !m.crowded {
+				used[host] += matches
+			}
+		})
+		if m.crowded && policy.roomy() >= 3 {
+			t.Fatalf("%v is crowded out, though there is room for all three namespaces", m.name)
+		}
+	}
+	for host, matches := range used {
+		most := policy.MaxWildcardMatches
+		if strings.Contains(host, " ") {
+			most = policy.MaxWildcardMatchesPerNamespace
+		}
+		if matches > most {
+			t.Fatalf("%d matches of %s, above %d", matches, host, most)
+		}
+	}
 }
 
 func nameOf(r *Route) string {
@@ -213,9 +272,12 @@ func nameOf(r *Route) string {
 // checkShadows: an object is told to be shadowed exactly when, at each of its
 // hosts and prefixes, the model gives a request with each of its headers, and
 // that header alone, to another.
-func checkShadows(t *testing.T, table *Table, all []*Route) {
+func checkShadows(t *testing.T, table *Table, all []*Route, owned bool) {
 	t.Helper()
 	for _, route := range all {
+		if slices.ContainsFunc(table.ProblemsOf(route.Name), func(p Problem) bool { return owned && p.Reason == HostNotOwned || p.Reason == OverBudget }) {
+			continue // it is told that instead
+		}
 		shadowed := true
 		for _, pattern := range route.Hosts() {
 			for _, prefix := range route.PathPrefixes() {
@@ -234,7 +296,7 @@ func checkShadows(t *testing.T, table *Table, all []*Route) {
 					headers = append(headers, map[string][]string{strings.ToUpper(h.Name): {value}})
 				}
 				for _, r.header = range headers {
-					if modelLookup(all, r) == route {
+					if modelLookup(all, owned, true, r) == route {
 						shadowed = false
 					}
 				}

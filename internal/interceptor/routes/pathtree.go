@@ -76,6 +76,14 @@ func (t *pathTree) edit(prefix string, change func(*rules)) *pathTree {
 	return &edited
 }
 
+// editAll returns a tree in which the rules of several prefixes are changed.
+func (t *pathTree) editAll(prefixes []string, change func(*rules)) *pathTree {
+	for _, prefix := range prefixes {
+		t = t.edit(prefix, change)
+	}
+	return t
+}
+
 // prefixed is the rules of one prefix.
 type prefixed struct {
 	prefix string

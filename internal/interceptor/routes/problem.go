@@ -26,6 +26,9 @@ const (
 	InvalidTarget Reason = "InvalidTarget"
 	// TooLarge is for more hosts, paths and headers than one object may have.
 	TooLarge Reason = "TooLarge"
+	// OverBudget is for an object whose matches of a wildcard host have no room
+	// beside those of others. It keeps no form before.
+	OverBudget Reason = "OverBudget"
 	// InternalError is for an object over which the interceptor itself fails.
 	InternalError Reason = "InternalError"
 )
@@ -53,6 +56,14 @@ const (
 	// UnsupportedProtocol is for a backend whose appProtocol asks for TLS. It is
 	// as UnknownPort.
 	UnsupportedProtocol Reason = "UnsupportedProtocol"
+	// InvalidAllowedNamespaces is for an entry of AllowedNamespacesAnnotation that
+	// is no namespace.
+	InvalidAllowedNamespaces Reason = "InvalidAllowedNamespaces"
+	// HostNotOwned is for an object that names hosts which older objects of other
+	// namespaces name, and is not allowed to; HostDisputed is for these.
+	HostNotOwned Reason = "HostNotOwned"
+	// HostDisputed is for the oldest object that names a host.
+	HostDisputed Reason = "HostDisputed"
 	// Shadowed is for an object each of whose requests goes to others.
 	Shadowed Reason = "Shadowed"
 )

@@ -85,7 +85,9 @@ func (b *Builder) check(object *httpv1alpha1.HTTPScaledObject, old *declared) *d
 		d.split, d.splitErr, d.rollout = nil, failure, ""
 	}
 	var bad []Problem
-	if failure := b.attempt(readSpec, httpScaledObjectKind, d.name, func() { bad = d.checkSpec(&object.Spec, object.CreationTimestamp.Time) }); failure != "" {
+	if failure := b.attempt(readSpec, httpScaledObjectKind, d.name, func() {
+		bad = d.checkSpec(&object.Spec, object.CreationTimestamp.Time, d.checkAllowed(object.Annotations))
+	}); failure != "" {
 		bad, d.problems = []Problem{d.problem(InternalError, "spec", "%s", failure)}, nil
 	}
 	d.problems = append(d.problems, bad...)

@@ -20,6 +20,7 @@ type SavedRoute struct {
 	Hosts          []string                   `json:"hosts"`
 	PathPrefixes   []string                   `json:"paths"`
 	Headers        []Header                   `json:"headers,omitempty"`
+	Allowed        []string                   `json:"allowed,omitempty"`
 	Split          []weightedbackends.Backend `json:"split"`
 	ResponseHeader *time.Duration             `json:"responseHeader,omitempty"`
 }
@@ -28,7 +29,7 @@ type SavedRoute struct {
 func (r *Route) Save() SavedRoute {
 	m := r.form.match
 	return SavedRoute{
-		UID: r.UID, Created: m.created, Hosts: m.hosts, PathPrefixes: m.prefixes, Headers: m.headers,
+		UID: r.UID, Created: m.created, Hosts: m.hosts, PathPrefixes: m.prefixes, Headers: m.headers, Allowed: m.allowed,
 		Split: r.asked(), ResponseHeader: r.ResponseHeader,
 	}
 }
@@ -47,6 +48,7 @@ func (s SavedRoute) Restore(name types.NamespacedName) (*Route, error) {
 		asRead("host", s.Hosts, hostPattern),
 		asRead("path", s.PathPrefixes, pathPrefix),
 		asRead("header", s.Headers, func(h Header) (Header, error) { return checkHeader(h.Name, h.Value) }),
+		asRead("namespace", s.Allowed, allowedNamespace),
 	); err != nil {
 		return nil, err
 	}
@@ -58,7 +60,7 @@ func (s SavedRoute) Restore(name types.NamespacedName) (*Route, error) {
 	}
 	r := &Route{
 		Name: name, UID: s.UID, Backends: make([]Backend, len(s.Split)), ResponseHeader: s.ResponseHeader,
-		form: &form{match: newMatcher(name, s.Created, s.Hosts, s.PathPrefixes, s.Headers), responseHeader: s.ResponseHeader},
+		form: &form{match: newMatcher(name, s.Created, s.Hosts, s.PathPrefixes, s.Headers, s.Allowed), responseHeader: s.ResponseHeader},
 	}
 	for i, side := range s.Split {
 		r.Backends[i] = Backend{Cluster: ClusterName(name, side.Service), Service: side.Service, Weight: uint32(side.Weight)}

@@ -129,17 +129,18 @@ func (s shadows) problem(d *declared, m *matcher) (Problem, bool) {
 		listSome(winners)), true
 }
 
-func listSome(names []types.NamespacedName) string {
+// listSome lists the first few of them.
+func listSome[T any](all []T) string {
 	var list strings.Builder
-	for i, name := range names {
+	for i, one := range all {
 		if i == mostNamed {
-			fmt.Fprintf(&list, " and %d more", len(names)-mostNamed)
+			fmt.Fprintf(&list, " and %d more", len(all)-mostNamed)
 			break
 		}
 		if i > 0 {
 			list.WriteString(", ")
 		}
-		list.WriteString(name.String())
+		fmt.Fprint(&list, one)
 	}
 	return list.String()
 }

@@ -13,13 +13,10 @@ const wholeWeight = 100
 const annotationField = "metadata.annotations[" + weightedbackends.Annotation + "]"
 
 // decide makes the route of an object from the object as it is and the route
-// that served it last, nil when there is none. It is nil when there is nothing
+// that served it last, nil when there is none or it was of another object. It is nil when there is nothing
 // to serve. Deciding again on its own result changes nothing.
 func (b *Builder) decide(d *declared, last *Route) (*Route, []Problem) {
 	problems := slices.Clone(d.problems)
-	if last != nil && last.UID != d.uid {
-		last = nil
-	}
 	r := &Route{Name: d.name, UID: d.uid, form: d.form}
 	if r.form == nil {
 		if last == nil {

@@ -12,6 +12,7 @@ import (
 // number of readers; a later one shares with it all that did not change.
 type Table struct {
 	generation uint64
+	view       view
 	hosts      hostTree
 	routes     dict[*Route]    // by namespace/name
 	problems   dict[[]Problem] // by namespace/name; none without any
@@ -20,6 +21,10 @@ type Table struct {
 // Generation counts the tables that a Builder has made, from 1; that of a
 // Builder that has committed nothing is 0. It says nothing across Builders.
 func (t *Table) Generation() uint64 { return t.generation }
+
+// Empty returns a table of nothing to which With adds routes that are judged as
+// those of t are.
+func (t *Table) Empty() *Table { return &Table{view: t.view} }
 
 // Len returns the number of routes.
 func (t *Table) Len() int { return t.routes.len }
@@ -69,8 +74,7 @@ func (t *Table) With(name types.NamespacedName, route *Route) *Table {
 	}
 	next := *t
 	if before != nil && (route == nil || before.form.match != route.form.match) {
-		m := before.form.match
-		next.hosts = next.hosts.editSites(m, func(r *rules) { r.remove(m) })
+		next.hosts = next.hosts.without(before.form.match, t.view.owned)
 	}
 	if route == nil {
 		key := name.String()
@@ -79,7 +83,7 @@ func (t *Table) With(name types.NamespacedName, route *Route) *Table {
 	}
 	m := route.form.match
 	if before == nil || before.form.match != m {
-		next.hosts = next.hosts.editSites(m, func(r *rules) { r.insert(m) })
+		next.hosts = next.hosts.with(m, t.view.owned)
 	}
 	next.routes = next.routes.with(m.hash, m.key, route)
 	return &next

@@ -5,8 +5,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // VirtualHost is all that a request of one domain may meet, in order: the first
@@ -40,24 +38,25 @@ func (t *Table) Domains() []string {
 }
 
 // VirtualHosts yields the virtual hosts of all domains, by name, with the routes
-// of the HTTPScaledObjects that keep accepts; nil accepts all. Those left without
-// any match of their own are left out.
-func (t *Table) VirtualHosts(keep func(object types.NamespacedName) bool) iter.Seq[VirtualHost] {
+// that a proxy of these namespaces serves. Those left without any match of their own
+// are left out.
+func (t *Table) VirtualHosts(namespaces Namespaces) iter.Seq[VirtualHost] {
 	return func(yield func(VirtualHost) bool) {
 		for _, domain := range t.Domains() {
-			if host, ok := t.VirtualHost(domain, keep); ok && !yield(host) {
+			if host, ok := t.VirtualHost(domain, namespaces); ok && !yield(host) {
 				return
 			}
 		}
 	}
 }
 
-// VirtualHost returns the virtual host of a domain, with the routes of the
-// HTTPScaledObjects that keep accepts; nil accepts all. There is none when none
-// of these names the domain itself: its requests meet another domain then.
-func (t *Table) VirtualHost(domain string, keep func(object types.NamespacedName) bool) (VirtualHost, bool) {
-	f := flattening{table: t, keep: keep, whole: make(map[string]bool), listed: make(map[listing]bool)}
-	f.add(t.hosts.at(domain))
+// VirtualHost returns the virtual host of a domain, with the routes that a proxy of
+// these namespaces serves: which objects may be served for a host, and which have room,
+// is judged among its own. There is none when none of these names the domain itself:
+// its requests meet another domain then.
+func (t *Table) VirtualHost(domain string, namespaces Namespaces) (VirtualHost, bool) {
+	f := flattening{table: t, whole: make(map[string]bool), listed: make(map[listing]bool)}
+	f.add(t.hosts.at(domain).of(namespaces, t.view))
 	if len(f.matches) == 0 {
 		return VirtualHost{}, false
 	}
@@ -65,7 +64,7 @@ func (t *Table) VirtualHost(domain string, keep func(object types.NamespacedName
 		if f.whole[anyPath] {
 			break
 		}
-		f.add(t.hosts.at(wider))
+		f.add(t.hosts.at(wider).of(namespaces, t.view))
 	}
 	return VirtualHost{Domain: domain, Matches: f.matches}, true
 }
@@ -89,7 +88,6 @@ func wider(domain string) []string {
 // flattening lists rules in the order in which they are looked at.
 type flattening struct {
 	table   *Table
-	keep    func(object types.NamespacedName) bool
 	matches []Match
 	// whole are the prefixes that have a match without headers, past which no
 	// request gets.
@@ -130,9 +128,6 @@ func (f *flattening) addRules(prefix string, r *rules) {
 }
 
 func (f *flattening) addMatch(prefix string, m *matcher) bool {
-	if f.keep != nil && !f.keep(m.name) {
-		return false
-	}
 	if f.listed[listing{prefix, m}] {
 		return false
 	}

@@ -85,8 +85,12 @@ type feed struct {
 }
 
 func newFeed(options *Options, m *metrics) *feed {
+	policy := options.Policy
+	if policy == (routes.Policy{}) {
+		policy = routes.DefaultPolicy()
+	}
 	f := &feed{
-		options: options, metrics: m, builder: routes.NewBuilder(),
+		options: options, metrics: m, builder: routes.NewBuilderOf(policy),
 		unreadable: make(map[types.NamespacedName]routes.Problem),
 		addresses:  noService,
 	}

@@ -35,6 +35,8 @@ func (f ConsumerFunc) Update(table *routes.Table, changes routes.Changes) { f(ta
 type Options struct {
 	// Namespace is the one to watch; empty for all.
 	Namespace string
+	// Policy is what tables are made by; routes.DefaultPolicy where it is zero.
+	Policy routes.Policy
 	// Consumers are handed each table, one after the other.
 	Consumers []Consumer
 	// AddressService is a Service whose addresses OnAddresses is told, in any

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
@@ -57,6 +58,7 @@ var theNode = &corev3.Node{Id: envoy.NodeID}
 type fake struct {
 	t    testing.TB
 	sotw bool
+	node *corev3.Node
 	send func(k kind, nonce, refusal string, subscribe []string) error
 	// next returns a response, and the text of the version of each resource, or
 	// of all in the state of the world.
@@ -85,10 +87,21 @@ type fake struct {
 	faults []string
 }
 
-func newFake(t testing.TB, client discoveryv3.AggregatedDiscoveryServiceClient, sotw bool) *fake {
+// newFake connects an Envoy of some namespaces, or of all where there are none.
+func newFake(t testing.TB, client discoveryv3.AggregatedDiscoveryServiceClient, sotw bool, namespaces ...string) *fake {
 	t.Helper()
+	node := theNode
+	if len(namespaces) > 0 {
+		list := make([]*structpb.Value, len(namespaces))
+		for i, name := range namespaces {
+			list[i] = structpb.NewStringValue(name)
+		}
+		node = &corev3.Node{Id: envoy.NodeID, Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
+			"namespaces": structpb.NewListValue(&structpb.ListValue{Values: list}),
+		}}}
+	}
 	f := &fake{
-		t: t, sotw: sotw, deaf: make(map[string]bool), refuse: func(proto.Message) string { return "" },
+		t: t, sotw: sotw, node: node, deaf: make(map[string]bool), refuse: func(proto.Message) string { return "" },
 		clusters: make(map[string]*clusterv3.Cluster), assignments: make(map[string]*endpointv3.ClusterLoadAssignment),
 	}
 	for k := range f.versions {
@@ -118,7 +131,7 @@ func (f *fake) again(client discoveryv3.AggregatedDiscoveryServiceClient) *fake 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	g := &fake{
-		t: f.t, sotw: f.sotw, deaf: f.deaf, refuse: f.refuse, comesBack: true,
+		t: f.t, sotw: f.sotw, node: f.node, deaf: f.deaf, refuse: f.refuse, comesBack: true,
 		clusters: maps.Clone(f.clusters), assignments: maps.Clone(f.assignments), routes: f.routes,
 		named: slices.Clone(f.named), faults: f.faults,
 	}
@@ -156,7 +169,7 @@ func (f *fake) speakSotW(ctx context.Context, client discoveryv3.AggregatedDisco
 			wanted[k] = append(wanted[k], subscribe...)
 		}
 		return s.Send(&discoveryv3.DiscoveryRequest{
-			Node: theNode, TypeUrl: typeURLs[k], ResponseNonce: nonce, ErrorDetail: refused(refusal), ResourceNames: wanted[k],
+			Node: f.node, TypeUrl: typeURLs[k], ResponseNonce: nonce, ErrorDetail: refused(refusal), ResourceNames: wanted[k],
 			VersionInfo: f.versions[k][""],
 		})
 	}
@@ -181,7 +194,7 @@ func (f *fake) speakDelta(ctx context.Context, client discoveryv3.AggregatedDisc
 	}
 	wanted, asked := make(map[string]bool), [kinds]bool{}
 	f.send = func(k kind, nonce, refusal string, subscribe []string) error {
-		r := &discoveryv3.DeltaDiscoveryRequest{Node: theNode, TypeUrl: typeURLs[k], ResponseNonce: nonce, ErrorDetail: refused(refusal), ResourceNamesSubscribe: subscribe}
+		r := &discoveryv3.DeltaDiscoveryRequest{Node: f.node, TypeUrl: typeURLs[k], ResponseNonce: nonce, ErrorDetail: refused(refusal), ResourceNamesSubscribe: subscribe}
 		if f.comesBack && !asked[k] {
 			r.InitialResourceVersions = f.versions[k]
 		}

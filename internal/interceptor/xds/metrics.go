@@ -23,6 +23,8 @@ type metrics struct {
 	pushes       *prometheus.CounterVec
 	nacks        *prometheus.CounterVec
 	latency      prometheus.Histogram
+	// rendered counts virtual hosts made for a scope.
+	rendered prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -49,6 +51,10 @@ func newMetrics() *metrics {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}),
 	}
+	m.rendered = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "interceptor_xds_virtual_hosts_rendered_total",
+		Help: "Virtual hosts made for Envoys. Those with the same namespaces share them.",
+	})
 	for _, kind := range []string{"delta", "sotw"} {
 		m.streams.WithLabelValues(kind)
 	}
@@ -60,7 +66,7 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.streams, m.unidentified, m.pushes, m.nacks, m.latency}
+	return []prometheus.Collector{m.streams, m.unidentified, m.pushes, m.nacks, m.latency, m.rendered}
 }
 
 // Describe is part of prometheus.Collector: a Server is registered as what it is.

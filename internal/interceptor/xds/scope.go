@@ -15,8 +15,8 @@ import (
 type scope struct {
 	server     *Server
 	key        string
-	namespaces map[string]bool // nil for all
-	streams    int             // guarded by Server.mu
+	namespaces routes.Namespaces
+	streams    int // guarded by Server.mu
 
 	mu sync.Mutex
 	// hosts are the virtual hosts that were made last, by domain.
@@ -29,7 +29,7 @@ type scope struct {
 }
 
 func (s *scope) has(object types.NamespacedName) bool {
-	return s.namespaces == nil || s.namespaces[object.Namespace]
+	return s.namespaces.HasObject(object)
 }
 
 func (s *scope) hasCluster(name string) bool {
@@ -41,7 +41,7 @@ func (s *scope) hasCluster(name string) bool {
 // none. It is kept for others if it is that of the current table too: what one Envoy
 // alone has goes with its stream.
 func (s *scope) host(table, current *routes.Table, domain string) *host {
-	vh, found := table.VirtualHost(domain, s.has)
+	vh, found := table.VirtualHost(domain, s.namespaces)
 	s.mu.Lock()
 	made := s.hosts[domain]
 	if !found {
@@ -55,6 +55,7 @@ func (s *scope) host(table, current *routes.Table, domain string) *host {
 		return made
 	}
 	h := s.server.render.host(vh)
+	s.server.metrics.rendered.Inc()
 	if slices.ContainsFunc(vh.Matches, func(m routes.Match) bool { return m.Route != current.Route(m.Route.Name) }) {
 		return h
 	}

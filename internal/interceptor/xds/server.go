@@ -252,7 +252,7 @@ func (s *Server) join(st *stream, namespaces []string) error {
 	if c == nil {
 		c = &scope{server: s, key: key, hosts: make(map[string]*host)}
 		if namespaces != nil {
-			c.namespaces = make(map[string]bool, len(namespaces))
+			c.namespaces = make(routes.Namespaces, len(namespaces))
 			for _, name := range namespaces {
 				c.namespaces[name] = true
 			}

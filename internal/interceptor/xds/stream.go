@@ -227,6 +227,9 @@ func (st *stream) look() {
 	if now.table == nil {
 		return
 	}
+	if !st.begun {
+		st.routes.table = now.table.Empty()
+	}
 	everything := !st.begun || !now.complete
 	st.begun, st.place = true, now.place
 	st.see(now)

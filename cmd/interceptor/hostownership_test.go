@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+)
+
+// Who owns a host is judged among the objects that a proxy serves: the embedded proxy
+// serves blue's object nothing of red's host; blue's own kedify-proxy serves it, and so
+// does the interceptor on the hop from there.
+func TestHostOwnershipLeavesAFleetOfOneNamespaceAlone(t *testing.T) {
+	s := newStack(t, func(o *options) { o.policy.HostOwnership = true })
+	s.object("red")
+	s.object("blue", func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.PathPrefixes = []string{"/", "/blue"} })
+	s.endpoint("red", says(t, "red"))
+	s.startEnvoy(envoy.BootstrapOptions{Namespaces: []string{"blue"}})
+	s.connected()
+	client := newClient(t, &http.Transport{})
+	at := func(port uint16) string { return fmt.Sprintf("http://127.0.0.1:%d/blue", port) }
+	answer := make(chan string, 1)
+	go func() {
+		code, text, err := askAt(client, http.MethodGet, at(s.o.xds.httpPort), nil)
+		answer <- fmt.Sprint(code, " ", text, " ", err)
+	}()
+	s.envoy.Wait("the request held", func() error {
+		if held := s.metric("interceptor_requests_held", "blue"); held != 1 {
+			return fmt.Errorf("%v are", held)
+		}
+		return nil
+	})
+	if code, text, err := askAt(client, http.MethodGet, at(s.o.proxyPort), nil); text != "red" {
+		t.Errorf("the embedded proxy answers %d %q, %v; want red, who owns the host", code, text, err)
+	}
+	s.endpoint("blue", says(t, "blue"))
+	if got := <-answer; got != "200 blue <nil>" {
+		t.Errorf("blue's kedify-proxy answers %s", got)
+	}
+}

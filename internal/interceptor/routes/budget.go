@@ -1,0 +1,324 @@
+package routes
+
+import (
+	"maps"
+	"slices"
+)
+
+// budget bounds the matches of wildcard hosts: each host below a wildcard lists them
+// too, in Envoy, so that one object's paths come as often as another has hosts. What
+// an object is charged follows from its own spec.
+type budget struct {
+	Policy
+	namespaces map[string]*account
+	// used are the matches of each wildcard that are served in proxies of all
+	// namespaces.
+	used map[string]int
+	// short are the namespaces some of whose objects are crowded out.
+	short map[string]struct{}
+}
+
+// account is what one namespace has of it.
+type account struct {
+	members []*object // that name wildcards, older first
+	used    map[string]int
+}
+
+// place is what an object got of the budget.
+type place struct {
+	outcome outcome
+	// host is the first of its wildcards for which there was no room.
+	host string
+}
+
+type outcome uint8
+
+const (
+	// admitted is also for objects that name no wildcard.
+	admitted outcome = iota
+	// crowdedOut objects are served by proxies of few namespaces alone.
+	crowdedOut
+	// leftOut objects are not served.
+	leftOut
+)
+
+func newBudget(p Policy) budget {
+	return budget{Policy: p, namespaces: make(map[string]*account), used: make(map[string]int), short: make(map[string]struct{})}
+}
+
+// charge calls each with the wildcards of an object and the matches that it has of
+// each; nil has none.
+func (m *matcher) charge(each func(host string, matches int)) {
+	if m == nil {
+		return
+	}
+	matches := len(m.prefixes) * max(1, len(m.headers))
+	for _, host := range m.hosts {
+		if _, wild := splitPattern(host); wild {
+			each(host, matches)
+		}
+	}
+}
+
+func (m *matcher) charges() map[string]int {
+	all := make(map[string]int)
+	m.charge(func(host string, matches int) { all[host] = matches })
+	return all
+}
+
+// charged tells whether an object is charged anything.
+func (m *matcher) charged() (is bool) {
+	m.charge(func(string, int) { is = true })
+	return is
+}
+
+// fits tells whether there is room for an object where others have used some, and
+// takes it; else for which of its hosts there is none.
+func fits(m *matcher, used map[string]int, room func(host string) int) (without string, ok bool) {
+	ok = true
+	m.charge(func(host string, matches int) {
+		if ok && used[host]+matches > room(host) {
+			without, ok = host, false
+		}
+	})
+	if ok {
+		m.charge(func(host string, matches int) { used[host] += matches })
+	}
+	return without, ok
+}
+
+// allot gives each object its place, where a wildcard of any has changed. A namespace
+// keeps the room that its objects have, whatever those of others ask for.
+func (c *commit) allot() {
+	b := &c.budget
+	changed := make(map[string]struct{})
+	for o := range c.dirty {
+		if b.charge(o, c.asked(o)) {
+			changed[o.name.Namespace] = struct{}{}
+		}
+	}
+	if len(changed) == 0 {
+		return
+	}
+	maps.Copy(changed, b.short)
+	kept := make(map[string]map[string]int, len(changed))
+	for namespace := range changed {
+		a := b.namespaces[namespace]
+		for host, matches := range a.used {
+			b.take(host, -matches)
+		}
+		kept[namespace] = c.keep(a)
+		for host, matches := range kept[namespace] {
+			b.take(host, matches)
+		}
+	}
+	for _, namespace := range b.inOrder(changed) {
+		for host, matches := range kept[namespace] {
+			b.take(host, -matches)
+		}
+		first := c.served
+		if c.asksForMore(b.namespaces[namespace]) {
+			first = func(*object) bool { return false }
+		}
+		c.share(namespace, first)
+	}
+	// What some leave of the room that they had, others get.
+	for more := true; more; {
+		more = false
+		for _, namespace := range b.inOrder(b.short) {
+			for host, matches := range b.namespaces[namespace].used {
+				b.take(host, -matches)
+			}
+			more = c.share(namespace, func(o *object) bool { return o.place.outcome == admitted }) || more
+		}
+	}
+}
+
+// asked returns what an object asks for, in its last good form where it has no other;
+// nil for nothing.
+func (c *commit) asked(o *object) *matcher {
+	if d := o.declared; d != nil && d.form != nil {
+		return d.form.match
+	}
+	if last := c.last(o); last != nil {
+		return last.form.match
+	}
+	return nil
+}
+
+// charge notes what an object asks for, and tells whether that is something else
+// of the budget than before.
+func (b *budget) charge(o *object, m *matcher) bool {
+	before := o.charged
+	if m.equal(before) {
+		return false
+	}
+	if !m.charged() {
+		m = nil
+	}
+	if before == nil && m == nil {
+		return false
+	}
+	a := b.namespaces[o.name.Namespace]
+	if a == nil {
+		a = &account{}
+		b.namespaces[o.name.Namespace] = a
+	}
+	byAge := func(o *object, m *matcher) int { return compareAge(o.charged, m) }
+	if before != nil {
+		at, _ := slices.BinarySearchFunc(a.members, before, byAge)
+		a.members = slices.Delete(a.members, at, at+1)
+	}
+	if o.charged = m; m != nil {
+		at, _ := slices.BinarySearchFunc(a.members, m, byAge)
+		a.members = slices.Insert(a.members, at, o)
+	} else {
+		o.place = place{}
+	}
+	return true
+}
+
+// take notes matches that are used.
+func (b *budget) take(host string, matches int) {
+	if b.used[host] += matches; b.used[host] == 0 {
+		delete(b.used, host)
+	}
+}
+
+// eligible returns the objects of a namespace that have room in it, older first, and
+// calls each with the others.
+func (b *budget) eligible(a *account, each func(o *object, without string)) []*object {
+	used := make(map[string]int)
+	var all []*object
+	for _, o := range a.members {
+		if without, ok := fits(o.charged, used, func(string) int { return b.MaxWildcardMatchesPerNamespace }); ok {
+			all = append(all, o)
+		} else {
+			each(o, without)
+		}
+	}
+	return all
+}
+
+// keep returns the room that the objects of a namespace have and still ask for.
+func (c *commit) keep(a *account) map[string]int {
+	kept := make(map[string]int)
+	for _, o := range c.budget.eligible(a, func(*object, string) {}) {
+		if !c.served(o) {
+			continue
+		}
+		had := c.last(o).form.match.charges()
+		o.charged.charge(func(host string, matches int) { kept[host] += min(had[host], matches) })
+	}
+	return kept
+}
+
+// served tells whether proxies of all namespaces have served an object until now.
+func (c *commit) served(o *object) bool {
+	last := c.last(o)
+	return last != nil && !last.form.match.crowded
+}
+
+// asksForMore tells whether a namespace asks for something else than before. Then its
+// newest objects give way to its older ones.
+func (c *commit) asksForMore(a *account) bool {
+	return slices.ContainsFunc(c.budget.eligible(a, func(*object, string) {}), func(o *object) bool {
+		last := c.last(o)
+		return last == nil || !maps.Equal(last.form.match.charges(), o.charged.charges())
+	})
+}
+
+// inOrder returns namespaces by the age of their oldest objects. One that has none
+// any more is not among them.
+func (b *budget) inOrder(changed map[string]struct{}) []string {
+	var all []string
+	for namespace := range changed {
+		if len(b.namespaces[namespace].members) == 0 {
+			delete(b.namespaces, namespace)
+			delete(b.short, namespace)
+			continue
+		}
+		all = append(all, namespace)
+	}
+	slices.SortFunc(all, func(x, y string) int {
+		return compareAge(b.namespaces[x].members[0].charged, b.namespaces[y].members[0].charged)
+	})
+	return all
+}
+
+// share gives the objects of a namespace their places, to some first, and to others
+// by age. It tells whether any place is another one than before.
+func (c *commit) share(namespace string, first func(*object) bool) (changed bool) {
+	b := &c.budget
+	a := b.namespaces[namespace]
+	give := func(o *object, p place) {
+		if o.place != p {
+			o.place, changed = p, true
+			c.dirty[o] = struct{}{}
+		}
+	}
+	delete(b.short, namespace)
+	used := make(map[string]int)
+	all := b.eligible(a, func(o *object, without string) { give(o, place{leftOut, without}) })
+	some, rest := make([]*object, 0, len(all)), make([]*object, 0, len(all))
+	for _, o := range all {
+		if first(o) {
+			some = append(some, o)
+		} else {
+			rest = append(rest, o)
+		}
+	}
+	for _, o := range append(some, rest...) {
+		without, ok := fits(o.charged, used, func(host string) int { return b.MaxWildcardMatches - b.used[host] })
+		if ok {
+			give(o, place{})
+			continue
+		}
+		give(o, place{crowdedOut, without})
+		b.short[namespace] = struct{}{}
+	}
+	for host, matches := range used {
+		b.take(host, matches)
+	}
+	a.used = used
+	return changed
+}
+
+// overBudget returns what is to be told of an object for which there is no room.
+func (b *budget) overBudget(d *declared, p place, m *matcher) Problem {
+	matches := len(m.prefixes) * max(1, len(m.headers))
+	if p.outcome == leftOut {
+		return d.problem(OverBudget, "spec.hosts",
+			"%d matches (path prefixes times headers) for %s, with those of older objects of the namespace, are above the %d that a namespace may have of one wildcard host (--max-wildcard-matches-per-namespace); the object is served nothing until there is room. Name hosts, or fewer paths",
+			matches, p.host, b.MaxWildcardMatchesPerNamespace)
+	}
+	return d.problem(OverBudget, "spec.hosts",
+		"%d matches (path prefixes times headers) for %s, with those that are served already, are above the %d of all namespaces (--max-wildcard-matches); until there is room the object is served by kedify-proxies of up to %d namespaces alone. Name hosts, or fewer paths",
+		matches, p.host, b.MaxWildcardMatches, b.roomy())
+}
+
+// leaveOut returns the problems of an object that is not served.
+func (c *commit) leaveOut(o *object) []Problem {
+	d := o.declared
+	if d.form == nil {
+		c.again = append(c.again, o) // its last good form is gone, and is not charged any more
+	}
+	return append(tellMeanwhile(slices.Clone(d.problems), meanwhileNothing), c.budget.overBudget(d, o.place, o.charged))
+}
+
+// crowd marks the route of an object that is crowded out, or not any more.
+func (c *commit) crowd(o *object, r *Route, problems []Problem) []Problem {
+	if r == nil {
+		return problems
+	}
+	m, crowded := r.form.match, o.place.outcome == crowdedOut
+	if m.crowded != crowded {
+		other, form := *m, *r.form
+		other.crowded = crowded
+		form.match, r.form = &other, &form
+	}
+	if crowded {
+		problems = append(problems, c.budget.overBudget(o.declared, o.place, m))
+	}
+	return problems
+}

@@ -1,0 +1,158 @@
+package routes
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// hostsOf are hosts by object.
+type hostsOf map[types.NamespacedName]map[string]struct{}
+
+// set notes whether a host is one of an object's, and tells whether that is news.
+func (h hostsOf) set(object types.NamespacedName, host string, is bool) bool {
+	_, was := h[object][host]
+	switch {
+	case was == is:
+		return false
+	case !is:
+		if delete(h[object], host); len(h[object]) == 0 {
+			delete(h, object)
+		}
+	case h[object] == nil:
+		h[object] = map[string]struct{}{host: {}}
+	default:
+		h[object][host] = struct{}{}
+	}
+	return true
+}
+
+// disputes keeps track of the hosts that objects of several namespaces name. Few
+// objects have any.
+type disputes struct {
+	// owned are the hosts that an object owns and strangers name, and foreign those
+	// that an object names and a stranger owns.
+	owned, foreign hostsOf
+}
+
+func newDisputes() disputes { return disputes{owned: make(hostsOf), foreign: make(hostsOf)} }
+
+// settleHosts looks at the hosts that objects came to or left.
+func (c *commit) settleHosts() {
+	for host, moved := range c.movedHosts {
+		before, after := c.table.hosts.at(host).claimed(), c.next.hosts.at(host).claimed()
+		was, is := before.owner(), after.owner()
+		if sameOwner(was, is) {
+			for _, m := range moved {
+				c.settle(m, host, is, after.has(m))
+			}
+		} else {
+			c.changeOwner(host, before, after)
+		}
+		if is != nil {
+			// The strangers may be others.
+			if c.disputes.owned.set(is.name, host, after.disputed()) || after.disputed() {
+				c.tellOf(is)
+			}
+		}
+	}
+}
+
+// settle notes whether a stranger to an object owns a host.
+func (c *commit) settle(m *matcher, host string, owner *matcher, named bool) {
+	if c.disputes.foreign.set(m.name, host, named && !owner.allows(m.name.Namespace)) {
+		c.tellOf(m)
+	}
+}
+
+// changeOwner is for a host that belongs to another object now, or to one that
+// allows others. Its cost follows the objects of the host.
+func (c *commit) changeOwner(host string, before, after claims) {
+	was, is := before.owner(), after.owner()
+	for _, claim := range before {
+		for _, m := range claim.objects {
+			c.settle(m, host, is, false)
+		}
+	}
+	if was != nil && c.disputes.owned.set(was.name, host, false) {
+		c.tellOf(was)
+	}
+	for _, claim := range after {
+		allowed := is.allows(claim.namespace)
+		flips := c.next.view.owned && was != nil && was.allows(claim.namespace) != allowed
+		for _, m := range claim.objects {
+			c.settle(m, host, is, true)
+			if !allowed {
+				c.tellOf(m) // of the owner, which is another
+			}
+			for _, prefix := range m.prefixes {
+				if !flips {
+					break
+				}
+				at := site{host, prefix}
+				c.move(m, at)
+				if !allowed {
+					c.shadows.clear(m.name, at)
+				}
+			}
+		}
+	}
+}
+
+// tellOf has the problems of an object looked at again.
+func (c *commit) tellOf(m *matcher) {
+	if o := c.objects[m.name]; o != nil { // else it is being deleted
+		c.told[o] = struct{}{}
+	}
+}
+
+func (h *hostRules) claimed() claims {
+	if h == nil {
+		return nil
+	}
+	return h.claims
+}
+
+// disputesOf returns what is to be told of the hosts of an object.
+func (c *commit) disputesOf(o *object, shadowed bool) []Problem {
+	var problems []Problem
+	d, name := o.declared, o.name
+	if foreign := c.disputes.foreign[name]; len(foreign) > 0 && !shadowed {
+		meanwhile := "it takes their requests where it asks for a longer path or a header"
+		if c.next.view.owned {
+			meanwhile = "it is not served for them"
+		}
+		problems = append(problems, d.problem(HostNotOwned, "spec.hosts",
+			"older objects of other namespaces name hosts of this one: %s; %s. Name others, or ask there for the annotation %s with %s in it",
+			c.listHosts(foreign, func(claims claims) string { return claims.owner().name.String() }), meanwhile, AllowedNamespacesAnnotation, name.Namespace))
+	}
+	if owned := c.disputes.owned[name]; len(owned) > 0 {
+		meanwhile := "they take requests where they ask for a longer path or a header, which --host-ownership prevents"
+		if c.next.view.owned {
+			meanwhile = "they are not served for them"
+		}
+		problems = append(problems, d.problem(HostDisputed, "spec.hosts",
+			"younger objects of other namespaces name hosts of this one: %s; %s. The annotation %s of this object lists the namespaces that may",
+			c.listHosts(owned, func(claims claims) string {
+				var names []types.NamespacedName
+				for _, m := range claims.strangers() {
+					names = append(names, m.name)
+				}
+				return listSome(names)
+			}), meanwhile, AllowedNamespacesAnnotation))
+	}
+	return problems
+}
+
+// listHosts lists a few hosts, each with whom else it is about.
+func (c *commit) listHosts(hosts map[string]struct{}, others func(claims) string) string {
+	all := make([]string, 0, len(hosts))
+	for host := range hosts {
+		all = append(all, host)
+	}
+	slices.Sort(all)
+	for i, host := range all[:min(len(all), mostNamed)] {
+		all[i] = host + " (" + others(c.next.hosts.at(host).claimed()) + ")"
+	}
+	return listSome(all)
+}
