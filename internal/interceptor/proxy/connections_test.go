@@ -77,7 +77,7 @@ func TestConnectionsOfKedifyProxiesAreCountedApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = w.server.ServeFallback(l) }() // newWorld ends it
+	go func() { _ = w.server.ServeFallback(l, FallbackPeers{}) }() // newWorld ends it
 	dial(t, w.address)
 	eventually(t, "the client counts", func() bool { return value(t, w.proxy, "interceptor_connections", "proxy") == 1 })
 	if !dial(t, w.address).closed() {
