@@ -15,19 +15,17 @@ type connections struct {
 	port    string // "proxy" or "fallback"
 	most    int64
 	open    atomic.Int64
-	full    atomic.Bool // and the log says so
+	full    atomic.Bool      // and the log says so
+	now     prometheus.Gauge // open, for people
 	refused prometheus.Counter
 	log     *slog.Logger
 }
 
 func (p *Proxy) newConnections(port string) *connections {
-	c := &connections{port: port, most: int64(p.settings.MaxConnections), log: p.log, refused: p.metrics.connectionsRefused.WithLabelValues(port)}
-	p.metrics.connections = append(p.metrics.connections, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name:        "interceptor_connections",
-		Help:        "Connections open now: of clients at the ports of the proxy, and of kedify-proxies at the fallback port.",
-		ConstLabels: prometheus.Labels{"port": port},
-	}, func() float64 { return float64(c.open.Load()) }))
-	return c
+	return &connections{
+		port: port, most: int64(p.settings.MaxConnections), log: p.log,
+		now: p.metrics.connections.WithLabelValues(port), refused: p.metrics.connectionsRefused.WithLabelValues(port),
+	}
 }
 
 // admit returns what counts as open until it is closed; nil, with the connection
@@ -42,10 +40,12 @@ func (c *connections) admit(conn net.Conn) net.Conn {
 		}
 		return nil
 	}
+	c.now.Inc()
 	return &admitted{Conn: conn, left: sync.OnceFunc(c.leave)}
 }
 
 func (c *connections) leave() {
+	c.now.Dec()
 	// Some are to be free before the next time that the log says that none are.
 	if c.open.Add(-1) <= c.most/10*9 {
 		c.full.Store(false)

@@ -35,7 +35,7 @@ type metrics struct {
 	panics prometheus.Counter
 	// connections are the open ones, and connectionsRefused those beyond the bound,
 	// both by port.
-	connections        []prometheus.Collector
+	connections        *prometheus.GaugeVec
 	connectionsRefused *prometheus.CounterVec
 	nobodys            *backendMetrics // requests that belong to no object
 }
@@ -79,6 +79,10 @@ func newMetrics() *metrics {
 			Name: "interceptor_panics_total",
 			Help: "Requests that ended by an error of the interceptor itself; each is in its log.",
 		}),
+		connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "interceptor_connections",
+			Help: "Connections open now: of clients at the ports of the proxy, and of kedify-proxies at the fallback port.",
+		}, []string{"port"}),
 		connectionsRefused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "interceptor_connections_refused_total",
 			Help: "Connections closed at once because as many were open as there may be.",
@@ -89,8 +93,10 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return append([]prometheus.Collector{m.requests, m.inFlight, m.duration, m.failures, m.unanswered, m.held, m.coldStarts,
-		m.fallbackRefused, m.panics, m.connectionsRefused}, m.connections...)
+	return []prometheus.Collector{
+		m.requests, m.inFlight, m.duration, m.failures, m.unanswered, m.held, m.coldStarts,
+		m.fallbackRefused, m.panics, m.connections, m.connectionsRefused,
+	}
 }
 
 // routeMetrics are the series of one HTTPScaledObject.
