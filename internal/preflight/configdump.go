@@ -17,9 +17,14 @@ const (
 	warmClusters   = "dynamic_warming_clusters"
 )
 
-// routesQuery asks /config_dump for route configurations.
+// routesQuery asks /config_dump for route configurations. Envoy answers 400 to a
+// mask with a field that the resource lacks, and those of a listener have no version.
 func routesQuery(resource string) url.Values {
-	return url.Values{"resource": {resource}, "mask": {"version_info,route_config.virtual_hosts"}}
+	mask := "route_config.virtual_hosts"
+	if resource == dynamicRoutes {
+		mask += ",version_info"
+	}
+	return url.Values{"resource": {resource}, "mask": {mask}}
 }
 
 // clustersQuery asks /config_dump for the names of the clusters that begin so.
