@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -53,12 +54,19 @@ func certificateOf(name string) *x509.Certificate {
 	}
 }
 
-// sign writes a certificate of a name for one use and some hosts, with its key, as
-// tls.crt and tls.key in a directory.
-func (a *authority) sign(dir, name string, use x509.ExtKeyUsage, hosts ...string) {
+// sign writes a certificate of a name for one use and some hosts or URIs, with its
+// key, as tls.crt and tls.key in a directory.
+func (a *authority) sign(dir, name string, use x509.ExtKeyUsage, subjects ...string) {
 	a.t.Helper()
 	template, key := certificateOf(name), newKey(a.t)
-	template.DNSNames, template.KeyUsage, template.ExtKeyUsage = hosts, x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{use}
+	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{use}
+	for _, subject := range subjects {
+		if uri, err := url.Parse(subject); err == nil && uri.Scheme != "" {
+			template.URIs = append(template.URIs, uri)
+		} else {
+			template.DNSNames = append(template.DNSNames, subject)
+		}
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
 	if err != nil {
 		a.t.Fatal(err)

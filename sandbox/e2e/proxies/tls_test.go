@@ -34,6 +34,8 @@ var (
 		"kubectl -n keda rollout status deploy/keda-add-ons-http-interceptor",
 		"kubectl apply -k tls-kedify-proxy",
 		"kubectl -n myapp rollout status deploy/kedify-proxy",
+		"kubectl apply -k tls-interceptor-strict",
+		"kubectl -n keda rollout status deploy/keda-add-ons-http-interceptor",
 	}
 	renew = " --dry-run=client -o yaml | kubectl replace -f -"
 )
@@ -58,7 +60,7 @@ func TestTrafficTLS(t *testing.T) {
 	chdirDocumented(t, s.Name)
 	public, authority := newAuthority(t, "public"), newAuthority(t, "first authority")
 	public.sign(".", "first", x509.ExtKeyUsageServerAuth, s.Host)
-	signXDS(authority)
+	signXDS(authority, s.Name)
 
 	var loads []*traffictest.Load
 	for _, p := range proxies {
@@ -86,7 +88,7 @@ func TestTrafficTLS(t *testing.T) {
 
 	before, next := keyPair(t, "kedify-proxy"), newAuthority(t, "second authority")
 	public.sign(".", "second", x509.ExtKeyUsageServerAuth, s.Host)
-	signXDS(next)
+	signXDS(next, s.Name)
 	run(makeSecrets, renew)
 	for _, pod := range pods {
 		e2etest.Eventually(t, e2etest.Patience, pod.Name+" serves the second certificate", func(ctx context.Context) error {
@@ -142,8 +144,8 @@ func chdirDocumented(t *testing.T, namespace string) {
 		t.Errorf("docs/interceptor.md does not say %s", renew)
 	}
 	files := regexp.MustCompile("(?ms)^```yaml \\{fragment\\}\n# (\\S+)\n(.*?)^```$").FindAllStringSubmatch(document, -1)
-	if len(files) != 2 {
-		t.Fatalf("docs/interceptor.md has %d files with names, want 2", len(files))
+	if len(files) != 3 {
+		t.Fatalf("docs/interceptor.md has %d files with names, want 3", len(files))
 	}
 	// kustomize takes directories without links.
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -164,11 +166,11 @@ func chdirDocumented(t *testing.T, namespace string) {
 	}
 }
 
-// signXDS writes what both sides of port 5678 need.
-func signXDS(a *authority) {
+// signXDS writes what both sides of port 5678 need, for the kedify-proxy of a namespace.
+func signXDS(a *authority, namespace string) {
 	a.write("ca.crt")
 	a.sign("interceptor", "interceptor", x509.ExtKeyUsageServerAuth, xdsServerName)
-	a.sign("kedify-proxy", "kedify-proxy", x509.ExtKeyUsageClientAuth)
+	a.sign("kedify-proxy", "kedify-proxy", x509.ExtKeyUsageClientAuth, "spiffe://cluster.local/ns/"+namespace+"/sa/kedify-proxy")
 }
 
 // withoutTLS leaves the interceptors as they were.
