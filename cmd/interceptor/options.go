@@ -162,7 +162,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.DurationVar(&p.ExpectContinue, "expect-continue-timeout", p.ExpectContinue, "how long a body is kept back from an application that does not answer Expect: 100-continue; embedded proxy only (KEDA_HTTP_EXPECT_CONTINUE_TIMEOUT)")
 	f.DurationVar(&p.KeepAlive, "keep-alive", p.KeepAlive, "interval of keep-alive probes of TCP and HTTP/2 (KEDA_HTTP_KEEP_ALIVE)")
 	f.DurationVar(&p.UserTimeout, "tcp-user-timeout", p.UserTimeout, "how long an application may take none of what is sent to it, because its node is gone or it does not read; its connection is given up then (TCP's user timeout); 0 is for as long as the kernel allows")
-	f.IntVar(&p.MaxIdleConns, "max-idle-conns", p.MaxIdleConns, "unused connections to applications that are kept; embedded proxy only (KEDA_HTTP_MAX_IDLE_CONNS)")
+	f.IntVar(&p.MaxIdleConns, "max-idle-conns", p.MaxIdleConns, "unused connections to applications that are kept, 0 for any number; embedded proxy only (KEDA_HTTP_MAX_IDLE_CONNS)")
 	f.IntVar(&p.MaxIdleConnsPerEndpoint, "max-idle-conns-per-endpoint", p.MaxIdleConnsPerEndpoint, "of these, to one endpoint; embedded proxy only")
 	f.DurationVar(&p.IdleConnTimeout, "idle-conn-timeout", p.IdleConnTimeout, "how long an unused connection to an application is kept; 0 is for ever (KEDA_HTTP_IDLE_CONN_TIMEOUT)")
 	f.IntVar(&p.MaxHeld, "max-held", p.MaxHeld, "requests that may wait for endpoints at a time")

@@ -146,7 +146,15 @@ func TestEnvironment(t *testing.T) {
 	if err := got.ReadEnvironment(lookup); err != nil || got != want {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
-	environment = map[string]string{"KEDA_HTTP_KEEP_ALIVE": "soon", "KEDA_HTTP_MAX_IDLE_CONNS": "0"}
+	// KEDA's chart: 0 for no limit.
+	environment = map[string]string{"KEDA_HTTP_MAX_IDLE_CONNS": "0"}
+	want = DefaultSettings()
+	want.MaxIdleConns = 0
+	got = DefaultSettings()
+	if err := errors.Join(got.ReadEnvironment(lookup), got.Validate()); err != nil || got != want {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+	environment = map[string]string{"KEDA_HTTP_KEEP_ALIVE": "soon", "KEDA_HTTP_MAX_IDLE_CONNS": "-1"}
 	got = DefaultSettings()
 	err := got.ReadEnvironment(lookup)
 	if err == nil || !strings.Contains(err.Error(), "KEDA_HTTP_KEEP_ALIVE") || !strings.Contains(err.Error(), "KEDA_HTTP_MAX_IDLE_CONNS") || got != DefaultSettings() {

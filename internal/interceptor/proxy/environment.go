@@ -38,8 +38,8 @@ func (s *Settings) ReadEnvironment(lookup func(string) (string, bool)) error {
 	const maxIdle = "KEDA_HTTP_MAX_IDLE_CONNS"
 	if text, _ := lookup(maxIdle); text != "" {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			wrong = append(wrong, fmt.Errorf("environment variable %s is %q; expected a number of connections from 1", maxIdle, text))
+		if err != nil || n < 0 {
+			wrong = append(wrong, fmt.Errorf("environment variable %s is %q; expected a number of connections, or 0 for any number", maxIdle, text))
 		} else {
 			s.MaxIdleConns = n
 		}

@@ -25,8 +25,9 @@ type Settings struct {
 	// it, because it is gone or does not read; 0 is for as long as the kernel
 	// allows.
 	UserTimeout time.Duration
-	// MaxIdleConns and MaxIdleConnsPerEndpoint bound the HTTP/1.1 connections
-	// kept to applications; above 0.
+	// MaxIdleConns and MaxIdleConnsPerEndpoint bound the unused HTTP/1.1
+	// connections that are kept, to all applications together and to one endpoint;
+	// MaxIdleConns is 0 for any number, MaxIdleConnsPerEndpoint above 0.
 	MaxIdleConns, MaxIdleConnsPerEndpoint int
 	// IdleConnTimeout is how long an unused connection to an application is
 	// kept; 0 is for ever.
@@ -129,7 +130,7 @@ func (s *Settings) Validate() error {
 		name         string
 		value, least int64
 	}{
-		{"--max-idle-conns (KEDA_HTTP_MAX_IDLE_CONNS)", int64(s.MaxIdleConns), 1},
+		{"--max-idle-conns (KEDA_HTTP_MAX_IDLE_CONNS)", int64(s.MaxIdleConns), 0},
 		{"--max-idle-conns-per-endpoint", int64(s.MaxIdleConnsPerEndpoint), 1},
 		{"--max-header-bytes", int64(s.MaxHeaderBytes), 1},
 		{"--max-connections", int64(s.MaxConnections), 1},
