@@ -43,6 +43,25 @@ var withoutEffect = map[string]string{
 	"KEDIFY_DEFAULT_MAINTENANCE_PAGE_RESPONSE_CODE":        "there is no maintenance page",
 }
 
+// flagsWithoutEffect are flags that KEDA's and Kedify's charts give an interceptor,
+// and why they have no effect here.
+var flagsWithoutEffect = map[string]string{
+	"zap-log-level":        "--log-level says it",
+	"zap-encoder":          "--log-format says it",
+	"zap-time-encoding":    "times are in RFC 3339",
+	"zap-stacktrace-level": "only a panic is logged with its stack",
+	"zap-devel":            "--log-level and --log-format say it",
+}
+
+// takeFlagsWithoutEffect has an interceptor start with these flags, too.
+func takeFlagsWithoutEffect(f *pflag.FlagSet) {
+	for name, why := range flagsWithoutEffect {
+		f.String(name, "", "without effect: "+why)
+		f.Lookup(name).Hidden = true
+	}
+	f.Lookup("zap-devel").NoOptDefVal = "true"
+}
+
 // ofCharts matches the variables that configure an interceptor of KEDA's or Kedify's
 // charts, whatever release they are of; what it matches and nobody asks for has no
 // effect.
@@ -56,8 +75,8 @@ var ofServices = regexp.MustCompile(`^\w+_(SERVICE_(HOST|PORT)(_\w+)?=|PORT=\w+:
 var ofFlag = regexp.MustCompile(`\(((?:KEDA|KEDIFY)_\w+)\)`)
 
 // linesWithoutEffect returns a line for the log for each variable of environ, which
-// is as os.Environ returns it, that is set and has no effect, or has none beside the
-// flags that are set.
+// is as os.Environ returns it, and each flag that is set and has no effect, or has
+// none beside the flags that are set.
 func (o *options) linesWithoutEffect(environ []string, flags *pflag.FlagSet) []string {
 	why := make(map[string]string)
 	for _, entry := range environ {
@@ -89,6 +108,11 @@ func (o *options) linesWithoutEffect(environ []string, flags *pflag.FlagSet) []s
 	for name, reason := range why {
 		lines = append(lines, fmt.Sprintf("environment variable %s is set and has no effect: %s", name, reason))
 	}
+	flags.Visit(func(f *pflag.Flag) {
+		if reason, is := flagsWithoutEffect[f.Name]; is {
+			lines = append(lines, fmt.Sprintf("command-line flag --%s is set and has no effect: %s", f.Name, reason))
+		}
+	})
 	slices.Sort(lines)
 	return lines
 }

@@ -138,7 +138,8 @@ func TestValuesWithoutEffectAreToldOf(t *testing.T) {
 			"KEDIFY_PROXY_SERVICE_HOST=10.0.0.1", "KEDIFY_PROXY_SERVICE_PORT=8080", "KEDIFY_PROXY_SERVICE_PORT_HTTP=8080", "KEDIFY_PROXY_PORT=tcp://10.0.0.1:8080",
 			"KEDIFY_PROXY_PORT_8080_TCP=tcp://10.0.0.1:8080", "KEDIFY_PROXY_PORT_8080_TCP_PROTO=tcp", "KEDIFY_PROXY_PORT_8080_TCP_PORT=8080", "KEDIFY_PROXY_PORT_8080_TCP_ADDR=10.0.0.1",
 		}},
-		"somebody else's": {environ: []string{"HOME=/", "MY_KEDA_HTTP_X=1"}},
+		"the level of KEDA's chart": {args: []string{"--zap-log-level=info"}, told: "--zap-log-level", says: "--log-level says it"},
+		"somebody else's":           {environ: []string{"HOME=/", "MY_KEDA_HTTP_X=1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lines := said(t, tt.environ, tt.args...)
@@ -146,6 +147,18 @@ func TestValuesWithoutEffectAreToldOf(t *testing.T) {
 				t.Errorf("told of %v, want %q with %q", lines, tt.told, tt.says)
 			}
 		})
+	}
+}
+
+// An interceptor starts with the flags of the charts, and tells of each.
+func TestFlagsOfTheChartsAreTaken(t *testing.T) {
+	lines := said(t, nil, "--zap-log-level=info", "--zap-encoder=console", "--zap-time-encoding=rfc3339", "--zap-stacktrace-level=error", "--zap-devel")
+	if len(lines) != 5 {
+		t.Errorf("told of %v, want all five flags", lines)
+	}
+	usage := newServe(func(string) (string, bool) { return "", false }).Flags().FlagUsages()
+	if strings.Contains(usage, "zap") {
+		t.Errorf("the usage shows flags without effect:\n%s", usage)
 	}
 }
 

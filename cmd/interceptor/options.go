@@ -154,6 +154,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.DurationVar(&o.shutdownTimeout, "shutdown-timeout", o.shutdownTimeout, "how long requests under way may take after that before they are cut")
 
 	o.xds.flags(f)
+	takeFlagsWithoutEffect(f)
 
 	p := &o.proxy
 	f.DurationVar(&p.ConnectTimeout, "connect-timeout", p.ConnectTimeout, "how long connecting to an endpoint may take (KEDA_HTTP_CONNECT_TIMEOUT)")
