@@ -30,7 +30,8 @@ func TestAtTheEdgeBothProxiesDropWhatClientsSayOfThemselves(t *testing.T) {
 	request := get + "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Host: before.example.com\r\nX-Forwarded-Proto: https\r\n" +
 		"x-forwarded-PORT: 1\r\nX-Forwarded-Port: 2\r\nX-Forwarded-Prefix: /p\r\nX-Forwarded-Server: s\r\nX-Forwarded-Ssl: on\r\nX-Forwarded-Client-Cert: Hash=1\r\n" +
 		"X-Forwarded-Tenant: t\r\nX-Real-Ip: 203.0.113.7\r\nForwarded: for=203.0.113.7\r\n" +
-		"X-Forwardedness: stays\r\n\r\n"
+		"x_forwarded_for: 203.0.113.7\r\nX-Forwarded_Host: before.example.com\r\nX_FORWARDED-Proto: https\r\nX-Real_IP: 203.0.113.7\r\n" +
+		"X-Forwardedness: stays\r\nNot-X-Forwarded-For: stays\r\n\r\n"
 	for kind, address := range map[string]string{
 		"envoy":    startEnvoy(t, static(t, newTranslator(t, Options{Edge: true}), table, nil)),
 		"embedded": embeddedWith(t, settings, table),
@@ -44,7 +45,7 @@ func TestAtTheEdgeBothProxiesDropWhatClientsSayOfThemselves(t *testing.T) {
 			seen.Header.Del("User-Agent") // of whoever sends on
 			want := http.Header{
 				"X-Forwarded-For": {"client"}, "X-Forwarded-Host": {"app.example.com"}, "X-Forwarded-Proto": {"http"},
-				"X-Forwardedness": {"stays"},
+				"X-Forwardedness": {"stays"}, "Not-X-Forwarded-For": {"stays"},
 			}
 			if diff := cmp.Diff(want, seen.Header); diff != "" {
 				t.Errorf("the application gets (-want +got):\n%s", diff)

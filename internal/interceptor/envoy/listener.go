@@ -119,18 +119,19 @@ func (t *Translator) connectionManager() *hcmv3.HttpConnectionManager {
 	return m
 }
 
-// dropForwarded removes what a client says of itself, before anybody reads it: the
-// same headers as the embedded proxy.
+// ofClients matches the names of headers in which a client is spoken of: the same as
+// in the embedded proxy.
+const ofClients = `forwarded|x[-_]real[-_]ip|x[-_]forwarded[-_].*`
+
+// dropForwarded removes what a client says of itself, before anybody reads it.
 func dropForwarded() *corev3.TypedExtensionConfig {
-	remove := func(name string) *mutationrulesv3.HeaderMutation {
-		return &mutationrulesv3.HeaderMutation{Action: &mutationrulesv3.HeaderMutation_Remove{Remove: name}}
-	}
-	mutation := &headermutationv3.HeaderMutation{Mutations: []*mutationrulesv3.HeaderMutation{
-		remove("forwarded"), remove("x-real-ip"),
-		{Action: &mutationrulesv3.HeaderMutation_RemoveOnMatch_{RemoveOnMatch: &mutationrulesv3.HeaderMutation_RemoveOnMatch{
-			KeyMatcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: "x-forwarded-"}},
-		}}},
-	}}
+	mutation := &headermutationv3.HeaderMutation{Mutations: []*mutationrulesv3.HeaderMutation{{
+		Action: &mutationrulesv3.HeaderMutation_RemoveOnMatch_{RemoveOnMatch: &mutationrulesv3.HeaderMutation_RemoveOnMatch{
+			KeyMatcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{
+				SafeRegex: &matcherv3.RegexMatcher{Regex: ofClients},
+			}},
+		}},
+	}}}
 	return &corev3.TypedExtensionConfig{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: packed(mutation)}
 }
 

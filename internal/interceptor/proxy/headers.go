@@ -84,10 +84,19 @@ func outHeader(in *http.Request) http.Header {
 // kedify-proxies do.
 func dropForwarded(in http.Header) {
 	for name := range in {
-		if name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
+		if ofClient(name) {
 			delete(in, name)
 		}
 	}
+}
+
+// ofClient tells whether a header speaks of the client. Many applications (CGI, WSGI,
+// Rack) take an underscore for a hyphen.
+func ofClient(name string) bool {
+	if strings.Contains(name, "_") {
+		name = textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
+	}
+	return name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-")
 }
 
 // addForwarded says of the client what there is to say. values has the place for
