@@ -2,6 +2,7 @@ package xds
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -214,8 +215,16 @@ func (st *stream) takes(object types.NamespacedName, k kind, cluster string) {
 // maxReason bounds how much of Envoy's words is told, in bytes.
 const maxReason = 400
 
-// oneLine makes Envoy's words fit for a line of a log and an Event.
-func oneLine(text string) string { return printable(clip(text, maxReason)) }
+// wantedValue matches the value of a header in the resource that Envoy prints with
+// what is wrong with it; the end of the text may be missing.
+var wantedValue = regexp.MustCompile(`\bexact("?\s*:\s*)"(?:[^"\\]|\\(?s:.))*(?:"|\\?$)`)
+
+// oneLine makes Envoy's words fit for a line of a log and an Event. The values of
+// headers, which may be secrets, are left out.
+func oneLine(text string) string {
+	text = wantedValue.ReplaceAllString(clip(text, 4*maxReason), `exact$1"..."`)
+	return printable(clip(text, maxReason))
+}
 
 // clip returns the beginning of a text, of whole characters.
 func clip(text string, most int) string {

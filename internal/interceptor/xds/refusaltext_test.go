@@ -37,6 +37,26 @@ func TestWordsOfRefusal(t *testing.T) {
 	}
 }
 
+// Envoy prints the resource that it refuses. The value of a header may be a secret,
+// and is in no log and no Event.
+func TestARefusalIsToldWithoutValuesOfHeaders(t *testing.T) {
+	for text, want := range map[string]string{
+		"headers {\n name: \"x-key\"\n string_match {\n exact: \"s3cret\"\n }\n}\n: bad": `headers { name: "x-key" string_match { exact: "..." } } : bad`,
+		`exact: "a \"quoted\" s3cret" exact:"s3cret" bad`:                                `exact: "..." exact:"..." bad`,
+		`{"stringMatch":{"exact":"s3cret"}}: bad`:                                        `{"stringMatch":{"exact":"..."}}: bad`,
+		`exact: "s3cret that is cut`:                                                     `exact: "..."`,
+		`exact: "s3cret that is cut\`:                                                    `exact: "..."`,
+		`name: "exact" and no value`:                                                     `name: "exact" and no value`,
+	} {
+		if got := oneLine(text); got != want {
+			t.Errorf("%s\n is told as %s\n   expected %s", text, got, want)
+		}
+	}
+	if got := oneLine(strings.Repeat("long ", maxReason/5-2) + `exact: "` + strings.Repeat("s3cret", 10*maxReason)); strings.Contains(got, "s3") || len(got) > maxReason+3 {
+		t.Errorf("%d bytes: %s", len(got), got)
+	}
+}
+
 // Reading a long refusal of many clusters does not take long: what the Envoy asks
 // for next is answered.
 func TestLongRefusalOfManyClusters(t *testing.T) {
