@@ -15,7 +15,12 @@ import (
 
 // Requests that come before the first table are answered by it.
 func TestConnectionsWaitForTheFirstTable(t *testing.T) {
-	w := newWorld(t)
+	p, err := New(DefaultSettings(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.start.wait = patience // on a busy machine this test takes longer than startWait
+	w := worldOf(t, p)
 	w.service("stable", "", w.app(named("ok")))
 	w.object("")
 	plain := dial(t, w.address)

@@ -48,6 +48,11 @@ func newWorld(t testing.TB, change ...func(*Settings)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return worldOf(t, p)
+}
+
+func worldOf(t testing.TB, p *Proxy) *world {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
