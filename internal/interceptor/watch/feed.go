@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,9 @@ const (
 	// pace is the least time between two tables: changes that come faster are
 	// taken together. One that comes alone does not wait.
 	pace = 5 * time.Millisecond
+	// mostAtOnce is how many changes a table waits for that come faster than they
+	// are applied. More than backlog, so that what waits at a time is in one table.
+	mostAtOnce = 8 * backlog
 )
 
 // Unreadable is the reason of the problem of an HTTPScaledObject that cannot be
@@ -82,6 +86,8 @@ type feed struct {
 	started   bool
 	// beat is to be told when all that has come is through; nil for nobody.
 	beat chan<- struct{}
+	// passes counts how often changes went all of their way.
+	passes *atomic.Uint64
 }
 
 func newFeed(options *Options, m *metrics) *feed {
@@ -93,6 +99,7 @@ func newFeed(options *Options, m *metrics) *feed {
 		options: options, metrics: m, builder: routes.NewBuilderOf(policy),
 		unreadable: make(map[types.NamespacedName]routes.Problem),
 		addresses:  noService,
+		passes:     new(atomic.Uint64),
 	}
 	f.builder.OnPanic(func(kind string, name types.NamespacedName, cause any, stack []byte) {
 		options.Log.Error("a panic over one object, which is as it was before; this is an error of the interceptor",
@@ -125,9 +132,10 @@ func (f *feed) run(ctx context.Context, changes <-chan change) {
 	}
 }
 
-// rest applies what has come already.
+// rest applies what has come already, and no more of what comes meanwhile than a
+// table can wait for.
 func (f *feed) rest(changes <-chan change) {
-	for {
+	for range mostAtOnce {
 		select {
 		case c := <-changes:
 			f.apply(c)
@@ -139,6 +147,7 @@ func (f *feed) rest(changes <-chan change) {
 
 // answer tells that what has come is through.
 func (f *feed) answer() {
+	f.passes.Add(1)
 	if f.beat != nil {
 		f.beat <- struct{}{} // there is room for the one beat that is under way
 		f.beat = nil

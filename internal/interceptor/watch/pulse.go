@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"runtime/pprof"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,8 +28,11 @@ type pulse struct {
 	now  func() time.Time
 	beat chan<- change
 	back chan struct{} // of one beat
+	// passes counts how often the feed has taken changes all of their way.
+	passes atomic.Uint64
 
 	mu       sync.Mutex
+	seen     uint64 // of passes
 	looked   time.Time
 	underWay bool // a beat
 	sent     bool // and on its way, not in front of a full channel
@@ -54,7 +58,11 @@ func (p *pulse) look() error {
 			p.waited += min(now.Sub(p.looked), mostBetween)
 		}
 	}
-	p.looked = now
+	passes := p.passes.Load()
+	if !p.sent && passes != p.seen {
+		p.waited = 0 // the channel is full, and read: there is more than comes through soon
+	}
+	p.looked, p.seen = now, passes
 	if !p.underWay {
 		p.underWay, p.sent, p.waited, p.told = true, false, 0, false
 	}
@@ -62,7 +70,7 @@ func (p *pulse) look() error {
 		select {
 		case p.beat <- change{beat: p.back}:
 			p.sent = true
-		default: // a full channel is one that nobody reads
+		default: // it is full: nobody reads it, or much comes
 		}
 	}
 	if p.waited < stuckAfter {

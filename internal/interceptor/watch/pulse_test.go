@@ -1,9 +1,17 @@
 package watch
 
 import (
+	"context"
+	"log/slog"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
@@ -113,5 +121,63 @@ func TestWhatIsNotStuckIsHealthy(t *testing.T) {
 	p.watching.pulse.mu.Unlock()
 	if err := p.after(time.Hour); err != nil {
 		t.Error("after an hour in which nothing ran: ", err)
+	}
+}
+
+// Changes that come faster than they are applied do not keep a table from being made.
+func TestATableComesWhileChangesDoNotStop(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	made := make(chan struct{}, 1)
+	options := &Options{Log: slog.New(slog.DiscardHandler), Consumers: []Consumer{ConsumerFunc(func(*routes.Table, routes.Changes) { made <- struct{}{} })}}
+	changes := make(chan change, backlog)
+	f := newFeed(options, newMetrics())
+	for k := range f.synced {
+		f.synced[k] = true
+	}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "app"}, Spec: corev1.ServiceSpec{Ports: make([]corev1.ServicePort, 1000)}}
+	for range 4 {
+		running.Go(func() {
+			for {
+				select {
+				case changes <- change{kind: services, name: types.NamespacedName{Namespace: "demo", Name: "app"}, object: service}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	for len(changes) < backlog {
+		runtime.Gosched()
+	}
+	running.Go(func() { f.run(ctx, changes) })
+	select {
+	case <-made:
+	case <-time.After(patience):
+		t.Fatal("no table")
+	}
+}
+
+// A feed that has much to do, so that its channel is full at each look, is not stuck
+// as long as it goes on.
+func TestABusyFeedIsHealthy(t *testing.T) {
+	var now time.Time
+	p := newPulse(make(chan change), slog.New(slog.DiscardHandler))
+	p.now = func() time.Time { return now }
+	after := func(d time.Duration) error { now = now.Add(d); return p.look() }
+	for range 20 {
+		if err := after(10 * time.Second); err != nil {
+			t.Fatal("while it goes on: ", err)
+		}
+		p.passes.Add(1)
+	}
+	var err error
+	for range 8 {
+		err = after(10 * time.Second)
+	}
+	if err == nil {
+		t.Error("healthy, with a full channel that nobody reads")
 	}
 }

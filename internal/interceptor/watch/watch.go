@@ -90,7 +90,9 @@ func (w *Watch) Run(ctx context.Context) {
 	for _, s := range w.sources() {
 		running.Go(func() { s.run(ctx, w.changes, w.contact) })
 	}
-	newFeed(&w.options, w.metrics).run(ctx, w.changes)
+	f := newFeed(&w.options, w.metrics)
+	f.passes = &w.pulse.passes
+	f.run(ctx, w.changes)
 	running.Wait()
 }
 

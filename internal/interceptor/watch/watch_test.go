@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds each wait for something that has to come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // seen is a consumer that remembers.
 type seen struct {
