@@ -62,6 +62,10 @@ type exchange struct {
 	// takeBy is when the client has to have taken what is being written.
 	takeBy time.Time
 
+	// out and url are the request of the first try. Another try has a request of its
+	// own, as the transport may still read the earlier one.
+	out    http.Request
+	url    url.URL
 	values [2]string    // of headers, see addForwarded
 	body   *requestBody // of the latest try, nil without
 	trace  httptrace.ClientTrace
@@ -158,8 +162,13 @@ func notConnected(err error) bool {
 
 // request returns what to send to the endpoint.
 func (x *exchange) request(ctx context.Context, hasBody bool) *http.Request {
-	out := x.in.WithContext(ctx)
-	out.URL = outURL(x.in, x.to.host)
+	out, target := &x.out, &x.url
+	if out.URL != nil { // it is not the first try
+		out, target = new(http.Request), new(url.URL)
+	}
+	*out = *x.in.WithContext(ctx)
+	out.URL = target
+	setURL(target, x.in, x.to.host)
 	out.Header = outHeader(x.in)
 	if !x.fallback {
 		addForwarded(out.Header, x.in, &x.values)
@@ -193,16 +202,15 @@ func (x *exchange) bodyAgain() (io.ReadCloser, error) {
 	return x.body, nil
 }
 
-// outURL has the path go on as it came, which is as it was matched: Go would
+// setURL has the path go on as it came, which is as it was matched: Go would
 // write some paths in another way than it read them.
-func outURL(in *http.Request, host string) *url.URL {
-	u := &url.URL{Scheme: "http", Host: host, RawQuery: in.URL.RawQuery, ForceQuery: in.URL.ForceQuery}
+func setURL(u *url.URL, in *http.Request, host string) {
+	*u = url.URL{Scheme: "http", Host: host, RawQuery: in.URL.RawQuery, ForceQuery: in.URL.ForceQuery}
 	if path := routes.PathOf(in.RequestURI); strings.HasPrefix(path, "//") {
 		u.Path, u.RawPath = in.URL.Path, in.URL.RawPath // an opaque one would be an authority
 	} else {
 		u.Opaque = path
 	}
-	return u
 }
 
 // inform passes on an informational answer, such as 103 Early Hints.
