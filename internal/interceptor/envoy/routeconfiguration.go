@@ -8,12 +8,12 @@ import (
 )
 
 // triedAgain has requests tried once more whose connection is closed before an
-// answer, or whose stream is reset: by GET, HEAD and OPTIONS, of those which do not
-// say that they have a body. retryPolicy has no room for it: where that asks for a
+// answer, or whose stream is reset: by GET, HEAD and OPTIONS, unless Content-Length
+// says that there is a body. (The size is that length, or what has come of the body
+// so far, which is nothing.) retryPolicy has no room for it: where that asks for a
 // method, it does so for each of its reasons. Envoy takes this header as an order
 // and passes it on to nobody; those of clients are gone by now.
-const triedAgain = `%CEL(request.method in ["GET", "HEAD", "OPTIONS"] && ` +
-	`(!("content-length" in request.headers) || request.headers["content-length"] == "0") ? "reset" : "")%`
+const triedAgain = `%CEL(request.method in ["GET", "HEAD", "OPTIONS"] && request.size == 0 ? "reset" : "")%`
 
 // RouteConfiguration returns the route configuration of these virtual hosts, in
 // their order. Of two with one domain Envoy would refuse both, and everything
