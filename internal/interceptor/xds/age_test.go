@@ -3,10 +3,12 @@ package xds
 import (
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -57,7 +59,7 @@ func (f *forwarder) forward(from net.Conn) {
 	_, _ = io.Copy(from, to)
 }
 
-// An Envoy whose connection has its age makes another, which may be to another
+// An Envoy whose connection is old makes another, which may be to another
 // interceptor. No request is lost, and nothing is sent to it that it has.
 func TestRealEnvoyConnectsAgainWhenItsConnectionIsOld(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
@@ -113,7 +115,37 @@ func TestRealEnvoyConnectsAgainWhenItsConnectionIsOld(t *testing.T) {
 	})
 }
 
-// A stream that has its age ends once the Envoy has answered everything, and those of
+// A stream ends by itself, before gRPC cuts its connection, when its Envoy has answered
+// everything; one whose Envoy has not is cut.
+func TestStreamEndsBeforeItsConnectionIsCut(t *testing.T) {
+	for name, answers := range map[string]bool{"everything answered": true, "no answer": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, envoy.Options{}, func(s *Server) { s.settings.MaxConnectionAge = 3 * time.Second })
+			w.service("app", "10.0.0.1:80")
+			w.object("app")
+			w.commit()
+			s, err := w.dialer().DeltaAggregatedResources(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Send(&discoveryv3.DeltaDiscoveryRequest{Node: theNode, TypeUrl: typeURLs[cds]}); err != nil {
+				t.Fatal(err)
+			}
+			for err == nil {
+				var m *discoveryv3.DeltaDiscoveryResponse
+				if m, err = s.Recv(); err == nil && answers {
+					_ = s.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: m.GetTypeUrl(), ResponseNonce: m.GetNonce()})
+				}
+			}
+			if said := strings.Contains(status.Convert(err).Message(), "--xds-max-connection-age"); said != answers || status.Code(err) != codes.Unavailable {
+				t.Errorf("the stream ended with %v; expected that the server ended it: %v", err, answers)
+			}
+		})
+	}
+}
+
+// A stream that is old enough ends once the Envoy has answered everything, and those of
 // one fleet not at the same time.
 func TestAgeOfAStream(t *testing.T) {
 	w := newWorld(t, envoy.Options{}, func(s *Server) { s.settings.MaxConnectionAge = time.Hour })

@@ -33,7 +33,7 @@ type stream struct {
 	log    *slog.Logger
 	wake   chan struct{}
 	begins time.Time
-	ends   time.Time // when it has its age; zero for never
+	ends   time.Time // when it is old enough to end; zero for never
 
 	// mu is held by who changes or reads what follows, but not while the stream
 	// waits for its Envoy, to say something or to read.
