@@ -9,12 +9,13 @@ import (
 )
 
 const (
-	// ejectAfter is how many connections to an endpoint in a row cannot be made
-	// before it is ejected. A dead endpoint is there within its next requests, each
-	// of which a second try saves. See ejection why it is no less.
+	// ejectAfter is how many connections to an endpoint have to fail in a row for it to
+	// be ejected. With a dead endpoint they do within its next requests, each of which
+	// gets a second try. The comment on ejection says why the number is not smaller.
 	ejectAfter = 10
-	// ejectFor is how long it is ejected, times how often it was lately; longestEjection
-	// bounds that. Envoy looks every ejectionInterval whether the time is over.
+	// ejectFor is how long an endpoint is ejected, times how often it was ejected
+	// lately; longestEjection bounds the product. Envoy looks every ejectionInterval
+	// whether the time is over.
 	ejectFor, longestEjection, ejectionInterval = 10 * time.Second, time.Minute, 10 * time.Second
 )
 

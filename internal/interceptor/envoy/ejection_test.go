@@ -55,7 +55,8 @@ func (e *ejecting) get() string {
 	return body
 }
 
-// until sends requests until something is so. All are answered, by one of some.
+// until sends requests until a condition holds. One of the named applications has to
+// answer each.
 func (e *ejecting) until(what string, is func() bool, by ...string) {
 	e.t.Helper()
 	for deadline := time.Now().Add(ejectionPatience); !is(); {
@@ -66,7 +67,7 @@ func (e *ejecting) until(what string, is func() bool, by ...string) {
 	}
 }
 
-// answered sends requests, each of which one of some answers.
+// answered sends n requests, each of which one of the named applications has to answer.
 func (e *ejecting) answered(n int, by ...string) {
 	e.t.Helper()
 	for range n {

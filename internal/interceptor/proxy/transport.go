@@ -8,8 +8,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// transports speak to applications, one per protocol. What is sent again must not
-// meet another kept connection that is closed: fresh makes one for each request.
+// transports speak to applications, one per protocol. A request that is sent again must
+// not meet another kept connection that is closed: fresh makes a new connection for each.
 type transports struct{ http1, fresh, h2c *http.Transport }
 
 func newTransports(s *Settings) transports {
@@ -44,8 +44,8 @@ func newTransports(s *Settings) transports {
 	return t
 }
 
-// of returns the transport for a protocol. In HTTP/2 a connection that is closed is
-// no longer kept, and is not asked for again.
+// of returns the transport for a protocol. In HTTP/2 fresh makes no difference: a
+// connection that is closed takes its other requests with it, and is kept no longer.
 func (t *transports) of(protocol routes.Protocol, fresh bool) *http.Transport {
 	switch {
 	case protocol == routes.H2C:

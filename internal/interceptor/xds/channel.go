@@ -23,8 +23,8 @@ type channel struct {
 	// flights are the responses that wait for an answer, by nonce.
 	flights map[string]*flight
 	last    string // nonce
-	// sent, acknowledged and refused are the last of each kind, zero for none. What
-	// the Envoy has from another stream is acknowledged, and not sent.
+	// sent, acknowledged and refused are the versions that were so last, zero for none.
+	// What the Envoy has from another stream is acknowledged, and not sent.
 	sent, acknowledged, refused mark
 }
 

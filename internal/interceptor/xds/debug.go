@@ -12,8 +12,8 @@ import (
 )
 
 // ListEnvoys serves what each connected Envoy was sent and has acknowledged, as a
-// JSON list of EnvoyState. Each is read at once and written then: who reads slowly
-// holds nobody up, and memory is needed for one Envoy at a time.
+// JSON list of EnvoyState. Each state is copied before it is written: a client that
+// reads slowly delays no Envoy, and memory is needed for one Envoy at a time.
 func (s *Server) ListEnvoys(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	encoder := json.NewEncoder(w)
@@ -29,7 +29,7 @@ func (s *Server) ListEnvoys(w http.ResponseWriter, _ *http.Request) {
 		before = ",\n"
 	}
 	if before == "[\n" {
-		_, _ = io.WriteString(w, "[") // who does not take it needs no telling
+		_, _ = io.WriteString(w, "[") // a client that has gone needs no answer
 	}
 	_, _ = io.WriteString(w, "]\n")
 }

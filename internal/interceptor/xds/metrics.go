@@ -101,7 +101,8 @@ func (s *Server) Collect(collected chan<- prometheus.Metric) {
 	s.collectUnacknowledged(collected)
 }
 
-// collectUnacknowledged has a series for each state, of all Envoys: theirs come and go.
+// collectUnacknowledged makes one series for each state, of all Envoys together: series
+// of each Envoy would come and go with it.
 func (s *Server) collectUnacknowledged(collected chan<- prometheus.Metric) {
 	oldest := make(map[Acknowledgement]time.Time)
 	for _, st := range s.connected() {

@@ -15,19 +15,20 @@ import (
 // EnvoyState is what one connected Envoy was sent and has acknowledged. It has no
 // contents of resources: no key, and no value of a header.
 type EnvoyState struct {
-	// Pod is the one that the Envoy says it is, empty for none, and Address where its
-	// connection comes from.
+	// Pod is the name that the Envoy gives of its pod, empty for none, and Address is
+	// where its connection comes from.
 	Pod      string `json:"pod,omitempty"`
 	Address  string `json:"address"`
 	Protocol string `json:"protocol"` // delta or sotw
-	// Namespaces are those whose objects it gets; none for all.
+	// Namespaces are the namespaces whose objects it gets; none for all.
 	Namespaces []string  `json:"namespaces,omitempty"`
 	Connected  time.Time `json:"connected"`
-	// Types are those that the Envoy has asked for.
+	// Types are the types of resource that the Envoy has asked for.
 	Types []TypeState `json:"types"`
 	// Objects is how many HTTPScaledObjects the Envoy is to have. Unacknowledged is how
-	// many of these, or of others that it is to lose, it has not acknowledged as they
-	// are now. UnacknowledgedObjects are these, the oldest first, maxListed at most.
+	// many HTTPScaledObjects, those that it is to lose among them, it has not
+	// acknowledged as they are now. UnacknowledgedObjects lists them, the oldest first
+	// and 1000 at most.
 	Objects               int           `json:"objects"`
 	Unacknowledged        int           `json:"unacknowledged"`
 	UnacknowledgedObjects []ObjectState `json:"unacknowledgedObjects,omitempty"`
@@ -81,7 +82,7 @@ var acknowledgements = []Acknowledgement{Waiting, Sent, Refused}
 // maxListed bounds the objects that are listed of one Envoy.
 const maxListed = 1000
 
-// connected returns the streams that are there, by pod and address.
+// connected returns the streams of all connected Envoys, sorted by pod and address.
 func (s *Server) connected() []*stream {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.streams))
@@ -106,6 +107,7 @@ func (st *stream) state() EnvoyState {
 	return state
 }
 
+// read copies the state. UnacknowledgedObjects are left to be listed, without a lock.
 func (st *stream) read() (EnvoyState, unacknowledged) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -155,8 +157,8 @@ type unacknowledgedObject struct {
 	since time.Time
 }
 
-// note notes what is so of an object: since the first of all, and refused before
-// waiting before sent.
+// note adds a state of an object, since a moment. Of several states and moments the
+// earliest moment counts, and refused before waiting before sent.
 func (u unacknowledged) note(object types.NamespacedName, is Acknowledgement, since time.Time) {
 	o, there := u[object]
 	if !there || is == Refused || o.is == Sent {
@@ -166,15 +168,15 @@ func (u unacknowledged) note(object types.NamespacedName, is Acknowledgement, si
 	u[object] = o
 }
 
-// noteCluster notes it of the object that a cluster belongs to.
+// noteCluster adds a state of the object that a cluster belongs to.
 func (u unacknowledged) noteCluster(cluster string, is Acknowledgement, since time.Time) {
 	if object, _, ok := routes.ParseClusterName(cluster); ok {
 		u.note(object, is, since)
 	}
 }
 
-// unacknowledged reads them off what the stream has to send and waits for. It is
-// called with mu held.
+// unacknowledged returns the objects of what the stream has still to send, or has sent
+// and waits to be answered. It is called with mu held.
 func (st *stream) unacknowledged() unacknowledged {
 	all := make(unacknowledged)
 	if st.table == nil {
@@ -222,7 +224,8 @@ func (st *stream) unacknowledged() unacknowledged {
 	return all
 }
 
-// oldest returns since when the first object of a state is in it; zero for none.
+// oldest returns since when an object is in a state, of all objects in that state the
+// earliest moment; zero for none.
 func (u unacknowledged) oldest(is Acknowledgement) time.Time {
 	var oldest time.Time
 	for _, o := range u {

@@ -78,7 +78,7 @@ func labelled(series *dto.Metric, value string) bool {
 	return false
 }
 
-// gate has a fake wait, and refuse, when it is told to.
+// gate makes a fake wait before it answers, or refuse.
 type gate struct {
 	mu      sync.Mutex
 	closed  chan struct{}
@@ -202,7 +202,7 @@ func TestStateOfAnEnvoy(t *testing.T) {
 	})
 }
 
-// Endpoints that are not acknowledged are told of as their object.
+// Endpoints that are not acknowledged are shown as their object.
 func TestStateOfEndpointsWithoutAnAnswer(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	w.service("app", "10.0.0.1:80")
@@ -257,7 +257,7 @@ func TestStateOfEndpointsWithoutAnAnswer(t *testing.T) {
 	eventually(t, "everything acknowledged", func() bool { return w.unacknowledgedObjects() == "" })
 }
 
-// blockedWriter is somebody who asks, and does not read the answer.
+// blockedWriter is a client that does not read the answer.
 type blockedWriter struct {
 	http.ResponseWriter
 	begun, over chan struct{}
@@ -272,8 +272,8 @@ func (b *blockedWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Who asks for the states of Envoys and does not read holds nobody up, and neither
-// does an Envoy that does not read hold up who asks.
+// A client of /debug/envoys that does not read the answer delays no Envoy, and no other
+// client.
 func TestSlowReaderOfStates(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	for _, name := range []string{"app", "canary"} {

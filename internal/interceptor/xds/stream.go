@@ -23,8 +23,8 @@ import (
 )
 
 // stream is one Envoy. One goroutine does all of it, and looks at what there is now
-// each time it may send: nothing is queued for an Envoy that is slow. Others read it,
-// by state and unacknowledged.
+// each time it may send: nothing is queued for an Envoy that is slow. Other
+// goroutines read its state.
 type stream struct {
 	server *Server
 	scope  *scope
@@ -35,8 +35,8 @@ type stream struct {
 	begins time.Time
 	ends   time.Time // when it is old enough to end; zero for never
 
-	// mu is held by who changes or reads what follows, but not while the stream
-	// waits for its Envoy, to say something or to read.
+	// mu guards what follows. It is not held while the stream waits until its Envoy
+	// says something, or reads.
 	mu sync.Mutex
 
 	// What there was when it last looked.
