@@ -23,6 +23,11 @@ func (x *exchange) answer(res *http.Response) {
 	if h["Content-Type"] == nil {
 		h["Content-Type"] = nil // or the server guesses one
 	}
+	if x.in.ProtoMajor == 1 && x.body != nil && !x.body.over.Load() {
+		// The server closes the connection after this, and does not say so: the
+		// client's next request on it would be lost.
+		h["Connection"] = closing
+	}
 	announced := len(res.Trailer)
 	if announced > 0 {
 		h["Trailer"] = announce(res.Trailer)

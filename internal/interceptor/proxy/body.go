@@ -18,6 +18,8 @@ type requestBody struct {
 	source  io.Reader
 	started atomic.Bool
 	closed  atomic.Bool
+	// over tells that there is no more of the body to be read.
+	over atomic.Bool
 	// broken tells that the client did not send what it said it would.
 	broken atomic.Bool
 	// sent is called once, when there is no more of the body; it may be nil.
@@ -33,6 +35,9 @@ func (b *requestBody) Read(into []byte) (int, error) {
 	n, err := b.source.Read(into)
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.broken.Store(true)
+	}
+	if err != nil {
+		b.over.Store(true)
 	}
 	if err != nil && b.sent != nil {
 		b.sent()
