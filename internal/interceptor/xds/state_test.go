@@ -330,7 +330,7 @@ func TestStateOfAnEnvoyThatDoesNotRead(t *testing.T) {
 		t.Error("what waits has no age")
 	}
 	var text strings.Builder
-	if err := (&EnvoyList{state}).Print(&text); err != nil || !strings.Contains(text.String(), ": 1000 more\n") || !strings.Contains(text.String(), "demo/"+name(0)) {
+	if err := (&EnvoyList{state}).Print(&text); err != nil || !strings.Contains(text.String(), ": 1000 more\n") || !strings.Contains(text.String(), "demo/"+state.UnacknowledgedObjects[0].Name+": waiting since ") {
 		t.Errorf("it prints (%v)\n%.2000s", err, text.String())
 	}
 }
