@@ -33,7 +33,6 @@ func (x *exchange) answer(res *http.Response) {
 		h["Trailer"] = announce(res.Trailer)
 	}
 	x.code = res.StatusCode
-	x.allowWrite()
 	x.w.WriteHeader(res.StatusCode)
 	err := x.copyBody(res)
 	// Now and not deferred: it makes the trailers known.
@@ -75,26 +74,35 @@ func (x *exchange) copyBody(res *http.Response) error {
 	}
 	buffer := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(buffer)
+	defer x.stopSending()
 	for {
 		n, err := res.Body.Read(buffer[:])
 		if n > 0 {
-			x.allowWrite()
-			if _, err := x.w.Write(buffer[:n]); err != nil {
-				return err
-			}
 			if rest >= 0 {
 				rest -= int64(n)
+			}
+			if rest == 0 {
+				x.ends()
+			} else {
+				x.writes()
+			}
+			if _, err := x.w.Write(buffer[:n]); err != nil {
+				return err
 			}
 			if rest != 0 && n < len(buffer) && err == nil {
 				if err := control.Flush(); err != nil {
 					return err
 				}
 			}
+			x.wrote()
 		}
 		switch {
 		case errors.Is(err, io.EOF) && rest > 0:
 			return io.ErrUnexpectedEOF
 		case errors.Is(err, io.EOF):
+			if rest < 0 {
+				x.ends()
+			}
 			return nil
 		case err != nil:
 			return err

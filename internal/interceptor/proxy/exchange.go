@@ -59,8 +59,7 @@ type exchange struct {
 	// connection became a tunnel, for the metrics.
 	code     int
 	upgraded bool
-	// takeBy is when the client has to have taken what is being written.
-	takeBy time.Time
+	sending  sending
 
 	// out and url are the request of the first try. Another try has a request of its
 	// own, as the transport may still read the earlier one.

@@ -23,6 +23,7 @@ func (x *exchange) refuse(code int, format string, args ...any) {
 	}
 	x.w.WriteHeader(code)
 	if x.in.Method != http.MethodHead {
+		x.ends()
 		_, _ = x.w.Write([]byte(body)) // who does not take it needs no telling
 	}
 }

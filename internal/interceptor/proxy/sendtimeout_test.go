@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"io"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 )
@@ -87,5 +89,50 @@ func TestAClientOfHTTP2ThatReadsSlowlyIsServed(t *testing.T) {
 	}
 	if got != length {
 		t.Errorf("%d bytes of %d came", got, length)
+	}
+}
+
+// A stream that is quiet for longer than the timeout has nothing that waits for its
+// client, and goes on: watches, server-sent events and gRPC are as quiet as they like.
+func TestAQuietStreamOfHTTP2GoesOn(t *testing.T) {
+	const timeout = 500 * time.Millisecond
+	w := newWorld(t, func(s *Settings) { s.SendTimeout = timeout })
+	words := make(chan string, 1)
+	end := sync.OnceFunc(func() { close(words) })
+	w.service("stable", "", w.app(func(w http.ResponseWriter, _ *http.Request) {
+		for word := range words {
+			_, _ = io.WriteString(w, word)
+			_ = http.NewResponseController(w).Flush()
+		}
+	}))
+	t.Cleanup(end)
+	w.object("")
+	w.commit()
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	w.client.Transport = transport
+	words <- "one"
+	res, err := w.client.Do(w.request(http.MethodGet, "/", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	hear := func(want string) {
+		t.Helper()
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(res.Body, got); err != nil || string(got) != want {
+			t.Fatalf("read %q, %v; want %q", got, err, want)
+		}
+	}
+	hear("one")
+	for _, word := range []string{"two", "three"} {
+		time.Sleep(2 * timeout) // the quiet
+		words <- word
+		hear(word)
+	}
+	end()
+	if rest, err := io.ReadAll(res.Body); err != nil || len(rest) > 0 {
+		t.Errorf("ended with %q, %v", rest, err)
 	}
 }

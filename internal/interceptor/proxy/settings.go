@@ -57,7 +57,7 @@ type Settings struct {
 	Idle time.Duration
 	// SendTimeout is how long a client may take none of what waits to be sent to
 	// it; 0 is for as long as it likes. In HTTP/2 it counts for each 32 KiB of
-	// an answer, and half as long again may pass.
+	// an answer.
 	SendTimeout time.Duration
 	// MaxConnections bounds the connections of clients, and apart from these
 	// those of kedify-proxies; above 0. Those beyond are closed.
