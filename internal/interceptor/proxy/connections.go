@@ -15,6 +15,7 @@ type connections struct {
 	port    string // "proxy" or "fallback"
 	most    int64
 	open    atomic.Int64
+	memory  *memory
 	full    atomic.Bool      // and the log says so
 	now     prometheus.Gauge // open, for people
 	refused prometheus.Counter
@@ -23,14 +24,19 @@ type connections struct {
 
 func (p *Proxy) newConnections(port string) *connections {
 	return &connections{
-		port: port, most: int64(p.settings.MaxConnections), log: p.log,
+		port: port, most: int64(p.settings.MaxConnections), log: p.log, memory: &p.memory,
 		now: p.metrics.connections.WithLabelValues(port), refused: p.metrics.connectionsRefused.WithLabelValues(port),
 	}
 }
 
 // admit returns what counts as open until it is closed; nil, with the connection
-// closed, when there are as many as there may be.
+// closed, when there are as many as there may be, or there is no memory for one.
 func (c *connections) admit(conn net.Conn) net.Conn {
+	if c.memory.over.Load() { // the log says that it is short
+		_ = conn.Close()
+		c.refused.Inc()
+		return nil
+	}
 	if c.open.Add(1) > c.most {
 		c.open.Add(-1)
 		_ = conn.Close()

@@ -20,23 +20,47 @@ const (
 // memory tells whether so much of it is in use that new requests are refused: nine
 // tenths of Go's limit (GOMEMLIMIT), beyond which the collector takes the time that
 // requests need, and the kernel ends the process soon.
-type memory struct{ short atomic.Bool }
+type memory struct {
+	short atomic.Bool
+	// over tells that more than the limit is in use: new connections are closed. One
+	// takes more than 10 KB before it asks for anything.
+	over atomic.Bool
+	// keepIdle tells the servers whether to keep connections without a request.
+	keepIdle []func(bool)
+}
 
-// WatchMemory has new requests refused while memory is short, until ctx ends. Without
-// GOMEMLIMIT it never is.
+// note keeps what the use of memory means. Once memory is short it stays so until a
+// twentieth of the limit is free again: not every collection changes it.
+func (m *memory) note(used, limit uint64) (changed bool) {
+	m.over.Store(used > limit)
+	twentieth := limit / 20
+	was := m.short.Load()
+	short := used > 18*twentieth || was && used > 17*twentieth
+	m.short.Store(short)
+	if short == was {
+		return false
+	}
+	for _, keep := range m.keepIdle {
+		keep(!short)
+	}
+	return true
+}
+
+// WatchMemory has new requests refused and unused HTTP/1 connections closed while
+// memory is short, until ctx ends. Without GOMEMLIMIT it never is. Servers are made
+// before.
 func (p *Proxy) WatchMemory(ctx context.Context) {
 	look := time.NewTicker(memoryLook)
 	defer look.Stop()
 	var collected time.Time
 	for {
 		used, limit := memoryInUse()
-		short := used > limit/10*9
-		if was := p.memory.short.Swap(short); was != short {
-			if short {
-				p.log.Warn("memory is short: new requests are answered 503. Raise the memory limit and GOMEMLIMIT, or run more replicas", "bytes", used, "GOMEMLIMIT", limit)
-			} else {
-				p.log.Info("memory is no longer short", "bytes", used, "GOMEMLIMIT", limit)
-			}
+		changed, short := p.memory.note(used, limit), p.memory.short.Load()
+		switch {
+		case changed && short:
+			p.log.Warn("memory is short: new requests are answered 503. Raise the memory limit and GOMEMLIMIT, or run more replicas", "bytes", used, "GOMEMLIMIT", limit)
+		case changed:
+			p.log.Info("memory is no longer short", "bytes", used, "GOMEMLIMIT", limit)
 		}
 		if short && time.Since(collected) >= memoryCollect {
 			runtime.GC()
@@ -44,7 +68,7 @@ func (p *Proxy) WatchMemory(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			p.memory.short.Store(false)
+			p.memory.note(0, limit)
 			return
 		case <-look.C:
 		}

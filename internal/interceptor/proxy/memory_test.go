@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"io"
 	"math"
 	"net/http"
 	"runtime"
@@ -89,4 +90,79 @@ func TestWithoutALimitMemoryIsNeverShort(t *testing.T) {
 	if used, limit := memoryInUse(); used != 0 || limit != math.MaxInt64 {
 		t.Errorf("%d of %d bytes; want 0 of all", used, limit)
 	}
+}
+
+// Memory that was short is so until a twentieth of the limit is free again: requests
+// and the log do not go to and fro with each collection.
+func TestWhenMemoryIsShort(t *testing.T) {
+	var m memory
+	for i, tt := range []struct {
+		used                 uint64
+		changed, short, over bool
+	}{
+		{used: 900},
+		{used: 901, changed: true, short: true},
+		{used: 899, short: true},
+		{used: 851, short: true},
+		{used: 1000, short: true},
+		{used: 1001, short: true, over: true},
+		{used: 1000, short: true},
+		{used: 850, changed: true},
+		{used: 899},
+		{used: 2000, changed: true, short: true, over: true},
+		{used: 0, changed: true},
+	} {
+		changed := m.note(tt.used, 1000)
+		if short, over := m.short.Load(), m.over.Load(); changed != tt.changed || short != tt.short || over != tt.over {
+			t.Errorf("step %d: with %d of 1000 in use changed %v, short %v, over %v; want %v, %v, %v",
+				i, tt.used, changed, short, over, tt.changed, tt.short, tt.over)
+		}
+	}
+}
+
+// Connections that ask for nothing take memory, too: as many as --max-connections
+// allows take more than there is.
+func TestConnectionsGiveTheirMemoryBackWhileItIsShort(t *testing.T) {
+	w := newWorld(t)
+	w.service("stable", "", w.app(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	w.object("")
+	w.commit()
+	served := func() *raw {
+		t.Helper()
+		c := dial(t, w.address)
+		c.send("GET / HTTP/1.1\r\nHost: app.test\r\n\r\n")
+		if res, body := c.answer(http.MethodGet); body != "ok" {
+			t.Fatalf("answered %s %q", res.Status, body)
+		}
+		return c
+	}
+	unused := served()
+	// The server notes a moment after its answer that the connection is without a
+	// request: memory is short again and again until it is.
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		unused.closed()
+	}()
+	eventually(t, "an unused connection is closed", func() bool {
+		w.proxy.memory.note(95, 100)
+		w.proxy.memory.note(10, 100)
+		select {
+		case <-gone:
+			return true
+		default:
+			return false
+		}
+	})
+	eventually(t, "it counts no more", func() bool { return value(t, w.proxy, "interceptor_connections", "proxy") == 0 })
+
+	w.proxy.memory.note(101, 100)
+	if !dial(t, w.address).closed() {
+		t.Error("a connection is open that there is no memory for")
+	}
+	if n := value(t, w.proxy, "interceptor_connections_refused_total", "proxy"); n != 1 {
+		t.Errorf("%v are counted as refused, want 1", n)
+	}
+	w.proxy.memory.note(10, 100)
+	served()
 }

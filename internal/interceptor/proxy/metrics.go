@@ -85,7 +85,7 @@ func newMetrics() *metrics {
 		}, []string{"port"}),
 		connectionsRefused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "interceptor_connections_refused_total",
-			Help: "Connections closed at once because as many were open as there may be.",
+			Help: "Connections closed at once because as many were open as there may be, or there was no memory for more.",
 		}, []string{"port"}),
 	}
 	m.nobodys = m.route(types.NamespacedName{}).backend("")

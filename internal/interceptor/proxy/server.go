@@ -46,6 +46,9 @@ func NewServer(p *Proxy) *Server {
 		}
 	}
 	s := &Server{proxy: p, plain: serve(), tls: serve(), fallback: serve()}
+	for _, server := range []*http.Server{s.plain, s.tls, s.fallback} {
+		p.memory.keepIdle = append(p.memory.keepIdle, server.SetKeepAlivesEnabled)
+	}
 	s.plain.Protocols.SetHTTP1(true)
 	s.plain.Protocols.SetUnencryptedHTTP2(true)
 	s.fallback.Handler = http.HandlerFunc(p.serveFallback)
