@@ -148,3 +148,17 @@ func TestDrain(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// An Envoy whose bootstrap was printed before the admin interface had a port of its
+// own is drained, too.
+func TestDrainFindsTheAdminInterfaceOfAnOlderBootstrap(t *testing.T) {
+	server := httptest.NewServer(&envoyAdmin{stays: true})
+	defer server.Close()
+	var nobody uint16
+	freePorts(t, &nobody)
+	var out strings.Builder
+	d := drainer{admin: fmt.Sprint("http://127.0.0.1:", nobody), older: server.URL, out: &out}
+	if err := d.run(t.Context(), patience); err != nil || !strings.Contains(out.String(), "no connection is left") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}

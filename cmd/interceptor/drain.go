@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +18,10 @@ import (
 // activeStat counts the connections of clients to a kedify-proxy. (Its admin
 // listener has counts of its own.)
 const activeStat = "http.kedify-proxy.downstream_cx_active"
+
+// olderAdmin is where bootstraps that were printed before have Envoy's admin
+// interface.
+const olderAdmin = "http://127.0.0.1:9901"
 
 // drainPoll is how often the connections are counted.
 const drainPoll = 500 * time.Millisecond
@@ -33,17 +39,22 @@ can come, or the time is over. Neither is an error: what then still runs ends wi
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
 			d := drainer{admin: strings.TrimSuffix(admin, "/"), delay: delay, out: cmd.OutOrStdout()}
+			if !cmd.Flags().Changed("admin") {
+				d.older = olderAdmin
+			}
 			return d.run(ctx, timeout)
 		},
 	}
-	cmd.Flags().StringVar(&admin, "admin", "http://127.0.0.1:9902", "admin address of the Envoy")
+	cmd.Flags().StringVar(&admin, "admin", "http://127.0.0.1:9902", "admin address of the Envoy; unless it is given, port 9901 is asked when nothing listens here")
 	cmd.Flags().DurationVar(&delay, "delay", 5*time.Second, "how long to wait at least, until nobody sends new clients here; part of --timeout")
 	cmd.Flags().DurationVar(&timeout, "timeout", 25*time.Second, "how long to wait; less than the pod's terminationGracePeriodSeconds")
 	return cmd
 }
 
 type drainer struct {
-	admin string
+	// older is where the Envoy is looked for when nothing listens at admin; "" for
+	// nowhere else.
+	admin, older string
 	// delay is how long it takes until everybody knows that the pod leaves. Until
 	// then that it has no clients means nothing: the next may be on its way.
 	delay time.Duration
@@ -118,6 +129,10 @@ func (d *drainer) ask(ctx context.Context, method, path string) ([]byte, error) 
 		return nil, fmt.Errorf("--admin: %w", err)
 	}
 	response, err := http.DefaultClient.Do(request)
+	if errors.Is(err, syscall.ECONNREFUSED) && d.older != "" {
+		d.admin, d.older = d.older, ""
+		return d.ask(ctx, method, path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("no Envoy answers: %w", err)
 	}

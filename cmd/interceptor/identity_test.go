@@ -117,6 +117,7 @@ func TestKedifyProxyHandsOverWithTLS(t *testing.T) {
 			s.endpoint("red", says(t, "red"))
 			o, tap := s.overTLS(a.bootstrapOf([]string{"blue"}))
 			o.SotW = sotw
+			o.MaxConnections = 1 // the client's; the hop inside of Envoy takes none
 			// As deploy/kedify-proxy says it, beside what the bootstrap says of TLS.
 			s.startEnvoy(o, "--config-yaml", `node: {metadata: {namespaces: ["blue"], pod: "blue/kedify-proxy-1"}}`)
 			s.connected()
