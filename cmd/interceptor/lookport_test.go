@@ -80,7 +80,7 @@ func TestEverybodyMayLookAtKedifyProxyAndNoMore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	s.envoy.Wait("the client", func() error {
 		if n := s.envoy.Stat(activeStat); n != 1 {
 			return fmt.Errorf("%d connections of clients", n)
@@ -91,7 +91,7 @@ func TestEverybodyMayLookAtKedifyProxyAndNoMore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer next.Close()
+	defer func() { _ = next.Close() }()
 	if err := next.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func TestConnectionsOfClientsAreBounded(t *testing.T) {
 		if err != nil {
 			return
 		}
-		defer c.Close()
+		defer func() { _ = c.Close() }()
 		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n")
 		_, _ = io.Copy(io.Discard, buffered)
 	}))

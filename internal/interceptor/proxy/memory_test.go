@@ -53,18 +53,24 @@ func TestNewRequestsAreRefusedWhileMemoryIsShort(t *testing.T) {
 	debug.SetMemoryLimit(1 << 40) // used is counted with a limit alone
 	used, _ := memoryInUse()
 	limit := int64(used / 95 * 100)
-	runtime.KeepAlive(taken)
-	taken = nil
+	clear(taken) // it lives until here
 	runtime.GC()
 	debug.SetMemoryLimit(limit)
+	// Garbage is collected at the limit alone, and there is more of it.
+	collects := debug.SetGCPercent(-1)
+	t.Cleanup(func() { debug.SetGCPercent(collects) })
 	for range 20 {
 		for range 16 {
-			garbage = make([]byte, 1<<20) // more than a tenth of the limit in all
+			garbage = make([]byte, 1<<20)
+		}
+		if used, _ := memoryInUse(); used > uint64(limit)/2 {
+			t.Errorf("%d of %d bytes are in use, want those that are not garbage", used, limit)
 		}
 		if code := status(); code != http.StatusOK {
-			t.Fatalf("with %d of %d bytes in use answered %d", used-128<<20, limit, code)
+			t.Fatalf("with garbage answered %d", code)
 		}
 	}
+	debug.SetGCPercent(collects)
 
 	taken = make([]byte, 128<<20)
 	eventually(t, "new requests are refused", func() bool { return status() == http.StatusServiceUnavailable })
@@ -75,8 +81,7 @@ func TestNewRequestsAreRefusedWhileMemoryIsShort(t *testing.T) {
 	if code := <-underWay; code != http.StatusOK {
 		t.Errorf("the request under way is answered %d", code)
 	}
-	runtime.KeepAlive(taken)
-	taken = nil
+	clear(taken)
 	eventually(t, "new requests are served", func() bool { return status() == http.StatusOK })
 	for _, says := range []string{"memory is short", "memory is no longer short"} {
 		if n := strings.Count(log.String(), says); n != 1 {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"sync"
@@ -28,10 +29,8 @@ func TestAnAnswerThatAClientOfHTTP2TakesNothingOfIsGivenUp(t *testing.T) {
 	}))
 	w.object("")
 	w.commit()
-	transport := &http.Transport{Protocols: new(http.Protocols)}
-	transport.Protocols.SetUnencryptedHTTP2(true)
-	t.Cleanup(transport.CloseIdleConnections)
-	w.client.Transport = transport
+	w.client = h2cClient(t)
+	w.client.Timeout = 0 // or the client gives up first
 
 	res, err := w.client.Do(w.request(http.MethodGet, "/", nil))
 	if err != nil {
@@ -65,10 +64,7 @@ func TestAClientOfHTTP2ThatReadsSlowlyIsServed(t *testing.T) {
 	}))
 	w.object("")
 	w.commit()
-	transport := &http.Transport{Protocols: new(http.Protocols)}
-	transport.Protocols.SetUnencryptedHTTP2(true)
-	t.Cleanup(transport.CloseIdleConnections)
-	w.client.Transport = transport
+	w.client = h2cClient(t)
 
 	res, err := w.client.Do(w.request(http.MethodGet, "/", nil))
 	if err != nil {
@@ -108,10 +104,7 @@ func TestAQuietStreamOfHTTP2GoesOn(t *testing.T) {
 	t.Cleanup(end)
 	w.object("")
 	w.commit()
-	transport := &http.Transport{Protocols: new(http.Protocols)}
-	transport.Protocols.SetUnencryptedHTTP2(true)
-	t.Cleanup(transport.CloseIdleConnections)
-	w.client.Transport = transport
+	w.client = h2cClient(t)
 	words <- "one"
 	res, err := w.client.Do(w.request(http.MethodGet, "/", nil))
 	if err != nil {
@@ -134,5 +127,25 @@ func TestAQuietStreamOfHTTP2GoesOn(t *testing.T) {
 	end()
 	if rest, err := io.ReadAll(res.Body); err != nil || len(rest) > 0 {
 		t.Errorf("ended with %q, %v", rest, err)
+	}
+}
+
+// The end of an answer, which the server writes after the handler, has the timeout,
+// too: a client that has no room for it does not keep the interceptor from ending.
+func TestARefusalThatAClientOfHTTP2TakesNothingOfIsGivenUp(t *testing.T) {
+	w := newWorld(t, func(s *Settings) { s.SendTimeout = time.Second })
+	w.commit()
+	w.client = h2cClient(t)
+	w.client.Timeout = 0
+	w.client.Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 1}
+	res, err := w.client.Do(w.request(http.MethodGet, "/", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := w.server.Shutdown(ctx); err != nil {
+		t.Errorf("answered %s: %v", res.Status, err)
 	}
 }
