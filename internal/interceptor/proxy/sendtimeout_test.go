@@ -32,7 +32,7 @@ func TestAnAnswerThatAClientOfHTTP2TakesNothingOfIsGivenUp(t *testing.T) {
 	w.client = h2cClient(t)
 	w.client.Timeout = 0 // or the client gives up first
 
-	res, err := w.client.Do(w.request(http.MethodGet, "/", nil))
+	res, err := w.client.Do(w.request(http.MethodGet, "/", nil).WithContext(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}
