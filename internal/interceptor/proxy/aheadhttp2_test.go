@@ -134,7 +134,7 @@ func TestStreamThatIsHeld(t *testing.T) {
 		answered <- res
 	}()
 	_, _ = io.WriteString(write, "while held\n")
-	eventually(t, "the line is here", func() bool { return w.roomUsed() > chunkHTTP2 })
+	eventually(t, "the line is here", func() bool { return w.roomUsed() > heldRequest+chunkHTTP2 })
 	w.service("stable", "grpc", w.appServer(echoLines, true).Listener.Addr().String())
 	w.commit()
 	res, ok := <-answered
@@ -162,7 +162,7 @@ func TestStreamThatIsHeld(t *testing.T) {
 func TestBodyThatDoesNotFit(t *testing.T) {
 	for _, fallback := range []bool{false, true} {
 		t.Run(fmt.Sprint("fallback ", fallback), func(t *testing.T) {
-			w := newWorld(t, func(s *Settings) { s.MaxHeldBytes = 100 << 10 })
+			w := newWorld(t, func(s *Settings) { s.MaxHeldBytes = 2*heldRequest + 100<<10 })
 			w.cold("demo/app")
 			client := h2cClient(t)
 			if fallback {
@@ -199,7 +199,8 @@ func TestBodyThatDoesNotFit(t *testing.T) {
 
 // All that is here of many bodies at once is charged, and never more than there is.
 func TestManyBodiesNeverFillMoreThanTheRoom(t *testing.T) {
-	for name, most := range map[string]int64{"room for few": 1 << 20, "room for all": 64 << 20} {
+	const few = 255*heldRequest + 1<<20
+	for name, most := range map[string]int64{"room for few": few, "room for all": 64 << 20} {
 		t.Run(name, func(t *testing.T) {
 			const requests, size = 255, 200 << 10
 			w := newWorld(t, func(s *Settings) { s.MaxHeldBytes = most })
@@ -214,10 +215,10 @@ func TestManyBodiesNeverFillMoreThanTheRoom(t *testing.T) {
 			}
 			refused := func() int { return int(value(t, w.proxy, "interceptor_cold_starts_total", "demo", "app", "overflow")) }
 			eventually(t, "all wait or are sent away", func() bool { w.roomUsed(); return w.held()+refused() == requests })
-			if most > 1<<20 {
+			if most > few {
 				// What was read of each, and the windows of two connections at the most.
-				eventually(t, "all that is here is charged", func() bool { return w.roomUsed() > requests*mostReadAhead })
-				if used := w.roomUsed(); used > requests*(mostReadAhead+chunkHTTP2+1<<10)+2*connectionWindow || refused() > 0 {
+				eventually(t, "all that is here is charged", func() bool { return w.roomUsed() > requests*(heldRequest+mostReadAhead) })
+				if used := w.roomUsed(); used > requests*(heldRequest+mostReadAhead+chunkHTTP2+1<<10)+2*connectionWindow || refused() > 0 {
 					t.Errorf("%d bytes are used, %d were sent away", used, refused())
 				}
 			} else {
@@ -247,15 +248,15 @@ func TestManyBodiesNeverFillMoreThanTheRoom(t *testing.T) {
 
 // A body of HTTP/1.1 that does not fit stays with its client.
 func TestBodyIsReadAheadInHalfOfTheRoom(t *testing.T) {
-	w := newWorld(t, func(s *Settings) { s.MaxHeldBytes = 20 << 10 })
+	w := newWorld(t, func(s *Settings) { s.MaxHeldBytes = 2*heldRequest + 20<<10 })
 	w.service("stable", "")
 	w.object("")
 	w.commit()
 	body := strings.Repeat("0123456789abcdef", 3<<10)
 	c := dial(t, w.address)
 	c.send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:20<<10]))
-	eventually(t, "a part of the body is read", func() bool { return w.roomUsed() > 8<<10 })
-	if used := w.roomUsed(); used > 10<<10 {
+	eventually(t, "a part of the body is read", func() bool { return w.roomUsed() > heldRequest+6<<10 })
+	if used := w.roomUsed(); used > heldRequest+10<<10 {
 		t.Errorf("%d bytes are used, more than half", used)
 	}
 	w.service("stable", "", w.app(echo))

@@ -49,7 +49,7 @@ func (x *exchange) hold(route *routes.Route, m *routeMetrics) outcome {
 	if wait <= 0 && (longer <= 0 || canFailOver(route)) {
 		return waitedInVain
 	}
-	bytes, part := heldBytes(x.in)
+	bytes, part := heldBytes(x.in, x.in.TLS != nil || x.overTLS)
 	at := p.waiting.enter(name, bytes, connWindowOf(x.in.Context()), part)
 	if at == nil {
 		return noRoomToWait

@@ -10,11 +10,9 @@ import (
 	"testing"
 )
 
-// fromTLS has the world's server serve with TLS as well, and returns a client of it
-// that speaks HTTP/2.
-func (w *world) fromTLS() *http.Client {
+// serveTLS has the world's server serve with TLS as well, and returns its address.
+func (w *world) serveTLS(certFile, keyFile string) string {
 	w.t.Helper()
-	certFile, keyFile, roots := writeCertificate(w.t.(*testing.T), w.t.TempDir(), "app.test")
 	certificate, err := LoadCertificate(certFile, keyFile, slog.New(slog.DiscardHandler))
 	if err != nil {
 		w.t.Fatal(err)
@@ -25,15 +23,7 @@ func (w *world) fromTLS() *http.Client {
 	}
 	served := make(chan error, 1)
 	go func() { served <- w.server.ServeTLS(l, certificate) }()
-	transport := &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "app.test"}, Protocols: new(http.Protocols),
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
-		},
-	}
-	transport.Protocols.SetHTTP2(true)
 	w.t.Cleanup(func() {
-		transport.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_ = w.server.Shutdown(ctx) // tests of it look at its result
@@ -41,6 +31,23 @@ func (w *world) fromTLS() *http.Client {
 			w.t.Errorf("ServeTLS: %v", err)
 		}
 	})
+	return l.Addr().String()
+}
+
+// fromTLS has the world's server serve with TLS as well, and returns a client of it
+// that speaks HTTP/2.
+func (w *world) fromTLS() *http.Client {
+	w.t.Helper()
+	certFile, keyFile, roots := writeCertificate(w.t.(*testing.T), w.t.TempDir(), "app.test")
+	address := w.serveTLS(certFile, keyFile)
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "app.test"}, Protocols: new(http.Protocols),
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		},
+	}
+	transport.Protocols.SetHTTP2(true)
+	w.t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: patience}
 }
 
@@ -75,7 +82,7 @@ func TestTheWindowOfAConnectionIsChargedOnce(t *testing.T) {
 				leave = append(leave, send())
 				eventually(t, "the request waits", func() bool { return w.heldFor("demo/app") == i+1 })
 				windows := int64(min(i+1, connectionWindow/streamWindow)) * streamWindow
-				if rest := w.roomUsed() - windows - int64(i+1)*chunkHTTP2; rest < 0 || rest > int64(i+1)<<10 {
+				if rest := w.roomUsed() - windows - int64(i+1)*(heldRequest+chunkHTTP2); rest < 0 || rest > int64(i+1)<<10 {
 					t.Fatalf("%d bytes are charged to %d requests, %d of them windows; %d are left for headers", w.roomUsed(), i+1, windows, rest)
 				}
 			}
@@ -84,7 +91,7 @@ func TestTheWindowOfAConnectionIsChargedOnce(t *testing.T) {
 				cancel()
 				eventually(t, "the request is given up", func() bool { return w.heldFor("demo/app") == requests-1-i })
 			}
-			if used, least := w.roomUsed(), int64(connectionWindow+requests/2*chunkHTTP2); used < least || used > least+requests<<10 {
+			if used, least := w.roomUsed(), int64(connectionWindow+requests/2*(heldRequest+chunkHTTP2)); used < least || used > least+requests<<10 {
 				t.Errorf("%d bytes are charged, want some more than %d", used, least)
 			}
 		})

@@ -40,6 +40,8 @@ type exchange struct {
 	// names are the namespaces whose objects Envoy may send requests to; those of
 	// all where there are none.
 	names certified.Namespaces
+	// overTLS tells that Envoy sends it by TLS.
+	overTLS bool
 	// secondTry tells that Envoy has tried the request before, at the Service
 	// service where that is known, and tooLate that this took too long.
 	secondTry, tooLate bool

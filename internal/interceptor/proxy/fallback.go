@@ -133,13 +133,14 @@ type handedOver struct {
 	object  *types.NamespacedName // nil for none
 	service string                // whose turn it was, "" where that is not said
 	names   certified.Namespaces  // none for no bounds
+	overTLS bool
 }
 
 func (c *fallbackConn) handedOver() (h handedOver) {
 	if header := c.ProxyHeader(); header != nil {
 		h = handedOverBy(header)
 	}
-	h.names, _ = namesOf(c.Raw())
+	h.names, h.overTLS = namesOf(c.Raw())
 	return h
 }
 
@@ -181,7 +182,7 @@ func (p *Proxy) serveFallback(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{proxy: p, w: w, in: r, begun: time.Now(), fallback: true}
 	if handedOver, ok := r.Context().Value(fallbackKey{}).(func() handedOver); ok {
 		from := handedOver()
-		x.object, x.names = from.object, from.names
+		x.object, x.names, x.overTLS = from.object, from.names, from.overTLS
 		if again := r.Header[routes.SecondTryHeader]; len(again) > 0 {
 			x.secondTry, x.service, x.tooLate = true, from.service, again[0] == "true"
 			delete(r.Header, routes.SecondTryHeader)

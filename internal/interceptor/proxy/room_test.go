@@ -118,7 +118,7 @@ func TestFiveBusyObjectsLeaveRoomForASixth(t *testing.T) {
 		header int
 	}{
 		"requests": {func(s *Settings) { s.MaxHeld, s.MaxHeldPerRoute = 10, 2 }, 0},
-		"bytes":    {func(s *Settings) { s.MaxHeldBytes = 11 * large }, large},
+		"bytes":    {func(s *Settings) { s.MaxHeldBytes = 10*(heldRequest+large) + large }, large},
 	}
 	objects := map[string][]string{
 		"of other namespaces":   {"a/app", "b/app", "c/app", "d/app", "e/app", "sixth/app"},

@@ -39,8 +39,9 @@ type Settings struct {
 	// MaxHeld bounds the requests waiting for endpoints, of all routes and of
 	// one; 0 is for none. Of all they are shared when they are short.
 	MaxHeld, MaxHeldPerRoute int
-	// MaxHeldBytes bounds what waiting requests keep in memory: headers, and of
-	// a body what is here, or can come without being read. It is shared, too.
+	// MaxHeldBytes bounds what waiting requests keep in memory: 48 KiB each for
+	// themselves and their connection, headers, and of a body what is here, or can
+	// come without being read. It is shared, too.
 	MaxHeldBytes int64
 	// RetryAfter is what clients are told when there is no endpoint for them;
 	// whole seconds, at least 1.
@@ -81,9 +82,9 @@ func DefaultSettings() Settings {
 		MaxIdleConnsPerEndpoint: 256,
 		IdleConnTimeout:         90 * time.Second,
 		ConditionWait:           20 * time.Second,
-		MaxHeld:                 10000,
+		MaxHeld:                 4000,
 		MaxHeldPerRoute:         2000,
-		MaxHeldBytes:            64 << 20,
+		MaxHeldBytes:            192 << 20,
 		RetryAfter:              5 * time.Second,
 		MaxHeaderBytes:          64 << 10,
 		ReadHeader:              10 * time.Second,

@@ -1,0 +1,102 @@
+//go:build !race
+
+package proxy
+
+// The race detector takes many times the memory.
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"runtime"
+	"testing"
+)
+
+// inMemory returns the bytes of the heap that are alive, and those of stacks.
+func inMemory() int64 {
+	var m runtime.MemStats
+	for range 2 { // what is in pools is gone after the second
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// get2 is a connection's beginning in HTTP/2, and so many requests without a body.
+func get2(requests int) string {
+	frame := func(kind, flags byte, stream int, payload string) string {
+		return string([]byte{0, 0, byte(len(payload)), kind, flags, 0, 0, byte(stream >> 8), byte(stream)}) + payload
+	}
+	const settings, headers, endOfAll = 4, 1, 0x5
+	all := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(settings, 0, 0, "")
+	for i := range requests {
+		// GET / by http, of HPACK's static table, and the host.
+		all += frame(headers, endOfAll, 2*i+1, "\x82\x84\x86\x01\x08app.demo")
+	}
+	return all
+}
+
+// What waiting requests are charged is at least what they take of memory, with all
+// that the server has of them and of their connections. What the clients take, for
+// TLS, counts here, too.
+func TestHeldRequestsAreChargedWhatTheyTake(t *testing.T) {
+	const requests = 500
+	certFile, keyFile, roots := writeCertificate(t, t.TempDir(), "app.test")
+	own, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAnyClientCert}
+	asClient := &tls.Config{RootCAs: roots, ServerName: "app.test", Certificates: []tls.Certificate{own}}
+	const get1 = "GET / HTTP/1.1\r\nHost: app.demo\r\n\r\n"
+	for name, tt := range map[string]struct {
+		each           int // requests of a connection
+		fallback, over bool
+		begin          string
+	}{
+		"HTTP 1.1":                       {each: 1, begin: get1},
+		"HTTP 1.1, handed over":          {each: 1, fallback: true, begin: get1},
+		"HTTP 1.1, handed over with TLS": {each: 1, fallback: true, over: true, begin: get1},
+		"HTTP 2, many a connection":      {each: 250, begin: get2(250)},
+		"HTTP 2, one a connection":       {each: 1, begin: get2(1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(s *Settings) { s.ConditionWait = 10 * patience })
+			w.cold("demo/app")
+			address := w.address
+			if tt.fallback {
+				address = w.serveFallbackTo(FallbackPeers{TLS: config})
+			}
+			connect := func(address string) net.Conn {
+				c, err := new(net.Dialer).DialContext(context.Background(), "tcp", address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = c.Close() })
+				if tt.over {
+					c = tls.Client(c, asClient)
+				}
+				return c
+			}
+			before := inMemory()
+			var all []net.Conn
+			for range requests / tt.each {
+				c := connect(address)
+				all = append(all, c)
+				if tt.fallback {
+					_, _ = io.WriteString(c, envoyHeader(t, "demo/app"))
+				}
+				if _, err := io.WriteString(c, tt.begin); err != nil {
+					t.Fatal(err)
+				}
+			}
+			eventually(t, "all wait", func() bool { return w.heldFor("demo/app") == requests })
+			taken, charged := (inMemory()-before)/requests, w.roomUsed()/requests
+			runtime.KeepAlive(all)
+			if taken > charged {
+				t.Errorf("a request takes %d bytes, and is charged %d", taken, charged)
+			}
+		})
+	}
+}
