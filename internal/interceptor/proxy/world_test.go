@@ -41,6 +41,7 @@ type world struct {
 func newWorld(t testing.TB, change ...func(*Settings)) *world {
 	t.Helper()
 	settings := DefaultSettings()
+	settings.ConnectTimeout = patience // many at once take a while, with the race detector
 	for _, c := range change {
 		c(&settings)
 	}
