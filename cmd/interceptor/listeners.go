@@ -52,7 +52,9 @@ func listen(ctx context.Context, o *options, p *proxy.Proxy, admin http.Handler,
 		{"metrics", o.metricsPort, ls.plain(metrics, log)},
 		{"proxy", o.proxyPort, ls.proxy.Serve},
 		{"fallback", o.fallbackPort, func(l net.Listener) error {
-			return ls.proxy.ServeFallback(l, proxy.FallbackPeers{TLS: x.mutual, RequireNamespaces: o.xds.settings.RequireNamespaces})
+			return ls.proxy.ServeFallback(l, proxy.FallbackPeers{
+				TLS: x.mutual, MaxAge: o.xds.settings.MaxConnectionAge, RequireNamespaces: o.xds.settings.RequireNamespaces,
+			})
 		}},
 		{"xDS", o.xds.port, x.serve},
 	}

@@ -54,7 +54,7 @@ func (o *xdsOptions) flags(f *pflag.FlagSet) {
 	f.DurationVar(&o.settings.KeepaliveTime, "xds-keepalive-time", o.settings.KeepaliveTime, "how long a kedify-proxy may be silent before it is asked whether it lives (KEDIFY_XDS_KEEPALIVE_TIME)")
 	f.DurationVar(&o.settings.KeepaliveTimeout, "xds-keepalive-timeout", o.settings.KeepaliveTimeout, "how long it has to answer (KEDIFY_XDS_KEEPALIVE_TIMEOUT)")
 	f.DurationVar(&o.settings.KeepaliveMinTime, "xds-keepalive-min-time", o.settings.KeepaliveMinTime, "how often a kedify-proxy may ask the same (KEDIFY_XDS_KEEPALIVE_ENFORCEMENT_POLICY_MIN_TIME)")
-	f.DurationVar(&o.settings.MaxConnectionAge, "xds-max-connection-age", o.settings.MaxConnectionAge, "how old a connection of a kedify-proxy becomes, and up to a third more, before it makes another, so that they spread over the interceptors again; 0 for any age")
+	f.DurationVar(&o.settings.MaxConnectionAge, "xds-max-connection-age", o.settings.MaxConnectionAge, "how old a connection of a kedify-proxy becomes, and up to a third more, before it makes another, so that they spread over the interceptors again, and its certificate is looked at anew; 0 for any age")
 	f.Uint32Var(&o.settings.MaxConcurrentStreams, "xds-max-concurrent-streams", o.settings.MaxConcurrentStreams, "streams of one connection, and of all connections from one address; each kedify-proxy has one (KEDIFY_XDS_MAX_CONCURRENT_STREAMS)")
 	f.DurationVar(&o.settings.Linger, "xds-linger", o.settings.Linger, "how long a cluster stays in a kedify-proxy after the last route to it")
 	f.StringVar(&o.address, "kedify-proxy-address", o.address, "IP address on which kedify-proxies take requests; with :: they take them over IPv6 and IPv4, on nodes that have IPv6")

@@ -42,6 +42,8 @@ type exchange struct {
 	names certified.Namespaces
 	// overTLS tells that Envoy sends it by TLS.
 	overTLS bool
+	// old tells that its connection has its age, and is closed after the answer.
+	old bool
 	// secondTry tells that Envoy has tried the request before, at the Service
 	// service where that is known, and tooLate that this took too long.
 	secondTry, tooLate bool

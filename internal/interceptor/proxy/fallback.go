@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync"
@@ -36,6 +37,10 @@ type FallbackPeers struct {
 	// TLS takes connections with TLS, too. It has to ask for certificates, and to
 	// verify them: one that names namespaces is for HTTPScaledObjects of these alone.
 	TLS *tls.Config
+	// MaxAge is how old a connection with TLS becomes, and up to a third more, before
+	// it is closed after an answer: what is believed of it is what its certificate said
+	// when it began. 0 is for any age.
+	MaxAge time.Duration
 	// RequireNamespaces takes no connection without TLS, and none by a certificate
 	// that names no namespace.
 	RequireNamespaces bool
@@ -100,11 +105,12 @@ func (l *fallbackListener) refused(peer net.Addr, err error) {
 type fallbackConn struct {
 	*proxyproto.Conn
 	check   sync.Once
+	maxAge  time.Duration // with TLS
 	refused func(net.Addr, error)
 }
 
 func (l *fallbackListener) newConn(c net.Conn) *fallbackConn {
-	return &fallbackConn{refused: l.refused, Conn: proxyproto.NewConn(c,
+	return &fallbackConn{refused: l.refused, maxAge: l.peers.MaxAge, Conn: proxyproto.NewConn(c,
 		proxyproto.WithPolicy(proxyproto.REQUIRE),
 		proxyproto.SetReadHeaderTimeout(l.proxy.settings.ReadHeader),
 		proxyproto.ValidateHeader(func(h *proxyproto.Header) error { return l.permits(c, h) }),
@@ -134,6 +140,7 @@ type handedOver struct {
 	service string                // whose turn it was, "" where that is not said
 	names   certified.Namespaces  // none for no bounds
 	overTLS bool
+	ends    time.Time // zero for never
 }
 
 func (c *fallbackConn) handedOver() (h handedOver) {
@@ -141,6 +148,9 @@ func (c *fallbackConn) handedOver() (h handedOver) {
 		h = handedOverBy(header)
 	}
 	h.names, h.overTLS = namesOf(c.Raw())
+	if h.overTLS && c.maxAge > 0 {
+		h.ends = time.Now().Add(c.maxAge + time.Duration(rand.Int64N(int64(c.maxAge)/3+1)))
+	}
 	return h
 }
 
@@ -183,6 +193,7 @@ func (p *Proxy) serveFallback(w http.ResponseWriter, r *http.Request) {
 	if handedOver, ok := r.Context().Value(fallbackKey{}).(func() handedOver); ok {
 		from := handedOver()
 		x.object, x.names, x.overTLS = from.object, from.names, from.overTLS
+		x.old = !from.ends.IsZero() && x.begun.After(from.ends)
 		if again := r.Header[routes.SecondTryHeader]; len(again) > 0 {
 			x.secondTry, x.service, x.tooLate = true, from.service, again[0] == "true"
 			delete(r.Header, routes.SecondTryHeader)

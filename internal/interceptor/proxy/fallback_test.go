@@ -15,6 +15,7 @@ import (
 	"net/textproto"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -270,6 +271,62 @@ func TestFallbackTakesTLS(t *testing.T) {
 			t.Errorf("%v refused connections counted, want 1", got)
 		}
 	})
+}
+
+// A connection with TLS is closed after an answer once it has its age, as another
+// certificate counts for the next; one without has no certificate.
+func TestFallbackConnectionsWithTLSAge(t *testing.T) {
+	certFile, keyFile, roots := writeCertificate(t, t.TempDir(), "app.test")
+	own, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		over bool
+		age  time.Duration
+		ages bool
+	}{{true, time.Millisecond, true}, {true, 0, false}, {true, time.Hour, false}, {false, time.Millisecond, false}} {
+		for _, h2c := range []bool{false, true} {
+			t.Run(fmt.Sprint("TLS ", tt.over, ", age ", tt.age, ", h2c ", h2c), func(t *testing.T) {
+				w := othersWorld(t)
+				address := w.serveFallbackTo(FallbackPeers{TLS: &tls.Config{Certificates: []tls.Certificate{own}}, MaxAge: tt.age})
+				w.client = w.fromEnvoy(address, "demo/other", h2c)
+				transport, is := w.client.Transport.(*http.Transport)
+				if !is {
+					t.Fatal("no transport of its own")
+				}
+				var made atomic.Int32
+				transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+					made.Add(1)
+					c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+					if err != nil {
+						return nil, err
+					}
+					if tt.over {
+						c = tls.Client(c, &tls.Config{RootCAs: roots, ServerName: "app.test"})
+					}
+					_, err = io.WriteString(c, envoyHeader(t, "demo/other"))
+					return c, err
+				}
+				ask := func() {
+					if _, body := w.do(w.request(http.MethodPost, "/", strings.NewReader("x"))); body != "other" {
+						t.Fatalf("answered %q", body)
+					}
+				}
+				ask()
+				if tt.ages {
+					eventually(t, "another connection", func() bool { ask(); return made.Load() > 1 })
+					return
+				}
+				for range 20 {
+					ask()
+				}
+				if n := made.Load(); n != 1 {
+					t.Errorf("%d connections were made, want 1", n)
+				}
+			})
+		}
+	}
 }
 
 func TestFallbackLeavesForwardedAsEnvoyHasIt(t *testing.T) {

@@ -124,7 +124,7 @@ func (p *Proxy) serve(x *exchange) {
 		x.refuse(http.StatusBadRequest, "the request has more than one Content-Length, and they differ")
 		return
 	}
-	if p.draining.Load() || ambiguousLength(x.in) {
+	if p.draining.Load() || x.old || ambiguousLength(x.in) {
 		x.w.Header()["Connection"] = closing // in HTTP/2 too, where it makes a GOAWAY
 	}
 	s := x.settle()
