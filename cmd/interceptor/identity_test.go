@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -458,4 +460,73 @@ func (tp *tap) seen() (all [][]byte) {
 		}
 	}
 	return all
+}
+
+// A renewed certificate counts for the next connections, on both ports: those of a
+// kedify-proxy that declares nothing get what it names, and one that declares more is
+// turned away and goes on with what it has.
+func TestKedifyProxyFollowsItsCertificate(t *testing.T) {
+	for name, declared := range map[string][]string{"none declared": nil, "blue declared": {"blue"}} {
+		t.Run(name, func(t *testing.T) {
+			a := newAuthority(t, "authority")
+			s := newStack(t, func(o *options) {
+				requireNamespaces(a)(o)
+				o.xds.settings.MaxConnectionAge = time.Second
+			})
+			s.object("blue")
+			s.endpoint("blue", says(t, "blue"))
+			o, _ := s.overTLS(a.bootstrapOf([]string{"blue"}, declared...))
+			o.SecretsDir = t.TempDir()
+			o.XDSAddress, o.AdminAddress = fmt.Sprint("127.0.0.1:", s.o.xds.port), fmt.Sprint("127.0.0.1:", s.envoyAdmin)
+			certificate, authority, err := envoy.SecretFiles(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, text := range map[string][]byte{envoy.CertificateFileName: certificate, envoy.AuthorityFileName: authority} {
+				if err := os.WriteFile(filepath.Join(o.SecretsDir, name), text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.startEnvoy(o)
+			s.connected()
+			client := newClient(t, &http.Transport{})
+			s.answered(client, "http", s.o.xds.httpPort, "blue")
+
+			// Another object, of red, and a certificate for red alone.
+			s.object("red")
+			s.endpoint("red", says(t, "red"))
+			a.files("kedify-proxy", a.sign("kedify-proxy", ecdsaKey(t), "red"))
+			if declared == nil {
+				s.answered(client, "http", s.o.xds.httpPort, "red")
+				s.endpoints("red")
+				s.handedOver(client, "red")
+				return
+			}
+			s.envoy.Wait("words in both logs", func() error {
+				says := "node.metadata.namespaces has blue, and this kedify-proxy's certificate is for red alone"
+				if !strings.Contains(s.envoy.Log(), says) || !strings.Contains(s.logged.String(), says) {
+					return errors.New("there are none")
+				}
+				return nil
+			})
+			s.answered(client, "http", s.o.xds.httpPort, "blue")
+		})
+	}
+}
+
+// A kedify-proxy with a bootstrap of this release takes what an interceptor of before
+// says, which knows nothing of TLS for what is handed over: as after a rollback.
+func TestBootstrapOfThisReleaseWithAnInterceptorOfBefore(t *testing.T) {
+	a := newAuthority(t, "authority")
+	s := newStack(t, mutual(a))
+	s.object("blue")
+	o, tap := s.overTLS(a.bootstrapOf([]string{"blue"}, "blue"))
+	s.startEnvoy(o, "--config-yaml", "node: {metadata: {"+envoy.FallbackTLSKey+": false}}")
+	s.connected()
+	client := newClient(t, &http.Transport{})
+	s.handedOver(client, "blue")
+	s.answered(client, "http", s.o.xds.httpPort, "blue")
+	if n := len(tap.seen()); n > 0 {
+		t.Errorf("%d connections had TLS", n)
+	}
 }
