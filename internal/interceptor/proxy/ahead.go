@@ -89,7 +89,9 @@ func (b *bodyAhead) begin(at *place) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.at = at
-	if !b.reading {
+	if b.reading { // since an earlier wait
+		b.chargeChunk()
+	} else {
 		b.reading = true
 		// It ends with the wait, or with the body or the request: the server lets
 		// nobody wait for a body after that.

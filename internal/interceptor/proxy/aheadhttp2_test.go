@@ -101,6 +101,34 @@ func TestBodiesOfHeldRequestsInHTTP2(t *testing.T) {
 	}
 }
 
+// What is here of a body is charged to another object as well, when that takes the
+// request over while nothing more comes.
+func TestBodyThatAnotherObjectTakesOver(t *testing.T) {
+	w := newWorld(t)
+	w.service("stable", "kubernetes.io/h2c")
+	w.object("")
+	w.commit()
+	body, write := io.Pipe()
+	answer := w.inBackground(h2cClient(t), w.request(http.MethodPost, "/", body))
+	_, _ = io.WriteString(write, "hello")
+	const least = heldRequest + firstReadAhead + chunkHTTP2
+	eventually(t, "the beginning is charged", func() bool { return w.roomUsed() > least })
+	w.otherObject()
+	w.builder.DeleteHTTPScaledObject(types.NamespacedName{Namespace: "demo", Name: "app"})
+	w.commit()
+	eventually(t, "another object holds it", func() bool { return w.heldFor("demo/other") == 1 })
+	if used := w.roomUsed(); used <= least {
+		t.Errorf("%d bytes are charged, want more than %d", used, least)
+	}
+	_ = write.Close()
+	eventually(t, "the server's buffer is given back", func() bool { return w.roomUsed() <= least })
+	w.service("stable", "kubernetes.io/h2c", w.appServer(echo, true).Listener.Addr().String())
+	w.commit()
+	if got := <-answer; !strings.HasSuffix(got, " hello") {
+		t.Errorf("answered %q", got)
+	}
+}
+
 // otherObject makes HTTPScaledObject demo/other for the host of demo/app, with the
 // same Service.
 func (w *world) otherObject() {
