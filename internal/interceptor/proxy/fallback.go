@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pires/go-proxyproto"
@@ -51,6 +52,7 @@ type fallbackListener struct {
 	net.Listener
 	proxy *Proxy
 	peers FallbackPeers
+	told  atomic.Int64 // when the log told of who was turned away, in Unix seconds
 }
 
 // Accept is part of net.Listener. It does not wait for the header.
@@ -88,7 +90,8 @@ func (l *fallbackListener) permits(c net.Conn, h *proxyproto.Header) error {
 	case !names.Has(object.Namespace):
 		err = fmt.Errorf("the connection names HTTPScaledObject %s, and the certificate is for %s alone", object, names)
 	}
-	if err != nil { // by somebody whom the authority knows
+	// By somebody whom the authority knows, and who may try again at once.
+	if now := time.Now().Unix(); err != nil && l.told.Swap(now) != now {
 		l.proxy.log.Warn("a kedify-proxy was turned away that hands over requests", "peer", c.RemoteAddr(), "error", err)
 	}
 	return err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -327,6 +328,52 @@ func TestFallbackConnectionsWithTLSAge(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Whoever has a certificate may try again as often as it likes: the log tells of it
+// once a second.
+func TestFallbackTellsOfThoseTurnedAwayOnceASecond(t *testing.T) {
+	const tries = 20
+	certFile, keyFile, _ := writeCertificate(t, t.TempDir(), "app.test")
+	own, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logged := new(lines)
+	w := newWorld(t)
+	w.proxy.log = slog.New(logged)
+	address := w.serveFallbackTo(FallbackPeers{
+		TLS: &tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequestClientCert}, RequireNamespaces: true,
+	})
+	begun := time.Now()
+	for range tries {
+		c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, envoyHeader(t, "demo/app"))
+		_, _ = io.Copy(io.Discard, c)
+		_ = c.Close()
+	}
+	eventually(t, "all are counted", func() bool {
+		return value(t, w.proxy, "interceptor_fallback_connections_refused_total") == tries
+	})
+	if n, most := logged.warnings.Load(), int64(time.Since(begun)/time.Second)+2; n == 0 || n > most {
+		t.Errorf("%d lines for %d connections, want 1 to %d", n, tries, most)
+	}
+}
+
+// lines counts what is logged as a warning.
+type lines struct{ warnings atomic.Int64 }
+
+func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
+func (l *lines) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l *lines) WithGroup(string) slog.Handler            { return l }
+func (l *lines) Handle(_ context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelWarn {
+		l.warnings.Add(1)
+	}
+	return nil
 }
 
 func TestFallbackLeavesForwardedAsEnvoyHasIt(t *testing.T) {
