@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 )
 
 const interceptorName = "keda-add-ons-http-interceptor"
@@ -160,6 +161,11 @@ func TestMemoryRunsShortBeforeTheLimit(t *testing.T) {
 	limit := interceptor.Resources.Limits.Memory().Value()
 	if got := ofGo.Value(); got > limit/10*9 || got < limit/10*8 {
 		t.Errorf("GOMEMLIMIT is %d of %d bytes, want nine tenths or a little less", got, limit)
+	}
+	// What an interceptor takes with ten thousand objects, and requests that wait:
+	// tenants that fill the room have nobody's new requests refused.
+	if most, short := 200_000_000+proxy.DefaultSettings().MaxHeldBytes, ofGo.Value()/10*9; most > short {
+		t.Errorf("it may take %d bytes, and memory is short from %d", most, short)
 	}
 	limit = deployment(t, "kedify-proxy").Spec.Template.Spec.Containers[0].Resources.Limits.Memory().Value()
 	if maxHeap > limit/10*9 || maxHeap < limit/10*8 {
