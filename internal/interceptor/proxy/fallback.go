@@ -52,7 +52,8 @@ type fallbackListener struct {
 	net.Listener
 	proxy *Proxy
 	peers FallbackPeers
-	told  atomic.Int64 // when the log told of who was turned away, in Unix seconds
+	// When the log told of who was turned away, with TLS and without, in Unix seconds.
+	told, toldPlain atomic.Int64
 }
 
 // Accept is part of net.Listener. It does not wait for the header.
@@ -73,15 +74,14 @@ func (l *fallbackListener) permits(c net.Conn, h *proxyproto.Header) error {
 		return fmt.Errorf("%w: it is of version %d", errNotFromEnvoy, h.Version)
 	}
 	names, over := namesOf(c)
-	switch {
-	case !over && l.peers.RequireNamespaces:
-		return errors.New("the connection is without TLS, and --xds-require-namespaces asks for it")
-	case !over || names.All():
+	if names.All() || !over && !l.peers.RequireNamespaces {
 		return nil
 	}
 	var err error
-	object := handedOverBy(h).object
+	object, told := handedOverBy(h).object, &l.told
 	switch {
+	case !over:
+		err, told = errors.New("the connection is without TLS, and --xds-require-namespaces asks for it"), &l.toldPlain
 	case !names.Any() && l.peers.RequireNamespaces:
 		err = fmt.Errorf("the certificate names no namespace, and --xds-require-namespaces asks for it; expected %s", certified.Expected)
 	case !names.Any():
@@ -90,8 +90,8 @@ func (l *fallbackListener) permits(c net.Conn, h *proxyproto.Header) error {
 	case !names.Has(object.Namespace):
 		err = fmt.Errorf("the connection names HTTPScaledObject %s, and the certificate is for %s alone", object, names)
 	}
-	// By somebody whom the authority knows, and who may try again at once.
-	if now := time.Now().Unix(); err != nil && l.told.Swap(now) != now {
+	// Who is turned away may try again at once.
+	if now := time.Now().Unix(); err != nil && told.Swap(now) != now {
 		l.proxy.log.Warn("a kedify-proxy was turned away that hands over requests", "peer", c.RemoteAddr(), "error", err)
 	}
 	return err

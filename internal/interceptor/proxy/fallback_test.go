@@ -330,11 +330,17 @@ func TestFallbackConnectionsWithTLSAge(t *testing.T) {
 	}
 }
 
-// Whoever has a certificate may try again as often as it likes: the log tells of it
-// once a second.
+// Who is turned away may try again as often as it likes: the log tells of it once a
+// second.
 func TestFallbackTellsOfThoseTurnedAwayOnceASecond(t *testing.T) {
 	const tries = 20
-	certFile, keyFile, _ := writeCertificate(t, t.TempDir(), "app.test")
+	for _, over := range []bool{true, false} {
+		t.Run(fmt.Sprint("TLS ", over), func(t *testing.T) { tellsOnceASecond(t, over, tries) })
+	}
+}
+
+func tellsOnceASecond(t *testing.T, over bool, tries int) {
+	certFile, keyFile, roots := writeCertificate(t, t.TempDir(), "app.test")
 	own, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		t.Fatal(err)
@@ -347,16 +353,19 @@ func TestFallbackTellsOfThoseTurnedAwayOnceASecond(t *testing.T) {
 	})
 	begun := time.Now()
 	for range tries {
-		c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+		c, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if over {
+			c = tls.Client(c, &tls.Config{RootCAs: roots, ServerName: "app.test"})
 		}
 		_, _ = io.WriteString(c, envoyHeader(t, "demo/app"))
 		_, _ = io.Copy(io.Discard, c)
 		_ = c.Close()
 	}
 	eventually(t, "all are counted", func() bool {
-		return value(t, w.proxy, "interceptor_fallback_connections_refused_total") == tries
+		return value(t, w.proxy, "interceptor_fallback_connections_refused_total") == float64(tries)
 	})
 	if n, most := logged.warnings.Load(), int64(time.Since(begun)/time.Second)+2; n == 0 || n > most {
 		t.Errorf("%d lines for %d connections, want 1 to %d", n, tries, most)
