@@ -499,6 +499,12 @@ func TestKedifyProxyFollowsItsCertificate(t *testing.T) {
 			if declared == nil {
 				s.answered(client, "http", s.o.xds.httpPort, "red")
 				s.endpoints("red")
+				s.envoy.Wait("no endpoint", func() error {
+					if s.envoy.Stat("cluster.red/app/app.membership_total") != 1 {
+						return errors.New("it has one still")
+					}
+					return nil
+				})
 				s.handedOver(client, "red")
 				return
 			}
