@@ -139,7 +139,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.fallbackService, "fallback-service", o.fallbackService, "Service of the interceptor itself that kedify-proxies send requests without an endpoint to, at its port named fallback or the only one, as [<namespace>/]<name>; without a namespace in that of this pod (KEDA_HTTP_CURRENT_NAMESPACE); empty for none")
 
 	f.BoolVar(&o.policy.HostOwnership, "host-ownership", o.policy.HostOwnership, "a host belongs to the namespace of the oldest HTTPScaledObject that names it: those of other namespaces are not served for it, unless an annotation of that object allows it")
-	f.IntVar(&o.policy.MaxWildcardMatchesPerNamespace, "max-wildcard-matches-per-namespace", o.policy.MaxWildcardMatchesPerNamespace, "matches (path prefixes times headers) of one wildcard host, any host among them, for all HTTPScaledObjects of a namespace together; past it the newest are not served")
+	f.IntVar(&o.policy.MaxWildcardMatchesPerNamespace, "max-wildcard-matches-per-namespace", o.policy.MaxWildcardMatchesPerNamespace, "matches (path prefixes times headers) of all wildcard hosts above one host, and the same of any host, for all HTTPScaledObjects of a namespace together; past it the newest are not served")
 	f.IntVar(&o.policy.MaxWildcardMatches, "max-wildcard-matches", o.policy.MaxWildcardMatches, "the same for all namespaces that a proxy serves together")
 
 	f.Uint16Var(&o.proxyPort, "proxy-port", o.proxyPort, "port of the embedded proxy (KEDA_HTTP_PROXY_PORT)")

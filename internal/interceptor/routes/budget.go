@@ -11,17 +11,16 @@ import (
 type budget struct {
 	Policy
 	namespaces map[string]*account
-	// used are the matches of each wildcard that are served in proxies of all
-	// namespaces.
-	used map[string]int
+	// used are the matches that are served in proxies of all namespaces.
+	used *load
 	// short are the namespaces some of whose objects are crowded out.
 	short map[string]struct{}
 }
 
 // account is what one namespace has of it.
 type account struct {
-	members []*object // that name wildcards, older first
-	used    map[string]int
+	members []*object      // that name wildcards, older first
+	used    map[string]int // matches by wildcard
 }
 
 // place is what an object got of the budget.
@@ -43,7 +42,7 @@ const (
 )
 
 func newBudget(p Policy) budget {
-	return budget{Policy: p, namespaces: make(map[string]*account), used: make(map[string]int), short: make(map[string]struct{})}
+	return budget{Policy: p, namespaces: make(map[string]*account), used: &load{}, short: make(map[string]struct{})}
 }
 
 // charge calls each with the wildcards of an object and the matches that it has of
@@ -52,12 +51,28 @@ func (m *matcher) charge(each func(host string, matches int)) {
 	if m == nil {
 		return
 	}
-	matches := len(m.prefixes) * max(1, len(m.headers))
-	for _, host := range m.hosts {
+	for _, host := range m.wildcards {
+		each(host, m.matches())
+	}
+}
+
+// matches is how many a host has that lists the object.
+func (m *matcher) matches() int { return len(m.prefixes) * max(1, len(m.headers)) }
+
+// wildcards returns those among hosts that add matches to what a host lists: one below
+// another adds nothing, as the object is listed once. Any host is apart.
+func wildcards(hosts []string) []string {
+	var all []string
+	named := make(map[string]bool)
+	for _, host := range hosts {
 		if _, wild := splitPattern(host); wild {
-			each(host, matches)
+			all = append(all, host)
+			named[host] = true
 		}
 	}
+	return slices.DeleteFunc(all, func(host string) bool {
+		return slices.ContainsFunc(wider(host), func(above string) bool { return above != anyHost && named[above] })
+	})
 }
 
 func (m *matcher) charges() map[string]int {
@@ -72,17 +87,17 @@ func (m *matcher) charged() (is bool) {
 	return is
 }
 
-// fits tells whether there is room for an object where others have used some, and
-// takes it; else for which of its hosts there is none.
-func fits(m *matcher, used map[string]int, room func(host string) int) (without string, ok bool) {
+// fits takes an object's matches, if no host lists more than room with them; else it
+// tells for which of its wildcards one would.
+func fits(m *matcher, used *load, room int) (without string, ok bool) {
 	ok = true
 	m.charge(func(host string, matches int) {
-		if ok && used[host]+matches > room(host) {
+		if ok && !used.fits(host, matches, room) {
 			without, ok = host, false
 		}
 	})
 	if ok {
-		m.charge(func(host string, matches int) { used[host] += matches })
+		m.charge(used.add)
 	}
 	return without, ok
 }
@@ -105,16 +120,16 @@ func (c *commit) allot() {
 	for namespace := range changed {
 		a := b.namespaces[namespace]
 		for host, matches := range a.used {
-			b.take(host, -matches)
+			b.used.add(host, -matches)
 		}
 		kept[namespace] = c.keep(a)
 		for host, matches := range kept[namespace] {
-			b.take(host, matches)
+			b.used.add(host, matches)
 		}
 	}
 	for _, namespace := range b.inOrder(changed) {
 		for host, matches := range kept[namespace] {
-			b.take(host, -matches)
+			b.used.add(host, -matches)
 		}
 		first := c.served
 		if c.asksForMore(b.namespaces[namespace]) {
@@ -127,7 +142,7 @@ func (c *commit) allot() {
 		more = false
 		for _, namespace := range b.inOrder(b.short) {
 			for host, matches := range b.namespaces[namespace].used {
-				b.take(host, -matches)
+				b.used.add(host, -matches)
 			}
 			more = c.share(namespace, func(o *object) bool { return o.place.outcome == admitted }) || more
 		}
@@ -178,20 +193,13 @@ func (b *budget) charge(o *object, m *matcher) bool {
 	return true
 }
 
-// take notes matches that are used.
-func (b *budget) take(host string, matches int) {
-	if b.used[host] += matches; b.used[host] == 0 {
-		delete(b.used, host)
-	}
-}
-
 // eligible returns the objects of a namespace that have room in it, older first, and
 // calls each with the others.
 func (b *budget) eligible(a *account, each func(o *object, without string)) []*object {
-	used := make(map[string]int)
+	var used load
 	var all []*object
 	for _, o := range a.members {
-		if without, ok := fits(o.charged, used, func(string) int { return b.MaxWildcardMatchesPerNamespace }); ok {
+		if without, ok := fits(o.charged, &used, b.MaxWildcardMatchesPerNamespace); ok {
 			all = append(all, o)
 		} else {
 			each(o, without)
@@ -269,16 +277,14 @@ func (c *commit) share(namespace string, first func(*object) bool) (changed bool
 		}
 	}
 	for _, o := range append(some, rest...) {
-		without, ok := fits(o.charged, used, func(host string) int { return b.MaxWildcardMatches - b.used[host] })
+		without, ok := fits(o.charged, b.used, b.MaxWildcardMatches)
 		if ok {
+			o.charged.charge(func(host string, matches int) { used[host] += matches })
 			give(o, place{})
 			continue
 		}
 		give(o, place{crowdedOut, without})
 		b.short[namespace] = struct{}{}
-	}
-	for host, matches := range used {
-		b.take(host, matches)
 	}
 	a.used = used
 	return changed
@@ -286,15 +292,14 @@ func (c *commit) share(namespace string, first func(*object) bool) (changed bool
 
 // overBudget returns what is to be told of an object for which there is no room.
 func (b *budget) overBudget(d *declared, p place, m *matcher) Problem {
-	matches := len(m.prefixes) * max(1, len(m.headers))
 	if p.outcome == leftOut {
 		return d.problem(OverBudget, "spec.hosts",
-			"%d matches (path prefixes times headers) for %s, with those of older objects of the namespace, are above the %d that a namespace may have of one wildcard host (--max-wildcard-matches-per-namespace); the object is served nothing until there is room. Name hosts, or fewer paths",
-			matches, p.host, b.MaxWildcardMatchesPerNamespace)
+			"%d matches (path prefixes times headers) for %s, with those of older objects of the namespace for it and for wildcards above and below it, are above the %d that a host may list of one namespace (--max-wildcard-matches-per-namespace); the object is served nothing until there is room. Name hosts, or fewer paths",
+			m.matches(), p.host, b.MaxWildcardMatchesPerNamespace)
 	}
 	return d.problem(OverBudget, "spec.hosts",
-		"%d matches (path prefixes times headers) for %s, with those that are served already, are above the %d of all namespaces (--max-wildcard-matches); until there is room the object is served by kedify-proxies of up to %d namespaces alone. Name hosts, or fewer paths",
-		matches, p.host, b.MaxWildcardMatches, b.roomy())
+		"%d matches (path prefixes times headers) for %s, with those that are served already for it and for wildcards above and below it, are above the %d of all namespaces (--max-wildcard-matches); until there is room the object is served by kedify-proxies of up to %d namespaces alone. Name hosts, or fewer paths",
+		m.matches(), p.host, b.MaxWildcardMatches, b.roomy())
 }
 
 // leaveOut returns the problems of an object that is not served.

@@ -19,7 +19,7 @@ func TestPathsOfAWildcardDoNotMultiplyWithHosts(t *testing.T) {
 	for _, wildcard := range []string{"*", "*.com", "*.example.com"} {
 		t.Run(wildcard, func(t *testing.T) {
 			w := newTenants(t, DefaultPolicy())
-			w.set("a/hosts", numbered("h%d.example.com", maxMatches), root)
+			w.set("a/hosts", numbered("h%d.example.com", maxMatches), []string{"/own"})
 			w.set("b/paths", []string{wildcard}, numbered("/p%d", maxMatches))
 			w.Commit()
 			// What one host lists is what each does.
@@ -125,4 +125,38 @@ func TestTheBudgetCostsOtherNamespacesNothing(t *testing.T) {
 	if few, many := cost(10), cost(2000); many > 2*few {
 		t.Errorf("a change costs %v allocations beside 10 objects, %v beside 2,000", few, many)
 	}
+}
+
+// Wildcards below one another do not add up: a host lists the paths of all that are
+// above it.
+func TestPathsOfNestedWildcardsDoNotMultiplyWithHosts(t *testing.T) {
+	w := newTenants(t, DefaultPolicy())
+	name := "example.com"
+	for i := range 100 {
+		w.set(fmt.Sprint("b/", i), []string{"*." + name}, numbered(fmt.Sprint("/", i, "-%d"), 100))
+		name = "a." + name
+	}
+	w.set("a/hosts", []string{"h." + name}, []string{"/own"})
+	w.Commit()
+	if vh, _ := w.Table().VirtualHost("h."+name, nil); len(vh.Matches) > 101 {
+		t.Errorf("a host lists %d matches", len(vh.Matches))
+	}
+	w.tells("b/0", OverBudget)
+	w.tells("b/1", OverBudget, "above the 100")
+}
+
+// An object is charged once for what a host lists of it, and any host is apart.
+func TestAnObjectIsChargedOnceForNestedWildcards(t *testing.T) {
+	w := newTenants(t, small())
+	w.set("a/nested", []string{"*.example.com", "*.a.example.com", "*.b.a.example.com"}, numbered("/a%d", 10))
+	w.set("a/any", nil, numbered("/b%d", 10))
+	w.set("a/beside", []string{"*.b.example.org", "*.c.example.org"}, numbered("/c%d", 10))
+	w.set("a/above", []string{"*.example.org"}, below)
+	w.goes(map[string]string{
+		"x.b.a.example.com/a9": "a/nested", "x/b9": "a/any", "x.b.example.org/c9": "a/beside", "x.c.example.org/c9": "a/beside",
+		"x.example.org/below": "nobody",
+	})
+	w.tells("a/above", OverBudget, "1 matches", "for *.example.org")
+	w.set("a/beside", []string{"*.b.example.org"}, numbered("/c%d", 9))
+	w.goes(map[string]string{"x.b.example.org/below": "a/above"})
 }

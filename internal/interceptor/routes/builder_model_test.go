@@ -256,7 +256,7 @@ func FuzzBuilder(f *testing.F) {
 			t.Errorf("with everything gone, the table is (-want +got):\n%s", diff)
 		}
 		if n := len(b.objects) + len(b.services) + len(b.slices) + len(b.shadows) + len(b.disputes.owned) + len(b.disputes.foreign) +
-			len(b.budget.namespaces) + len(b.budget.used) + len(b.budget.short); n != 0 {
+			len(b.budget.namespaces) + b.budget.used.own + len(b.budget.used.below) + len(b.budget.short); n != 0 {
 			t.Errorf("with everything gone, the builder remembers %d things: %+v", n, b)
 		}
 	})

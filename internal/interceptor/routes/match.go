@@ -20,6 +20,8 @@ type matcher struct {
 	prefixes []string // anyPath when the object names none
 	headers  []Header
 	wanted   []wantedHeader
+	// wildcards are those of hosts for which it is charged.
+	wildcards []string
 	// allowed are the namespaces whose objects may be served for hosts that this
 	// object owns, sorted.
 	allowed []string
@@ -31,7 +33,7 @@ func newMatcher(name types.NamespacedName, created time.Time, hosts, prefixes []
 	key := name.String()
 	return &matcher{
 		name: name, key: key, hash: hashOf(key), created: created,
-		hosts: hosts, prefixes: prefixes, headers: headers, wanted: wanted(headers), allowed: allowed,
+		hosts: hosts, prefixes: prefixes, headers: headers, wanted: wanted(headers), wildcards: wildcards(hosts), allowed: allowed,
 	}
 }
 

@@ -234,30 +234,44 @@ func randomPolicy(random *rand.Rand) Policy {
 	return Policy{HostOwnership: random.IntN(2) == 0, MaxWildcardMatchesPerNamespace: most, MaxWildcardMatches: most + random.IntN(20)}
 }
 
-// checkBudget: of no wildcard there are more matches than a namespace, or all, may
-// have, and nobody is crowded out where all have room.
+// checkBudget: a name below a wildcard lists no more matches of this and of the
+// wildcards above it than a namespace, or all, may have, and so does any host. Nobody
+// is crowded out where all have room.
 func checkBudget(t *testing.T, policy Policy, all []*Route) {
 	t.Helper()
-	used := make(map[string]int)
-	for _, r := range all {
-		m := r.form.match
-		m.charge(func(host string, matches int) {
-			used[m.name.Namespace+" "+host] += matches
-			if !m.crowded {
-				used[host] += matches
+	listed := make(map[string]int)
+	for _, lists := range all {
+		for _, wildcard := range lists.Hosts() {
+			if !strings.HasPrefix(wildcard, "*") {
+				continue
 			}
-		})
-		if m.crowded && policy.roomy() >= 3 {
+			above := []string{wildcard}
+			if wildcard != anyHost {
+				above = append(above, slices.DeleteFunc(wider(wildcard), func(host string) bool { return host == anyHost })...)
+			}
+			clear(listed)
+			for _, r := range all {
+				m := r.form.match
+				if !slices.ContainsFunc(above, func(host string) bool { return slices.Contains(m.hosts, host) }) {
+					continue
+				}
+				listed[m.name.Namespace] += m.matches()
+				if !m.crowded {
+					listed["all"] += m.matches()
+				}
+			}
+			for whose, matches := range listed {
+				most := policy.MaxWildcardMatchesPerNamespace
+				if whose == "all" {
+					most = policy.MaxWildcardMatches
+				}
+				if matches > most {
+					t.Fatalf("a host below %s lists %d matches of %s, above %d", wildcard, matches, whose, most)
+				}
+			}
+		}
+		if m := lists.form.match; m.crowded && policy.roomy() >= 3 {
 			t.Fatalf("%v is crowded out, though there is room for all three namespaces", m.name)
-		}
-	}
-	for host, matches := range used {
-		most := policy.MaxWildcardMatches
-		if strings.Contains(host, " ") {
-			most = policy.MaxWildcardMatchesPerNamespace
-		}
-		if matches > most {
-			t.Fatalf("%d matches of %s, above %d", matches, host, most)
 		}
 	}
 }

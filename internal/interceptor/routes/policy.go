@@ -9,8 +9,8 @@ type Policy struct {
 	// for it, but for those that AllowedNamespacesAnnotation of that object names.
 	HostOwnership bool
 	// MaxWildcardMatchesPerNamespace bounds the matches (path prefixes times
-	// headers) of one wildcard host, "*" among them, for all objects of a namespace
-	// together: each host below the wildcard lists them too. Above 0.
+	// headers) that one host lists of the wildcards above it, for all objects of a
+	// namespace together. Those of "*" are bounded apart, by the same. Above 0.
 	MaxWildcardMatchesPerNamespace int
 	// MaxWildcardMatches bounds the same for all namespaces together. It is not
 	// below MaxWildcardMatchesPerNamespace.

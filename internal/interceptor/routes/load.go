@@ -1,0 +1,77 @@
+package routes
+
+// load is what wildcards have of a budget, as a tree of names with a level per label
+// from the right. A host lists the matches of all wildcards above it, so that those
+// of one below another add up. Any host, which is the root, has a budget of its own.
+// The zero load is empty.
+type load struct {
+	own   int // matches of the wildcard of this name
+	most  int // own, and the most that a host below lists of wildcards below
+	below map[string]*load
+}
+
+// fits tells whether no host lists more than room with this many matches of another
+// wildcard.
+func (l *load) fits(wildcard string, matches, room int) bool {
+	name, _ := splitPattern(wildcard)
+	if name == "" {
+		return l.own+matches <= room
+	}
+	above := 0
+	for more := true; more; {
+		var label string
+		name, label, more = cutLastLabel(name)
+		next := l.below[label]
+		if next == nil {
+			return above+matches <= room
+		}
+		if l = next; more {
+			above += l.own
+		}
+	}
+	return above+l.most+matches <= room
+}
+
+// add notes matches of a wildcard, fewer where that is negative.
+func (l *load) add(wildcard string, matches int) {
+	name, _ := splitPattern(wildcard)
+	l.addBelow(name, name != "", matches)
+}
+
+func (l *load) addBelow(name string, more bool, matches int) {
+	if !more {
+		l.own, l.most = l.own+matches, l.most+matches
+		return
+	}
+	left, label, more := cutLastLabel(name)
+	child := l.below[label]
+	if child == nil {
+		if l.below == nil {
+			l.below = make(map[string]*load)
+		}
+		child = &load{}
+		l.below[label] = child
+	}
+	before, deepest := child.most, l.most-l.own
+	child.addBelow(left, more, matches)
+	if child.most == 0 {
+		delete(l.below, label)
+	}
+	switch {
+	case child.most >= deepest:
+		deepest = child.most
+	case before == deepest: // it had the most, and has less
+		deepest = l.mostBelow(deepest)
+	}
+	l.most = l.own + deepest
+}
+
+// mostBelow returns the most that one below has; no more than before.
+func (l *load) mostBelow(before int) (most int) {
+	for _, child := range l.below {
+		if most = max(most, child.most); most == before {
+			break
+		}
+	}
+	return most
+}
