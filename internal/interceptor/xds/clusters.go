@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -44,6 +45,8 @@ type cluster struct {
 	// refused tells that the Envoy does not take it as it was sent last, as far
 	// as it has answered.
 	refused bool
+	// withheld tells that the assignment is not sent, as there was a panic over it.
+	withheld bool
 	// named counts the virtual hosts, accepted or on their way, that name it.
 	named int
 	// free is when it was first found gone and not named.
@@ -451,11 +454,23 @@ func (st *stream) addAssignment(r *response, name string) {
 	}
 	v := st.server.render.assignmentVersion(c.backend, st.fallback)
 	if v == c.assigned && !c.again {
+		if object, _, ok := routes.ParseClusterName(name); ok && c.withheld {
+			c.withheld = false
+			st.takes(object, eds, name)
+		}
 		return
 	}
-	c.again = false
+	var content []byte
+	if err := attempt(func() error { content = st.server.assignment(c.backend, st.fallback); return nil }); err != nil {
+		if route := routeOf(st.table, name); route != nil {
+			c.withheld = true
+			st.refuses(route, eds, name, "spec.scaleTargetRef", "the endpoints of "+name, err, "there, those it had before stay")
+		}
+		return
+	}
+	c.again, c.withheld = false, false
 	s.setAssigned(name, c, v)
-	r.resources = append(r.resources, resource{name, v, marshal(st.server.render.Endpoints(c.backend, st.fallback))})
+	r.resources = append(r.resources, resource{name, v, content})
 }
 
 // adoptEndpoints notes that an Envoy has all endpoints that it asks for, where it
@@ -535,7 +550,7 @@ func (st *stream) clusterRefused(k kind, name, refusal string) {
 			stays = st.consequence(route)
 		}
 	}
-	st.refuses(route, k, name, "spec.scaleTargetRef", what, refusal, stays)
+	st.refuses(route, k, name, "spec.scaleTargetRef", what, errors.New(refusal), stays)
 }
 
 // lacks tells whether the Envoy refuses a cluster and has none of that name from

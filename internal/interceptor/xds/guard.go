@@ -3,10 +3,12 @@ package xds
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
@@ -33,13 +35,30 @@ func (e *panicError) Error() string {
 	return fmt.Sprintf("the interceptor failed to translate it (%v), which is an error of its own: its log has more", e.cause)
 }
 
-// validated fails for a route that Envoy would refuse, or that cannot be translated:
-// a panic over one object costs the others nothing.
-func (s *Server) validated(route *routes.Route) (err error) {
+// attempt does something of which a panic is an error: one over an object costs the
+// others nothing.
+func attempt(do func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = &panicError{cause, string(debug.Stack())}
 		}
 	}()
-	return s.validate(route)
+	return do()
+}
+
+// validated fails for a route that Envoy would refuse, or that cannot be translated.
+func (s *Server) validated(route *routes.Route) error {
+	return attempt(func() error { return s.validate(route) })
+}
+
+// panicsOver returns the objects over each of which alone a virtual host cannot be
+// made; none where it takes several.
+func (s *Server) panicsOver(vh routes.VirtualHost) (objects []types.NamespacedName) {
+	for i, m := range vh.Matches {
+		alone := routes.VirtualHost{Domain: vh.Domain, Matches: vh.Matches[i : i+1]}
+		if attempt(func() error { s.host(alone); return nil }) != nil && !slices.Contains(objects, m.Route.Name) {
+			objects = append(objects, m.Route.Name)
+		}
+	}
+	return objects
 }

@@ -1,9 +1,13 @@
 package xds
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/prototext"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
@@ -49,5 +53,139 @@ func TestAPanicOverOneObjectReachesNoOther(t *testing.T) {
 		w.commit()
 		eventually(t, "nothing to tell of", func() bool { return w.told.objects() == "" })
 		e.check()
+	})
+}
+
+// boom is a path that no virtual host can be made of where the test says so.
+const boom = "/boom"
+
+// TestAPanicOverRoutesReachesNoOther: it is in making a virtual host, of one object
+// alone or beside others, and its Envoy goes on with all other objects.
+func TestAPanicOverRoutesReachesNoOther(t *testing.T) {
+	for name, matches := range map[string]int{"of the object alone": 1, "beside another": 2} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, sotw bool) {
+				w := newWorld(t, envoy.Options{}, func(s *Server) {
+					make := s.host
+					s.host = func(vh routes.VirtualHost) *host {
+						if len(vh.Matches) >= matches && slices.ContainsFunc(vh.Matches, func(m routes.Match) bool { return m.PathPrefix == boom }) {
+							panic("a fault of the translation")
+						}
+						return make(vh)
+					}
+				})
+				for _, name := range []string{"app", "canary", "other", "beside", "more"} {
+					w.service(name, "10.0.0.1:80")
+				}
+				w.object("app", "app=80", "canary=20")
+				w.object("other")
+				w.objectIn("demo", "beside", onHost("app.example.com", "/beside"))
+				w.commit()
+				client := w.dialer()
+				e := newFake(t, client, sotw)
+				e.run()
+				e.has(w)
+				fails := func(split ...string) {
+					w.objectIn("demo", "app", func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.PathPrefixes = []string{boom} }, split...)
+				}
+				fails("app=50", "canary=50")
+				w.object("other", "other=70", "canary=30")
+				w.object("more")
+				w.commit()
+				others := func(e *fake) {
+					t.Helper()
+					eventually(t, "the other objects", func() bool {
+						return e.split("other.example.com") == "demo/other/other=70 demo/other/canary=30" && e.split("more.example.com") == "demo/more/more"
+					})
+				}
+				others(e)
+				eventually(t, "the object's own split in the form before", func() bool {
+					return e.split("app.example.com") == "demo/beside/beside demo/app/app=50 demo/app/canary=50"
+				})
+				eventually(t, "the Problem", func() bool { return w.told.objects() == "app" })
+				if got := w.told.problems()[0]; got.Reason != routes.InternalError || !strings.Contains(got.Message, "(a fault of the translation)") {
+					t.Errorf("told %v; expected %s", got, routes.InternalError)
+				}
+				fails()
+				w.commit()
+				eventually(t, "the abort", func() bool { return e.split("app.example.com") == "demo/beside/beside demo/app/app" })
+				// One that comes has all others, and one that comes again still has them.
+				fresh := newFake(t, client, sotw)
+				fresh.run()
+				others(fresh)
+				eventually(t, "one of the objects of the host", func() bool {
+					got := fresh.split("app.example.com") // whichever came first, where it takes both
+					return got == "demo/beside/beside" || got == "demo/app/app" && matches > 1
+				})
+				back := e.again(client)
+				back.run()
+				w.object("other")
+				w.commit()
+				eventually(t, "a change after coming back", func() bool { return back.split("other.example.com") == "demo/other/other" })
+				w.object("app")
+				w.commit()
+				back.has(w)
+				back.check()
+				if matches == 1 { // else the other object may be in quarantine there
+					fresh.has(w)
+				}
+				fresh.check()
+				fresh.end()
+				eventually(t, "nothing to tell of", func() bool { return w.told.objects() == "" })
+			})
+		})
+	}
+}
+
+// A panic over the endpoints of one object leaves it those that it has.
+func TestAPanicOverEndpointsReachesNoOther(t *testing.T) {
+	both(t, func(t *testing.T, sotw bool) {
+		w := newWorld(t, envoy.Options{}, func(s *Server) {
+			make := s.assignment
+			s.assignment = func(b *routes.Backend, fallback envoy.Fallback) []byte {
+				if len(b.Ready) > 0 && b.Ready[0].Port() == 666 {
+					panic("a fault of the translation")
+				}
+				return make(b, fallback)
+			}
+		})
+		for _, name := range []string{"app", "other"} {
+			w.service(name, "10.0.0.1:80")
+			w.object(name)
+		}
+		w.commit()
+		client := w.dialer()
+		e := newFake(t, client, sotw)
+		e.run()
+		e.has(w)
+		w.service("app", "10.0.0.1:666")
+		w.service("other", "10.0.0.2:80")
+		w.commit()
+		has := func(e *fake, name string) string {
+			return locked(e, func() string { return prototext.Format(e.assignments["demo/"+name+"/"+name]) })
+		}
+		fresh := newFake(t, client, sotw)
+		fresh.run()
+		for _, e := range []*fake{e, fresh} {
+			eventually(t, "the endpoints of the other object", func() bool { return strings.Contains(has(e, "other"), "10.0.0.2") })
+		}
+		if got := has(e, "app"); !strings.Contains(got, "10.0.0.1") || strings.Contains(got, "666") {
+			t.Errorf("the object has %s; expected the endpoints before", got)
+		}
+		eventually(t, "the Problem", func() bool { return w.told.objects() == "app" })
+		if got := w.told.problems()[0]; got.Reason != routes.InternalError || !strings.Contains(got.Message, "(a fault of the translation)") {
+			t.Errorf("told %v; expected %s", got, routes.InternalError)
+		}
+		w.service("app", "10.0.0.1:80") // which it has still
+		w.commit()
+		eventually(t, "nothing to tell of", func() bool { return w.told.objects() == "" })
+		w.service("app", "10.0.0.3:80")
+		w.commit()
+		for _, e := range []*fake{e, fresh} {
+			eventually(t, "the object's new endpoints", func() bool { return strings.Contains(has(e, "app"), "10.0.0.3") })
+			e.has(w)
+			e.check()
+		}
+		eventually(t, "nothing to tell of", func() bool { return w.told.objects() == "" })
 	})
 }

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -186,17 +187,28 @@ func (st *stream) warn(message string, attributes ...any) {
 	}
 }
 
-// refuses tells that the Envoy refuses something of an object.
-func (st *stream) refuses(route *routes.Route, k kind, cluster, field, what, reason, consequence string) {
+// refuses tells that the Envoy refuses something of an object, or is not sent it as
+// there is a panic over it.
+func (st *stream) refuses(route *routes.Route, k kind, cluster, field, what string, reason error, consequence string) {
 	subject := subjectOfClaim{route.Name, k, cluster}
 	if _, claimed := st.claims[subject]; !claimed {
 		st.claims[subject] = time.Now()
 	}
-	problem := routes.Problem{
-		Object: route.Name, UID: route.UID, Reason: RefusedByEnvoy, Field: field,
-		Message: fmt.Sprintf("%s refuses %s of this object: %s; %s", st.name(), what, oneLine(reason), consequence),
+	is, happens := RefusedByEnvoy, "refuses"
+	panicked := (*panicError)(nil)
+	if errors.As(reason, &panicked) {
+		is, happens = routes.InternalError, "is not sent"
 	}
-	st.warn("an Envoy refuses an HTTPScaledObject", "httpscaledobject", route.Name.String(), "message", problem.Message)
+	problem := routes.Problem{
+		Object: route.Name, UID: route.UID, Reason: is, Field: field,
+		Message: fmt.Sprintf("%s %s %s of this object: %s; %s", st.name(), happens, what, oneLine(reason.Error()), consequence),
+	}
+	if panicked == nil {
+		st.warn("an Envoy refuses an HTTPScaledObject", "httpscaledobject", route.Name.String(), "message", problem.Message)
+	} else {
+		st.warn("a panic over an HTTPScaledObject; this is an error of the interceptor",
+			"httpscaledobject", route.Name.String(), "message", problem.Message, "panic", panicked.cause, "stack", panicked.stack)
+	}
 	if told := st.server.refusals.set(claim{st, subject, problem}); !told && !st.untold {
 		st.untold = true
 		st.log.Warn("the Envoys of this address refuse so many HTTPScaledObjects that the others have no Event: the fault is rather theirs", "events", maxTold, "per", toldTime.String())

@@ -142,7 +142,7 @@ func savedIn(text string) map[types.NamespacedName]*routes.SavedRoute {
 func (st *stream) restored(name types.NamespacedName, saved *routes.SavedRoute) (*routes.Route, error) {
 	served, err := saved.Restore(name)
 	if err == nil {
-		err = st.server.validate(served)
+		err = st.server.validated(served)
 	}
 	if err != nil {
 		st.warn("an Envoy says it has routes that cannot be", "httpscaledobject", oneLine(name.String()), "reason", oneLine(err.Error()))

@@ -2,6 +2,7 @@ package xds
 
 import (
 	"encoding/binary"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -87,6 +88,10 @@ type routePush struct {
 	text    string
 	since   time.Time
 	probe   bool // of suspects, or without a group of objects
+	// failure is a panic over it: it cannot be sent. over are the objects that this
+	// is over, where it is over these alone.
+	failure error
+	over    []types.NamespacedName
 }
 
 // noteHad notes the text of the version that an Envoy has from another stream. One
@@ -187,17 +192,19 @@ func (st *stream) sendRoutes(now time.Time) error {
 	if s.nothingDue && s.begun {
 		return nil
 	}
-	push := st.nextPush()
+	push := st.nextSoundPush()
 	for s.begun && push != nil && len(push.hosts) == 0 && push.text == s.had {
 		st.routesAccepted(push) // what changed is nothing to an Envoy
-		push = st.nextPush()
+		push = st.nextSoundPush()
 	}
 	if push == nil && s.begun {
 		s.nothingDue = true
 		return nil
 	}
 	if push == nil {
-		push = st.newPush(nil)
+		if push = st.newPush(nil); push.failure != nil {
+			return push.failure
+		}
 	}
 	s.begun = true
 	s.push = push
@@ -216,6 +223,36 @@ func (st *stream) sendRoutes(now time.Time) error {
 		kind: rds, version: push.version, text: push.text,
 		resources: []resource{{name: envoy.RouteConfigurationName, version: push.version, content: content}},
 	}, &flight{push: push})
+}
+
+// nextSoundPush returns the next configuration to send; nil when there is none that
+// may be sent now. One over which there is a panic counts as refused.
+func (st *stream) nextSoundPush() *routePush {
+	for {
+		push := st.nextPush()
+		if push == nil || push.failure == nil {
+			return push
+		}
+		st.routesFailed(push)
+	}
+}
+
+// routesFailed has the objects left out over which there is a panic. Where these are
+// not known, they are searched as after a refusal.
+func (st *stream) routesFailed(push *routePush) {
+	s, known := &st.routes, false
+	for _, name := range push.over {
+		switch p := s.pending[name]; {
+		case slices.Contains(push.objects, name):
+			st.quarantine(name, push.table.Route(name), push.failure)
+			known = true
+		case p != nil && p.restored && s.table.Route(name) != nil:
+			s.table, known = s.table.With(name, nil), true // whatever the Envoy says it has
+		}
+	}
+	if !known {
+		st.routesRefused(push, push.failure)
+	}
 }
 
 // nextPush returns the next configuration to send; nil when there is none that
@@ -342,7 +379,12 @@ func (st *stream) newPush(objects []types.NamespacedName) *routePush {
 		}
 	}
 	for _, domain := range changes.VirtualHosts(push.table) {
-		h, has := st.scope.host(push.table, st.shared, domain), s.hosts[domain]
+		h, over, err := st.scope.host(push.table, st.shared, domain)
+		if err != nil {
+			push.failure, push.over = err, over
+			return push
+		}
+		has := s.hosts[domain]
 		if h == nil && has == nil || h != nil && has != nil && h.version == has.version {
 			continue
 		}
@@ -443,6 +485,12 @@ func (st *stream) routesAnswered(push *routePush, refusal string) {
 	for _, h := range push.hosts {
 		st.hold(h, -1)
 	}
+	st.routesRefused(push, errors.New(refusal))
+}
+
+// routesRefused looks for the objects at fault.
+func (st *stream) routesRefused(push *routePush, refusal error) {
+	s := &st.routes
 	switch n := len(push.objects); n {
 	case 0:
 		s.rejected = push.text
@@ -497,12 +545,12 @@ func (st *stream) arrived(object types.NamespacedName) {
 }
 
 // quarantine has a form of an object sent to this Envoy no more.
-func (st *stream) quarantine(object types.NamespacedName, refused *routes.Route, reason string) {
+func (st *stream) quarantine(object types.NamespacedName, refused *routes.Route, reason error) {
 	s, current := &st.routes, st.table.Route(object)
 	p := s.pending[object]
 	if refused == nil {
 		// It was deleted, or made anew in a form that is in quarantine.
-		st.warn("an Envoy refuses routes in which an HTTPScaledObject is missing", "httpscaledobject", object.String(), "reason", oneLine(reason))
+		st.warn("an Envoy refuses routes in which an HTTPScaledObject is missing", "httpscaledobject", object.String(), "reason", oneLine(reason.Error()))
 		if p.quarantined {
 			p.kept = true
 			return

@@ -38,9 +38,10 @@ func (s *scope) hasCluster(name string) bool {
 }
 
 // host returns the virtual host of a domain in a stream's table; nil when there is
-// none. It is kept for others if it is that of the current table too: what one Envoy
+// none. An error is a panic over it, with the objects that it is over where it is over
+// these alone. It is kept for others if it is that of the current table too: what one Envoy
 // alone has goes with its stream.
-func (s *scope) host(table, current *routes.Table, domain string) *host {
+func (s *scope) host(table, current *routes.Table, domain string) (h *host, over []types.NamespacedName, err error) {
 	vh, found := table.VirtualHost(domain, s.namespaces)
 	s.mu.Lock()
 	made := s.hosts[domain]
@@ -49,20 +50,22 @@ func (s *scope) host(table, current *routes.Table, domain string) *host {
 	}
 	s.mu.Unlock()
 	if !found {
-		return nil
+		return nil, nil, nil
 	}
 	if made != nil && made.isOf(vh) {
-		return made
+		return made, nil, nil
 	}
-	h := s.server.render.host(vh)
+	if err := attempt(func() error { h = s.server.host(vh); return nil }); err != nil {
+		return nil, s.server.panicsOver(vh), err
+	}
 	s.server.metrics.rendered.Inc()
 	if slices.ContainsFunc(vh.Matches, func(m routes.Match) bool { return m.Route != current.Route(m.Route.Name) }) {
-		return h
+		return h, nil, nil
 	}
 	s.mu.Lock()
 	s.hosts[domain] = h
 	s.mu.Unlock()
-	return h
+	return h, nil, nil
 }
 
 // configuration returns the route configuration of these virtual hosts.

@@ -44,6 +44,9 @@ type Server struct {
 	settle   time.Duration
 	// validate fails for routes that Envoy would refuse.
 	validate func(*routes.Route) error
+	// host makes a virtual host, and assignment an assignment.
+	host       func(routes.VirtualHost) *host
+	assignment func(*routes.Backend, envoy.Fallback) []byte
 
 	envelope []byte // the RouteConfiguration without virtual hosts
 	noMatch  *host
@@ -88,7 +91,7 @@ func New(settings Settings, translator *envoy.Translator, log *slog.Logger) *Ser
 		streams:  make(map[*stream]struct{}),
 		refusals: newRefusals(),
 	}
-	s.validate = s.render.Check
+	s.validate, s.host, s.assignment = s.render.Check, s.render.host, s.render.assignment
 	s.noMatch = s.render.host(routes.VirtualHost{Domain: "*"})
 	return s
 }

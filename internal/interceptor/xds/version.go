@@ -96,6 +96,10 @@ func (r *renderer) assignmentVersion(b *routes.Backend, fallback envoy.Fallback)
 	return versionOf(content)
 }
 
+func (r *renderer) assignment(b *routes.Backend, fallback envoy.Fallback) []byte {
+	return marshal(r.Endpoints(b, fallback))
+}
+
 // marshal gives the same bytes for the same message, in this build.
 func marshal(m proto.Message) []byte {
 	content, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
