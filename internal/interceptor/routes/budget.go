@@ -108,7 +108,11 @@ func (c *commit) allot() {
 	b := &c.budget
 	changed := make(map[string]struct{})
 	for o := range c.dirty {
-		if b.charge(o, c.asked(o)) {
+		other := false
+		if failure := c.attempt(chargeBudget, httpScaledObjectKind, o.name, func() { other = b.charge(o, c.asked(o)) }); failure != "" {
+			c.uncharged[o] = failure
+		}
+		if other {
 			changed[o.name.Namespace] = struct{}{}
 		}
 	}

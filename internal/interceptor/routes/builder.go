@@ -51,6 +51,9 @@ type object struct {
 	// what it got.
 	charged *matcher
 	place   place
+	// uncompared is why it was not compared with others since its hosts and paths
+	// changed; empty when it was.
+	uncompared string
 }
 
 // backing is what is known of a Service, by a name that anybody speaks of.
@@ -195,7 +198,7 @@ func (b *Builder) Table() *Table { return b.table }
 // the one before. When it does not, it is the one before. Set and Delete cost
 // little until then: call Commit once for all that came together.
 func (b *Builder) Commit() (*Table, Changes) {
-	c := commit{Builder: b, next: *b.table, moved: make(map[site]movement), movedHosts: make(map[string][]*matcher), told: make(map[*object]struct{})}
+	c := commit{Builder: b, next: *b.table, moved: make(map[site]movement), movedHosts: make(map[string][]*matcher), told: make(map[*object]struct{}), uncharged: make(map[*object]string)}
 	c.allot()
 	for o := range b.dirty {
 		c.decideOrKeep(o)

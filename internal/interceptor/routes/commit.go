@@ -15,6 +15,8 @@ type commit struct {
 	moved map[site]movement
 	// movedHosts are the hosts to which an object came, or which it left.
 	movedHosts map[string][]*matcher
+	// uncharged is why objects were not charged.
+	uncharged map[*object]string
 	// again are the objects to decide again at the next Commit.
 	again []*object
 	// told are the objects whose problems may be others now.
@@ -120,6 +122,9 @@ func (c *commit) take(m *matcher) {
 }
 
 func (c *commit) edited(m *matcher) {
+	if o := c.objects[m.name]; o != nil {
+		o.uncompared = ""
+	}
 	for _, host := range m.hosts {
 		c.movedHosts[host] = append(c.movedHosts[host], m)
 		for _, prefix := range m.prefixes {
@@ -137,7 +142,9 @@ func (c *commit) move(m *matcher, at site) {
 // lookForShadows goes through the sites where somebody came or went.
 func (c *commit) lookForShadows() {
 	for at, moved := range c.moved {
-		c.shadows.look(at, c.next.hosts.at(at.host).of(nil, c.next.view).at(at.prefix), moved, func(m *matcher) { c.told[c.objects[m.name]] = struct{}{} })
+		c.compare(compareSites, moved.last, func() {
+			c.shadows.look(at, c.next.hosts.at(at.host).of(nil, c.next.view).at(at.prefix), moved, c.tellOf)
+		})
 	}
 }
 
@@ -148,14 +155,9 @@ func (c *commit) tell() {
 		hash := hashOf(key)
 		before, _ := c.table.problems.get(hash, key)
 		after := o.found
-		if route, served := c.next.routes.get(hash, key); served {
-			p, shadowed := c.shadows.problem(o.declared, route.form.match)
-			more := c.disputesOf(o, shadowed)
-			if shadowed {
-				more = append(more, p)
-			}
-			if len(more) > 0 {
-				after = sortProblems(append(slices.Clone(after), more...))
+		if route, served := c.next.routes.get(hash, key); served && o.declared != nil {
+			if failure := c.attempt(tellProblems, httpScaledObjectKind, o.name, func() { after = c.problemsOf(o, route) }); failure != "" {
+				after = sortProblems(append(slices.Clone(o.found), o.declared.uncomparedProblem(failure)))
 			}
 		}
 		if slices.Equal(before, after) {
@@ -168,4 +170,20 @@ func (c *commit) tell() {
 			c.next.problems = c.next.problems.with(hash, key, after)
 		}
 	}
+}
+
+// problemsOf returns the problems of an object that is served.
+func (c *commit) problemsOf(o *object, route *Route) []Problem {
+	p, shadowed := c.shadows.problem(o.declared, route.form.match)
+	more := c.disputesOf(o, shadowed)
+	if shadowed {
+		more = append(more, p)
+	}
+	if o.uncompared != "" {
+		more = append(more, o.declared.uncomparedProblem(o.uncompared))
+	}
+	if len(more) == 0 {
+		return o.found
+	}
+	return sortProblems(append(slices.Clone(o.found), more...))
 }

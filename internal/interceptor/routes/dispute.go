@@ -40,20 +40,24 @@ func newDisputes() disputes { return disputes{owned: make(hostsOf), foreign: mak
 // settleHosts looks at the hosts that objects came to or left.
 func (c *commit) settleHosts() {
 	for host, moved := range c.movedHosts {
-		before, after := c.table.hosts.at(host).claimed(), c.next.hosts.at(host).claimed()
-		was, is := before.owner(), after.owner()
-		if sameOwner(was, is) {
-			for _, m := range moved {
-				c.settle(m, host, is, after.has(m))
-			}
-		} else {
-			c.changeOwner(host, before, after)
+		c.compare(compareHosts, moved[len(moved)-1], func() { c.settleHost(host, moved) })
+	}
+}
+
+func (c *commit) settleHost(host string, moved []*matcher) {
+	before, after := c.table.hosts.at(host).claimed(), c.next.hosts.at(host).claimed()
+	was, is := before.owner(), after.owner()
+	if sameOwner(was, is) {
+		for _, m := range moved {
+			c.settle(m, host, is, after.has(m))
 		}
-		if is != nil {
-			// The strangers may be others.
-			if c.disputes.owned.set(is.name, host, after.disputed()) || after.disputed() {
-				c.tellOf(is)
-			}
+	} else {
+		c.changeOwner(host, before, after)
+	}
+	if is != nil {
+		// The strangers may be others.
+		if c.disputes.owned.set(is.name, host, after.disputed()) || after.disputed() {
+			c.tellOf(is)
 		}
 	}
 }

@@ -25,7 +25,12 @@ type step string
 const (
 	readSplit        step = "read its split"
 	readSpec         step = "read its spec"
+	chargeBudget     step = "charge it for its wildcards"
 	makeRoute        step = "make its route"
+	removeRoute      step = "remove its route"
+	compareHosts     step = "compare its hosts with those of others"
+	compareSites     step = "compare its paths and headers with those of others"
+	tellProblems     step = "list what is wrong with it"
 	refreshEndpoints step = "look at its endpoints"
 	readAService     step = "read the Service"
 	readASlice       step = "read the EndpointSlice"
@@ -100,17 +105,24 @@ func (b *Builder) check(object *httpv1alpha1.HTTPScaledObject, old *declared) *d
 // decideOrKeep puts one object's route into the table, or leaves the one that is
 // there when that panics, with the endpoints of now.
 func (c *commit) decideOrKeep(o *object) {
-	d := o.declared
+	d, what := o.declared, makeRoute
 	if d == nil {
-		c.decide(o)
-		return
+		what = removeRoute
 	}
 	next, changes := c.next, c.changes
-	failure := c.attempt(makeRoute, httpScaledObjectKind, o.name, func() { c.decide(o) })
+	failure := c.uncharged[o]
+	if failure == "" {
+		failure = c.attempt(what, httpScaledObjectKind, o.name, func() { c.decide(o) })
+	}
 	if failure == "" {
 		return
 	}
 	c.next, c.changes = next, changes // what they share with others is not changed
+	if d == nil {
+		c.objects[o.name] = o
+		c.again = append(c.again, o)
+		return
+	}
 	c.told[o] = struct{}{}
 	o.found = []Problem{d.problem(InternalError, "spec", "%s", failure)}
 	before := c.table.Route(o.name)
@@ -127,6 +139,20 @@ func (c *commit) decideOrKeep(o *object) {
 			c.replace(o.name, before, fresh)
 		}
 	}
+}
+
+// compare compares an object with others, for what is told of it.
+func (c *commit) compare(what step, m *matcher, do func()) {
+	failure := c.attempt(what, httpScaledObjectKind, m.name, do)
+	if o := c.objects[m.name]; o != nil && failure != "" {
+		o.uncompared = failure
+		c.told[o] = struct{}{}
+	}
+}
+
+// uncomparedProblem is of an object that is served, though there was a panic over it.
+func (d *declared) uncomparedProblem(failure string) Problem {
+	return d.problem(InternalError, "spec", "%s; the object is served as it asks", failure)
 }
 
 // refreshed returns a route with the endpoints of now.

@@ -148,3 +148,82 @@ func TestAPanicOverAServiceLeavesItAsItWas(t *testing.T) {
 		t.Errorf("told of %v", told)
 	}
 }
+
+// A panic while an object is compared with others is told of on that object. It is
+// served as it asks, and all others are, too.
+func TestAPanicWhileObjectsAreCompared(t *testing.T) {
+	for _, what := range []step{compareHosts, compareSites, tellProblems} {
+		t.Run(string(what), func(t *testing.T) {
+			w := newTenants(t, owning())
+			w.set("a/bad", []string{"bad.example.com"}, root)
+			w.set("b/old", []string{"h.example.com"}, root)
+			w.Commit()
+			w.fault = func(at step, is types.NamespacedName) {
+				if at == what && is.Name == "bad" {
+					panic("again")
+				}
+			}
+			told := 0
+			w.OnPanic(func(kind string, name types.NamespacedName, _ any, _ []byte) { told++ })
+			w.set("a/bad", []string{"new.example.com"}, below)
+			w.set("b/young", []string{"h.example.com"}, root)
+			w.set("c/c", []string{"h.example.com"}, below)
+			w.goes(map[string]string{"new.example.com/below": "a/bad", "bad.example.com/": "nobody", "h.example.com/": "b/old"})
+			w.tells("a/bad", InternalError, "(again)", "served as it asks")
+			w.tells("b/young", Shadowed, "b/old")
+			w.tells("c/c", HostNotOwned, "b/old")
+			if told != 1 {
+				t.Errorf("told of %d panics", told)
+			}
+			w.fault = nil
+			w.set("a/bad", []string{"newer.example.com"}, below)
+			w.goes(map[string]string{"newer.example.com/below": "a/bad"})
+			w.tells("a/bad", InternalError)
+		})
+	}
+}
+
+// A panic while an object is charged leaves it as it was, and its namespace the room
+// that it has.
+func TestAPanicWhileAnObjectIsCharged(t *testing.T) {
+	w := newTenants(t, small())
+	w.set("a/bad", nil, numbered("/a%d", 5))
+	w.Commit()
+	w.fault = func(at step, is types.NamespacedName) {
+		if at == chargeBudget && is.Namespace == "a" {
+			panic("again")
+		}
+	}
+	w.set("a/bad", nil, numbered("/b%d", 6))
+	w.set("a/new", nil, numbered("/n%d", 6))
+	w.set("b/b", nil, numbered("/c%d", 10))
+	w.goes(map[string]string{"x/a4": "a/bad", "x/b1": "nobody", "x/n1": "nobody", "x/c9": "b/b"})
+	w.tells("a/bad", InternalError, "(again)", "last good form")
+	w.tells("a/new", InternalError, "(again)", "served nothing")
+	w.fault = nil
+	w.set("a/bad", nil, numbered("/b%d", 7))
+	w.set("a/new", nil, numbered("/n%d", 3))
+	w.goes(map[string]string{"x/b6": "a/bad", "x/n1": "a/new"})
+	w.tells("a/bad", InternalError)
+}
+
+// An object that cannot be taken out stays until it can, and holds up nobody.
+func TestAPanicOverADeletedObject(t *testing.T) {
+	w := newTenants(t, owning())
+	w.set("a/bad", []string{"h.example.com"}, root)
+	w.Commit()
+	w.fault = func(at step, is types.NamespacedName) {
+		if at == removeRoute {
+			panic("again")
+		}
+	}
+	w.delete("a/bad")
+	w.set("b/b", []string{"b.example.com", "h.example.com"}, root)
+	w.goes(map[string]string{"b.example.com/": "b/b", "h.example.com/": "a/bad"})
+	w.fault = nil
+	w.goes(map[string]string{"h.example.com/": "b/b"})
+	if len(w.objects) != 1 {
+		t.Errorf("there are %d objects", len(w.objects))
+	}
+	w.tells("b/b", HostNotOwned)
+}

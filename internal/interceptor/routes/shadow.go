@@ -46,9 +46,11 @@ func (s shadows) clear(name types.NamespacedName, at site) {
 type movement struct {
 	headed bool     // some with headers
 	plain  *matcher // the first without, if any
+	last   *matcher // that came or went
 }
 
 func (v *movement) add(m *matcher) {
+	v.last = m
 	switch {
 	case len(m.headers) > 0:
 		v.headed = true
