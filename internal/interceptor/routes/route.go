@@ -173,7 +173,12 @@ func (r *Route) equal(other *Route) bool {
 
 // sameRouting leaves out endpoints and what follows from them.
 func (r *Route) sameRouting(other *Route) bool {
-	return r.Name == other.Name && r.UID == other.UID && r.Split == other.Split && r.form.match.equal(other.form.match) &&
+	return r.form.match.equal(other.form.match) && r.sameSharing(other)
+}
+
+// sameSharing leaves out which requests it is for, too.
+func (r *Route) sameSharing(other *Route) bool {
+	return r == other || r.Name == other.Name && r.UID == other.UID && r.Split == other.Split &&
 		equalDuration(r.ConditionWait, other.ConditionWait) && equalDuration(r.ResponseHeader, other.ResponseHeader) &&
 		slices.EqualFunc(r.Backends, other.Backends, func(a, b Backend) bool {
 			return a.Service == b.Service && a.Weight == b.Weight

@@ -29,6 +29,12 @@ type Match struct {
 	Route   *Route
 }
 
+// Equal tells whether both send the same requests to the same backends in the same
+// shares. What else their objects ask for, or have room for, is no part of it.
+func (m Match) Equal(other Match) bool {
+	return m.PathPrefix == other.PathPrefix && slices.Equal(m.Headers, other.Headers) && m.Route.sameSharing(other.Route)
+}
+
 // Domains returns the domains that have rules of their own, sorted.
 func (t *Table) Domains() []string {
 	var all []string

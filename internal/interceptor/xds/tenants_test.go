@@ -2,6 +2,7 @@ package xds
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,42 +66,90 @@ func TestRealEnvoyFollowsHostOwnership(t *testing.T) {
 	}
 }
 
-// A thousand changes in one namespace, of any host among others, render nothing for
-// the fleet of another.
+// A thousand changes in one namespace render nothing for the fleet of another: of a
+// host that both name, of any host, and of room that an Envoy of all namespaces gets for
+// the wildcards of the other. The fleet has seen each before the next is made.
 func TestChangesOfOneNamespaceRenderNothingForFleetsOfOthers(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
+		const room, changes = 50, 1000
 		w := newWorld(t, envoy.Options{})
+		w.builder = routes.NewBuilderOf(routes.Policy{HostOwnership: true, MaxWildcardMatchesPerNamespace: room, MaxWildcardMatches: room})
 		for _, namespace := range []string{"a", "b"} {
 			w.serviceIn(namespace, namespace, "", "10.0.0.1:80")
 		}
 		w.serviceIn("a", "canary", "", "10.0.0.2:80")
-		w.objectIn("b", "b", onHost("app.example.com", "/b"))
-		w.objectIn("a", "a", onHost("app.example.com", "/a"))
+		const host = "app.example.com"
+		wide := func(prefixes int) {
+			w.objectIn("a", "any", func(o *httpv1alpha1.HTTPScaledObject) {
+				o.Spec.Hosts = []string{"*"}
+				for i := range prefixes {
+					o.Spec.PathPrefixes = append(o.Spec.PathPrefixes, fmt.Sprint("/any", i))
+				}
+				o.Spec.ScaleTargetRef.Service = "a"
+			})
+		}
+		own := func(i int) {
+			w.objectIn("a", "a", allowing("b", host, fmt.Sprint("/a", i)), "a=50", fmt.Sprint("canary=", i))
+		}
+		wide(room)
+		own(0)
+		for i := range room {
+			w.objectIn("b", fmt.Sprint("any", i), func(o *httpv1alpha1.HTTPScaledObject) {
+				onHost("*", fmt.Sprint("/b", i))(o)
+				o.Spec.ScaleTargetRef.Service = "b"
+				o.CreationTimestamp = metav1.Unix(int64(i+1), 0)
+			})
+		}
+		w.objectIn("b", "b", func(o *httpv1alpha1.HTTPScaledObject) {
+			onHost(host, "/b")(o)
+			o.CreationTimestamp = metav1.Unix(1, 0)
+		})
 		w.publish()
 		b := newFake(t, w.dialer(), sotw, "b")
 		b.run()
-		eventually(t, "b's routes", func() bool { return b.split("app.example.com") == "b/b/b" })
+		eventually(t, "b's routes", func() bool { return strings.Contains(b.split(host), "b/b/b") && strings.Count(b.split("*"), "b/any") == room })
 		rendered, received := count(w.server.metrics.rendered), locked(b, func() [kinds]int { return b.received })
-		if rendered == 0 {
-			t.Fatal("nothing was rendered")
+		if rendered != 2 {
+			t.Errorf("%v virtual hosts were rendered at first, want 2", rendered)
 		}
-		for i := range 1000 {
-			w.objectIn("a", "a", onHost("app.example.com", fmt.Sprint("/a", i)), "a=50", fmt.Sprint("canary=", i))
-			w.objectIn("a", "any", onHost("*", fmt.Sprint("/any", i)))
+		for i := range changes {
+			own(i)
+			wide(max(1, room-1-i))
 			w.publish()
+			eventually(t, "the stream having seen the change", w.seen)
 		}
-		// What changes last is seen after all of them.
-		w.objectIn("b", "b", onHost("b.example.com", "/b"))
+		if now := count(w.server.metrics.rendered); now != rendered {
+			t.Errorf("%v virtual hosts were rendered for %d changes in another namespace", now-rendered, changes)
+		}
+		w.objectIn("b", "late", onHost("b.example.com", "/b"), "b=100")
 		w.publish()
-		eventually(t, "b's change", func() bool { return b.split("b.example.com") == "b/b/b" })
+		eventually(t, "b's change", func() bool { return b.split("b.example.com") != "" })
 		if now := count(w.server.metrics.rendered); now != rendered+1 {
-			t.Errorf("%d virtual hosts were rendered, for one change in the namespace of the fleet", now-rendered)
+			t.Errorf("%v virtual hosts were rendered, want one for the change in the namespace of the fleet", now-rendered)
 		}
-		if now := locked(b, func() [kinds]int { return b.received }); now[rds] != received[rds]+1 || now[cds] != received[cds] {
+		if now := locked(b, func() [kinds]int { return b.received }); now[rds] != received[rds]+1 {
 			t.Errorf("%v responses, after %v", now, received)
 		}
 		b.check()
 	})
+}
+
+// seen tells whether all streams have looked at what there is.
+func (w *world) seen() bool {
+	s := w.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for st := range s.streams {
+		if !st.mu.TryLock() {
+			return false
+		}
+		behind := st.place != s.journal.end()
+		st.mu.Unlock()
+		if behind {
+			return false
+		}
+	}
+	return true
 }
 
 // What is crowded out of an Envoy of all namespaces is in one of its own.

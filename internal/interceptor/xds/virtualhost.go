@@ -37,9 +37,7 @@ func (r *renderer) host(vh routes.VirtualHost) *host {
 
 // isOf tells whether the virtual host is made of the same as another would be.
 func (h *host) isOf(vh routes.VirtualHost) bool {
-	return slices.EqualFunc(h.vh.Matches, vh.Matches, func(a, b routes.Match) bool {
-		return a.PathPrefix == b.PathPrefix && slices.Equal(a.Headers, b.Headers) && sameRouting(a.Route, b.Route)
-	})
+	return slices.EqualFunc(h.vh.Matches, vh.Matches, routes.Match.Equal)
 }
 
 // sameRouting tells whether two forms of an object, nil for none, are the same to
