@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -107,7 +108,9 @@ func TestChangesOfOneNamespaceRenderNothingForFleetsOfOthers(t *testing.T) {
 		w.publish()
 		b := newFake(t, w.dialer(), sotw, "b")
 		b.run()
-		eventually(t, "b's routes", func() bool { return strings.Contains(b.split(host), "b/b/b") && strings.Count(b.split("*"), "b/any") == room })
+		eventually(t, "b's routes", func() bool {
+			return strings.Contains(b.split(host), "b/b/b") && strings.Count(b.split("*"), "b/any") == room
+		})
 		rendered, received := count(w.server.metrics.rendered), locked(b, func() [kinds]int { return b.received })
 		if rendered != 2 {
 			t.Errorf("%v virtual hosts were rendered at first, want 2", rendered)
@@ -171,4 +174,44 @@ func TestFleetsHaveRoomForTheirOwnWildcards(t *testing.T) {
 		eventually(t, fmt.Sprint("routes of ", tt.namespaces), func() bool { return e.split("*.example.com") == tt.want })
 		e.end()
 	}
+}
+
+// Objects of two namespaces, each with as many matches as one may have, are 10^8 if each
+// host listed all of the other: an Envoy is sent neither that, nor less of a third.
+func TestTwoLargeObjectsDoNotMultiplyForAnEnvoy(t *testing.T) {
+	const most = 10000
+	numbered := func(format string) []string {
+		all := make([]string, most)
+		for i := range all {
+			all[i] = fmt.Sprintf(format, i)
+		}
+		return all
+	}
+	w := newWorld(t, envoy.Options{})
+	for _, namespace := range []string{"a", "b", "c"} {
+		w.serviceIn(namespace, namespace, "", "10.0.0.1:80")
+	}
+	w.objectIn("a", "a", func(o *httpv1alpha1.HTTPScaledObject) {
+		o.Spec.Hosts, o.Spec.PathPrefixes = numbered("h%d.example.com"), []string{"/own"}
+	})
+	w.objectIn("b", "b", func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Hosts, o.Spec.PathPrefixes = nil, numbered("/p%d") })
+	w.objectIn("c", "c", onHost("*", "/c"))
+	w.publish()
+	e := newFake(t, w.dialer(), false)
+	e.run()
+	eventually(t, "the last of the hosts", func() bool { return e.split("h9999.example.com") == "a/a/a c/c/c" })
+	listed, bytes := locked(e, func() (n int) {
+		for _, vh := range e.routes.GetVirtualHosts() {
+			n += len(vh.GetRoutes())
+		}
+		return n
+	}), locked(e, func() int { return proto.Size(e.routes) })
+	if listed > 4*most || bytes > 16<<20 { // each host has its own, that of c, and the answer for all else
+		t.Errorf("the Envoy has %d routes, of %d bytes", listed, bytes)
+	}
+	t.Logf("%d routes, %d bytes", listed, bytes)
+	if got := e.split("*"); got != "c/c/c" {
+		t.Errorf("any host goes to %q, want the object that has room", got)
+	}
+	e.check()
 }
