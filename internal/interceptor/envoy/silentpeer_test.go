@@ -52,7 +52,7 @@ func pausing(t *testing.T) (address netip.AddrPort, goOn func(), ended <-chan er
 			done <- err
 			return
 		}
-		defer c.Close()
+		defer func() { _ = c.Close() }()
 		r, err := http.ReadRequest(bufio.NewReaderSize(c, 512))
 		if err != nil {
 			done <- err
@@ -177,7 +177,7 @@ func TestAClientThatReadsNothingIsGivenUp(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer c.Close()
+			defer func() { _ = c.Close() }()
 			if _, err := io.WriteString(c, get+"\r\n"); err != nil {
 				t.Fatal(err)
 			}

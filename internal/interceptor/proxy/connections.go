@@ -33,14 +33,14 @@ func (p *Proxy) newConnections(port string) *connections {
 // closed, when there are as many as there may be, or there is no memory for one.
 func (c *connections) admit(conn net.Conn) net.Conn {
 	if c.memory.over.Load() { // the log says that it is short
-		_ = conn.Close()
 		c.refused.Inc()
+		_ = conn.Close()
 		return nil
 	}
 	if c.open.Add(1) > c.most {
 		c.open.Add(-1)
-		_ = conn.Close()
 		c.refused.Inc()
+		_ = conn.Close()
 		if !c.full.Swap(true) {
 			c.log.Warn("new connections are closed: there are as many as --max-connections allows", "port", c.port, "connections", c.most)
 		}
