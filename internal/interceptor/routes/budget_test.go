@@ -160,3 +160,18 @@ func TestAnObjectIsChargedOnceForNestedWildcards(t *testing.T) {
 	w.set("a/beside", []string{"*.b.example.org"}, numbered("/c%d", 9))
 	w.goes(map[string]string{"x.b.example.org/below": "a/above"})
 }
+
+// What is served keeps its room when older objects of another namespace ask for more in
+// the same Commit in which it changes itself, in other things or in its paths.
+func TestObjectsThatChangeTogetherKeepTheirRoom(t *testing.T) {
+	w := newTenants(t, small())
+	w.set("a/a", nil, numbered("/a%d", 2))
+	w.set("b/young", nil, numbered("/b%d", 10))
+	w.set("c/c", nil, numbered("/c%d", 10))
+	w.goes(map[string]string{"x/a1": "a/a", "x/b1": "b/young", "x/c1": "c/c"})
+	w.set("a/a", nil, numbered("/a%d", 10))
+	w.set("b/young", nil, numbered("/b%d", 10), "d") // an annotation
+	w.set("c/c", nil, numbered("/cc%d", 10))
+	w.goes(map[string]string{"x/a9": "nobody", "x/b1": "b/young", "x/cc1": "c/c"})
+	w.tells("a/a", OverBudget, "10 matches")
+}
