@@ -63,7 +63,7 @@ func BenchmarkPush(b *testing.B) {
 			push := func() {
 				st.look()
 				p := st.nextPush()
-				st.scope.configuration(p.version, p.all)
+				_ = st.scope.sendConfiguration(p.version, p.all, func([]byte) error { return nil })
 				st.routesAccepted(p)
 			}
 			push()

@@ -100,6 +100,15 @@ func since(all map[string]time.Time, name string) {
 	}
 }
 
+// without returns a map without a key, which may be the same map. A map keeps the room
+// of all it ever had: one that is empty is made anew.
+func without[K comparable, V any](all map[K]V, key K) map[K]V {
+	if delete(all, key); len(all) == 0 {
+		return make(map[K]V)
+	}
+	return all
+}
+
 func (s *clusterSync) setSent(name string, c *cluster, v version) {
 	s.sentSet = replaced(s.sentSet, name, c.sent, v)
 	c.sent = v
@@ -232,7 +241,7 @@ func (st *stream) sendClusters(now time.Time) error {
 			if st.delta && len(r.resources) == chunk {
 				break
 			}
-			delete(s.stale, name)
+			s.stale = without(s.stale, name)
 			c := s.known[name]
 			if c == nil || c.gone || c.backend == nil {
 				continue
@@ -429,13 +438,13 @@ func (st *stream) addAssignment(r *response, name string) {
 	s := &st.clusters
 	c := s.known[name]
 	if c == nil || !s.wanted[name] {
-		delete(s.staleAssignments, name)
+		s.staleAssignments = without(s.staleAssignments, name)
 		return
 	}
 	if _, stale := s.stale[name]; stale && st.channels[cds].asked {
 		return // after the cluster that it is for
 	}
-	delete(s.staleAssignments, name)
+	s.staleAssignments = without(s.staleAssignments, name)
 	if c.gone && c.sent != 0 && c.assigned > absent {
 		return // it is used up as it is
 	}

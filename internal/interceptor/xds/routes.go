@@ -218,11 +218,12 @@ func (st *stream) sendRoutes(now time.Time) error {
 		ch.adopt(push.version)
 		return st.sendRoutes(now)
 	}
-	content := st.scope.configuration(push.version, push.all)
-	return st.send(&response{
-		kind: rds, version: push.version, text: push.text,
-		resources: []resource{{name: envoy.RouteConfigurationName, version: push.version, content: content}},
-	}, &flight{push: push})
+	return st.scope.sendConfiguration(push.version, push.all, func(content []byte) error {
+		return st.send(&response{
+			kind: rds, version: push.version, text: push.text,
+			resources: []resource{{name: envoy.RouteConfigurationName, version: push.version, content: content}},
+		}, &flight{push: push})
+	})
 }
 
 // nextSoundPush returns the next configuration to send; nil when there is none that
@@ -540,7 +541,7 @@ func (st *stream) routesAccepted(push *routePush) {
 
 // arrived notes that the Envoy has the current form of an object.
 func (st *stream) arrived(object types.NamespacedName) {
-	delete(st.routes.pending, object)
+	st.routes.pending = without(st.routes.pending, object)
 	st.takes(object, rds, "")
 }
 
