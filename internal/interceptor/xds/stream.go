@@ -132,7 +132,7 @@ func (s *Server) serve(w wire, delta bool) error {
 		log.Warn("the certificate of an Envoy names no namespace, so that it gets those that it asks for; --xds-require-namespaces would turn it away", "expected", certified.Expected)
 	}
 	if shown && !st.handOver.overTLS {
-		log.Warn("an Envoy hands over requests without TLS, as its bootstrap is of an earlier release", "taken", !s.settings.RequireNamespaces)
+		log.Warn("an Envoy hands over requests without TLS: its bootstrap has no TLS for port 8081; print it with this release, with --fallback-address", "plainHandOversTaken", !s.settings.RequireNamespaces)
 	}
 	defer log.Info("an Envoy has gone")
 	return st.run(first)
