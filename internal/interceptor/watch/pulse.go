@@ -19,16 +19,16 @@ const (
 	mostBetween = 15 * time.Second
 )
 
-var errStuck = errors.New("what the API server tells becomes no table any more: a change that was due a minute ago has not come through")
+var errStuck = errors.New("changes from the API server no longer reach the routing table: one has been under way for a minute")
 
-// pulse tells whether changes still become tables: a beat goes the way of a change,
-// from the channel of the watches to behind the last consumer.
+// pulse tells whether changes still become tables: a beat takes the path of a change,
+// from the channel of the watches to the return of the last consumer.
 type pulse struct {
 	log  *slog.Logger
 	now  func() time.Time
 	beat chan<- change
 	back chan struct{} // of one beat
-	// passes counts how often the feed has taken changes all of their way.
+	// passes counts how often the feed has passed changes on to the last consumer.
 	passes atomic.Uint64
 
 	mu       sync.Mutex
