@@ -9,17 +9,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// withoutEffect are variables of KEDA's and Kedify's charts for which there is
-// nothing here, or something under another name, and why.
+// withoutEffect are variables of KEDA's and Kedify's charts that have no effect
+// here, and why: no setting is like them, or a flag is.
 var withoutEffect = map[string]string{
-	"KEDA_HTTP_RESPONSE_HEADER_TIMEOUT": "--response-header-timeout says it",
-	"KEDA_HTTP_READINESS_TIMEOUT":       "--condition-wait-timeout says it",
-	"KEDA_HTTP_SHUTDOWN_DELAY":          "--drain-delay says it",
-	"KEDA_HTTP_DRAIN_TIMEOUT":           "--shutdown-timeout says it",
-	"KEDA_HTTP_MAX_IDLE_CONNS_PER_HOST": "--max-idle-conns-per-endpoint says it",
-	"OTEL_PROM_EXPORTER_PORT":           "--metrics-port says it",
+	"KEDA_HTTP_RESPONSE_HEADER_TIMEOUT": "use --response-header-timeout instead",
+	"KEDA_HTTP_READINESS_TIMEOUT":       "use --condition-wait-timeout instead",
+	"KEDA_HTTP_SHUTDOWN_DELAY":          "use --drain-delay instead",
+	"KEDA_HTTP_DRAIN_TIMEOUT":           "use --shutdown-timeout instead",
+	"KEDA_HTTP_MAX_IDLE_CONNS_PER_HOST": "use --max-idle-conns-per-endpoint instead",
+	"OTEL_PROM_EXPORTER_PORT":           "use --metrics-port instead",
 
-	"KEDA_HTTP_COLD_START_MAX_PENDING_REQUESTS": "--max-held-per-route says it",
+	"KEDA_HTTP_COLD_START_MAX_PENDING_REQUESTS": "use --max-held-per-route instead",
 
 	"KEDA_HTTP_REQUEST_TIMEOUT":       "no timeout cuts an answer that has begun; --response-header-timeout bounds the time until it begins",
 	"KEDA_HTTP_FORCE_HTTP2":           "HTTP/2 is spoken to the ports whose appProtocol says so",
@@ -33,8 +33,8 @@ var withoutEffect = map[string]string{
 	"KEDA_HTTP_DEPLOYMENT_CACHE_POLLING_INTERVAL_MS": "the API server is watched, and not polled",
 	"KEDA_HTTP_ENDPOINTS_CACHE_POLLING_INTERVAL_MS":  "the API server is watched, and not polled",
 
-	"KEDIFY_STRICT_ENDPOINT_SLICE_READINESS":       "endpoints that are not ready get requests only while they terminate, serve, and nobody is ready",
-	"KEDIFY_ENVOY_ENABLE_FALLBACK_CATCH_ALL_ROUTE": "what no HTTPScaledObject is for is answered 404",
+	"KEDIFY_STRICT_ENDPOINT_SLICE_READINESS":       "endpoints that are not ready get requests only while they shut down and still serve, and no endpoint is ready",
+	"KEDIFY_ENVOY_ENABLE_FALLBACK_CATCH_ALL_ROUTE": "a request that no HTTPScaledObject is for is answered 404",
 
 	"KEDIFY_DEFAULT_COLD_START_WAITING_PAGE":               "there is no waiting page; coldStartTimeoutFailoverRef can name a Service that has one",
 	"KEDIFY_DEFAULT_COLD_START_WAITING_PAGE_RESPONSE_CODE": "there is no waiting page",
@@ -46,11 +46,11 @@ var withoutEffect = map[string]string{
 // flagsWithoutEffect are flags that KEDA's and Kedify's charts give an interceptor,
 // and why they have no effect here.
 var flagsWithoutEffect = map[string]string{
-	"zap-log-level":        "--log-level says it",
-	"zap-encoder":          "--log-format says it",
+	"zap-log-level":        "use --log-level instead",
+	"zap-encoder":          "use --log-format instead",
 	"zap-time-encoding":    "times are in RFC 3339",
 	"zap-stacktrace-level": "only a panic is logged with its stack",
-	"zap-devel":            "--log-level and --log-format say it",
+	"zap-devel":            "use --log-level and --log-format instead",
 }
 
 // takeFlagsWithoutEffect has an interceptor start with these flags, too.
@@ -63,8 +63,8 @@ func takeFlagsWithoutEffect(f *pflag.FlagSet) {
 }
 
 // ofCharts matches the variables that configure an interceptor of KEDA's or Kedify's
-// charts, whatever release they are of; what it matches and nobody asks for has no
-// effect.
+// charts, of any release; a variable that it matches and that no setting reads has
+// no effect.
 var ofCharts = regexp.MustCompile(`^(KEDA|KEDIFY|OTEL)_|^PROFILING_BIND_ADDRESS$`)
 
 // ofServices matches the variables with which Kubernetes tells a pod of the Services
@@ -74,9 +74,9 @@ var ofServices = regexp.MustCompile(`^\w+_(SERVICE_(HOST|PORT)(_\w+)?=|PORT=\w+:
 // ofFlag matches the variable that a flag's usage names.
 var ofFlag = regexp.MustCompile(`\(((?:KEDA|KEDIFY)_\w+)\)`)
 
-// linesWithoutEffect returns a line for the log for each variable of environ, which
-// is as os.Environ returns it, and each flag that is set and has no effect, or has
-// none beside the flags that are set.
+// linesWithoutEffect returns a line for the log for each variable of environ (as
+// os.Environ returns it), and for each flag, that is set and has no effect, be it only
+// because of another flag.
 func (o *options) linesWithoutEffect(environ []string, flags *pflag.FlagSet) []string {
 	why := make(map[string]string)
 	for _, entry := range environ {
@@ -84,7 +84,7 @@ func (o *options) linesWithoutEffect(environ []string, flags *pflag.FlagSet) []s
 		if value == "" || !ofCharts.MatchString(name) || o.asked[name] || ofServices.MatchString(entry) {
 			continue
 		}
-		why[name] = "nothing here reads it"
+		why[name] = "this interceptor does not know it"
 		if said := withoutEffect[name]; said != "" {
 			why[name] = said
 		}

@@ -138,7 +138,7 @@ func TestValuesWithoutEffectAreToldOf(t *testing.T) {
 			"KEDIFY_PROXY_SERVICE_HOST=10.0.0.1", "KEDIFY_PROXY_SERVICE_PORT=8080", "KEDIFY_PROXY_SERVICE_PORT_HTTP=8080", "KEDIFY_PROXY_PORT=tcp://10.0.0.1:8080",
 			"KEDIFY_PROXY_PORT_8080_TCP=tcp://10.0.0.1:8080", "KEDIFY_PROXY_PORT_8080_TCP_PROTO=tcp", "KEDIFY_PROXY_PORT_8080_TCP_PORT=8080", "KEDIFY_PROXY_PORT_8080_TCP_ADDR=10.0.0.1",
 		}},
-		"the level of KEDA's chart": {args: []string{"--zap-log-level=info"}, told: "--zap-log-level", says: "--log-level says it"},
+		"the level of KEDA's chart": {args: []string{"--zap-log-level=info"}, told: "--zap-log-level", says: "use --log-level instead"},
 		"somebody else's":           {environ: []string{"HOME=/", "MY_KEDA_HTTP_X=1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
