@@ -32,15 +32,15 @@ func (s *Server) ServeFallback(l net.Listener, peers FallbackPeers) error {
 	}))
 }
 
-// FallbackPeers says whose connections the fallback listener takes. The zero value
-// takes those of everybody.
+// FallbackPeers says which connections the fallback listener takes. The zero value
+// takes those without TLS, of everybody.
 type FallbackPeers struct {
 	// TLS takes connections with TLS, too. It has to ask for certificates, and to
 	// verify them: one that names namespaces is for HTTPScaledObjects of these alone.
 	TLS *tls.Config
 	// MaxAge is how old a connection with TLS becomes, and up to a third more, before
-	// it is closed after an answer: what is believed of it is what its certificate said
-	// when it began. 0 is for any age.
+	// it is closed after an answer, as its certificate is checked only when it begins.
+	// 0 is for any age.
 	MaxAge time.Duration
 	// RequireNamespaces takes no connection without TLS, and none by a certificate
 	// that names no namespace.
@@ -52,7 +52,8 @@ type fallbackListener struct {
 	net.Listener
 	proxy *Proxy
 	peers FallbackPeers
-	// When the log told of who was turned away, with TLS and without, in Unix seconds.
+	// When the log last told of a connection that was closed, with TLS and without, in
+	// Unix seconds.
 	told, toldPlain atomic.Int64
 }
 
@@ -68,7 +69,8 @@ func (l *fallbackListener) Accept() (net.Conn, error) {
 	return &lengthWatch{Conn: l.newConn(c)}, nil
 }
 
-// permits fails when a connection may not hand over what its header says.
+// permits fails when a connection may not hand over requests for the object that its
+// header names.
 func (l *fallbackListener) permits(c net.Conn, h *proxyproto.Header) error {
 	if h.Version != 2 {
 		return fmt.Errorf("%w: it is of version %d", errNotFromEnvoy, h.Version)
@@ -90,9 +92,9 @@ func (l *fallbackListener) permits(c net.Conn, h *proxyproto.Header) error {
 	case !names.Has(object.Namespace):
 		err = fmt.Errorf("the connection names HTTPScaledObject %s, and the certificate is for %s alone", object, names)
 	}
-	// Who is turned away may try again at once.
+	// Once a second at most: a client may connect again at once.
 	if now := time.Now().Unix(); err != nil && told.Swap(now) != now {
-		l.proxy.log.Warn("a kedify-proxy was turned away that hands over requests", "peer", c.RemoteAddr(), "error", err)
+		l.proxy.log.Warn("closed a kedify-proxy's connection to the fallback port", "peer", c.RemoteAddr(), "error", err)
 	}
 	return err
 }
@@ -136,12 +138,12 @@ func (c *fallbackConn) CloseWrite() error {
 	return closeWrite(c.Raw())
 }
 
-// handedOver is what a connection says of its requests: its header, and its
-// certificate.
+// handedOver is what the PROXY protocol header and the certificate of a connection
+// say of its requests.
 type handedOver struct {
 	object  *types.NamespacedName // nil for none
-	service string                // whose turn it was, "" where that is not said
-	names   certified.Namespaces  // none for no bounds
+	service string                // that Envoy chose, "" where the header does not name it
+	names   certified.Namespaces  // none where all are allowed
 	overTLS bool
 	ends    time.Time // zero for never
 }

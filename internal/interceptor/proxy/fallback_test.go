@@ -330,9 +330,9 @@ func TestFallbackConnectionsWithTLSAge(t *testing.T) {
 	}
 }
 
-// Who is turned away may try again as often as it likes: the log tells of it once a
-// second.
-func TestFallbackTellsOfThoseTurnedAwayOnceASecond(t *testing.T) {
+// A client whose connection is closed may connect again at once: the log tells of it
+// once a second.
+func TestFallbackTellsOfClosedConnectionsOnceASecond(t *testing.T) {
 	const tries = 20
 	for _, over := range []bool{true, false} {
 		t.Run(fmt.Sprint("TLS ", over), func(t *testing.T) { tellsOnceASecond(t, over, tries) })

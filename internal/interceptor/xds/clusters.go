@@ -473,7 +473,7 @@ func (st *stream) addAssignment(r *response, name string) {
 	if err := attempt(func() error { content = st.server.assignment(c.backend, st.fallback); return nil }); err != nil {
 		if route := routeOf(st.table, name); route != nil {
 			c.withheld = true
-			st.refuses(route, eds, name, "spec.scaleTargetRef", "the endpoints of "+name, err, "there, those it had before stay")
+			st.refuses(route, eds, name, "spec.scaleTargetRef", "the endpoints of "+name, err, "that kedify-proxy keeps the endpoints that it had")
 		}
 		return
 	}
@@ -552,9 +552,9 @@ func (st *stream) clusterRefused(k kind, name, refusal string) {
 	if route == nil {
 		return
 	}
-	what, stays := "the endpoints of "+name, "there, those it had before stay"
+	what, stays := "the endpoints of "+name, "that kedify-proxy keeps the endpoints that it had"
 	if k == cds {
-		what, stays = "the cluster "+name, "there, the one it had before stays"
+		what, stays = "the cluster "+name, "that kedify-proxy keeps the cluster that it had"
 		if st.lacks(name) {
 			stays = st.consequence(route)
 		}

@@ -570,7 +570,7 @@ func (st *stream) quarantine(object types.NamespacedName, refused *routes.Route,
 // consequence tells what an Envoy serves for an object that it refuses.
 func (st *stream) consequence(refused *routes.Route) string {
 	if has := st.routes.table.Route(refused.Name); has != nil && has.UID == refused.UID {
-		return "there, its last accepted form goes on until it changes, and follows its split where that is accepted"
+		return "that kedify-proxy keeps the form that it accepted last until the object changes, and follows its split where it accepts that"
 	}
-	return "there, it has no routes until it changes"
+	return "that kedify-proxy has no routes for it until the object changes"
 }
