@@ -168,7 +168,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.DurationVar(&p.IdleConnTimeout, "idle-conn-timeout", p.IdleConnTimeout, "how long an unused connection to an application is kept; 0 is for ever (KEDA_HTTP_IDLE_CONN_TIMEOUT)")
 	f.IntVar(&p.MaxHeld, "max-held", p.MaxHeld, "requests that may wait for endpoints at a time")
 	f.IntVar(&p.MaxHeldPerRoute, "max-held-per-route", p.MaxHeldPerRoute, "of these, for one HTTPScaledObject")
-	f.Int64Var(&p.MaxHeldBytes, "max-held-bytes", p.MaxHeldBytes, "bytes that waiting requests may keep in memory: 48 KiB each for itself and its connection, its header, what has come of its body, and what can come of that without being read")
+	f.Int64Var(&p.MaxHeldBytes, "max-held-bytes", p.MaxHeldBytes, "bytes that waiting requests may keep in memory: 48 KiB each for itself and its connection, its header, the part of its body that has come, and the part that the client can send before it is read")
 	f.DurationVar(&p.RetryAfter, "retry-after", p.RetryAfter, "what clients are told when there is no endpoint for them; whole seconds")
 	f.IntVar(&p.MaxHeaderBytes, "max-header-bytes", p.MaxHeaderBytes, "largest header of a request or response, in bytes; kedify-proxies round up to KiB, and take 8 MiB at most")
 	f.DurationVar(&p.ReadHeader, "read-header-timeout", p.ReadHeader, "how long a client may take to send a header")

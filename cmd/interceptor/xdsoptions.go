@@ -50,7 +50,7 @@ func (o *xdsOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.certFile, "xds-cert-file", o.certFile, "certificate of the xDS server, PEM, for mutual TLS; read again when it changes; plain HTTP/2 when left out")
 	f.StringVar(&o.keyFile, "xds-key-file", o.keyFile, "key of the xDS server's certificate, PEM")
 	f.StringVar(&o.clientCAFile, "xds-client-ca-file", o.clientCAFile, "authority of the kedify-proxies' certificates, PEM; read again when it changes")
-	f.BoolVar(&o.settings.RequireNamespaces, "xds-require-namespaces", o.settings.RequireNamespaces, "turn away kedify-proxies whose certificate names no namespace, and what reaches the fallback port without TLS")
+	f.BoolVar(&o.settings.RequireNamespaces, "xds-require-namespaces", o.settings.RequireNamespaces, "turn away kedify-proxies whose certificate names no namespace, and connections to the fallback port without TLS")
 	f.DurationVar(&o.settings.KeepaliveTime, "xds-keepalive-time", o.settings.KeepaliveTime, "how long a kedify-proxy may be silent before it is asked whether it lives (KEDIFY_XDS_KEEPALIVE_TIME)")
 	f.DurationVar(&o.settings.KeepaliveTimeout, "xds-keepalive-timeout", o.settings.KeepaliveTimeout, "how long it has to answer (KEDIFY_XDS_KEEPALIVE_TIMEOUT)")
 	f.DurationVar(&o.settings.KeepaliveMinTime, "xds-keepalive-min-time", o.settings.KeepaliveMinTime, "how often a kedify-proxy may ask the same (KEDIFY_XDS_KEEPALIVE_ENFORCEMENT_POLICY_MIN_TIME)")

@@ -10,27 +10,28 @@ import (
 )
 
 const (
-	// memoryLook is how often it is looked at how much memory is in use.
+	// memoryLook is the interval at which the memory in use is read.
 	memoryLook = 100 * time.Millisecond
-	// memoryCollect is how often garbage is collected while memory is short: what
-	// is free again is not known before.
+	// memoryCollect is the interval of garbage collections while memory is short: only
+	// a collection shows how much is free again.
 	memoryCollect = 2 * time.Second
 )
 
-// memory tells whether so much of it is in use that new requests are refused: nine
-// tenths of Go's limit (GOMEMLIMIT), beyond which the collector takes the time that
-// requests need, and the kernel ends the process soon.
+// memory tells whether the process uses so much memory that new requests are refused:
+// nine tenths of Go's limit (GOMEMLIMIT). Beyond the limit the collector takes the time
+// that requests need, and the kernel soon ends the process.
 type memory struct {
 	short atomic.Bool
 	// over tells that more than the limit is in use: new connections are closed. One
 	// takes more than 10 KB before it asks for anything.
 	over atomic.Bool
-	// keepIdle tells the servers whether to keep connections without a request.
+	// keepIdle are functions, one for each server, that turn the keeping of connections
+	// without a request on or off.
 	keepIdle []func(bool)
 }
 
-// note keeps what the use of memory means. Once memory is short it stays so until a
-// twentieth of the limit is free again: not every collection changes it.
+// note decides by the memory in use whether it is short. Once short, it stays so until
+// a twentieth of the limit is free again, so that not every collection changes it.
 func (m *memory) note(used, limit uint64) (changed bool) {
 	m.over.Store(used > limit)
 	twentieth := limit / 20
@@ -93,7 +94,7 @@ func memoryInUse() (used, limit uint64) {
 	if limit == math.MaxInt64 {
 		return 0, limit
 	}
-	// What is not heap, such as stacks, and of the heap what lives.
+	// Memory that is not heap, such as stacks, and the live heap.
 	used = samples[2].Value.Uint64() + samples[1].Value.Uint64()
 	for _, notLive := range samples[3:] {
 		used -= min(used, notLive.Value.Uint64())

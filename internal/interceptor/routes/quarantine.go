@@ -12,9 +12,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
-// OnPanic sets who is told of a panic over one object, for the log: its kind and
-// name, the cause and the stack. The object is as it was before then, and all
-// others go on. One that panics the same way again is not told of again.
+// OnPanic sets the function that is called at a panic over one object, for the log,
+// with the object's kind and name, the cause and the stack. The object is served as it
+// was before, and all others are served. The same panic over the same object is
+// reported once.
 func (b *Builder) OnPanic(tell func(kind string, name types.NamespacedName, cause any, stack []byte)) {
 	b.onPanic = tell
 }
