@@ -176,7 +176,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.DurationVar(&p.SendTimeout, "send-timeout", p.SendTimeout, "how long a client may take none of what waits to be sent to it before it is given up; 0 is for as long as it likes")
 	f.IntVar(&p.MaxConnections, "max-connections", p.MaxConnections, "connections of clients, and apart from these of kedify-proxies, that may be open at a time; those beyond are closed; embedded proxy only, kedify-proxies have theirs in their bootstrap")
 	f.IntVar(&p.MaxStreams, "max-streams", p.MaxStreams, "requests at a time of one HTTP/2 connection")
-	f.BoolVar(&p.Edge, "edge", p.Edge, "clients are strangers, with no ingress before the interceptor or the kedify-proxies: what they say in Forwarded, X-Forwarded-* and X-Real-Ip is dropped")
+	f.BoolVar(&p.Edge, "edge", p.Edge, "clients reach the interceptor or the kedify-proxies without an ingress between: the headers Forwarded, X-Forwarded-* and X-Real-Ip that they send are dropped")
 }
 
 func (o *options) validate() error {
@@ -201,7 +201,7 @@ func (o *options) validate() error {
 		return errors.New("--drain-delay and --shutdown-timeout: expected 0s or more, and more than 0s")
 	}
 	if p := o.policy; p.MaxWildcardMatchesPerNamespace < 1 || p.MaxWildcardMatches < p.MaxWildcardMatchesPerNamespace {
-		return errors.New("--max-wildcard-matches-per-namespace and --max-wildcard-matches: expected 1 or more, and no less than that")
+		return errors.New("--max-wildcard-matches-per-namespace: expected 1 or more, and --max-wildcard-matches: expected no less than that")
 	}
 	if err := o.xds.validate(); err != nil {
 		return err

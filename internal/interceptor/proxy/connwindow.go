@@ -44,8 +44,8 @@ func (c *connWindow) forget(at *place) bool {
 	return len(c.owing) > 0
 }
 
-// settle charges what of a window can be filled by others, now that some have
-// left. After all else: who is turned away meanwhile frees more.
+// settle charges to other requests the parts of windows that those which left were
+// charged. It comes last, as each request that is turned away frees another part.
 func (w *waitingRoom) settle() {
 	for len(w.unsettled) > 0 {
 		c := w.unsettled[0]

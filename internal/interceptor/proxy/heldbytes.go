@@ -2,15 +2,15 @@ package proxy
 
 import "net/http"
 
-// What a request can have in memory while it waits is what it takes up of the
-// waiting room: itself, its header, what of its body is here, and what of it can come
-// without anybody reading it. How long it says that its body is counts for nothing.
+// A request that waits is charged the memory that it can take: for itself, its
+// header, the part of its body that has come, and the part that the client can send
+// before it is read. Its Content-Length counts for nothing.
 //
-// Of a body in HTTP/1.1 that nobody reads, the server's buffer of the connection
-// holds a beginning, and TLS a record more; the rest stays outside, with the client
-// and in the kernel. In HTTP/2 the server takes what the windows allow, in chunks of
-// up to a frame: to know how much that is, the body is read as it comes. Where the
-// beginning of it is here, or it is not to be read, the window is charged.
+// Of an HTTP/1.1 body that is not read, the server's buffer of the connection holds
+// the beginning, and TLS one more record; the rest stays in the kernel and at the
+// client. In HTTP/2 the server takes what the flow-control windows allow, in chunks of
+// up to a frame: the body is read as it comes, to know how much that is. Once that
+// reading ends, or where the body may not be read, the window is charged.
 const (
 	// heldRequest is what any request takes that waits: its goroutines with their
 	// stacks, what the server keeps of it, and its connection, with the buffers for

@@ -154,8 +154,8 @@ func (w *waitingRoom) tidy(c *coldRoute) {
 	}
 }
 
-// changed returns what is closed at the next reason to look again. Who looks
-// after that misses none.
+// changed returns a channel that is closed at the next reason to look again. A caller
+// that takes it before it looks misses no reason.
 func (w *waitingRoom) changed(at *place) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,13 +175,13 @@ func (w *waitingRoom) look(table *routes.Table) {
 	}
 }
 
-// lastWord is how long before the end of a shutdown those who are held are
-// answered.
+// lastWord is how long before the end of a shutdown requests that still wait are
+// answered 503.
 const lastWord = time.Second
 
 // closeBefore ends the wait of all shortly before the deadline of ctx, if that is
 // not stopped before. Not sooner: the table is kept true meanwhile, most cold
-// starts are over in that time, and who is sent away may not come again.
+// starts are over in that time, and a client that gets 503 may not try again.
 func (w *waitingRoom) closeBefore(ctx context.Context) (stop func()) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -8,9 +8,9 @@ import (
 // startWait is how long connections of clients wait for the first table.
 const startWait = 10 * time.Second
 
-// start keeps connections waiting where the kernel has them, which bounds them, while
-// an interceptor that has just started reads its routes: who comes by an address that
-// has not heard yet that it is not ready is served a moment later, and not refused.
+// start leaves new connections in the kernel's backlog, which is bounded, while an
+// interceptor that has just started reads its routes. A client that is still sent to
+// its address is so served a moment later, and not refused.
 type start struct {
 	wait  time.Duration
 	begin sync.Once

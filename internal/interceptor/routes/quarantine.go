@@ -43,8 +43,8 @@ type subject struct {
 	name types.NamespacedName
 }
 
-// attempt does something for one object, over which a panic stays its own: it is
-// returned in words, which are empty when there was none.
+// attempt takes a step for one object, and recovers from a panic: failure then says
+// what failed, and is empty otherwise.
 func (b *Builder) attempt(what step, kind string, name types.NamespacedName, do func()) (failure string) {
 	defer func() {
 		cause := recover()
@@ -103,8 +103,8 @@ func (b *Builder) check(object *httpv1alpha1.HTTPScaledObject, old *declared) *d
 	return d
 }
 
-// decideOrKeep puts one object's route into the table, or leaves the one that is
-// there when that panics, with the endpoints of now.
+// decideOrKeep puts one object's route into the table. When that panics, the route
+// in the table stays, with the current endpoints.
 func (c *commit) decideOrKeep(o *object) {
 	d, what := o.declared, makeRoute
 	if d == nil {

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// stuckAfter is how long a beat may be under way. The table of 10,000 objects
-	// takes seconds.
+	// stuckAfter is how long a beat may be under way. To make the table of 10,000
+	// objects takes seconds.
 	stuckAfter = time.Minute
-	// mostBetween is how much of the time between two looks at the pulse counts. A
-	// process that was frozen, or is not looked at, has had no time to answer.
+	// mostBetween bounds how much of the time between two calls of look counts: a
+	// process that was frozen in between had no time to answer.
 	mostBetween = 15 * time.Second
 )
 
@@ -44,8 +44,8 @@ func newPulse(changes chan<- change, log *slog.Logger) *pulse {
 	return &pulse{log: log, now: time.Now, beat: changes, back: make(chan struct{}, 1)}
 }
 
-// look looks whether the last beat has come through, and sends another. It never
-// waits.
+// look checks whether the last beat has come back, and sends the next. It fails when
+// one has been under way for stuckAfter. It never waits.
 func (p *pulse) look() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *pulse) look() error {
 	}
 	passes := p.passes.Load()
 	if !p.sent && passes != p.seen {
-		p.waited = 0 // the channel is full, and read: there is more than comes through soon
+		p.waited = 0 // the channel is full, and the feed reads it: it is busy
 	}
 	p.looked, p.seen = now, passes
 	if !p.underWay {
@@ -70,7 +70,7 @@ func (p *pulse) look() error {
 		select {
 		case p.beat <- change{beat: p.back}:
 			p.sent = true
-		default: // it is full: nobody reads it, or much comes
+		default: // the channel is full: the feed does not read it, or is busy
 		}
 	}
 	if p.waited < stuckAfter {
@@ -83,7 +83,7 @@ func (p *pulse) look() error {
 	return errStuck
 }
 
-// goroutines returns what all goroutines are at, those of one stack once.
+// goroutines returns the stacks of all goroutines, each stack once.
 func goroutines() string {
 	const most = 64 << 10
 	var text bytes.Buffer

@@ -96,9 +96,9 @@ func (w *Watch) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// Healthy fails once changes have become no tables, or tables have not come through
-// to the Consumers, for a minute in which it was called every 15 s or more often. An
-// API server that does not answer is no reason: what is known is served then. It
+// Healthy fails when for a minute no change has become a table, or no Consumer has
+// returned from one, if it was called every 15 s or more often in that minute. It does
+// not fail because the API server does not answer: the last table is served then. It
 // never waits.
 func (w *Watch) Healthy() error { return w.pulse.look() }
 

@@ -10,9 +10,10 @@ import (
 
 // handOver is how one Envoy reaches the fallback listeners.
 type handOver struct {
-	// overTLS tells that the Envoy has what it needs for TLS: its bootstrap says so.
+	// overTLS tells that the Envoy's bootstrap has the listener that hands over with
+	// TLS.
 	overTLS bool
-	// refused tells that the listeners do not take what it would send.
+	// refused tells that the fallback listeners close its connections.
 	refused bool
 }
 
@@ -22,8 +23,8 @@ func (s *Server) handsOver(node *corev3.Node) handOver {
 	return handOver{overTLS: over, refused: s.settings.RequireNamespaces && !over}
 }
 
-// to returns the fallback of the Envoy's clusters. Where the listeners would refuse
-// it there is none, so that Envoy itself does what can be done without.
+// to returns the fallback of the Envoy's clusters. It is empty where the fallback
+// listeners would refuse the Envoy: that one makes second tries itself.
 func (h handOver) to(addresses []netip.AddrPort) envoy.Fallback {
 	if h.refused {
 		return envoy.Fallback{}

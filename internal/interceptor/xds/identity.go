@@ -21,9 +21,10 @@ func shownBy(p *peer.Peer) (names certified.Namespaces, shown bool) {
 	return certified.Of(&info.State), len(info.State.VerifiedChains) > 0
 }
 
-// granted returns the namespaces that an Envoy gets, nil for all: those that it
-// declares, nil for none, as far as its certificate names them. One that names none
-// is as none was, unless names are required.
+// granted returns the namespaces that an Envoy gets, nil for all. declared are those
+// that its node metadata lists, nil where it has no list: it fails unless the
+// certificate names them all. A certificate that names no namespace is ignored, or
+// refused with Settings.RequireNamespaces.
 func (s *Server) granted(declared []string, names certified.Namespaces) ([]string, error) {
 	switch {
 	case names.All():

@@ -12,7 +12,7 @@ var (
 	refusedDesc = prometheus.NewDesc("interceptor_xds_refused_objects",
 		"HTTPScaledObjects that an Envoy refuses now.", nil, nil)
 	unacknowledgedDesc = prometheus.NewDesc("interceptor_xds_unacknowledged_seconds",
-		"How long the oldest HTTPScaledObject is not as it should be in a connected Envoy; 0 without one.", []string{"state"}, nil)
+		"Age of the oldest HTTPScaledObject that a connected Envoy has not acknowledged as it is now; 0 without one.", []string{"state"}, nil)
 )
 
 type metrics struct {
