@@ -298,12 +298,12 @@ func (c *commit) share(namespace string, first func(*object) bool) (changed bool
 func (b *budget) overBudget(d *declared, p place, m *matcher) Problem {
 	if p.outcome == leftOut {
 		return d.problem(OverBudget, "spec.hosts",
-			"%d matches (path prefixes times headers) for %s, with those of older objects of the namespace for it and for wildcards above and below it, are above the %d that a host may list of one namespace (--max-wildcard-matches-per-namespace); the object is served nothing until there is room. Name hosts, or fewer paths",
-			m.matches(), p.host, b.MaxWildcardMatchesPerNamespace)
+			"a host under %s would list more than %d matches (path prefixes times headers) of this namespace (--max-wildcard-matches-per-namespace), and this object asks for %d; it is served nothing until there is room. Name hosts, or fewer paths",
+			p.host, b.MaxWildcardMatchesPerNamespace, m.matches())
 	}
 	return d.problem(OverBudget, "spec.hosts",
-		"%d matches (path prefixes times headers) for %s, with those that are served already for it and for wildcards above and below it, are above the %d of all namespaces (--max-wildcard-matches); until there is room the object is served by kedify-proxies of up to %d namespaces alone. Name hosts, or fewer paths",
-		m.matches(), p.host, b.MaxWildcardMatches, b.roomy())
+		"a host under %s would list more than %d matches (path prefixes times headers) of all namespaces (--max-wildcard-matches), and this object asks for %d; until there is room, only kedify-proxies of up to %d namespaces serve it. Name hosts, or fewer paths",
+		p.host, b.MaxWildcardMatches, m.matches(), b.roomy())
 }
 
 // leaveOut returns the problems of an object that is not served.

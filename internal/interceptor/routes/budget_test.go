@@ -26,7 +26,7 @@ func TestPathsOfAWildcardDoNotMultiplyWithHosts(t *testing.T) {
 			if vh, _ := w.Table().VirtualHost("h7.example.com", nil); len(vh.Matches) > 1 {
 				t.Errorf("each of %d hosts lists %d matches", maxMatches, len(vh.Matches))
 			}
-			w.tells("b/paths", OverBudget, "10000 matches", wildcard, "above the 100", "--max-wildcard-matches-per-namespace", "served nothing")
+			w.tells("b/paths", OverBudget, "asks for 10000", "under "+wildcard+" would", "more than 100 matches", "--max-wildcard-matches-per-namespace", "served nothing")
 			w.tells("a/hosts", OverBudget)
 			if w.Table().Route(namedObject("a/hosts")) == nil {
 				t.Error("the object with hosts goes for the other one")
@@ -50,7 +50,7 @@ func TestTheNewestOfANamespaceAreLeftOut(t *testing.T) {
 		"x/a1": "a/first", "x/b1": "a/second", "x/c1": "nobody", "third.example.com/c1": "nobody", "exact.example.com/d9": "a/exact",
 		"x.example.com/e1": "a/other", "x/f1": "b/other",
 	})
-	w.tells("a/third", OverBudget, "3 matches", "for *", "above the 10")
+	w.tells("a/third", OverBudget, "asks for 3;", "under * would", "more than 10 matches")
 	if w.Table().Route(namedObject("a/third")) != nil {
 		t.Error("an object that is left out has a route")
 	}
@@ -58,7 +58,7 @@ func TestTheNewestOfANamespaceAreLeftOut(t *testing.T) {
 	// An older one of the namespace grows.
 	w.set("a/first", nil, numbered("/a%d", 7))
 	w.goes(map[string]string{"x/a6": "a/first", "x/b1": "nobody", "x/c1": "a/third", "x/f1": "b/other"})
-	w.tells("a/second", OverBudget, "4 matches")
+	w.tells("a/second", OverBudget, "asks for 4;")
 	w.delete("a/first")
 	w.goes(map[string]string{"x/b1": "a/second", "x/c1": "a/third"})
 	w.tells("a/second", OverBudget)
@@ -76,7 +76,7 @@ func TestNoObjectGoesBecauseOfAnotherNamespace(t *testing.T) {
 	// 23 of 25 are used; a/old is the oldest of all and wants 5 more.
 	w.set("a/old", nil, numbered("/a%d", 7))
 	w.goes(map[string]string{"x/a6": "a/old", "x/aa1": "nobody", "x/b1": "b/b", "x/c1": "c/c"})
-	w.tells("a/young", OverBudget, "above the 25", "--max-wildcard-matches", "up to 2 namespaces")
+	w.tells("a/young", OverBudget, "more than 25", "--max-wildcard-matches", "up to 2 namespaces")
 	w.set("d/d", nil, below)
 	w.goes(map[string]string{"x/below": "nobody", "x/b1": "b/b", "x/c1": "c/c"})
 	// A proxy of few namespaces has room for theirs.
@@ -142,7 +142,7 @@ func TestPathsOfNestedWildcardsDoNotMultiplyWithHosts(t *testing.T) {
 		t.Errorf("a host lists %d matches", len(vh.Matches))
 	}
 	w.tells("b/0", OverBudget)
-	w.tells("b/1", OverBudget, "above the 100")
+	w.tells("b/1", OverBudget, "more than 100")
 }
 
 // An object is charged once for what a host lists of it, and any host is apart.
@@ -156,7 +156,7 @@ func TestAnObjectIsChargedOnceForNestedWildcards(t *testing.T) {
 		"x.b.a.example.com/a9": "a/nested", "x/b9": "a/any", "x.b.example.org/c9": "a/beside", "x.c.example.org/c9": "a/beside",
 		"x.example.org/below": "nobody",
 	})
-	w.tells("a/above", OverBudget, "1 matches", "for *.example.org")
+	w.tells("a/above", OverBudget, "asks for 1;", "under *.example.org would")
 	w.set("a/beside", []string{"*.b.example.org"}, numbered("/c%d", 9))
 	w.goes(map[string]string{"x.b.example.org/below": "a/above"})
 }
@@ -173,5 +173,5 @@ func TestObjectsThatChangeTogetherKeepTheirRoom(t *testing.T) {
 	w.set("b/young", nil, numbered("/b%d", 10), "d") // an annotation
 	w.set("c/c", nil, numbered("/cc%d", 10))
 	w.goes(map[string]string{"x/a9": "nobody", "x/b1": "b/young", "x/cc1": "c/c"})
-	w.tells("a/a", OverBudget, "10 matches")
+	w.tells("a/a", OverBudget, "asks for 10;")
 }
