@@ -3,9 +3,11 @@ package xds
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
@@ -135,6 +137,50 @@ func TestAPanicOverRoutesReachesNoOther(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An Envoy comes back with forms over which there is a panic, and nothing else is due
+// yet: it gets the current forms, and does not come again and again.
+func TestAPanicOverTheFormsThatAnEnvoyHas(t *testing.T) {
+	both(t, func(t *testing.T, sotw bool) {
+		var broken atomic.Bool
+		w := newWorld(t, envoy.Options{}, func(s *Server) {
+			make := s.host
+			s.host = func(vh routes.VirtualHost) *host {
+				if broken.Load() && slices.ContainsFunc(vh.Matches, func(m routes.Match) bool { return m.PathPrefix == boom }) {
+					panic("a fault of the translation")
+				}
+				return make(vh)
+			}
+		})
+		names := []string{"app", "other"}
+		set := func(prefix string, split ...string) {
+			for _, name := range names {
+				w.objectIn("demo", name, func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.PathPrefixes = []string{prefix} }, split...)
+			}
+			w.commit()
+		}
+		for _, name := range append(names, "canary") {
+			w.service(name, "10.0.0.1:80")
+		}
+		set(boom)
+		e := newFake(t, w.dialer(), sotw)
+		e.refuse = badSplit
+		e.run()
+		e.has(w)
+		set("/new", "canary=87", "app=13")
+		eventually(t, "both objects being refused", func() bool { return w.told.objects() == "app other" })
+		eventually(t, "both forms before in the version", func() bool {
+			key := map[bool]string{false: envoy.RouteConfigurationName}[sotw]
+			return len(savedIn(locked(e, func() string { return e.versions[rds][key] }))) == len(names)
+		})
+		broken.Store(true)
+		back := e.again(w.dialer())
+		back.refuse, back.keeps = func(proto.Message) string { return "" }, nil
+		back.run()
+		back.has(w)
+		back.check()
+	})
 }
 
 // A panic over the endpoints of one object leaves it those that it has.

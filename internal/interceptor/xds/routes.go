@@ -202,9 +202,7 @@ func (st *stream) sendRoutes(now time.Time) error {
 		return nil
 	}
 	if push == nil {
-		if push = st.newPush(nil); push.failure != nil {
-			return push.failure
-		}
+		push = st.firstPush()
 	}
 	s.begun = true
 	s.push = push
@@ -224,6 +222,27 @@ func (st *stream) sendRoutes(now time.Time) error {
 			resources: []resource{{name: envoy.RouteConfigurationName, version: push.version, content: content}},
 		}, &flight{push: push})
 	})
+}
+
+// firstPush returns the first configuration where nothing is due yet: what the Envoy
+// says it has, without the objects over which there is a panic. The Envoy would come
+// back with these again and again.
+func (st *stream) firstPush() *routePush {
+	s := &st.routes
+	for {
+		push := st.newPush(nil)
+		if push.failure == nil {
+			return push
+		}
+		st.warn("an Envoy says it has routes that cannot be made", "httpscaledobjects", push.over, "reason", oneLine(push.failure.Error()))
+		before := s.table
+		for _, name := range push.over {
+			s.table = s.table.With(name, nil)
+		}
+		if s.table == before {
+			s.table = s.table.Empty() // of which there is nothing to make
+		}
+	}
 }
 
 // nextSoundPush returns the next configuration to send; nil when there is none that
