@@ -228,7 +228,7 @@ func (c *commit) keep(a *account) map[string]int {
 // served tells whether proxies of all namespaces have served an object until now.
 func (c *commit) served(o *object) bool {
 	last := c.last(o)
-	return last != nil && !last.form.match.crowded
+	return last != nil && !last.form.match.crowded && !last.form.match.leftOut
 }
 
 // asksForMore tells whether a namespace asks for something else than before. Then its
@@ -236,7 +236,7 @@ func (c *commit) served(o *object) bool {
 func (c *commit) asksForMore(a *account) bool {
 	return slices.ContainsFunc(c.budget.eligible(a, func(*object, string) {}), func(o *object) bool {
 		last := c.last(o)
-		return last == nil || !maps.Equal(last.form.match.charges(), o.charged.charges())
+		return last == nil || last.form.match.leftOut || !maps.Equal(last.form.match.charges(), o.charged.charges())
 	})
 }
 
@@ -306,13 +306,37 @@ func (b *budget) overBudget(d *declared, p place, m *matcher) Problem {
 		p.host, b.MaxWildcardMatches, m.matches(), b.roomy())
 }
 
+// keepHosts returns the route of an object that is left out, by which its hosts are its
+// namespace's still, though no request goes there; nil where hosts belong to nobody.
+func (c *commit) keepHosts(o *object) *Route {
+	if !c.next.view.owned {
+		return nil
+	}
+	r, _ := c.Builder.decide(o.declared, c.last(o))
+	c.mark(o, r)
+	return r
+}
+
 // leaveOut returns the problems of an object that is not served.
-func (c *commit) leaveOut(o *object) []Problem {
+func (c *commit) leaveOut(o *object, kept *Route) []Problem {
 	d := o.declared
-	if d.form == nil {
+	if d.form == nil && kept == nil {
 		c.again = append(c.again, o) // its last good form is gone, and is not charged any more
 	}
 	return append(tellMeanwhile(slices.Clone(d.problems), meanwhileNothing), c.budget.overBudget(d, o.place, o.charged))
+}
+
+// mark notes in the route of an object, if there is one, what place it has.
+func (c *commit) mark(o *object, r *Route) {
+	if r == nil {
+		return
+	}
+	m, crowded, left := r.form.match, o.place.outcome == crowdedOut, o.place.outcome == leftOut
+	if m.crowded != crowded || m.leftOut != left {
+		other, form := *m, *r.form
+		other.crowded, other.leftOut = crowded, left
+		form.match, r.form = &other, &form
+	}
 }
 
 // crowd marks the route of an object that is crowded out, or not any more.
@@ -320,14 +344,9 @@ func (c *commit) crowd(o *object, r *Route, problems []Problem) []Problem {
 	if r == nil {
 		return problems
 	}
-	m, crowded := r.form.match, o.place.outcome == crowdedOut
-	if m.crowded != crowded {
-		other, form := *m, *r.form
-		other.crowded = crowded
-		form.match, r.form = &other, &form
-	}
-	if crowded {
-		problems = append(problems, c.budget.overBudget(o.declared, o.place, m))
+	c.mark(o, r)
+	if r.form.match.crowded {
+		problems = append(problems, c.budget.overBudget(o.declared, o.place, r.form.match))
 	}
 	return problems
 }

@@ -31,7 +31,7 @@ type shownRoute struct {
 	Hosts, Prefixes               []string
 	Headers                       []Header
 	Allowed                       []string
-	Crowded                       bool
+	Crowded, LeftOut              bool
 	Created                       time.Time
 	Backends                      []Backend
 	Split, Cold                   bool
@@ -47,7 +47,7 @@ func show(t *Table) shown {
 	s := shown{Routes: map[string]shownRoute{}, VirtualHosts: map[string][]string{}, Problems: t.Problems()}
 	for r := range t.Routes() {
 		s.Routes[r.Name.String()] = shownRoute{
-			r.UID, r.Hosts(), r.PathPrefixes(), r.Headers(), r.form.match.allowed, r.form.match.crowded, r.form.match.created, slices.Clone(r.Backends), r.Split, r.Cold(), r.Rollout,
+			r.UID, r.Hosts(), r.PathPrefixes(), r.Headers(), r.form.match.allowed, r.form.match.crowded, r.form.match.leftOut, r.form.match.created, slices.Clone(r.Backends), r.Split, r.Cold(), r.Rollout,
 			r.Failover, r.ConditionWait, r.ResponseHeader, fmt.Sprint(r.form.target), fmt.Sprint(deref(r.form.failover)),
 		}
 	}

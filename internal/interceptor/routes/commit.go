@@ -35,8 +35,9 @@ func (c *commit) decide(o *object) {
 		c.link(o, nil)
 		delete(c.objects, name)
 	case o.place.outcome == leftOut:
-		o.found = sortProblems(c.leaveOut(o))
-		c.link(o, d.services(nil))
+		after = c.keepHosts(o)
+		o.found = sortProblems(c.leaveOut(o, after))
+		c.link(o, d.services(after))
 	default:
 		after, o.found = c.Builder.decide(d, c.last(o))
 		o.found = sortProblems(c.crowd(o, after, o.found))

@@ -6,7 +6,7 @@ type hostRules struct {
 	// all namespaces serves: the same tree where these are all.
 	named, served *pathTree
 	claims        claims
-	// crowded counts the objects that are crowded out.
+	// crowded counts the objects that are crowded out, or left out.
 	crowded int
 }
 
@@ -35,7 +35,7 @@ func (h *hostRules) change(m *matcher, owned bool, more int, claim func(claims, 
 	before := next.claims.owner()
 	next.named = next.named.editAll(m.prefixes, change)
 	next.claims = claim(next.claims, m)
-	if m.crowded {
+	if m.crowded || m.leftOut {
 		next.crowded += more
 	}
 	after := next.claims.owner()
@@ -46,7 +46,7 @@ func (h *hostRules) change(m *matcher, owned bool, more int, claim func(claims, 
 		next.served = next.named
 	case owned && !sameOwner(before, after):
 		next.served = next.among(nil, view{owned: owned})
-	case m.crowded, owned && !after.allows(m.name.Namespace): // it is not served
+	case m.crowded, m.leftOut, owned && !after.allows(m.name.Namespace): // it is not served
 	default:
 		next.served = next.served.editAll(m.prefixes, change)
 	}
@@ -66,7 +66,7 @@ func (h *hostRules) among(namespaces Namespaces, v view) *pathTree {
 			continue
 		}
 		for _, m := range c.objects {
-			if !m.crowded || !v.crowds(namespaces) {
+			if !m.leftOut && (!m.crowded || !v.crowds(namespaces)) {
 				tree = tree.editAll(m.prefixes, func(r *rules) { r.insert(m) })
 			}
 		}

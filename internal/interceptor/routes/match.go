@@ -27,6 +27,8 @@ type matcher struct {
 	allowed []string
 	// crowded tells that proxies of many namespaces have no room for it.
 	crowded bool
+	// leftOut tells that there is no room for it in any proxy. It owns its hosts.
+	leftOut bool
 }
 
 func newMatcher(name types.NamespacedName, created time.Time, hosts, prefixes []string, headers []Header, allowed []string) *matcher {
@@ -40,7 +42,7 @@ func newMatcher(name types.NamespacedName, created time.Time, hosts, prefixes []
 func (m *matcher) equal(other *matcher) bool {
 	return m == other || m != nil && other != nil && m.name == other.name && m.created.Equal(other.created) &&
 		slices.Equal(m.hosts, other.hosts) && slices.Equal(m.prefixes, other.prefixes) && slices.Equal(m.headers, other.headers) &&
-		slices.Equal(m.allowed, other.allowed) && m.crowded == other.crowded
+		slices.Equal(m.allowed, other.allowed) && m.crowded == other.crowded && m.leftOut == other.leftOut
 }
 
 // compareAge orders objects that want the same requests: the older first.

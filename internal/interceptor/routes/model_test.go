@@ -47,7 +47,7 @@ func modelLookup(routes []*Route, owned, crowds bool, r request) *Route {
 	}, host)
 	var all []candidate
 	for _, route := range routes {
-		if crowds && route.form.match.crowded {
+		if route.form.match.leftOut || crowds && route.form.match.crowded {
 			continue
 		}
 		if len(route.Headers()) > 0 && !slices.ContainsFunc(route.Headers(), func(h Header) bool { return modelHeader(h, r.header) }) {
@@ -252,7 +252,7 @@ func checkBudget(t *testing.T, policy Policy, all []*Route) {
 			clear(listed)
 			for _, r := range all {
 				m := r.form.match
-				if !slices.ContainsFunc(above, func(host string) bool { return slices.Contains(m.hosts, host) }) {
+				if m.leftOut || !slices.ContainsFunc(above, func(host string) bool { return slices.Contains(m.hosts, host) }) {
 					continue
 				}
 				listed[m.name.Namespace] += m.matches()

@@ -213,6 +213,49 @@ func TestHostOwnership(t *testing.T) {
 	w.goes(map[string]string{"shop.example.com/": "nobody", "shop.example.com/below": "b/young"})
 }
 
+// An object for which there is no room is served nothing, and its hosts are its
+// namespace's still.
+func TestAnObjectThatIsLeftOutKeepsItsHosts(t *testing.T) {
+	policy := small()
+	policy.HostOwnership = true
+	w := newTenants(t, policy)
+	wild := []string{"*.example.com"}
+	w.set("a/old", wild, numbered("/a%d", 10))
+	w.set("b/young", wild, root)
+	w.goes(map[string]string{"x.example.com/a1": "a/old", "x.example.com/": "nobody"})
+	leftOut := map[string]string{"x.example.com/a1": "nobody", "x.example.com/": "nobody"}
+	check := func() {
+		t.Helper()
+		w.goes(leftOut)
+		if got := w.servedIn(Namespaces{"a": true, "b": true}, "x.example.com/a1"); got != "nobody" {
+			t.Errorf("an Envoy of both namespaces sends its requests to %s", got)
+		}
+		w.tells("a/old", OverBudget, "served nothing")
+		w.tells("a/old", HostDisputed, "b/young")
+		w.tells("b/young", HostNotOwned, "a/old")
+	}
+	w.set("a/old", wild, numbered("/a%d", 11))
+	check()
+	w.set("a/old", []string{"no host"}, root) // its last good form has no room
+	w.goes(leftOut)
+	w.tells("b/young", HostNotOwned, "a/old")
+	w.set("a/old", wild, numbered("/a%d", 11), "b")
+	w.goes(map[string]string{"x.example.com/a1": "b/young"})
+	w.set("a/old", wild, numbered("/a%d", 9))
+	w.goes(map[string]string{"x.example.com/a1": "a/old", "x.example.com/": "nobody"})
+	w.set("a/old", wild, numbered("/a%d", 11))
+	check()
+	w.delete("a/old")
+	w.goes(map[string]string{"x.example.com/a1": "b/young"})
+	w.tells("b/young", HostNotOwned)
+
+	// As after an upgrade: it was never served.
+	w = newTenants(t, policy)
+	w.set("a/old", wild, numbered("/a%d", 11))
+	w.set("b/young", wild, root)
+	check()
+}
+
 // Of two objects of one age the one whose namespace, and then name, comes first.
 func TestHostOwnershipOfOneAge(t *testing.T) {
 	w := newTenants(t, owning())

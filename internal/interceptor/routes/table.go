@@ -46,7 +46,8 @@ func (t *Table) Lookup(host, path string, header map[string][]string) *Route {
 }
 
 // Route returns the route of an HTTPScaledObject, nil when nothing is served
-// for it.
+// for it. With Policy.HostOwnership an object that is left out has one, too, which
+// owns its hosts: no request is looked up to it, and no virtual host lists it.
 func (t *Table) Route(name types.NamespacedName) *Route {
 	key := name.String()
 	route, _ := t.routes.get(hashOf(key), key)
