@@ -11,7 +11,7 @@ import (
 // where there is no other. It is not another backend, unless that endpoint cannot be
 // connected to: what a canary breaks must not look as if it were answered.
 func (x *exchange) repeat(hasBody bool) bool {
-	if x.answerBegan.Load() {
+	if x.answerBegan.Load() || x.bodyBroken() {
 		return false
 	}
 	x.at.metrics.unanswered.Inc()
@@ -22,6 +22,10 @@ func (x *exchange) repeat(hasBody bool) bool {
 	x.occupy(x.at, x.to)
 	return true
 }
+
+// bodyBroken tells whether the client did not send the body that it said it would: the
+// transport gives the connection up then, whatever the application does.
+func (x *exchange) bodyBroken() bool { return x.body != nil && x.body.broken.Load() }
 
 func safeToRepeat(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions

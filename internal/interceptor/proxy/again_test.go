@@ -108,6 +108,22 @@ func TestRequestsThatAreSentAgainStayWithTheirService(t *testing.T) {
 	}
 }
 
+// A body that the client breaks off says nothing of the application.
+func TestABrokenBodyDoesNotCountAsUnanswered(t *testing.T) {
+	w := newWorld(t)
+	w.service("stable", "", w.app(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	w.object("")
+	w.commit()
+	c := dial(t, w.address)
+	c.send("POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nno length\r\n")
+	if res, body := c.answer(http.MethodPost); res.StatusCode != http.StatusBadRequest {
+		t.Errorf("%s %q, want 400", res.Status, body)
+	}
+	if got := value(t, w.proxy, "interceptor_unanswered_total", "demo", "app", "stable"); got != 0 {
+		t.Errorf("%v counted as unanswered, want none", got)
+	}
+}
+
 func TestRequestsAreSentAgainToAnotherEndpoint(t *testing.T) {
 	w := newWorld(t)
 	app, address := w.silent(always)

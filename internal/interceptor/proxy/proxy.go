@@ -249,7 +249,7 @@ func (x *exchange) exchange(first, second *backend, timeout time.Duration) {
 		x.refuseForNow("there is no endpoint ready to take the request")
 	case errors.Is(err, errHeaderTimeout):
 		x.refuseTooLate(timeout)
-	case x.body != nil && x.body.broken.Load():
+	case x.bodyBroken():
 		x.w.Header()["Connection"] = closing
 		x.refuse(http.StatusBadRequest, "the body of the request cannot be read")
 	case notConnected(err):
