@@ -169,12 +169,10 @@ UNIT = $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --hide-s
 E2E  = cd sandbox && $(GOTESTSUM) --format standard-verbose --hide-summary skipped,failed,output --jsonfile-timing-events $(TIMES)/$(1).json -- \
   -count=1 -timeout $(E2E_TIMEOUT) -run '$(RUN)'
 
-# With one processor the proxy has connections wait for their turn.
 .PHONY: test-unit
 test-unit: envoy load-clients $(GOTESTSUM) ## Run the tests that need no cluster, the RPC tests among them
 	@mkdir -p $(TIMES)
 	$(call UNIT,unit) ./...
-	$(call UNIT,unit-cpu1) -cpu 1 ./internal/interceptor/proxy
 	packages=$$($(GO_SANDBOX) list ./... | grep -v -e /sandbox/e2e -e /sandbox/cmd/bench) && cd sandbox && $(call UNIT,unit-sandbox) $$packages
 
 .PHONY: e2e
