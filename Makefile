@@ -216,7 +216,7 @@ fuzz: ## Fuzz whatever parses outside input, each for FUZZTIME
 	done
 
 .PHONY: mutants
-mutants: sandbox-build envoy ## Break the product in some 35 ways, and demand that tests notice (RUN=regexp picks some)
+mutants: sandbox-build envoy ## Break the product in some 50 ways, and demand that tests notice (RUN=regexp picks some)
 	@mkdir -p bin/mutants
 	@$(GO) build -o bin/mutants/mutants ./hack/mutants
 	@exec bin/mutants/mutants -run '$(RUN)'
