@@ -22,6 +22,11 @@ import (
 // cluster's: the next is likely to meet another interceptor.
 const fallbackTries = 3
 
+// fallbackUserTimeout is that of the interceptor's --tcp-user-timeout unless it is set,
+// of which a bootstrap knows nothing. Without it an interceptor whose node is gone is
+// noticed by keep-alive alone, which does not run while there is something to send.
+const fallbackUserTimeout = time.Minute
+
 // addFallback has an Envoy with mutual TLS reach the fallback listener by it.
 func addFallback(b *bootstrapv3.Bootstrap, o BootstrapOptions) error {
 	address, _, err := addressOf("fallback address", o.FallbackAddress)
@@ -59,6 +64,7 @@ func addFallback(b *bootstrapv3.Bootstrap, o BootstrapOptions) error {
 			MaxConnections: outOfTheWay, MaxPendingRequests: outOfTheWay,
 		}}},
 		UpstreamConnectionOptions: &clusterv3.UpstreamConnectionOptions{TcpKeepalive: keepAlive.tcpKeepAlive()},
+		UpstreamBindConfig:        &corev3.BindConfig{SocketOptions: userTimeout(fallbackUserTimeout)},
 		LoadAssignment:            assignmentOf(FallbackListenerName, address),
 		TransportSocket:           mutualTLS(o, xdsHost),
 	})
