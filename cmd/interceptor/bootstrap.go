@@ -8,6 +8,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
+const defaultXDSAddress = "keda-add-ons-http-interceptor-xds.keda:5678"
+
 func newBootstrap() *cobra.Command {
 	o := envoy.BootstrapOptions{}
 	file := bootstrapFileName
@@ -21,6 +23,12 @@ on Envoy's side. Envoy reads these when it starts; with --secrets-dir also when 
 		Example: `  interceptor bootstrap --namespaces demo > envoy.yaml && envoy -c envoy.yaml`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			// By the default the requests would go to other interceptors than the routes
+			// come from.
+			mutualTLS := o.CAFile != "" && o.CertFile != "" && o.KeyFile != ""
+			if mutualTLS && o.XDSAddress != defaultXDSAddress && !cmd.Flags().Changed("fallback-address") {
+				return fmt.Errorf("--xds-address is %s, and --fallback-address is left out; expected the fallback Service of the same interceptors, or --fallback-address= for none", o.XDSAddress)
+			}
 			text, err := bootstrapFile(o, file)
 			if err != nil {
 				return err
@@ -30,7 +38,7 @@ on Envoy's side. Envoy reads these when it starts; with --secrets-dir also when 
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.XDSAddress, "xds-address", "keda-add-ons-http-interceptor-xds.keda:5678", "host:port of the interceptor's xDS Service")
+	f.StringVar(&o.XDSAddress, "xds-address", defaultXDSAddress, "host:port of the interceptor's xDS Service")
 	f.StringVar(&o.AdminAddress, "admin-address", "0.0.0.0:9901", "host:port where GET of /ready, /stats, /config_dump and the like is answered to everybody, and nothing else; [::]:9901 for IPv6 and IPv4")
 	f.Uint16Var(&o.AdminPort, "admin-port", 9902, "port of Envoy's whole admin interface, on 127.0.0.1; whoever reaches it can stop Envoy")
 	f.StringSliceVar(&o.Namespaces, "namespaces", nil, "namespaces whose HTTPScaledObjects are served; all when left out")
@@ -42,7 +50,7 @@ on Envoy's side. Envoy reads these when it starts; with --secrets-dir also when 
 	f.StringVar(&o.KeyFile, "key-file", "", "key of this Envoy, in PEM, for mutual TLS")
 	f.StringVar(&o.ServerName, "server-name", "", "name that the interceptor's certificate must have; the host of --xds-address when left out")
 	f.StringVar(&o.SecretsDir, "secrets-dir", "", "directory with "+envoy.CertificateFileName+" and "+envoy.AuthorityFileName+", by which Envoy reads the files for mutual TLS again when they change")
-	f.StringVar(&o.FallbackAddress, "fallback-address", "keda-add-ons-http-interceptor-fallback.keda:8081", "host:port of the interceptor's fallback Service, to which requests without an endpoint go with mutual TLS; without mutual TLS, or when empty, the interceptor says where they go")
+	f.StringVar(&o.FallbackAddress, "fallback-address", "keda-add-ons-http-interceptor-fallback.keda:8081", "host:port of the interceptor's fallback Service, to which requests without an endpoint go with mutual TLS, required then where --xds-address is set; without mutual TLS, or when empty, the interceptor says where they go")
 	f.StringVar(&file, "file", file, "what to print: "+bootstrapFileName+", or one of the files of --secrets-dir")
 	return c
 }

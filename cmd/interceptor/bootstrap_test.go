@@ -16,12 +16,19 @@ func TestBootstrapPrintsTheFileAskedFor(t *testing.T) {
 		has  string // what is printed
 		says string // the error
 	}{
-		"plain":              {nil, "id: kedify-proxy", ""},
-		"namespaces":         {[]string{"--namespaces=shop,demo"}, "namespaces:\n    - demo\n    - shop\n", ""},
-		"mutual TLS":         {files(), "filename: /xds-certs/tls.key", ""},
-		"secrets":            {secrets(), "path: /etc/envoy/xds-certificate.yaml", ""},
-		"certificate":        {secrets("--file=xds-certificate.yaml"), "filename: /xds-certs/tls.key", ""},
-		"authority":          {secrets("--file=xds-authority.yaml"), "filename: /xds-certs/ca.crt", ""},
+		"plain":               {nil, "id: kedify-proxy", ""},
+		"namespaces":          {[]string{"--namespaces=shop,demo"}, "namespaces:\n    - demo\n    - shop\n", ""},
+		"mutual TLS":          {files(), "filename: /xds-certs/tls.key", ""},
+		"secrets":             {secrets(), "path: /etc/envoy/xds-certificate.yaml", ""},
+		"certificate":         {secrets("--file=xds-certificate.yaml"), "filename: /xds-certs/tls.key", ""},
+		"authority":           {secrets("--file=xds-authority.yaml"), "filename: /xds-certs/ca.crt", ""},
+		"another xDS address": {[]string{"--xds-address=xds.other:5678"}, "address: xds.other", ""},
+		"another xDS address, and mutual TLS": {
+			files("--xds-address=xds.other:5678"), "",
+			"--xds-address is xds.other:5678, and --fallback-address is left out; expected the fallback Service of the same interceptors, or --fallback-address= for none",
+		},
+		"both addresses":     {files("--xds-address=xds.other:5678", "--fallback-address=fallback.other:8081"), "address: fallback.other", ""},
+		"no fallback":        {files("--xds-address=xds.other:5678", "--fallback-address="), "address: xds.other", ""},
 		"no secrets":         {files("--file=xds-authority.yaml"), "", "there is none"},
 		"no files":           {[]string{"--secrets-dir=/etc/envoy"}, "", "no files for it"},
 		"a file there isn't": {secrets("--file=xds-key.yaml"), "", `--file is "xds-key.yaml"; expected envoy.yaml, xds-certificate.yaml or xds-authority.yaml`},

@@ -136,7 +136,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.format, "log-format", o.format, "json or text")
 
 	f.StringVar(&o.watched, "watch-namespace", o.watched, "the one namespace whose HTTPScaledObjects are served; all when empty (KEDA_HTTP_WATCH_NAMESPACE)")
-	f.StringVar(&o.fallbackService, "fallback-service", o.fallbackService, "Service of the interceptor itself that kedify-proxies send requests without an endpoint to, at its port named fallback or the only one, as [<namespace>/]<name>; without a namespace in that of this pod (KEDA_HTTP_CURRENT_NAMESPACE); empty for none")
+	f.StringVar(&o.fallbackService, "fallback-service", o.fallbackService, "Service of the interceptor itself that kedify-proxies send requests without an endpoint to, at its port named fallback or the only one, as [<namespace>/]<name>; without a namespace in that of this pod (KEDA_HTTP_CURRENT_NAMESPACE); empty for none; with mutual TLS the --fallback-address of their bootstrap is used instead")
 
 	f.BoolVar(&o.policy.HostOwnership, "host-ownership", o.policy.HostOwnership, "a host belongs to the namespace of the oldest HTTPScaledObject that names it: those of other namespaces are not served for it, unless an annotation of that object allows it")
 	f.IntVar(&o.policy.MaxWildcardMatchesPerNamespace, "max-wildcard-matches-per-namespace", o.policy.MaxWildcardMatchesPerNamespace, "matches (path prefixes times headers) of all wildcard hosts above one host, and the same of any host, for all HTTPScaledObjects of a namespace together; past it the newest are not served")
@@ -146,7 +146,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.Uint16Var(&o.tlsPort, "tls-port", o.tlsPort, "port of the embedded proxy with TLS, when there is a certificate (KEDA_HTTP_PROXY_TLS_PORT)")
 	f.Uint16Var(&o.adminPort, "admin-port", o.adminPort, "port of /healthz, /readyz, /debug/routes and /debug/envoys (KEDA_HTTP_ADMIN_PORT)")
 	f.Uint16Var(&o.metricsPort, "metrics-port", o.metricsPort, "port of /metrics")
-	f.Uint16Var(&o.fallbackPort, "fallback-port", o.fallbackPort, "port for requests of kedify-proxies that have no endpoint for them; nobody else may reach it")
+	f.Uint16Var(&o.fallbackPort, "fallback-port", o.fallbackPort, "port for requests of kedify-proxies that have no endpoint for them; nobody else may reach it; with mutual TLS they connect to the --fallback-address of their bootstrap")
 	f.StringVar(&o.certFile, "tls-cert-file", o.certFile, "certificate of the embedded proxy, PEM; read again when it changes (KEDA_HTTP_PROXY_TLS_CERT_PATH)")
 	f.StringVar(&o.keyFile, "tls-key-file", o.keyFile, "key of the certificate, PEM (KEDA_HTTP_PROXY_TLS_KEY_PATH)")
 
