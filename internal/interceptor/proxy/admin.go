@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
@@ -32,9 +31,7 @@ func (p *Proxy) Admin(problems func() []routes.Problem, healthy func() error) ht
 	})
 	mux.HandleFunc("GET /debug/routes", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		_ = encoder.Encode(ListRoutes(p.Table(), problems())) // who does not take it needs no telling
+		_ = writeRoutes(w, p.Table(), problems()) // who does not take it needs no telling
 	})
 	return mux
 }

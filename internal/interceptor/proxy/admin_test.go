@@ -119,6 +119,53 @@ func TestRouteList(t *testing.T) {
 	)
 }
 
+// largest notes the largest piece that was written.
+type largest struct {
+	*httptest.ResponseRecorder
+	bytes int
+}
+
+func (l *largest) Write(b []byte) (int, error) {
+	l.bytes = max(l.bytes, len(b))
+	return l.ResponseRecorder.Write(b)
+}
+
+// The list is as of one encoder, and no more of it than a route is in memory.
+func TestTheRouteListIsWrittenRouteByRoute(t *testing.T) {
+	w := newWorld(t)
+	w.service("stable", "", "10.0.0.1:8080")
+	w.object("<&>=1")
+	check := func(parts int, problems func() []routes.Problem) {
+		t.Helper()
+		w.commit()
+		got := &largest{ResponseRecorder: httptest.NewRecorder()}
+		w.proxy.Admin(problems, func() error { return nil }).ServeHTTP(got, httptest.NewRequest(http.MethodGet, "/debug/routes", nil))
+		var list RouteList
+		if err := json.Unmarshal(got.Body.Bytes(), &list); err != nil {
+			t.Fatal(err)
+		}
+		var want strings.Builder
+		encoder := json.NewEncoder(&want)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(list); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.String(), got.Body.String()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if got.bytes > got.Body.Len()/parts {
+			t.Errorf("%d of %d bytes were written at once", got.bytes, got.Body.Len())
+		}
+	}
+	none := func() []routes.Problem { return nil }
+	check(1, none)
+	w.object("")
+	check(1, none)
+	check(2, func() []routes.Problem {
+		return slices.Repeat([]routes.Problem{{Object: types.NamespacedName{Namespace: "demo", Name: "app"}, Reason: "A", Message: "<b>"}}, 100)
+	})
+}
+
 // The value of a header may be a secret, which chooses a version for those that
 // know it.
 func TestTheRouteListShowsNoValuesOfHeaders(t *testing.T) {

@@ -2,8 +2,10 @@ package proxy
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -67,37 +69,81 @@ type ListedProblem struct {
 	Message   string `json:"message"`
 }
 
-// ListRoutes lists a table by namespace and name, and what is wrong now, which
-// may be more than the table knows of.
-func ListRoutes(table *routes.Table, problems []routes.Problem) *RouteList {
-	list := &RouteList{Generation: table.Generation(), Routes: make([]ListedRoute, 0, table.Len())}
-	for r := range table.Routes() {
-		listed := ListedRoute{
-			Namespace: r.Name.Namespace, Name: r.Name.Name,
-			Hosts: r.Hosts(), PathPrefixes: r.PathPrefixes(), Rollout: r.Rollout, Cold: r.Cold(),
+// writeRoutes writes what the JSON of a RouteList is, with the routes by namespace and
+// name, and problems, which may be more than the table knows of. Each is encoded by
+// itself: memory is needed for one at a time, however slowly a client reads.
+func writeRoutes(w io.Writer, table *routes.Table, problems []routes.Problem) error {
+	if _, err := fmt.Fprintf(w, "{\n  \"generation\": %d,\n  \"routes\": ", table.Generation()); err != nil {
+		return err
+	}
+	err := writeList(w, func(yield func(any) bool) {
+		for r := range table.Routes() {
+			if !yield(listedRoute(r)) {
+				return
+			}
 		}
-		for _, h := range r.Headers() {
-			listed.Headers = append(listed.Headers, ListedHeader{h.Name, h.Value == ""})
-		}
-		for i := range r.Backends {
-			b := &r.Backends[i]
-			listed.Backends = append(listed.Backends, ListedBackend{
-				Service: b.Service, Weight: b.Weight, Share: b.Share, Protocol: b.Protocol.String(),
-				Ready: notNil(b.Ready), Draining: b.Draining,
+	})
+	if err == nil && len(problems) > 0 {
+		problems = slices.Clone(problems)
+		slices.SortFunc(problems, func(a, b routes.Problem) int {
+			return cmp.Or(strings.Compare(a.Object.Namespace, b.Object.Namespace), strings.Compare(a.Object.Name, b.Object.Name),
+				strings.Compare(string(a.Reason), string(b.Reason)), strings.Compare(a.Message, b.Message))
+		})
+		if _, err = io.WriteString(w, ",\n  \"problems\": "); err == nil {
+			err = writeList(w, func(yield func(any) bool) {
+				for _, p := range problems {
+					if !yield(ListedProblem{p.Object.Namespace, p.Object.Name, string(p.Reason), p.Message}) {
+						return
+					}
+				}
 			})
 		}
-		if f := r.Failover; f != nil {
-			listed.Failover = &ListedFailover{Service: f.Service, After: f.After.String(), Ready: notNil(f.Ready)}
+	}
+	if err == nil {
+		_, err = io.WriteString(w, "\n}\n")
+	}
+	return err
+}
+
+// writeList writes a list that is the value of a member of the outermost object.
+func writeList(w io.Writer, all iter.Seq[any]) error {
+	before, end := "[\n    ", "[]"
+	for one := range all {
+		text, err := json.MarshalIndent(one, "    ", "  ")
+		if err != nil {
+			return err
 		}
-		list.Routes = append(list.Routes, listed)
+		if _, err := io.WriteString(w, before); err != nil {
+			return err
+		}
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+		before, end = ",\n    ", "\n  ]"
 	}
-	for _, p := range problems {
-		list.Problems = append(list.Problems, ListedProblem{p.Object.Namespace, p.Object.Name, string(p.Reason), p.Message})
+	_, err := io.WriteString(w, end)
+	return err
+}
+
+func listedRoute(r *routes.Route) ListedRoute {
+	listed := ListedRoute{
+		Namespace: r.Name.Namespace, Name: r.Name.Name,
+		Hosts: r.Hosts(), PathPrefixes: r.PathPrefixes(), Rollout: r.Rollout, Cold: r.Cold(),
 	}
-	slices.SortFunc(list.Problems, func(a, b ListedProblem) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
-	})
-	return list
+	for _, h := range r.Headers() {
+		listed.Headers = append(listed.Headers, ListedHeader{h.Name, h.Value == ""})
+	}
+	for i := range r.Backends {
+		b := &r.Backends[i]
+		listed.Backends = append(listed.Backends, ListedBackend{
+			Service: b.Service, Weight: b.Weight, Share: b.Share, Protocol: b.Protocol.String(),
+			Ready: notNil(b.Ready), Draining: b.Draining,
+		})
+	}
+	if f := r.Failover; f != nil {
+		listed.Failover = &ListedFailover{Service: f.Service, After: f.After.String(), Ready: notNil(f.Ready)}
+	}
+	return listed
 }
 
 // notNil is for [] in JSON, which says more than null.
