@@ -79,7 +79,9 @@ func listen(ctx context.Context, o *options, p *proxy.Proxy, admin http.Handler,
 func (ls *listeners) plain(handler http.Handler, log *slog.Logger) func(net.Listener) error {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// A client that does not read keeps what it asked for in memory.
+		WriteTimeout: time.Minute,
+		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	ls.own = append(ls.own, server)
 	return func(l net.Listener) error {
