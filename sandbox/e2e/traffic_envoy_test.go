@@ -93,7 +93,7 @@ func TestTrafficEnvoyOfAnotherBuild(t *testing.T) {
 		traffictest.Object{Name: "app", Hosts: []string{host}, Service: "stable"}.Manifest() + otherBuild)
 	traffictest.AwaitEndpoints(t, n, "stable", 1)
 	traffictest.AwaitEndpoints(t, n, "canary", 1)
-	n.AwaitEvent("HTTPScaledObject", "app", "RefusedByEnvoy", "kedify-proxy "+n.Name+"/other-build, at ", "previous_priorities", "it has no routes")
+	n.AwaitEvent("HTTPScaledObject", "app", "RefusedByEnvoy", "kedify-proxy "+n.Name+"/other-build, at ", "previous_priorities", "that kedify-proxy has no routes for it")
 
 	n.Apply(`---
 apiVersion: http.keda.sh/v1alpha1
