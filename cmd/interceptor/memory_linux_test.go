@@ -32,8 +32,10 @@ import (
 
 const (
 	// What an interceptor may take at its peak, in MB: under load, and with
-	// manyObjects and an Envoy that has them all.
-	mostMBWithFew  = 60
+	// manyObjects and an Envoy that has them all. The bars are 60 and 200, which make
+	// bench-interceptor measures. Beside other tests the collector comes later: the
+	// former, of which 56 are taken on a quiet machine, has ten more.
+	mostMBWithFew  = 70
 	mostMBWithMany = 200
 	manyObjects    = 10000
 	// allocated is how many bytes requests allocate meanwhile: several times what

@@ -29,9 +29,10 @@ import (
 const (
 	manyRoutes = 5000
 	routeSize  = 3 << 10
-	// mostMB is what a process that watches so many routes may take: 60, and the
-	// plugin takes 5 more than this one before it knows of any.
-	mostMB = 55
+	// mostMB is what a process that watches so many routes may take here. The bar is
+	// 60 for the plugin, which takes 5 more than this process; make bench-plugin
+	// measures it. Beside other tests the collector comes later: it has ten more.
+	mostMB = 65
 	// serverVariable has the test binary be that process, for the server at this
 	// address.
 	serverVariable = "TEST_MEMORY_SERVER"
