@@ -145,26 +145,11 @@ func TestWhatTheServerLogs(t *testing.T) {
 // says is an application that answers each connection with these bytes.
 func says(t *testing.T, answer string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer func() { _ = c.Close() }()
-				_, _ = c.Read(make([]byte, 4096))
-				_, _ = io.WriteString(c, answer)
-				_, _ = io.Copy(io.Discard, c) // until the proxy has enough
-			}()
-		}
-	}()
-	return l.Addr().String()
+	return listen(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 4096))
+		_, _ = io.WriteString(c, answer)
+		_, _ = io.Copy(io.Discard, c) // until the proxy has enough
+	})
 }
 
 func TestStatusesOutOfRange(t *testing.T) {

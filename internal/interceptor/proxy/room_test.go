@@ -79,6 +79,7 @@ func (w *world) ask(client *http.Client, object string, header int) asked {
 	return w.inBackground(client, r)
 }
 
+// inBackground sends a request; its answer is the status, Retry-After and the body.
 func (w *world) inBackground(client *http.Client, r *http.Request) asked {
 	answer := make(chan string, 1)
 	go func() {

@@ -50,22 +50,7 @@ func TestShutdownLetsRequestsEnd(t *testing.T) {
 			if protocol == "h2c" {
 				client = h2cClient(t)
 			}
-			r := w.request(http.MethodGet, "/", nil)
-			answer := make(chan string, 1)
-			go func() {
-				res, err := client.Do(r)
-				if err != nil {
-					answer <- err.Error()
-					return
-				}
-				defer res.Body.Close()
-				body, err := io.ReadAll(res.Body)
-				if err != nil {
-					answer <- err.Error()
-					return
-				}
-				answer <- string(body)
-			}()
+			answer := w.inBackground(client, w.request(http.MethodGet, "/", nil))
 			await(t, arrived, "the request is at the application")
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
@@ -73,7 +58,7 @@ func TestShutdownLetsRequestsEnd(t *testing.T) {
 			go func() { done <- w.server.Shutdown(ctx) }()
 			eventually(t, "no more connections are taken", func() bool { return !listens(w.address) })
 			close(release)
-			if got := <-answer; got != "whole" {
+			if got := <-answer; got != "200  whole" {
 				t.Errorf("the request under way got %q", got)
 			}
 			if err := <-done; err != nil {

@@ -104,11 +104,7 @@ func TestRealEnvoyConnectsAgainWhenItsConnectionIsOld(t *testing.T) {
 		if diff := cmp.Diff(want, f.pushes()); diff != "" {
 			t.Errorf("pushes to an Envoy that has everything else (-want +got):\n%s", diff)
 		}
-		for answer, n := range stop() {
-			if answer != "a" {
-				t.Errorf("%d requests were answered %q", n, answer)
-			}
-		}
+		requireAnswersOf(t, stop(), "a")
 		if n := f.envoy.Stat("cluster_manager.cluster_modified"); n != 0 {
 			t.Errorf("%d clusters were modified", n)
 		}

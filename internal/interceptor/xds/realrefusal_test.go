@@ -220,11 +220,7 @@ func TestRealEnvoyComesBackWithWhatItRefuses(t *testing.T) {
 					}
 					eventually(t, "told of it again", func() bool { return strings.Contains(f.told.objects(), "bad") })
 				}
-				for answer, n := range stop() {
-					if answer != "bad" {
-						t.Errorf("%d requests were answered %q", n, answer)
-					}
-				}
+				requireAnswersOf(t, stop(), "bad")
 				// Its split is followed though the rest of it is refused.
 				f.objectIn("demo", "bad", absurd, "bad=0", "canary=100")
 				f.commit()
@@ -384,11 +380,7 @@ func TestRealEnvoyComesBackWhileAnObjectIsInvalid(t *testing.T) {
 				t.Errorf("round %d: what was deleted is answered %s; expected %s", round, got, want)
 			}
 		}
-		for answer, n := range stop() {
-			if answer != "app" {
-				t.Errorf("%d requests were answered %q", n, answer)
-			}
-		}
+		requireAnswersOf(t, stop(), "app")
 		f.objectIn("demo", "app", absurd, "app=0", "canary=100")
 		f.commit()
 		f.waitFor("app.example.com", "canary")
