@@ -63,7 +63,7 @@ func newSummaries(t testing.TB, server *apiservertest.Server, change ...func(*ku
 // awaitColor waits for what the watch shows of an object.
 func awaitColor(t *testing.T, summaries *kube.Summaries[color], name string, want color) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		got, err := summaries.Get(t.Context(), "demo", name)
 		if err == nil && got.Content == want || want == "" && apierrors.IsNotFound(err) {
@@ -139,7 +139,7 @@ func TestSummariesTellOfChanges(t *testing.T) {
 	server.Delete("rollouts", "demo", "app")
 	awaitColor(t, summaries, "app", "")
 	want := []string{"nothing -> app red", "app red -> app green", "app green -> nothing"}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		mu.Lock()
 		got := slices.Clone(changes)

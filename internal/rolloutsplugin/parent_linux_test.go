@@ -44,7 +44,7 @@ func child() {
 		os.Exit(0)
 	})
 	// It watches once it has a descriptor of its parent; older kernels have none.
-	for deadline := time.Now().Add(5 * time.Second); !holdsPIDFD() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); !holdsPIDFD() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	fmt.Println("watching")

@@ -155,7 +155,7 @@ func newHost(t *testing.T, kind *scripted, config string) *host {
 func (h *host) restart() {
 	h.plugin = New(Options{Kind: h.kind, Events: h.events, Logger: hclog.NewNullLogger()})
 	h.plugin.now = func() time.Time { return time.Unix(0, h.now.Load()) }
-	h.plugin.operations.wait, h.plugin.operations.endWait = 500*time.Millisecond, 100*time.Millisecond
+	h.plugin.operations.wait, h.plugin.operations.endWait = 2*time.Second, 100*time.Millisecond
 }
 
 func (h *host) context() *types.RpcStepContext {

@@ -209,7 +209,7 @@ func exchangeRaw(t *testing.T, address, request string) exchanged {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	go func() { _, _ = io.WriteString(c, request) }() // a refusal may come first
 	method, _, _ := strings.Cut(request, " ")
 	res, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})

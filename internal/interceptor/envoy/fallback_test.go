@@ -155,7 +155,7 @@ func TestRefusedConnectionByARealEnvoy(t *testing.T) {
 // and no request that the interceptor holds: it says so by 102, which no client
 // sees. Envoy tries a GET again after it, and tells the interceptor why.
 func TestResponseHeaderTimeoutByARealEnvoy(t *testing.T) {
-	const timeout = 100 * time.Millisecond
+	const timeout = time.Second
 	released := make(chan struct{})
 	last, _ := fallback(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(routes.SecondTryHeader) == "true" {
@@ -202,6 +202,7 @@ func TestResponseHeaderTimeoutByARealEnvoy(t *testing.T) {
 		{"empty-h2c", "/", http.StatusOK, "held HTTP/2.0"},
 	} {
 		t.Run(tt.host+tt.path, func(t *testing.T) {
+			t.Parallel()
 			code, body := ask(t, http.DefaultClient, address, tt.host+".example.com", tt.path)
 			if code != tt.code || body != tt.body {
 				t.Errorf("answered %d %q, want %d %q", code, body, tt.code, tt.body)

@@ -44,7 +44,7 @@ func TestStreamByARealEnvoy(t *testing.T) {
 	}
 	r.Host = "grpc.example.com"
 	r.Header.Set("Te", "trailers")
-	res, err := (&http.Client{Transport: transport, Timeout: 30 * time.Second}).Do(r)
+	res, err := (&http.Client{Transport: transport, Timeout: time.Minute}).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestUpgradeByARealEnvoy(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
-		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		fmt.Fprintf(c, "%sConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", get, to)
 		reader := bufio.NewReader(c)
 		res, err := http.ReadResponse(reader, nil)

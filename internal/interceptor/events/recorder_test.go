@@ -28,7 +28,7 @@ import (
 )
 
 // patience bounds each wait for something that has to come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // quick paces so that tests need not wait.
 var quick = pacing{

@@ -172,7 +172,7 @@ func TestFallbackNameCannotBeForged(t *testing.T) {
 }
 
 func TestFallbackRefusesOtherConnections(t *testing.T) {
-	w := othersWorld(t, func(s *Settings) { s.ReadHeader = 50 * time.Millisecond })
+	w := othersWorld(t, func(s *Settings) { s.ReadHeader = time.Second })
 	address := w.serveFallback()
 	const request = "GET / HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\n\r\n"
 	begun := envoyHeader(t, "demo/app")
@@ -256,7 +256,7 @@ func TestFallbackTakesTLS(t *testing.T) {
 		}
 	}
 	t.Run("a handshake that does not go on", func(t *testing.T) {
-		w := othersWorld(t, func(s *Settings) { s.ReadHeader = 50 * time.Millisecond })
+		w := othersWorld(t, func(s *Settings) { s.ReadHeader = time.Second })
 		address := w.serveFallbackTo(FallbackPeers{TLS: &tls.Config{Certificates: []tls.Certificate{certificate}}})
 		c, err := net.Dial("tcp", address)
 		if err != nil {

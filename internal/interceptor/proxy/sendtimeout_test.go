@@ -91,7 +91,7 @@ func TestAClientOfHTTP2ThatReadsSlowlyIsServed(t *testing.T) {
 // A stream that is quiet for longer than the timeout has nothing that waits for its
 // client, and goes on: watches, server-sent events and gRPC are as quiet as they like.
 func TestAQuietStreamOfHTTP2GoesOn(t *testing.T) {
-	const timeout = 500 * time.Millisecond
+	const timeout = 1500 * time.Millisecond
 	w := newWorld(t, func(s *Settings) { s.SendTimeout = timeout })
 	words := make(chan string, 1)
 	end := sync.OnceFunc(func() { close(words) })

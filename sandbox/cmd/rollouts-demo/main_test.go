@@ -125,9 +125,9 @@ func TestServeFinishesRequestsInFlight(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- serve(ctx, config{listen: address, colour: "blue", latency: 300 * time.Millisecond}) }()
+	go func() { served <- serve(ctx, config{listen: address, colour: "blue", latency: 2 * time.Second}) }()
 
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		response, err := http.Get("http://" + address + "/healthz")
 		if err == nil {
@@ -149,7 +149,7 @@ func TestServeFinishesRequestsInFlight(t *testing.T) {
 		body, _ := io.ReadAll(response.Body)
 		answered <- string(body)
 	}()
-	time.AfterFunc(100*time.Millisecond, stop)
+	time.AfterFunc(time.Second, stop)
 	if got := <-answered; got != `"blue"` {
 		t.Errorf("the request in flight at the stop got %q", got)
 	}

@@ -69,7 +69,7 @@ func TestInstanceIsKilled(t *testing.T) {
 	if running, err := i.running(); err != nil || !running {
 		t.Fatalf("running: %v, %v", running, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	// It stays a zombie until its parent, this test, waits for it: gone enough.
 	if err := i.kill(ctx); err != nil {

@@ -52,7 +52,7 @@ func TestComponentIsStartedAndStopped(t *testing.T) {
 		if err := s.start("script"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.await(t.Context(), "script", 10*time.Second, quiet); err != nil {
+		if err := s.await(t.Context(), "script", time.Minute, quiet); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,7 +82,7 @@ func TestComponentThatDoesNotEndIsKilled(t *testing.T) {
 	if err := s.start("script"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.await(t.Context(), "script", 10*time.Second, quiet); err != nil {
+	if err := s.await(t.Context(), "script", time.Minute, quiet); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
@@ -105,7 +105,7 @@ func TestComponentThatDiesIsReportedAndRestarted(t *testing.T) {
 	if err := s.start("script"); err != nil {
 		t.Fatal(err)
 	}
-	err := s.await(t.Context(), "script", 10*time.Second, quiet)
+	err := s.await(t.Context(), "script", time.Minute, quiet)
 	if err == nil {
 		t.Fatal("a component that dies while starting is ready")
 	}
@@ -114,7 +114,7 @@ func TestComponentThatDiesIsReportedAndRestarted(t *testing.T) {
 			t.Errorf("the error does not say %q:\n%v", part, err)
 		}
 	}
-	if err := s.await(t.Context(), "script", 10*time.Second, quiet); err != nil {
+	if err := s.await(t.Context(), "script", time.Minute, quiet); err != nil {
 		t.Fatalf("the second time: %v", err)
 	}
 	got := s.components["script"].status()
@@ -124,9 +124,15 @@ func TestComponentThatDiesIsReportedAndRestarted(t *testing.T) {
 }
 
 func TestWaitingForAComponentEnds(t *testing.T) {
-	s, _ := supervise(t, `echo still thinking; sleep 600`, func(context.Context) error { return errors.New("not listening") })
+	s, layout := supervise(t, `echo still thinking; touch thinks; sleep 600`, func(context.Context) error { return errors.New("not listening") })
 	if err := s.start("script"); err != nil {
 		t.Fatal(err)
+	}
+	thinks := fileThere(&layout, "thinks")
+	for deadline := time.Now().Add(time.Minute); thinks(t.Context()) != nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the component does not run after a minute")
+		}
 	}
 	var said []string
 	err := s.await(t.Context(), "script", 300*time.Millisecond, func(format string, _ ...any) { said = append(said, format) })

@@ -136,7 +136,7 @@ func (b bench) awaitEvent(texts ...string) {
 
 func (b bench) poll(check func() string) {
 	b.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		problem := check()
 		if problem == "" {

@@ -27,7 +27,7 @@ func servingPod(name string, hostPort int32, hostIP string) *corev1.Pod {
 // awaitEvents polls until one Event has all the parts.
 func (b *bench) awaitEvents(parts ...string) {
 	b.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for events := b.seen(); !hasEvent(events, parts...); events = append(events, b.seen()...) {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("no event with %q in %q", parts, events)

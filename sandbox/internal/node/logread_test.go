@@ -110,7 +110,7 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	read, followed := io.Pipe()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	go func() {
 		_ = followed.CloseWithError(copyLog(ctx, followed, func() {}, path, log, logOptions{follow: true, tailLines: -1, limitBytes: -1}))

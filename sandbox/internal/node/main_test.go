@@ -312,7 +312,7 @@ func (b *bench) get(name string) *corev1.Pod {
 // await polls until ok, and shows the pod if that takes too long.
 func (b *bench) await(name, what string, ok func(*corev1.Pod) bool) *corev1.Pod {
 	b.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		pod := b.get(name)
 		if ok(pod) {
@@ -334,7 +334,7 @@ func (b *bench) delete(name string, grace int64) {
 	now := metav1.Now()
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &now, &grace
 	b.node.podChanged(pod)
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !b.removed(name) {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("the node does not remove pod %s", name)
@@ -369,7 +369,7 @@ func (b *bench) awaitLog(w *worker, want string) {
 	b.await(w.key.Name, "running", func(pod *corev1.Pod) bool {
 		return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].State.Running != nil
 	})
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for b.log(w, 0) != want {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("log of %s: %q, want %q", w.key, b.log(w, 0), want)

@@ -161,7 +161,7 @@ func TestShorterGraceIsHeeded(t *testing.T) {
 	b.node.podGone(pod)
 	select {
 	case <-w.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("a pod deleted with force is not ended")
 	}
 }
@@ -228,7 +228,7 @@ func TestContainersEndWithTheNode(t *testing.T) {
 	if len(pids) != 8 {
 		t.Fatalf("started %v, want 8 containers", pids)
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for _, pid := range pids {
 		for syscall.Kill(pid, 0) == nil && !zombie(pid) {
 			if time.Now().After(deadline) {

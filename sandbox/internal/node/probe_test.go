@@ -164,7 +164,7 @@ func TestCheck(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			ok, output := target.check(ctx, tt.handler)
 			if ok != tt.ok || !strings.Contains(output, tt.output) {

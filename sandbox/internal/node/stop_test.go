@@ -49,7 +49,7 @@ func TestSidecarsEndLast(t *testing.T) {
 // awaitRunning polls until the program has said in its log that it takes signals.
 func awaitRunning(t *testing.T, log string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		text, err := os.ReadFile(log)
 		if err == nil && strings.Contains(string(text), "running") {

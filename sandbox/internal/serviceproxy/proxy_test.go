@@ -56,7 +56,7 @@ func freePort(t *testing.T) netip.AddrPort {
 
 func newProxy(t *testing.T) (*Proxy, context.Context) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return &Proxy{log: slog.New(slog.DiscardHandler), state: map[string]map[frontend]listener{}, said: map[string]string{},
 		queue: workqueue.NewTyped[string](), events: record.NewFakeRecorder(100)}, ctx
@@ -204,7 +204,7 @@ func TestUDP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"one", "two"} {
