@@ -112,11 +112,11 @@ func TestEnvoyComesBackWhileAnObjectIsInvalid(t *testing.T) {
 		w.objectIn("demo", "split", absurd)
 		w.commit()
 		serves("split", "demo/split/split")
+		locked(e, func() any { e.keeps = nil; return nil }) // app goes
 		w.builder.DeleteHTTPScaledObject(objectNamed("app"))
 		w.object("split", "split=60", "canary=40")
 		w.object("anew")
 		w.commit()
-		e.keeps = nil
 		e.has(w)
 		eventually(t, "a version that lists nothing", func() bool { return !e.listed("app") && !e.listed("split") })
 		e.check()
