@@ -222,7 +222,7 @@ mutants: sandbox-build envoy ## Break the product in some 50 ways, and demand th
 	@exec bin/mutants/mutants -run '$(RUN)'
 
 .PHONY: bench
-bench: bench-plugin bench-step bench-interceptor ## Measure the plugins and the interceptor beside others (19 minutes)
+bench: bench-plugin bench-step bench-interceptor ## Measure the plugins and the interceptor beside others (21 minutes)
 
 .PHONY: bench-plugin
 bench-plugin: build sandbox-build ## Measure the plugins beside one that does nothing and those that client-go throttles (PLUGINS=gatewayapi picks one)
