@@ -144,6 +144,13 @@ func TestFiveBusyObjectsLeaveRoomForASixth(t *testing.T) {
 						t.Errorf("%d wait, want 10", got)
 					}
 					// One was sent away for it, which is told so.
+					eventually(t, "a request of another is sent away", func() bool {
+						waiting := 0
+						for _, object := range busy {
+							waiting += w.heldFor(object)
+						}
+						return waiting == 9
+					})
 					sent := 0
 					for i, answer := range answers {
 						if object := busy[i/2]; w.heldFor(object) < 2 && i%2 == 1 {
