@@ -23,8 +23,8 @@ on Envoy's side. Envoy reads these when it starts; with --secrets-dir also when 
 		Example: `  interceptor bootstrap --namespaces demo > envoy.yaml && envoy -c envoy.yaml`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// By the default the requests would go to other interceptors than the routes
-			// come from.
+			// With the default, requests would go to other interceptors than those that
+			// the routes come from.
 			mutualTLS := o.CAFile != "" && o.CertFile != "" && o.KeyFile != ""
 			if mutualTLS && o.XDSAddress != defaultXDSAddress && !cmd.Flags().Changed("fallback-address") {
 				return fmt.Errorf("--xds-address is %s, and --fallback-address is left out; expected the fallback Service of the same interceptors, or --fallback-address= for none", o.XDSAddress)

@@ -13,11 +13,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/xds"
 )
 
-// certificateLook is how often the certificate of kedify-proxies is looked at.
+// certificateLook is how often passCertificate checks for a new certificate.
 const certificateLook = 5 * time.Second
 
-// passCertificate gives the certificate to kedify-proxies, and again whenever it
-// is another, for which it looks at an interval, until ctx ends.
+// passCertificate gives the certificate to kedify-proxies, and checks for a new one at
+// each interval, until ctx ends.
 func passCertificate(ctx context.Context, certificate *proxy.Certificate, interval time.Duration, to *xds.Server, log *slog.Logger) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -39,7 +39,7 @@ func passCertificate(ctx context.Context, certificate *proxy.Certificate, interv
 	}
 }
 
-// inPEM writes a certificate as Envoy reads it.
+// inPEM encodes a certificate as Envoy reads it.
 func inPEM(certificate *tls.Certificate) (chain, key []byte, err error) {
 	for _, der := range certificate.Certificate {
 		chain = append(chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)

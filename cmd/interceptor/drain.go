@@ -19,8 +19,8 @@ import (
 // listener has counts of its own.)
 const activeStat = "http.kedify-proxy.downstream_cx_active"
 
-// olderAdmin is where bootstraps that were printed before have Envoy's admin
-// interface.
+// olderAdmin is the address of Envoy's admin interface in bootstraps that earlier
+// versions printed.
 const olderAdmin = "http://127.0.0.1:9901"
 
 // drainPoll is how often the connections are counted.
@@ -52,11 +52,10 @@ can come, or the time is over. Neither is an error: what then still runs ends wi
 }
 
 type drainer struct {
-	// older is where the Envoy is looked for when nothing listens at admin; "" for
-	// nowhere else.
+	// older is the address that is tried when nothing listens at admin; "" for none.
 	admin, older string
-	// delay is how long it takes until everybody knows that the pod leaves. Until
-	// then that it has no clients means nothing: the next may be on its way.
+	// delay is how long new clients may still be sent to the pod. Until it is over,
+	// the drain goes on even without clients: the next may be on its way.
 	delay time.Duration
 	out   io.Writer
 }
@@ -120,7 +119,7 @@ func (d *drainer) active(ctx context.Context) (int, error) {
 			return stat.Value, nil
 		}
 	}
-	return 0, nil // one that never had a listener has no such count
+	return 0, nil // an Envoy that never had a listener has no such count
 }
 
 func (d *drainer) ask(ctx context.Context, method, path string) ([]byte, error) {

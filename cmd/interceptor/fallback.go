@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// fallbackPortName is how the fallback Service calls its port.
+// fallbackPortName is the name of the fallback Service's port.
 const fallbackPortName = "fallback"
 
-// fallback passes on where kedify-proxies send requests that they have no endpoint
-// for, and tells when there is no such place. It is a prometheus.Collector.
+// fallback passes on the addresses to which kedify-proxies send requests that they have
+// no endpoint for, and logs when there is no address. It is a prometheus.Collector.
 type fallback struct {
 	prometheus.Gauge
 	service types.NamespacedName
@@ -28,7 +28,7 @@ func newFallback(service types.NamespacedName, log *slog.Logger, pass func([]net
 	})}
 }
 
-// update is told the addresses, and with none why.
+// update passes the addresses on. If there are none, why is the reason.
 func (f *fallback) update(addresses []netip.AddrPort, why string) {
 	f.Set(float64(len(addresses)))
 	f.pass(addresses)

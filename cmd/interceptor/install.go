@@ -33,8 +33,8 @@ program, can run "interceptor drain" before it stops.`,
 	}
 }
 
-// install copies a program. What is at the target is replaced, whole or not at
-// all: an init container may run again while the copy is in use.
+// install copies a program to a file. It replaces an existing file atomically: an init
+// container may run again while the copy is in use.
 func install(program, to string) (err error) {
 	source, err := os.Open(program)
 	if err != nil {
@@ -46,7 +46,7 @@ func install(program, to string) (err error) {
 		return err
 	}
 	_, err = io.Copy(target, source)
-	// For every user: the containers of a pod need not have the same.
+	// For every user: the containers of a pod may run as different ones.
 	err = errors.Join(err, target.Chmod(0o755), target.Close())
 	if err == nil {
 		err = os.Rename(target.Name(), to)

@@ -22,7 +22,7 @@ type listeners struct {
 	all   []listener
 	proxy *proxy.Server
 	xds   *xds.Server
-	// own are those of admin and metrics, which go last.
+	// own are the servers of admin and metrics, which are closed last.
 	own []*http.Server
 }
 
@@ -33,8 +33,8 @@ type listener struct {
 	serve func(net.Listener) error
 }
 
-// listen opens all ports, so that one that is taken is known before anything is
-// served. Without a certificate there is no port for TLS.
+// listen opens all ports before anything is served, so that a port in use stops the
+// start. Without a certificate there is no port for TLS.
 func listen(ctx context.Context, o *options, p *proxy.Proxy, admin http.Handler, certificate *proxy.Certificate, x *xdsServer, registry *prometheus.Registry, log *slog.Logger) (*listeners, error) {
 	ls := &listeners{proxy: proxy.NewServer(p), xds: x.Server}
 	metrics := http.NewServeMux()
@@ -75,11 +75,11 @@ func listen(ctx context.Context, o *options, p *proxy.Proxy, admin http.Handler,
 	return ls, nil
 }
 
-// plain returns what serves a handler for people and probes.
+// plain returns a function that serves a handler for people and probes.
 func (ls *listeners) plain(handler http.Handler, log *slog.Logger) func(net.Listener) error {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		// A client that does not read keeps what it asked for in memory.
+		// An answer that its client does not read stays in memory.
 		WriteTimeout: time.Minute,
 		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
@@ -92,7 +92,7 @@ func (ls *listeners) plain(handler http.Handler, log *slog.Logger) func(net.List
 	}
 }
 
-// serve serves all, and returns where the first that fails is told.
+// serve serves all ports, and returns a channel that gets the errors of those that fail.
 func (ls *listeners) serve() <-chan error {
 	failed := make(chan error, len(ls.all))
 	for _, l := range ls.all {
@@ -105,14 +105,13 @@ func (ls *listeners) serve() <-chan error {
 	return failed
 }
 
-// goodbye is how long the xDS server may take to end its streams. Only an Envoy
-// that does not read any more takes it, or one that does not say a word.
+// goodbye is how long the xDS server may take to end its streams. It takes that long
+// only if an Envoy no longer reads, or never sends anything.
 const goodbye = 2 * time.Second
 
-// shutdown ends the xDS server's, so that kedify-proxies turn to another
-// interceptor, the proxy's, and then admin and metrics, by which a drain can be
-// watched. The time is for the requests of the proxy: an Envoy that hangs takes
-// next to nothing of it.
+// shutdown ends the xDS server, so that kedify-proxies turn to another interceptor, then
+// the proxy, and at last admin and metrics, which show how a drain goes. The time is for
+// the requests of the proxy: an Envoy that hangs takes at most goodbye of it.
 func (ls *listeners) shutdown(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, goodbye)
 	ls.xds.Shutdown(short)

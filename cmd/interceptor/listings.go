@@ -25,7 +25,7 @@ func newEnvoys() *cobra.Command {
 // listing is what the admin port of an interceptor answers in JSON.
 type listing interface{ Print(w io.Writer) error }
 
-// newListing makes a command that prints what is at a path of the admin port.
+// newListing makes a command that prints what the admin port answers at a path.
 func newListing(use, short, path string, into func() listing) *cobra.Command {
 	var admin, output string
 	cmd := &cobra.Command{

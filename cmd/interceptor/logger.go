@@ -16,8 +16,8 @@ var (
 	logFormats = []string{"json", "text"}
 )
 
-// newLogger returns the log of the process. client-go's own messages follow to
-// it, at debug: what matters of them is told by those who called it.
+// newLogger returns the log of the process. client-go's own messages go to it at debug:
+// the code that calls client-go logs the errors that matter.
 func newLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	if !slices.Contains(logLevels, level) {
 		return nil, fmt.Errorf("--log-level %q: want one of %s", level, strings.Join(logLevels, ", "))

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// withoutEffect are variables of KEDA's and Kedify's charts that have no effect
-// here, and why: no setting is like them, or a flag is.
+// withoutEffect are variables of KEDA's and Kedify's charts that have no effect here,
+// and why: there is no such setting, or only as a flag.
 var withoutEffect = map[string]string{
 	"KEDA_HTTP_RESPONSE_HEADER_TIMEOUT": "use --response-header-timeout instead",
 	"KEDA_HTTP_READINESS_TIMEOUT":       "use --condition-wait-timeout instead",
@@ -53,7 +53,7 @@ var flagsWithoutEffect = map[string]string{
 	"zap-devel":            "use --log-level and --log-format instead",
 }
 
-// takeFlagsWithoutEffect has an interceptor start with these flags, too.
+// takeFlagsWithoutEffect accepts these flags, so that an interceptor starts with them.
 func takeFlagsWithoutEffect(f *pflag.FlagSet) {
 	for name, why := range flagsWithoutEffect {
 		f.String(name, "", "without effect: "+why)
@@ -75,8 +75,8 @@ var ofServices = regexp.MustCompile(`^\w+_(SERVICE_(HOST|PORT)(_\w+)?=|PORT=\w+:
 var ofFlag = regexp.MustCompile(`\(((?:KEDA|KEDIFY)_\w+)\)`)
 
 // linesWithoutEffect returns a line for the log for each variable of environ (as
-// os.Environ returns it), and for each flag, that is set and has no effect, be it only
-// because of another flag.
+// os.Environ returns it), and for each flag, that is set and has no effect, or is
+// overridden by another flag.
 func (o *options) linesWithoutEffect(environ []string, flags *pflag.FlagSet) []string {
 	why := make(map[string]string)
 	for _, entry := range environ {
@@ -97,7 +97,7 @@ func (o *options) linesWithoutEffect(environ []string, flags *pflag.FlagSet) []s
 			why[names[1]] = "--" + f.Name + " is set, too, and wins"
 		}
 	})
-	delete(why, ownNamespace) // of which that flag is only one half
+	delete(why, ownNamespace) // --fallback-service names it, but need not replace it
 	if o.set[ownNamespace] && (o.fallbackService == "" || strings.Contains(o.fallbackService, "/")) {
 		why[ownNamespace] = "--fallback-service needs no namespace of this pod"
 	}

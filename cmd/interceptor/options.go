@@ -16,21 +16,21 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// Where a chart of KEDA's mounts the certificate.
+// Where KEDA's chart mounts the certificate.
 const (
 	chartCertFile = "/certs/tls.crt"
 	chartKeyFile  = "/certs/tls.key"
 )
 
-// ownNamespaceFile is where a pod reads what namespace it is in.
+// ownNamespaceFile is the file from which a pod reads its own namespace.
 const ownNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// options are all that can be said to the interceptor.
+// options are all settings of the interceptor.
 type options struct {
 	level, format string
 
-	// watched is the namespace that is served, or empty for all; own is that
-	// of this pod, or empty when nobody says it.
+	// watched is the namespace that is served, or empty for all; own is the
+	// namespace of this pod, or empty if its variable is not set.
 	watched, own    string
 	fallbackService string
 	policy          routes.Policy
@@ -42,21 +42,21 @@ type options struct {
 	proxy                       proxy.Settings
 	xds                         xdsOptions
 
-	// asked are the variables that were read, set those of them that are set, and
-	// pointless those of them that have no effect as they are, and why.
+	// asked has the variables that were read, set tells which of them are not empty, and
+	// pointless has those without effect because of other settings, and why.
 	asked, set map[string]bool
 	pointless  map[string]string
 }
 
-// Variables that are of more than one matter.
+// Variables that are used in more than one place.
 const (
 	ownNamespace = "KEDA_HTTP_CURRENT_NAMESPACE"
 	tlsEnabled   = "KEDA_HTTP_PROXY_TLS_ENABLED"
 	tlsPort      = "KEDA_HTTP_PROXY_TLS_PORT"
 )
 
-// readOptions returns the defaults, and over them what the variables say that
-// users of KEDA's and Kedify's charts set.
+// readOptions returns the defaults, overridden by the variables that users of KEDA's and
+// Kedify's charts set.
 func readOptions(lookup func(string) (string, bool)) (*options, error) {
 	o := &options{
 		level: "info", format: "json",
@@ -90,8 +90,8 @@ func readOptions(lookup func(string) (string, bool)) (*options, error) {
 	return o, errors.Join(wrong...)
 }
 
-// readNumber reads a variable into a number above 0, which stays as it is when
-// the variable is not set, or empty, or not what is expected.
+// readNumber reads a number above 0 from a variable. The number into stays as it is when
+// the variable is not set, empty or invalid.
 func readNumber[T uint16 | uint32](lookup func(string) (string, bool), name, expected string, into *T) error {
 	text, _ := lookup(name)
 	if text == "" {

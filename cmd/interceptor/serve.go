@@ -92,7 +92,7 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 		AddressService: service,
 		AddressPort:    fallbackPortName,
 		OnAddresses:    fallback.update,
-		// In this order: requests first.
+		// In this order: the proxy, which serves requests, gets a table first.
 		Consumers: []watch.Consumer{
 			watch.ConsumerFunc(func(table *routes.Table, _ routes.Changes) { p.SetTable(table) }),
 			x,
@@ -137,8 +137,8 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 // errSecondSignal ends a drain.
 var errSecondSignal = errors.New("a second signal: ended at once")
 
-// drain keeps serving until those who send requests know better, and then lets
-// what is under way finish. The table goes on being true meanwhile.
+// drain keeps serving until no new requests should be sent here, and then lets the
+// requests under way finish. The table is still updated meanwhile.
 func drain(o *options, p *proxy.Proxy, listeners *listeners, signals <-chan os.Signal, log *slog.Logger) error {
 	p.Drain()
 	select {

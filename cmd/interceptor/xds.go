@@ -16,7 +16,7 @@ type xdsServer struct {
 	mutual *tls.Config
 }
 
-// newXDS makes the xDS server. Its problems are told to who hears of the others.
+// newXDS makes the xDS server, which calls tell with its problems.
 func newXDS(o *options, log *slog.Logger, tell func(*routes.Table, routes.Changes)) (*xdsServer, error) {
 	translator, err := o.xds.translator(&o.proxy, o.certFile != "")
 	if err != nil {

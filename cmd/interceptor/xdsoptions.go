@@ -16,8 +16,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/xds"
 )
 
-// xdsOptions are what can be said to the xDS server, and to the kedify-proxies
-// that it programs.
+// xdsOptions are the settings of the xDS server, and of the kedify-proxies that it
+// programs.
 type xdsOptions struct {
 	port                            uint16
 	certFile, keyFile, clientCAFile string
@@ -88,8 +88,8 @@ func (o *xdsOptions) validate() error {
 	return nil
 }
 
-// translator makes the resources behave as the embedded proxy does, as far as
-// both can be told the same.
+// translator returns a Translator whose resources behave as the embedded proxy does, as
+// far as both have the same settings.
 func (o *xdsOptions) translator(p *proxy.Settings, withTLS bool) (*envoy.Translator, error) {
 	address, err := netip.ParseAddr(o.address)
 	if err != nil {
@@ -107,7 +107,7 @@ func (o *xdsOptions) translator(p *proxy.Settings, withTLS bool) (*envoy.Transla
 	})
 }
 
-// limit is nil for no limit.
+// limit returns nil for 0, which is for no limit.
 func limit(n uint32) *uint32 {
 	if n == 0 {
 		return nil
@@ -131,7 +131,7 @@ func (o *xdsOptions) serverTLS(log *slog.Logger) (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, GetCertificate: certificate.Get,
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients.Get(),
-		// With a ticket a client would come back by an authority that is none any more.
+		// With a session ticket, a client could resume after its authority was removed.
 		SessionTicketsDisabled: true,
 	}
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {

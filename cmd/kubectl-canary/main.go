@@ -24,7 +24,7 @@ var (
 
 func main() {
 	err := command().Execute()
-	// Of a failed check the report has said it all.
+	// If a check has failed, the report has said so.
 	if err != nil && !errors.Is(err, preflight.ErrFailed) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 	}

@@ -38,10 +38,10 @@ func main() {
 	}
 }
 
-// collectEarlier has the heap grow by half of what is in use, rather than to twice that,
-// before garbage is collected: nearly all that is in use are the routes of the cluster,
+// collectEarlier has garbage collected when the heap has grown by half of the live heap,
+// rather than to twice that: nearly all of the live heap are the routes of the cluster,
 // which stay, and calls that change nothing make little garbage. GOGC in the environment
-// says otherwise.
+// takes precedence.
 func collectEarlier() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
@@ -87,8 +87,8 @@ The Argo Rollouts controller starts it; register it in the ConfigMap argo-rollou
 	return root
 }
 
-// withTwoDashes gives the flags of argoproj-labs/gatewayAPI a second dash: users have
-// them as that takes them, with one or two.
+// withTwoDashes gives the flags of argoproj-labs/gatewayAPI a second dash: that plugin
+// takes them with one or two, so users have both.
 func withTwoDashes(args []string) []string {
 	var all []string
 	for _, arg := range args {

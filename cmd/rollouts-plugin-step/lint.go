@@ -11,7 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/lint"
 )
 
-// foundError is the error of lint when something is wrong.
+// foundError is the error of lint: the number of problems that it has found.
 type foundError int
 
 func (e foundError) Error() string {

@@ -1,6 +1,6 @@
-// Command rollouts-plugin-step is an Argo Rollouts step plugin. One file serves under as
-// many names as argo-rollouts-config registers it; the first of its args is the kind of
-// step. `lint` and `version` are for people.
+// Command rollouts-plugin-step is an Argo Rollouts step plugin. The same file serves under
+// each name that argo-rollouts-config registers; its first argument is the kind of step.
+// The subcommands `lint` and `version` are for people.
 package main
 
 import (
@@ -24,7 +24,7 @@ var (
 
 func main() { os.Exit(run(os.Args, kinds.All)) }
 
-// program is this program with kinds of steps.
+// program is this program with its kinds of steps.
 type program struct {
 	rolloutsplugin.Program
 	kinds func(kinds.Options) []steps.Kind
@@ -43,8 +43,8 @@ stepPlugins, once for each kind and preset, with the kind as the first of its ar
 		},
 		kinds: all,
 	}
-	// Whatever the args are: a plugin that does not serve would stop each Rollout that
-	// uses it, and say why in the controller's log alone.
+	// Serve whatever the arguments are: a plugin that does not serve would stop each
+	// Rollout that uses it, and only the controller's log would say why.
 	if rolloutsplugin.StartedAsStep() {
 		p.serve(args[0], args[1:])
 		return 0

@@ -15,14 +15,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/registration"
 )
 
-// serve serves the steps of a registration to the controller. Each step of a registration
-// that is wrong fails with what is wrong.
+// serve serves the steps of a registration to the controller. If the registration is
+// wrong, each step fails with an error that says so.
 func (p program) serve(path string, args []string) {
 	known := kinds.Names(p.kinds(kinds.Options{Version: p.Version}))
 	r, problem := registration.Parse(args, known)
 	registered := cmp.Or(r.Name, rolloutsplugin.RegisteredAs(path), p.Name)
 	logger, err := rolloutsplugin.NewLogger(os.Stderr, registered, r.LogLevel, r.LogFormat)
-	if err != nil { // which is part of the problem
+	if err != nil { // problem says so too
 		logger, _ = rolloutsplugin.NewLogger(os.Stderr, registered, "info", "json")
 	}
 	options := steps.Options{

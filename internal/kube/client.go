@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// lazyClient is a client for JSON of any resource that is made at the first
-// call that can.
+// lazyClient is a client for JSON of any resource. It is made at the first call that
+// finds a client configuration.
 type lazyClient struct {
 	connect func() (*rest.Config, error)
 
@@ -44,7 +44,7 @@ func (c *lazyClient) connection() (rest.Interface, error) {
 	return client, nil
 }
 
-// at has a request be about a resource, and be made once.
+// at sets the resource and namespace of a request, and turns off client-go's retries.
 func at(request *rest.Request, resource schema.GroupVersionResource, namespace string) *rest.Request {
 	request = once(request)
 	if resource.Group == "" {
@@ -55,14 +55,14 @@ func at(request *rest.Request, resource schema.GroupVersionResource, namespace s
 	return request.Namespace(namespace).Resource(resource.Resource)
 }
 
-// once has a request be made once. client-go would make it up to ten times more, each
-// time after as long as the API server asks for (or a second, when the connection was
-// cut), and so use up the time that a call of the controller has. Everything that makes
-// requests here is called again, or tries again, of its own.
+// once turns off client-go's retries of a request. client-go would retry up to ten
+// times, each time after as long as the API server asks for (or a second, when the
+// connection was cut), and so use up the time of a call of the controller. All callers
+// here are called again, or retry, on their own.
 func once(request *rest.Request) *rest.Request { return request.MaxRetries(0) }
 
-// body returns the body of a successful answer. An error has the API server's
-// message, which that of Result.Raw does not.
+// body returns the body of a successful answer. An error carries the API server's
+// message, which an error of Result.Raw does not.
 func body(result rest.Result) ([]byte, error) {
 	if err := result.Error(); err != nil {
 		return nil, err

@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// RESTConfig returns the client configuration of the environment: the file(s)
-// that KUBECONFIG names, else the ServiceAccount of the pod, else
-// ~/.kube/config. It makes no request. Requests are not throttled on the
-// client's side: the API server's priority and fairness does that. They carry
-// userAgent, such as "program/version", by which an audit log tells who wrote.
+// RESTConfig returns the client configuration of the environment: the file(s) that
+// KUBECONFIG names, else the ServiceAccount of the pod, else ~/.kube/config. It makes
+// no request. Requests are not throttled on the client's side: the API server's
+// priority and fairness does that. They carry userAgent, such as "program/version", so
+// that an audit log shows which program made them.
 func RESTConfig(userAgent string) (*rest.Config, error) {
 	cfg, err := environmentConfig()
 	if err != nil {

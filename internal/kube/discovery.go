@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// discoverEvery is how often it is asked again what the cluster serves.
+	// discoverEvery is how often the cluster is asked again what it serves.
 	discoverEvery = 10 * time.Minute
-	// discoverAtMost is the least time between two times that it is asked because
+	// discoverAtMost is the minimum time between two discoveries that are made because
 	// something was not found.
 	discoverAtMost = 5 * time.Second
-	// discoveryTimeout bounds the asking. Callers wait no longer than their own
-	// context says.
+	// discoveryTimeout bounds one discovery. Callers wait no longer than their own
+	// context allows.
 	discoveryTimeout = 10 * time.Second
 )
 
-// NotServedError says that the cluster serves a kind in no version.
+// NotServedError says that the cluster does not serve a kind in any version.
 type NotServedError struct {
 	Group, Kind string
 }
@@ -38,37 +38,35 @@ func (e *NotServedError) Error() string {
 	return fmt.Sprintf("kind %s of %s is not served by this cluster: install its CRD", e.Kind, e.Group)
 }
 
-// discovery knows the versions that a cluster serves the kinds of one API group
-// in.
+// discovery knows in which versions a cluster serves the kinds of one API group.
 type discovery struct {
 	connection func() (rest.Interface, error)
 	group      string
 	atMost     time.Duration
-	// learned is called after each answer.
+	// learned is called after each successful discovery.
 	learned func()
 
 	mu sync.Mutex
 	// versions are those of the group, the cluster's preferred one first.
 	versions []string
-	// kinds has the resource name of each kind, by version. A version that could
-	// not be read has those it had before.
+	// kinds has the resource name of each kind, by version. A version that could not be
+	// read keeps its previous kinds.
 	kinds map[string]map[string]string
-	// unknown is why a version could not be read, the last time that the cluster
-	// was asked.
+	// unknown is why a version could not be read in the last discovery.
 	unknown error
 	known   bool // whether the cluster has answered at all
 	asked   time.Time
 	flight  *flight
 }
 
-// flight is one asking, which any number of callers wait for.
+// flight is one discovery in progress, which any number of callers wait for.
 type flight struct {
 	done chan struct{}
 	err  error
 }
 
-// lookup returns the resource of a kind, in the first version that serves it, as
-// far as the cluster has been asked. It makes no request.
+// lookup returns the resource of a kind, in the first version that serves it, according
+// to the last discovery. It makes no request.
 func (d *discovery) lookup(kind string) (schema.GroupVersionResource, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,9 +89,9 @@ func (d *discovery) inVersion(version, kind string) (schema.GroupVersionResource
 	return schema.GroupVersionResource{Group: d.group, Version: version, Resource: resource}, ok
 }
 
-// find is lookup that waits for the cluster's first answer. A kind that is not in the
-// last one has the cluster asked again, if again is true, at most every few seconds;
-// nobody waits for that.
+// find is lookup that waits for the first discovery. If the last one does not have the
+// kind and again is true, find starts another in the background, at most every few
+// seconds.
 func (d *discovery) find(ctx context.Context, kind string, again bool) (schema.GroupVersionResource, error) {
 	if !d.everAsked() {
 		if err := d.ask(ctx); err != nil {
@@ -114,7 +112,7 @@ func (d *discovery) everAsked() bool {
 	return d.known
 }
 
-// due tells whether it may be asked again because something was not found.
+// due tells whether the cluster may be asked again because something was not found.
 func (d *discovery) due() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,8 +128,8 @@ func (d *discovery) refresh(ctx context.Context) error {
 	return d.ask(ctx)
 }
 
-// ask asks the cluster what it serves, or waits for somebody else's asking that
-// is under way. It is an error when nothing is learned.
+// ask asks the cluster what it serves, or waits for the discovery that is under way. It
+// is an error when nothing is learned.
 func (d *discovery) ask(ctx context.Context) error {
 	current := d.begin()
 	select {
@@ -142,7 +140,8 @@ func (d *discovery) ask(ctx context.Context) error {
 	}
 }
 
-// begin has the cluster be asked, unless it is being asked, and returns that asking.
+// begin starts a discovery, unless one is under way, and returns the one that is under
+// way.
 func (d *discovery) begin() *flight {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,29 +10,30 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// encoded is a whole object as a store keeps it: its JSON, and what finds it.
-// As maps it would take nearly twenty times as much memory. It is never changed.
+// encoded is a whole object as a store keeps it: its JSON, and the fields by which it
+// is found. As Go maps it would take nearly twenty times as much memory. It is never
+// changed.
 type encoded struct {
 	metav1.TypeMeta
 	// ObjectMeta has name, namespace, uid, resourceVersion and labels, and
 	// nothing else.
 	metav1.ObjectMeta
-	// keys are those of GroupOptions.Index.
+	// keys are the result of GroupOptions.Index.
 	keys []string
-	// json is that of the object without metadata.managedFields, which are often
-	// half of it.
+	// json is the object's JSON without metadata.managedFields, which are often half of
+	// it.
 	json packed
 }
 
-// DeepCopyObject makes a runtime.Object of encoded. Nothing of an encoded object
-// is ever changed, so the copy shares it.
+// DeepCopyObject makes encoded a runtime.Object. An encoded object is never changed, so
+// the copy shares its content.
 func (e *encoded) DeepCopyObject() runtime.Object {
 	copied := *e
 	return &copied
 }
 
-// encode takes an object's JSON, as the API server gives it out, into the form
-// that is kept, without making maps of what is inside.
+// encode turns an object's JSON, as the API server sends it, into the form that is
+// kept, without decoding its content into maps.
 func encode(object []byte, index func(*metav1.ObjectMeta) []string) (*encoded, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(object, &fields); err != nil {
@@ -48,8 +49,8 @@ func encode(object []byte, index func(*metav1.ObjectMeta) []string) (*encoded, e
 		return nil, err
 	}
 	var meta metav1.ObjectMeta
-	// Unlike json.Unmarshal it takes "Name" for something else than "name", as
-	// everything that reads the object later does.
+	// Unlike json.Unmarshal, it distinguishes "Name" from "name", as everything that
+	// reads the object later does.
 	if err := utiljson.Unmarshal(fields["metadata"], &meta); err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
 	}
@@ -71,7 +72,7 @@ func encode(object []byte, index func(*metav1.ObjectMeta) []string) (*encoded, e
 	return e, err
 }
 
-// decode returns the object, in memory of its own.
+// decode returns the object as a copy that the caller may change.
 func (e *encoded) decode() (*unstructured.Unstructured, error) {
 	text, err := e.json.unpack()
 	if err != nil {
@@ -80,7 +81,7 @@ func (e *encoded) decode() (*unstructured.Unstructured, error) {
 	return decode(text)
 }
 
-// decode makes an object of its JSON. Whole numbers are int64, as everywhere in
+// decode decodes an object's JSON. Whole numbers are int64, as everywhere in
 // unstructured objects.
 func decode(object []byte) (*unstructured.Unstructured, error) {
 	var fields map[string]any

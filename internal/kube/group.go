@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// listTimeout bounds the first list of a watch, so that one that hangs is begun
-// anew. Calls do not wait for it.
+// listTimeout bounds the first list of a watch, so that a list that hangs is started
+// again. Calls do not wait for it.
 const listTimeout = 2 * time.Minute
 
 // GroupOptions say what a Group reads and writes.
@@ -42,7 +42,8 @@ type GroupOptions struct {
 	// changed, our own writes among them; one call at a time for each kind. A Get
 	// that follows sees that state or a later one.
 	Changed func(kind, namespace, name string)
-	// WithoutWatch says what it means that list or watch is refused.
+	// WithoutWatch says, in the log, what no longer works when list or watch is
+	// refused.
 	WithoutWatch string
 	// Logger is told when a watch is refused or fails, and when it is established
 	// again.
@@ -50,13 +51,13 @@ type GroupOptions struct {
 }
 
 // Group reads and writes whole objects of some kinds of one API group, each in a
-// version that the cluster serves: the one it prefers if that has the kind, else
-// any. A kind is watched from its first use on, where list and watch are granted;
-// else each Get is one plain read. That a kind is not served, or may not be
-// watched, changes nothing for the others.
+// version that the cluster serves: the one it prefers if that has the kind, else any. A
+// kind is watched from its first use on, where list and watch are granted; else each
+// Get is one plain read. A kind that is not served, or may not be watched, does not
+// affect the others.
 //
-// The versions are asked for again every ten minutes, and a few seconds after the
-// last time when a kind is not found; calls do not wait for that, but go by the last
+// The cluster is asked for its versions again every ten minutes, and when a kind is not
+// found, then at most every few seconds; calls do not wait for that, but use the last
 // answer. When a kind's version changes, its watch moves there, and objects come in the
 // new version from then on.
 //
@@ -87,7 +88,7 @@ type source struct {
 	client   rest.Interface
 	kind     string
 	resource schema.GroupVersionResource
-	// apiVersion is the resource's, as its objects have it.
+	// apiVersion is the group and version of the resource, as its objects state it.
 	apiVersion string
 	end        func()
 }
@@ -161,9 +162,8 @@ func (g *Group) Read(ctx context.Context, kind, namespace, name string) (*unstru
 	return decode(text)
 }
 
-// Watched returns one object from the watch. It makes no request: ok is false
-// while there is no watch to know from, and the object is nil when it does not
-// exist.
+// Watched returns one object from the watch. It makes no request: ok is false while
+// there is no watch to answer from, and the object is nil when it does not exist.
 func (g *Group) Watched(kind, namespace, name string) (object *unstructured.Unstructured, ok bool) {
 	_, stored, ok := g.stored(kind, namespace, name)
 	if stored == nil {
@@ -173,8 +173,8 @@ func (g *Group) Watched(kind, namespace, name string) (object *unstructured.Unst
 	return object, err == nil
 }
 
-// stored returns what the watch has of an object, nil when it does not exist, and where
-// it has it.
+// stored returns an object as the watch has it, nil when it does not exist, and its
+// source.
 func (g *Group) stored(kind, namespace, name string) (s *source, object *encoded, ok bool) {
 	s = g.known(kind)
 	if s == nil || !s.covers(namespace) || !s.current() {
@@ -184,7 +184,7 @@ func (g *Group) stored(kind, namespace, name string) (s *source, object *encoded
 	return s, object, err == nil
 }
 
-// known returns what a kind is read from; nil before its first use.
+// known returns the source of a kind; nil before its first use.
 func (g *Group) known(kind string) *source {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -216,16 +216,17 @@ func (g *Group) List(ctx context.Context, kind, namespace string, selector label
 	return decodeAll(found)
 }
 
-// Keyed is an object for which GroupOptions.Index returns keys, without what is inside.
+// Keyed describes an object for which GroupOptions.Index returns keys, without its
+// content.
 type Keyed struct {
 	Namespace, Name string
 	Labels          map[string]string // not to be changed
 	Keys            []string          // not to be changed
 }
 
-// Keyed returns the objects of a kind for which GroupOptions.Index returns any key, from
-// the watch, in no order. It makes no request: ok is false while there is no watch to
-// know from.
+// Keyed returns the objects of a kind for which GroupOptions.Index returns any key,
+// from the watch, in no order. It makes no request: ok is false while there is no watch
+// to answer from.
 func (g *Group) Keyed(kind string) (objects []Keyed, ok bool) {
 	g.mu.Lock()
 	s := g.sources[kind]
@@ -242,19 +243,19 @@ func (g *Group) Keyed(kind string) (objects []Keyed, ok bool) {
 	return objects, err == nil
 }
 
-// Watch has a kind be watched from now on, as its first use has it, and does not wait
-// for what the watch shows. It is an error when the cluster does not serve the kind, or
-// does not say so.
+// Watch starts the watch of a kind, as its first use does, and does not wait for the
+// first list. It is an error when the cluster does not serve the kind, or cannot be
+// asked.
 func (g *Group) Watch(ctx context.Context, kind string) error {
 	_, err := g.source(ctx, kind)
 	return err
 }
 
-// Indexed returns the objects of a kind, of all namespaces that are watched, for
-// which GroupOptions.Index returns key, by namespace and name. It needs the
-// watch: while the first list is under way it waits for it, and for the first answer of
-// what the cluster serves, at most as long as wait, and without a watch it answers
-// ok = false. It does not have the cluster asked again for a kind that it did not serve.
+// Indexed returns the objects of a kind, of all namespaces that are watched, for which
+// GroupOptions.Index returns key, by namespace and name. It needs the watch: it waits
+// for the first discovery and the first list, at most as long as wait, and without a
+// watch it answers ok = false. It does not ask the cluster again about a kind that was
+// not served.
 func (g *Group) Indexed(ctx context.Context, kind, key string, wait time.Duration) (objects []*unstructured.Unstructured, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -273,7 +274,8 @@ func (g *Group) Indexed(ctx context.Context, kind, key string, wait time.Duratio
 	return objects, err == nil, err
 }
 
-// list returns the objects of a namespace that the watch has with these labels.
+// list returns the objects of a namespace, as the watch has them, whose labels the
+// selector matches.
 func (s *source) list(namespace string, selector labels.Selector) ([]*encoded, error) {
 	return s.indexed(indexByNamespace, namespace, func(object *encoded) bool {
 		return object.Namespace == namespace && selector.Matches(labels.Set(object.Labels))
@@ -298,8 +300,8 @@ func decodeAll(found []*encoded) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// answered has an answer of the API server recorded by the source that the kind
-// has now: the watch may have moved while it was under way.
+// answered records an answer of the API server in the current source of the kind: the
+// watch may have moved during the request.
 func (g *Group) answered(kind string, text []byte, record func(*watched[*encoded], *encoded)) (*encoded, error) {
 	object, err := encode(text, g.opts.Index)
 	if err != nil {
@@ -313,8 +315,8 @@ func (g *Group) answered(kind string, text []byte, record func(*watched[*encoded
 	return object, nil
 }
 
-// request makes a request about a kind, and once more when the API server serves
-// the kind in another version by now.
+// request makes a request about a kind, and repeats it once if the API server now
+// serves the kind in another version.
 func (g *Group) request(ctx context.Context, kind string, ask func(*source) error) error {
 	s, err := g.source(ctx, kind)
 	if err != nil {
@@ -334,8 +336,8 @@ func (g *Group) request(ctx context.Context, kind string, ask func(*source) erro
 	return notYetServed(kind, moved.resource, err)
 }
 
-// moved returns what a kind is read from after the API server has said that it
-// does not know the resource of s.
+// moved returns the new source of a kind after the API server has said that it does not
+// know the resource of s.
 func (g *Group) moved(ctx context.Context, s *source, err error) (*source, error) {
 	if err := g.discovery.refresh(ctx); err != nil {
 		return nil, err
@@ -357,13 +359,13 @@ func notYetServed(kind string, resource schema.GroupVersionResource, err error) 
 		kind, resource.GroupVersion(), err.Error())
 }
 
-// source returns what a kind is read from, and starts its watch, at the first
-// call that can.
+// source returns the source of a kind. The first call that can starts its watch.
 func (g *Group) source(ctx context.Context, kind string) (*source, error) {
 	return g.sourceAs(ctx, kind, true)
 }
 
-// sourceAs is source that asks again, or not, for a kind that the cluster did not serve.
+// sourceAs is source; again says whether to ask the cluster again about a kind that was
+// not served.
 func (g *Group) sourceAs(ctx context.Context, kind string, again bool) (*source, error) {
 	if s := g.known(kind); s != nil {
 		return s, nil
@@ -380,8 +382,8 @@ func (g *Group) sourceAs(ctx context.Context, kind string, again bool) (*source,
 	if s := g.sources[kind]; s != nil {
 		return s, nil
 	}
-	// Looked up under the lock that follow takes: what is learned from now on
-	// moves this source.
+	// Look this up under the lock that follow takes: then a later discovery moves this
+	// source.
 	resource, err := g.discovery.lookup(kind)
 	if err != nil {
 		return nil, err
@@ -389,7 +391,7 @@ func (g *Group) sourceAs(ctx context.Context, kind string, again bool) (*source,
 	return g.start(kind, resource)
 }
 
-// start has a kind read from a resource; g.mu is held.
+// start makes the source of a kind and starts its watch; g.mu is held.
 func (g *Group) start(kind string, resource schema.GroupVersionResource) (*source, error) {
 	client, err := g.client.connection()
 	if err != nil {
@@ -447,8 +449,8 @@ func (g *Group) reader(client rest.Interface, resource schema.GroupVersionResour
 	return reader[*encoded]{client: client, resource: resource, namespace: namespace, keep: func(object []byte) (*encoded, error) { return encode(object, g.opts.Index) }}
 }
 
-// lost has calls no longer believe a watch whose resource the API server does not
-// know any more, and asks what it serves instead.
+// lost marks a watch as not current when the API server does not know its resource any
+// more, and asks what it serves instead.
 func (g *Group) lost(s *source, err error) {
 	if !IsPathUnknown(err) {
 		return

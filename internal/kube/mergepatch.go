@@ -7,17 +7,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// unwritten are the fields that a write to an object leaves to the API server,
-// by the map that they are in.
+// unwritten are the fields that a write leaves to the API server, by the map that
+// contains them.
 var unwritten = map[string][]string{
 	"":         {"status"},
 	"metadata": {"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"},
 }
 
-// mergePatch returns the JSON merge patch (RFC 7386) that makes desired of
-// current, and nil when there is nothing to change. A list that differs is
-// replaced as a whole. A merge patch cannot say null: a field that is null in
-// desired is removed.
+// mergePatch returns the JSON merge patch (RFC 7386) that turns current into desired,
+// and nil when there is nothing to change. A list that differs is replaced as a whole.
+// A merge patch cannot set a field to null: a field that is null in desired is removed.
 func mergePatch(current, desired *unstructured.Unstructured) (map[string]any, error) {
 	from, err := writable(current)
 	if err != nil {
@@ -30,8 +29,8 @@ func mergePatch(current, desired *unstructured.Unstructured) (map[string]any, er
 	return difference(from, to), nil
 }
 
-// writable returns a copy of what a write may change. It goes through JSON, so
-// that equal values are equal whatever their Go types.
+// writable returns a copy of the fields that a write may change. It goes through JSON,
+// so that equal values are equal whatever their Go types.
 func writable(object *unstructured.Unstructured) (map[string]any, error) {
 	text, err := json.Marshal(object.Object)
 	if err != nil {
@@ -53,7 +52,8 @@ func writable(object *unstructured.Unstructured) (map[string]any, error) {
 	return copied.Object, nil
 }
 
-// difference returns what of to is not in from, with null for what is to go.
+// difference returns the fields of to that are not the same in from, with null for the
+// fields to remove.
 func difference(from, to map[string]any) map[string]any {
 	var patch map[string]any
 	set := func(key string, value any) {

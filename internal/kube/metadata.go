@@ -26,9 +26,9 @@ type MetadataOptions struct {
 	// Namespace is the one that is watched; all of them when it is empty.
 	// Objects of other namespaces are read one by one.
 	Namespace string
-	// Annotations are the keys the store keeps of each object; all else of the
-	// metadata but name, namespace, uid, generation and resourceVersion is
-	// dropped.
+	// Annotations are the keys of the annotations that the store keeps of each object.
+	// Of the other metadata it keeps name, namespace, uid, generation and
+	// resourceVersion only.
 	Annotations []string
 	// IndexAnnotation is the key, one of Annotations, that WithAnnotation
 	// finds objects by.
@@ -39,7 +39,8 @@ type MetadataOptions struct {
 	// or changed, our own writes among them; one call at a time. A Get that
 	// follows sees that state or a later one.
 	Changed func(namespace, name string)
-	// WithoutWatch says what it means that list or watch is refused.
+	// WithoutWatch says, in the log, what no longer works when list or watch is
+	// refused.
 	WithoutWatch string
 	// Logger is told when the watch is refused, and when it is granted again.
 	Logger hclog.Logger
@@ -53,7 +54,7 @@ type MetadataOptions struct {
 type Metadata struct {
 	opts    MetadataOptions
 	connect func() (*rest.Config, error)
-	// direct is for what does not come from the watch.
+	// direct makes the requests other than list and watch.
 	direct lazyClient
 
 	mu    sync.Mutex
@@ -115,9 +116,9 @@ func (m *Metadata) Read(ctx context.Context, namespace, name string) (*metav1.Pa
 	return m.read(ctx, conn, namespace, name)
 }
 
-// Watched returns one object's metadata from the watch. It makes no request: ok
-// is false while there is no watch to know from, and the object is nil when it
-// does not exist.
+// Watched returns one object's metadata from the watch. It makes no request: ok is
+// false while there is no watch to answer from, and the object is nil when it does not
+// exist.
 func (m *Metadata) Watched(namespace, name string) (object *metav1.PartialObjectMetadata, ok bool) {
 	conn, err := m.connection()
 	if err != nil || !conn.covers(namespace) || !conn.current() {
@@ -138,9 +139,9 @@ func (m *Metadata) Annotated() (objects []*metav1.PartialObjectMetadata, ok bool
 	return objects, err == nil
 }
 
-// WithAnnotation returns the objects in namespace whose IndexAnnotation has
-// this value. It needs the watch: while the first list is under way it waits
-// for it, at most as long as wait, and without a watch it answers ok = false.
+// WithAnnotation returns the objects in namespace whose IndexAnnotation has this value.
+// It needs the watch: it waits for the first list, at most as long as wait, and without
+// a watch it answers ok = false.
 func (m *Metadata) WithAnnotation(ctx context.Context, namespace, value string, wait time.Duration) (objects []*metav1.PartialObjectMetadata, ok bool, err error) {
 	conn, err := m.connection()
 	if err != nil {
@@ -155,10 +156,10 @@ func (m *Metadata) WithAnnotation(ctx context.Context, namespace, value string, 
 	return objects, err == nil, err
 }
 
-// Annotate sets annotations of an object, and removes those whose value is
-// nil, in one request, provided that the object still is as it was read:
-// otherwise it is an error for which apierrors.IsConflict is true. It returns
-// the object as written; a Get that follows sees it.
+// Annotate sets annotations of an object, and removes those whose value is nil, in one
+// request. If the object has changed since obj was read, it is an error for which
+// apierrors.IsConflict is true. It returns the object as written; a Get that follows
+// sees it.
 func (m *Metadata) Annotate(ctx context.Context, obj *metav1.PartialObjectMetadata, annotations map[string]*string) (*metav1.PartialObjectMetadata, error) {
 	conn, err := m.connection()
 	if err != nil {
@@ -201,7 +202,7 @@ func (m *Metadata) read(ctx context.Context, conn *watchedMetadata, namespace, n
 	return obj, nil
 }
 
-// asMetadata asks for an object's metadata alone.
+// asMetadata is the Accept header for an object's metadata alone.
 const asMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 // ask makes a request that is answered with the metadata of one object.
@@ -217,8 +218,8 @@ func (m *Metadata) ask(ctx context.Context, request *rest.Request) (*metav1.Part
 	return obj, nil
 }
 
-// connection returns what the watch has, and starts the watch, at the first call that
-// can.
+// connection returns the store that the watch fills. The first call that can starts the
+// watch.
 func (m *Metadata) connection() (*watchedMetadata, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -260,7 +261,7 @@ func (m *Metadata) connection() (*watchedMetadata, error) {
 	return m.conn, nil
 }
 
-// indexers has one by IndexAnnotation, where there is one.
+// indexers returns an index by IndexAnnotation, if that is set.
 func (m *Metadata) indexers() cache.Indexers {
 	if m.opts.IndexAnnotation == "" {
 		return cache.Indexers{}
@@ -277,7 +278,7 @@ func (m *Metadata) indexers() cache.Indexers {
 	}}
 }
 
-// trim keeps of an object what the store promises, so that thousands fit in
+// trim reduces an object to the metadata that the store keeps, so that thousands fit in
 // little memory.
 func (m *Metadata) trim(obj *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
 	trimmed := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{

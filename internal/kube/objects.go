@@ -55,18 +55,18 @@ func (o *Objects) Create(ctx context.Context, resource schema.GroupVersionResour
 	return at(client.Post(), resource, namespace).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(text).Do(ctx).Error()
 }
 
-// Selection says which objects a list is of. What is empty selects all.
+// Selection says which objects List returns. A field that is empty selects all.
 type Selection struct {
 	// Labels and Fields are selectors, such as "app=demo" and "involvedObject.uid=1".
 	Labels, Fields string
-	// Limit bounds the number of objects; 0 is none.
+	// Limit bounds the number of objects; 0 means no limit.
 	Limit int
 	// Metadata asks for the objects' metadata alone, as a metav1.PartialObjectMetadataList.
 	Metadata bool
 }
 
-// List asks the API server for the objects of one namespace that a selection is of, and
-// decodes the JSON of the list into the value that into points to.
+// List asks the API server for the objects of one namespace that a selection matches,
+// and decodes the JSON of the list into the value that into points to.
 func (o *Objects) List(ctx context.Context, resource schema.GroupVersionResource, namespace string, of Selection, into any) error {
 	client, err := o.connection()
 	if err != nil {
@@ -94,9 +94,9 @@ func (o *Objects) List(ctx context.Context, resource schema.GroupVersionResource
 	return nil
 }
 
-// Delete deletes an object with what it owns, which the garbage collector does after
-// that. An object of another UID than this is an error for which apierrors.IsConflict is
-// true, one that does not exist an error for which apierrors.IsNotFound is true.
+// Delete deletes an object; the garbage collector then deletes the objects that it
+// owns. If the object has another UID, the error is one for which apierrors.IsConflict
+// is true; if it does not exist, one for which apierrors.IsNotFound is true.
 func (o *Objects) Delete(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, uid types.UID) error {
 	client, err := o.connection()
 	if err != nil {
@@ -115,8 +115,8 @@ func (o *Objects) Delete(ctx context.Context, resource schema.GroupVersionResour
 		SetHeader("Content-Type", runtime.ContentTypeJSON).Body(text).Do(ctx).Error()
 }
 
-// Log returns the last lines of the log of a pod's container, as many as lines says and at
-// most limit bytes from the first of them on.
+// Log returns the last lines of the log of a pod's container: as many as lines says,
+// and of those at most the first limit bytes.
 func (o *Objects) Log(ctx context.Context, namespace, pod, container string, lines, limit int) ([]byte, error) {
 	client, err := o.connection()
 	if err != nil {

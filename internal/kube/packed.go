@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// packed is an object's JSON, compressed. Field names make up most of a route, so
-// that it takes a quarter or less; to unpack it takes a tenth of the time that it
-// takes to decode the JSON.
+// packed is an object's JSON, compressed. Most of a route's JSON is field names, so it
+// shrinks to a quarter or less. Unpacking takes a tenth of the time of decoding the
+// JSON.
 type packed []byte
 
-// Both take many times the memory of an object, and are used again.
+// Both take many times the memory of an object, so they are reused.
 var (
 	packers = sync.Pool{New: func() any {
 		w, err := flate.NewWriter(nil, flate.BestSpeed)
 		if err != nil {
-			panic(err) // the level is none
+			panic(err) // only for an invalid level
 		}
 		return w
 	}}

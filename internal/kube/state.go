@@ -9,23 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// State says which object it is, in which state and which version of its API. Two that
-// are equal are of the same object with the same content. The zero value is of no
+// State identifies an object, the version of its API and its resourceVersion. Equal
+// States are of the same object with the same content. The zero value stands for no
 // object.
 //
 // State, ListStates and IndexedStates answer from the watch what Get, List and Indexed
-// would, without decoding the objects: a caller that has judged these states need not do
-// so again. They make no request and wait for nothing: ok is false while there is no
-// watch to know from.
+// would, without decoding the objects: a caller that has judged these states need not
+// do so again. They make no request and wait for nothing: ok is false while there is no
+// watch to answer from.
 type State struct{ apiVersion, namespace, name, resourceVersion string }
 
-// StateOf returns the state that an object of a Group was read in.
+// StateOf returns the State in which an object of a Group was read.
 func StateOf(object *unstructured.Unstructured) State {
 	return State{object.GetAPIVersion(), object.GetNamespace(), object.GetName(), object.GetResourceVersion()}
 }
 
-// State returns that of the object that Watched would return; the zero value when it
-// does not exist.
+// State returns the State of the object that Watched would return; the zero value when
+// it does not exist.
 func (g *Group) State(kind, namespace, name string) (state State, ok bool) {
 	s, object, ok := g.stored(kind, namespace, name)
 	if object == nil {
@@ -34,7 +34,8 @@ func (g *Group) State(kind, namespace, name string) (state State, ok bool) {
 	return s.stateOf(object), ok
 }
 
-// ListStates returns those of the objects that List would return, in that order.
+// ListStates returns the States of the objects that List would return, in the same
+// order.
 func (g *Group) ListStates(kind, namespace string, selector labels.Selector) (states []State, ok bool) {
 	s := g.known(kind)
 	if s == nil || !s.covers(namespace) || !s.current() {
@@ -44,7 +45,8 @@ func (g *Group) ListStates(kind, namespace string, selector labels.Selector) (st
 	return s.statesOf(found), err == nil
 }
 
-// IndexedStates returns those of the objects that Indexed would return, in that order.
+// IndexedStates returns the States of the objects that Indexed would return, in the
+// same order.
 func (g *Group) IndexedStates(kind, key string) (states []State, ok bool) {
 	s := g.known(kind)
 	if s == nil || !s.current() {

@@ -25,28 +25,28 @@ type reader[T stored] struct {
 	client    rest.Interface
 	resource  schema.GroupVersionResource
 	namespace string // all of them when empty
-	// keep makes of an object's JSON what is kept.
+	// keep turns an object's JSON into the form that is kept.
 	keep func(object []byte) (T, error)
 }
 
-// keptList is what a watch's store is filled with first.
+// keptList is a list of objects in the form that a store keeps.
 type keptList[T stored] struct {
 	metav1.TypeMeta
 	metav1.ListMeta
 	Items []T
 }
 
-// DeepCopyObject makes a runtime.Object of keptList. Nothing that is kept is ever
-// changed, so the copy shares it.
+// DeepCopyObject makes keptList a runtime.Object. Objects in a store are never changed,
+// so the copy shares them.
 func (l *keptList[T]) DeepCopyObject() runtime.Object {
 	copied := *l
 	return &copied
 }
 
-// list lists the objects with the labels of selector (all of them when empty)
-// page by page, each in the form that is kept before the next is asked for. The pages are of one
-// moment. No resource version is asked for: with "0" the API server sends all
-// objects at once, whatever the limit.
+// list lists the objects with the labels of selector (all of them when empty) page by
+// page, each in the form that is kept before the next is asked for. All pages show the
+// state of one moment. No resource version is asked for: with "0" the API server sends
+// all objects at once, whatever the limit.
 func (r reader[T]) list(ctx context.Context, selector string) (*keptList[T], error) {
 	list := &keptList[T]{}
 	for next := ""; ; next = list.Continue {
@@ -96,7 +96,7 @@ func (r reader[T]) watch(ctx context.Context, options metav1.ListOptions) (watch
 	), nil
 }
 
-// events are those of a watch, with objects in the form that is kept.
+// events decodes the events of a watch, with objects in the form that is kept.
 type events[T stored] struct {
 	stream  io.Closer
 	decoder *json.Decoder
@@ -122,8 +122,9 @@ func (e *events[T]) Decode() (watch.EventType, runtime.Object, error) {
 		return "", nil, err
 	}
 	if event.Type == watch.Bookmark {
-		// One annotation ends the events of what was there before, where the
-		// KUBE_FEATURE_WatchListClient of client-go has a watch begin with them.
+		// If client-go's KUBE_FEATURE_WatchListClient is on, a watch begins with events
+		// for the objects that exist, and an annotation of a bookmark marks the end of
+		// these.
 		marks, err := annotations(event.Object)
 		if err != nil {
 			return "", nil, err

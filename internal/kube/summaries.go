@@ -26,20 +26,22 @@ type SummariesOptions[S any] struct {
 	// Namespace is the one that is watched; all of them when it is empty. Objects of other
 	// namespaces are read one by one.
 	Namespace string
-	// Summarize makes of an object's JSON what is kept of it beside name, namespace, uid,
-	// resourceVersion and labels. It must not keep the JSON. It has no error, as one object
-	// that cannot be read must not keep the others from being watched.
+	// Summarize turns an object's JSON into the content that is kept beside name,
+	// namespace, uid, resourceVersion and labels. It must not keep the JSON. It returns
+	// no error, as one object that cannot be read must not keep the others from being
+	// watched.
 	Summarize func(object []byte) S
 	// Changed, where set, is called when the watch shows that an object has changed (before
 	// is nil for a new one) or is deleted (after is nil); one call at a time.
 	Changed func(before, after *Summary[S])
-	// WithoutWatch says what it means that list or watch is refused.
+	// WithoutWatch says, in the log, what no longer works when list or watch is
+	// refused.
 	WithoutWatch string
 	// Logger is told when the watch is refused or fails, and when it is established again.
 	Logger hclog.Logger
 }
 
-// Summary is what Summaries keep of an object. It is shared, and not to be changed.
+// Summary is what Summaries keep of an object. It is shared, and must not be changed.
 type Summary[S any] struct {
 	metav1.TypeMeta
 	// ObjectMeta has name, namespace, uid, resourceVersion and labels, and nothing else.
@@ -47,18 +49,18 @@ type Summary[S any] struct {
 	Content S
 }
 
-// DeepCopyObject makes a runtime.Object of Summary. Nothing of it is ever changed, so the
-// copy shares it.
+// DeepCopyObject makes Summary a runtime.Object. A Summary is never changed, so the
+// copy shares its content.
 func (s *Summary[S]) DeepCopyObject() runtime.Object {
 	copied := *s
 	return &copied
 }
 
-// Summaries read objects of one resource of which a few fields are asked for often: from a
-// watch of which they keep those fields alone, where list and watch are granted, else with
-// one plain read per Get. They need no cluster to be created: the first call connects and
-// begins the watch, and a call that fails leaves nothing behind that keeps the next from
-// succeeding. They are safe for concurrent use.
+// Summaries read a few fields, often asked for, of the objects of one resource: from a
+// watch that keeps those fields alone, where list and watch are granted, else with one
+// plain read per Get. They need no cluster to be created: the first call connects and
+// begins the watch, and a call that fails leaves nothing behind that keeps the next
+// from succeeding. They are safe for concurrent use.
 type Summaries[S any] struct {
 	opts   SummariesOptions[S]
 	client lazyClient
@@ -70,7 +72,7 @@ type Summaries[S any] struct {
 	watched *watched[*Summary[S]]
 }
 
-// reachedEvery is how often it is looked whether the watch has come far enough.
+// reachedEvery is how often AwaitVersion checks whether the watch has caught up.
 const reachedEvery = 20 * time.Millisecond
 
 // NewSummaries returns Summaries that connect with the configuration connect returns, at
@@ -82,9 +84,9 @@ func NewSummaries[S any](connect func() (*rest.Config, error), opts SummariesOpt
 // Close ends the watch. Calls after it still work, by plain reads.
 func (s *Summaries[S]) Close() { s.close.Do(func() { close(s.stop) }) }
 
-// Await begins the watch, unless it is there, and waits for its first list. It returns
-// whether the watch can be read from: not when list or watch is refused, or when ctx has
-// ended before.
+// Await begins the watch, unless it has begun, and waits for its first list. It returns
+// whether the watch can be read from: false when list or watch is refused, or when ctx
+// ends first.
 func (s *Summaries[S]) Await(ctx context.Context) (bool, error) {
 	w, err := s.connection()
 	if err != nil {
@@ -93,10 +95,11 @@ func (s *Summaries[S]) Await(ctx context.Context) (bool, error) {
 	return w.await(ctx, listTimeout), nil
 }
 
-// AwaitVersion is Await for a watch that shows everything up to a resourceVersion of one
-// object. (The API server numbers the changes of all objects of a resource in one row, and
-// a watch shows them in that order.) It is at once true for an object that the watch does
-// not cover, and for a version that is no number.
+// AwaitVersion is Await that also waits until the watch shows everything up to a
+// resourceVersion of one object. (The API server numbers the changes of all objects of
+// a resource in one sequence, and a watch shows them in that order.) It does not wait
+// for that, and returns true, if the watch does not cover the namespace, or the version
+// is not a number.
 func (s *Summaries[S]) AwaitVersion(ctx context.Context, namespace, name, version string) (bool, error) {
 	wanted, noNumber := strconv.ParseUint(version, 10, 64)
 	watching, err := s.Await(ctx)
@@ -148,8 +151,9 @@ func (s *Summaries[S]) Get(ctx context.Context, namespace, name string) (*Summar
 	return object, nil
 }
 
-// List returns the objects of a namespace whose labels the selector matches, in no order.
-// It makes no request: ok is false while there is no watch of the namespace to know from.
+// List returns the objects of a namespace whose labels the selector matches, in no
+// order. It makes no request: ok is false while there is no watch of the namespace to
+// answer from.
 func (s *Summaries[S]) List(namespace string, selector labels.Selector) (objects []*Summary[S], ok bool) {
 	w, err := s.connection()
 	if err != nil || !w.covers(namespace) || !w.current() {

@@ -30,24 +30,25 @@ type watchOptions struct {
 	list      func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch     func(context.Context, metav1.ListOptions) (watch.Interface, error)
 	indexers  cache.Indexers
-	// transform, where set, makes of each object what is stored.
+	// transform, where set, turns each object into what is stored.
 	transform cache.TransformFunc
 	// changed, where set, is called with each object that is new or has changed.
 	changed func(namespace, name string)
-	// withoutWatch says what it means that list or watch is refused.
+	// withoutWatch says, in the log, what no longer works when list or watch is
+	// refused.
 	withoutWatch string
 	logger       hclog.Logger
 }
 
-// watched is the objects of one resource as a watch shows them, with the answers
-// to our own requests laid over them.
+// watched holds the objects of one resource as a watch shows them, overlaid with the
+// answers to our own requests.
 type watched[T stored] struct {
 	opts     watchOptions
 	informer cache.SharedIndexInformer
 	written  *written[T]
-	// watching is true while list and watch are granted. Other failures (a
-	// lost API server) leave it: the last state known is then the best there
-	// is.
+	// watching is true while list and watch are granted. Other failures (an API server
+	// that cannot be reached) do not change it: the last known state is then the best
+	// there is.
 	watching atomic.Bool
 	// failing is true from a list or watch that has failed, other than by a
 	// refusal, to the next watch that is established.
@@ -87,8 +88,8 @@ func newWatched[T stored](example T, opts watchOptions) (*watched[T], error) {
 // run fills the store until stop is closed. After that it is not current.
 func (w *watched[T]) run(stop <-chan struct{}) {
 	go func() {
-		// The first list is decoded whole; what it took is given back at once,
-		// since nothing as large follows.
+		// The first list is decoded as a whole. Give its memory back to the operating
+		// system at once, since nothing as large follows.
 		if cache.WaitForCacheSync(stop, w.informer.HasSynced) {
 			debug.FreeOSMemory()
 		}
@@ -119,8 +120,8 @@ func (w *watched[T]) await(ctx context.Context, wait time.Duration) bool {
 	return w.current()
 }
 
-// indexed returns the objects that an index has under a value, and those of our
-// own writes, which may be ahead of it, as far as they match.
+// indexed returns the matching objects that an index has under a value, and the
+// matching ones among our own writes, which the index may not have yet.
 func (w *watched[T]) indexed(index, value string, matches func(T) bool) ([]T, error) {
 	keys, err := w.informer.GetIndexer().IndexKeys(index, value)
 	if err != nil {
@@ -140,8 +141,8 @@ func (w *watched[T]) indexed(index, value string, matches func(T) bool) ([]T, er
 }
 
 // allIndexed returns the objects that an index has under any value, each once and as
-// our own writes have left it. An object that is indexed since such a write may not be
-// among them yet, and one that no longer is may be.
+// our own writes have left it. An object that belongs in the index only since such a
+// write may be missing, and one that no longer belongs in it may still be returned.
 func (w *watched[T]) allIndexed(index string) ([]T, error) {
 	indexer := w.informer.GetIndexer()
 	seen := map[string]bool{}
@@ -186,7 +187,7 @@ func (w *watched[T]) answered(obj T) {
 	}
 }
 
-// listWatch lists and watches, and keeps w.watching true to what the API server
+// listWatch lists and watches, and keeps w.watching in line with what the API server
 // grants.
 func (w *watched[T]) listWatch() *cache.ListWatch {
 	return &cache.ListWatch{

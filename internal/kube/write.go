@@ -19,13 +19,14 @@ import (
 // is used after that.
 const refusedFor = 10 * time.Minute
 
-// Write makes desired of current, an object as Get, List, Indexed or Read have
-// returned it, in one request: a merge patch of what differs, or an update where
-// patch is not granted. Status and what the API server keeps in metadata are left
-// to it; a field cannot be set to null. The write is for the state that current
-// shows: otherwise it is an error for which apierrors.IsConflict is true, as it
-// is when the version of current is no longer served. Nothing is changed when
-// there is an error, but for one of the connection, after which nobody knows.
+// Write turns current, an object as Get, List, Indexed or Read have returned it, into
+// desired, in one request: a merge patch of what differs, or an update where patch is
+// not granted. It writes neither the status nor the metadata that the API server
+// maintains, and cannot set a field to null. If the object has changed since current
+// was read, or the version of current is no longer served, the error is one for which
+// apierrors.IsConflict is true. After an error nothing has changed, except after an
+// error of the connection, when the outcome is unknown, and when the error says that
+// the object was written.
 //
 // Write returns the object as written, and a Get that follows sees it or a later
 // state. When there is no difference it makes no request and returns current.
@@ -116,7 +117,7 @@ func (g *Group) patch(ctx context.Context, client rest.Interface, resource schem
 func (g *Group) update(ctx context.Context, client rest.Interface, resource schema.GroupVersionResource, current, desired *unstructured.Unstructured) ([]byte, error) {
 	object := desired.DeepCopy()
 	object.SetResourceVersion(current.GetResourceVersion())
-	// Left out, the API server keeps them as they are.
+	// If they are left out, the API server keeps them as they are.
 	object.SetManagedFields(nil)
 	text, err := json.Marshal(object.Object)
 	if err != nil {

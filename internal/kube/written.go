@@ -53,10 +53,10 @@ func (w *written[T]) put(obj T) {
 	w.objects[key] = answer[T]{obj, time.Now()}
 }
 
-// get returns the later of the stored object and what was answered for it. An
-// object that the watch does not show is found for a while after its answer.
-// The store is read under the lock: read before, it could be older than an
-// answer that the handler has just forgotten.
+// get returns the later of the stored object and its recorded answer. An object that
+// the watch does not show is found for a while after its answer. The store is read
+// under the lock: read before, the object could be older than an answer that the
+// handler has just forgotten.
 func (w *written[T]) get(key string) (obj T, found bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,9 +126,9 @@ func (w *written[T]) gone(key string) {
 	delete(w.objects, key)
 }
 
-// older tells whether an object's state is older than another's of the same
-// name. Resource versions are compared as numbers, as every API server of
-// Kubernetes gives them out; any other kind is older when it differs.
+// older tells whether an object's state is older than another's of the same name.
+// Resource versions are compared as numbers, as every Kubernetes API server issues
+// them; one that is not a number counts as older when it differs.
 func older(obj any, than metav1.Object) bool {
 	o, err := meta.Accessor(obj)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package orphans has a traffic router take off what Rollouts that are gone have left on
-// the objects that it writes. The controller makes no call for a Rollout that is
+// Package orphans makes a traffic router remove what Rollouts that are gone have left
+// on the objects that it writes. The controller makes no call for a Rollout that is
 // deleted, or that does not use the plugin any more.
 //
-// It knows neither routers nor what they write: a router says which objects carry
-// something of which Rollout, and is asked to take that off.
+// It depends neither on a router nor on what it writes: a router says which objects
+// carry something of which Rollout, and is called to remove that.
 package orphans
 
 import (
@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// interval is how often it looks.
+	// interval is how often a Remover looks for marks.
 	interval = 15 * time.Second
-	// timeout bounds the requests for one mark, and atOnce is how many are worked on at
-	// a time, so that a webhook that hangs for one namespace holds up no other.
+	// timeout bounds the requests for one mark, and atOnce is how many marks are worked
+	// on at a time, so that a webhook that hangs for one namespace holds up no other.
 	timeout = 5 * time.Second
 	atOnce  = 8
 )
@@ -40,27 +40,27 @@ type Object interface {
 type Mark[O Object] struct {
 	Object  O
 	Rollout types.NamespacedName
-	// State is what it depends on, besides the Rollout's spec, whether the Rollout owns
-	// that: a Rollout may select objects by their labels.
+	// State is what the Rollout's ownership depends on besides its spec: a Rollout may
+	// select objects by their labels.
 	State string
 }
 
-// Options say where a Remover looks, and how it takes off what it finds.
+// Options say where a Remover looks for marks, and how it removes what they stand for.
 type Options[O Object] struct {
-	// Rollouts is a watch of Rollouts. Without list and watch nothing is taken off.
+	// Rollouts is a watch of Rollouts. Without list and watch nothing is removed.
 	Rollouts *kube.Metadata
-	// Marks returns all marks that are known without a request. What is not known, for
-	// lack of a watch, is left out.
+	// Marks returns all marks that are known without a request. Those that are not
+	// known, for lack of a watch, are left out.
 	Marks func(context.Context) []Mark[O]
-	// TakeOff takes what a Rollout has on an object off, unless the Rollout owns it.
-	// It asks the API server for both, the object first, and writes on condition that
-	// the object did not change: a Rollout made in between keeps what it sets. It is an
-	// error when it is not known whether the Rollout owns it.
+	// TakeOff removes what a Rollout has left on an object, unless the Rollout owns it.
+	// It reads both from the API server, the object first, and writes on condition that
+	// the object has not changed: a Rollout created in between keeps what it sets. It
+	// is an error when it is not known whether the Rollout owns it.
 	TakeOff func(ctx context.Context, object O, rollout types.NamespacedName) (owns bool, err error)
 	Logger  hclog.Logger
 }
 
-// Remover takes off what Rollouts that are gone have left. It works from watches, and
+// Remover removes what Rollouts that are gone have left. It works from watches, and
 // asks the API server only about a Rollout whose spec it has not seen to own a mark.
 // Its methods are safe for concurrent use.
 type Remover[O Object] struct {
@@ -69,17 +69,17 @@ type Remover[O Object] struct {
 	mu sync.Mutex
 	// owned has the version of a Rollout's spec that was last seen to own a mark.
 	owned map[Mark[O]]version
-	// stuck has the marks of which it has been logged that they may be left behind.
+	// stuck has the marks for which the log says already that they may be left behind.
 	stuck map[Mark[O]]bool
 }
 
-// version is one of a Rollout's spec.
+// version identifies a version of a Rollout's spec.
 type version struct {
 	uid        types.UID
 	generation int64
 }
 
-// New returns a Remover. Run has it look.
+// New returns a Remover. Run starts it.
 func New[O Object](opts Options[O]) *Remover[O] {
 	return &Remover[O]{opts: opts, owned: map[Mark[O]]version{}, stuck: map[Mark[O]]bool{}}
 }
@@ -98,7 +98,8 @@ func (r *Remover[O]) Run(ctx context.Context) {
 	}
 }
 
-// Look looks once, and returns when all that it has found is done with.
+// Look looks once, and returns when all the marks that it has found have been dealt
+// with.
 func (r *Remover[O]) Look(ctx context.Context) {
 	defer rolloutsplugin.LogPanic(r.opts.Logger, "looking for what Rollouts that are gone have left")
 	if err := r.opts.Rollouts.Connect(); err != nil {
@@ -130,8 +131,7 @@ func (r *Remover[O]) Look(ctx context.Context) {
 	r.forgetAllBut(marks)
 }
 
-// takeOff takes off what a Rollout has on an object unless it owns that. What keeps it
-// from that is logged once.
+// takeOff calls TakeOff for a mark, and records the result. A failure is logged once.
 func (r *Remover[O]) takeOff(ctx context.Context, mark Mark[O], spec version) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -152,8 +152,8 @@ func (r *Remover[O]) takeOff(ctx context.Context, mark Mark[O], spec version) {
 	}
 }
 
-// Owned has the API server not be asked about a mark while the spec of its Rollout, as
-// a call has shown it, stays as it is.
+// Owned records that the Rollout, as a call has shown it, owns a mark: the API server
+// is not asked about the mark until the Rollout's spec changes.
 func (r *Remover[O]) Owned(mark Mark[O], ro *v1alpha1.Rollout) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,8 +167,8 @@ func (r *Remover[O]) isOwned(mark Mark[O], spec version) bool {
 	return ok && owner == spec
 }
 
-// forgetAllBut drops what is known of other marks. What a call notes meanwhile may go,
-// too: it costs a read.
+// forgetAllBut drops what is known about other marks. That may include what a call has
+// just recorded: it costs a read.
 func (r *Remover[O]) forgetAllBut(marks []Mark[O]) {
 	there := map[Mark[O]]bool{}
 	for _, mark := range marks {

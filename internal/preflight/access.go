@@ -10,9 +10,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
 )
 
-// kedifyNeeds is what the plugin kedify/http does, for Rollouts of a namespace; watched
-// is the one namespace that it watches, empty for all, and selfHeals whether it
-// writes between two calls.
+// kedifyNeeds returns the access that the plugin kedify/http needs for Rollouts of a
+// namespace; watched is the one namespace that it watches, empty for all, and selfHeals
+// whether it writes between two calls.
 func kedifyNeeds(namespace, watched string, selfHeals bool) []access {
 	const objects, rollouts, events = "httpscaledobjects.http.keda.sh", "rollouts.argoproj.io", "events"
 	const unwatched = "every call then reads the API server, changed splits are not put back, and splits that a Rollout no longer names are not taken off"
@@ -33,8 +33,8 @@ func kedifyNeeds(namespace, watched string, selfHeals bool) []access {
 	return needs
 }
 
-// gatewayNeeds is what the plugin for routes of the Gateway API does, for Rollouts of a
-// namespace with these routes.
+// gatewayNeeds returns the access that the plugin for routes of the Gateway API needs for
+// Rollouts of a namespace with these routes.
 func gatewayNeeds(namespace, watched string, routes []routesAt) []access {
 	const unwatched = "every call then reads the API server, changed routes are not put back, and routes that a Rollout no longer names are not restored"
 	var needs []access
@@ -89,8 +89,8 @@ func checkControllerAccess(c controllerSnapshot, p pluginSnapshot) []Result {
 	return accessResults(c, p.access, "so no weight can be set"+p.boundInstead(namespace, name), p.grant(c, namespace, name))
 }
 
-// accessResults says what the controller's ServiceAccount may not do of what a plugin does.
-// fatal is what follows from what the plugin does not work without.
+// accessResults says which access in list the controller's ServiceAccount lacks. fatal is
+// what follows if it lacks access that the plugin cannot work without.
 func accessResults(c controllerSnapshot, list []access, fatal, remedy string) []Result {
 	namespace, name := serviceAccountOf(c.deployment)
 	at := object("ServiceAccount", namespace, name)

@@ -13,7 +13,7 @@ import (
 )
 
 // checkAnnotations: each HTTPScaledObject carries the split that the Rollout's
-// status says, set by this Rollout; and none that it no longer names does.
+// status says, set by this Rollout; no other HTTPScaledObject carries a split of it.
 func checkAnnotations(s snapshot, ro *v1alpha1.Rollout, config kedify.Config) []Result {
 	if s.objects.httpScaledObjects.Err != nil {
 		return nil // reported by httpscaledobject-exists

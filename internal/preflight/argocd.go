@@ -18,11 +18,11 @@ const (
 	// argoCDNamespace is where Argo CD's own manifests and chart install it.
 	argoCDNamespace = "argocd"
 	argoCDConfigMap = "argocd-cm"
-	// argoCDTracking is the annotation by which Argo CD knows its objects again:
+	// argoCDTracking is the annotation by which Argo CD identifies its objects:
 	// APPLICATION:GROUP/KIND:NAMESPACE/NAME.
 	argoCDTracking = "argocd.argoproj.io/tracking-id"
-	// argoCDIgnore begins the keys of argocd-cm that say which differences count for
-	// nothing; the kind, or all, follows.
+	// argoCDIgnore is the prefix of the keys of argocd-cm that say which differences
+	// to ignore; the kind, or "all", follows.
 	argoCDIgnore = "resource.customizations.ignoreDifferences."
 )
 

@@ -14,7 +14,7 @@ import (
 // that they have looked at, and none where there is nothing to look at; the id of the
 // results is the check's.
 type check struct {
-	// id is the stable, kebab-case name. Reports have it, and people's scripts.
+	// id is the stable, kebab-case name, which reports show and people's scripts use.
 	id string
 	// means is what ✓ means, in the Markdown of docs/reference.md.
 	means string
@@ -27,7 +27,7 @@ type check struct {
 	ofManifests bool
 }
 
-// These two also look at files in which there is no Rollout to look at.
+// These two also report on files without a Rollout that can be read.
 var (
 	rolloutFound = check{
 		id: "rollout-found", means: "the Rollout exists; without a name, one that uses a plugin of ours, or has `trafficRouting` without a router, does",
@@ -172,7 +172,7 @@ func Reference() string {
 	return table.String()
 }
 
-// named gives results the id of the check that they are of.
+// named gives results the id of the check.
 func (c check) named(results []Result) []Result {
 	for i := range results {
 		results[i].Check = c.id
@@ -204,14 +204,15 @@ func subjectOf(s snapshot, ro *v1alpha1.Rollout) subject {
 // configured tells whether the Rollout has a configuration that can be read.
 func (r subject) configured() bool { return r.kedify != nil || len(r.gateways) > 0 }
 
-// The functions below make a check's function of one that looks at less.
+// The functions below make a check's function from one that needs only a part of what a
+// check gets.
 
 func ofController(look func(controllerSnapshot) []Result) func(snapshot) []Result {
 	return func(s snapshot) []Result { return look(s.controller) }
 }
 
-// ofPlugins looks at the plugin of each router. Where there are several, results say of
-// which they are.
+// ofPlugins looks at the plugin of each router. If there are several, results name their
+// plugin.
 func ofPlugins(look func(controllerSnapshot, pluginSnapshot) []Result) func(snapshot) []Result {
 	return ofRegistrations(func(c controllerSnapshot, p pluginSnapshot) []Result {
 		results := look(c, p)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The admin interface of Envoy is asked for little: the routes, of which it can
-// leave out nothing, and the names of the clusters of one HTTPScaledObject.
+// Little is read from the admin interface of Envoy: all routes, because it cannot
+// filter them, and the names of the clusters of one HTTPScaledObject.
 const (
 	dynamicRoutes  = "dynamic_route_configs"
 	inlineRoutes   = "static_route_configs" // those that came with a listener
@@ -27,8 +27,8 @@ func routesQuery(resource string) url.Values {
 	return url.Values{"resource": {resource}, "mask": {mask}}
 }
 
-// clustersQuery asks /config_dump for the names of the clusters that begin so.
-// Envoy's regular expression has to match the whole name.
+// clustersQuery asks /config_dump for the names of the clusters that begin with
+// prefix. Envoy's regular expression has to match the whole name.
 func clustersQuery(resource, prefix string) url.Values {
 	return url.Values{"resource": {resource}, "mask": {"cluster.name"}, "name_regex": {regexp.QuoteMeta(prefix) + ".*"}}
 }
@@ -66,7 +66,7 @@ type dumpRoute struct {
 
 // servedSplit is what a proxy does with requests of an HTTPScaledObject.
 type servedSplit struct {
-	// domain is the host that it does so for; Envoy has a split for each.
+	// domain is the host of these requests; Envoy has a split for each host.
 	domain  string
 	weights []servedWeight
 }
@@ -100,8 +100,9 @@ func (d *routesDump) over(prefix string) (splits []servedSplit, version string) 
 	return splits, version
 }
 
-// weights returns nothing for a route of another HTTPScaledObject. A cluster
-// that is not this one's is named in full.
+// weights returns the weights of the clusters of a route, by Service, or nothing if
+// no cluster has the prefix: the route is of another HTTPScaledObject. A cluster
+// without the prefix is named in full.
 func (r dumpRoute) weights(prefix string) []servedWeight {
 	if r.Route.Cluster != "" {
 		if service, its := strings.CutPrefix(r.Route.Cluster, prefix); its {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// connection is which cluster to look at, and as whom, by the flags that kubectl has
-// for that.
+// connection says which cluster to look at, and with which credentials, by the flags
+// that kubectl has for that.
 type connection struct {
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides

@@ -122,7 +122,7 @@ func lastLine(log []string, match func(entry logEntry, line string) bool) string
 	return ""
 }
 
-// startupRemedy says what to do about the controller's last words.
+// startupRemedy says what to do about the line with which the controller stopped.
 func (c controllerSnapshot) startupRemedy(line string) string {
 	edit := fmt.Sprintf("kubectl -n %s edit configmap %s", c.configNamespace, configMapName)
 	contains := func(words ...string) bool {
@@ -166,8 +166,8 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// checkRestarted: the controller started after the ConfigMap got what it holds
-// now; it reads it only then.
+// checkRestarted: the controller started after the last change of the ConfigMap,
+// which it reads only at its start.
 func checkRestarted(c controllerSnapshot) []Result {
 	if c.deployment == nil || c.config.Err != nil || c.config.Value == nil || c.pods.Err != nil {
 		return nil

@@ -121,7 +121,7 @@ func (c controllerSnapshot) logCommand(pattern string) string {
 	return fmt.Sprintf(`kubectl -n %s logs %s | grep -i "%s"`, namespace, workload, pattern)
 }
 
-// serviceAccount returns the user name that the controller's requests carry.
+// serviceAccountOf returns the ServiceAccount of a Deployment's pods.
 func serviceAccountOf(d *deployment) (namespace, name string) {
 	name = d.Spec.Template.Spec.ServiceAccountName
 	if name == "" {

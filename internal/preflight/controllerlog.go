@@ -20,7 +20,7 @@ type logEntry struct {
 
 var logField = regexp.MustCompile(`(\w+)=("(?:[^"\\]|\\.)*"|\S*)`)
 
-// parseLogLine reads a line. One of another form is all message.
+// parseLogLine reads a line. A line in another format is all message.
 func parseLogLine(line string) logEntry {
 	fields := map[string]string{}
 	if strings.HasPrefix(line, "{") {
@@ -60,12 +60,12 @@ type complaint struct {
 	message string
 }
 
-// lastComplaint finds it among the Events and in the controller's log,
-// whichever is later; the zero value when there is none. It may be history:
+// lastComplaint returns the last complaint about a Rollout, from its Events or the
+// controller's log; the message is empty if there is none. It may be out of date:
 // callers ask only when the state is not as it should be.
 func lastComplaint(s snapshot, ro *v1alpha1.Rollout) complaint {
 	rollout := ro.Name
-	// What was said before is about an earlier Rollout of the name.
+	// Anything earlier is about another Rollout that had the same name.
 	last := complaint{time: ro.CreationTimestamp.Time}
 	for _, event := range s.objects.events.Value {
 		if event.InvolvedObject.Kind != "Rollout" || event.InvolvedObject.Name != rollout {
@@ -91,7 +91,7 @@ func lastComplaint(s snapshot, ro *v1alpha1.Rollout) complaint {
 			if entry.level != "error" || entry.rollout != rollout || entry.namespace != s.namespace {
 				continue
 			}
-			// A conflict is everyday: the controller reads again and repeats.
+			// A conflict is normal: the controller reads again and retries.
 			if strings.Contains(entry.message, "the object has been modified") {
 				continue
 			}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// hidden stands in a report for what is not printed.
+// hidden replaces credentials in a report.
 const hidden = "***"
 
 var (
@@ -22,7 +22,7 @@ var (
 
 // withoutCredentials returns a location as it may be printed: without a user's name
 // and password, and without the query, in which servers take tokens and signatures.
-// Of what is no URL it leaves out everything up to the last @.
+// If the location is no URL, it leaves out everything up to the last @.
 func withoutCredentials(location string) string {
 	before, rest := "", location
 	if scheme, after, found := strings.Cut(location, "://"); found {
@@ -61,7 +61,7 @@ func hideCredentials(data map[string]string, results []Result) {
 			locations = append(locations, item.Location)
 		}
 	}
-	// Where one begins with another, the longer one is replaced.
+	// If one location begins with another, the longer one is replaced first.
 	slices.SortFunc(locations, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	var pairs []string
 	for _, location := range locations {

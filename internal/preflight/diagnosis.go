@@ -21,9 +21,8 @@ type diagnosis struct {
 	asleep bool
 }
 
-// diagnose looks from the Service to the pods, and from the ReplicaSet to
-// whoever scales it, for the first thing that explains a side without
-// endpoints.
+// diagnose looks from the Service to the pods, and from the ReplicaSet to what
+// scales it, for the first thing that explains a side without endpoints.
 func diagnose(s snapshot, ro *v1alpha1.Rollout, b side, service corev1.Service) diagnosis {
 	look := fmt.Sprintf("kubectl -n %s get rs,pods -l %s; kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s", ro.Namespace, selectorText(ro), ro.Namespace, service.Name)
 	hash := b.hash
@@ -71,7 +70,7 @@ func atZero(s snapshot, ro *v1alpha1.Rollout, b side, rs *replicaSet, look strin
 		return diagnosis{message: message + ", because a setCanaryScale step asks for none", remedy: "give that step replicas or a weight above 0, or follow it with {matchTrafficWeight: true}: " + edit, stuck: true}
 	}
 	// A weight that cannot be set, 0 included, also keeps the controller from
-	// scaling the canary up. What it said before the ReplicaSet is history.
+	// scaling the canary up. A complaint from before the ReplicaSet is out of date.
 	if said := lastComplaint(s, ro); said.message != "" && !said.time.Before(rs.CreationTimestamp.Time) {
 		namespace, workload := s.controller.name()
 		log := fmt.Sprintf("kubectl -n %s logs %s | grep %s", namespace, workload, ro.Name)

@@ -36,14 +36,14 @@ type downloaded struct {
 	// err says why there is no sum; status is the HTTP status, 0 without one.
 	err    error
 	status string
-	// sum is the sha256 in small hexadecimal digits, size the length in bytes.
+	// sum is the sha256 in lower-case hexadecimal digits, size the length in bytes.
 	sum  string
 	size int64
 	// binary is what the file's header says, nil when it is no program.
 	binary *program
 }
 
-// program is the header of one.
+// program is what the header of a program says.
 type program struct {
 	platform platform
 	// dynamic is true when it needs a loader, which the controller's image does

@@ -19,8 +19,8 @@ import (
 // gatewaySnapshot is what Rollouts with a router for the Gateway API need of the
 // cluster.
 type gatewaySnapshot struct {
-	// routes are all routes of a kind in a namespace. A kind that the cluster does not
-	// serve is an error that kindMissing tells.
+	// routes are all routes of a kind in a namespace. For a kind that the cluster does
+	// not serve there is an error, and its kindMissing is true.
 	routes map[routesAt]read[[]unstructured.Unstructured]
 	// gateways are those that the routes name.
 	gateways map[types.NamespacedName]read[gatewayObject]
@@ -165,7 +165,7 @@ func gatherGateway(ctx context.Context, c *cluster, s snapshot) gatewaySnapshot 
 	return g
 }
 
-// readAll reads each of the keys once, side by side.
+// readAll reads each of the keys once, concurrently.
 func readAll[K comparable, V any](keys []K, look func(K) V) map[K]V {
 	values := make([]V, len(keys))
 	all := map[K]V{}
@@ -210,10 +210,10 @@ func gatewayTarget(served read[map[string]schema.GroupVersionResource], kind, re
 	return t, nil
 }
 
-// routeObject is a route as it is, numbers of JSON included.
+// routeObject is a route as decoded JSON, with whole numbers as integers.
 type routeObject struct{ object map[string]any }
 
-// UnmarshalJSON decodes whole numbers as such, as client-go does.
+// UnmarshalJSON decodes whole numbers as integers, as client-go does.
 func (r *routeObject) UnmarshalJSON(data []byte) error { return utiljson.Unmarshal(data, &r.object) }
 
 func gatherRoutes(ctx context.Context, c *cluster, served read[map[string]schema.GroupVersionResource], at routesAt) read[[]unstructured.Unstructured] {

@@ -34,7 +34,7 @@ func (r routeUse) edit() string {
 	return fmt.Sprintf("kubectl -n %s edit %s %s", r.GetNamespace(), strings.ToLower(r.GetKind()), r.GetName())
 }
 
-// routesUsed returns the routes of a configuration that there are.
+// routesUsed returns the existing routes that a configuration names or selects.
 func routesUsed(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []routeUse {
 	var used []routeUse
 	add := func(route *unstructured.Unstructured, rules []string) {
@@ -132,7 +132,7 @@ func otherRoutes(s snapshot, at routesAt) string {
 }
 
 // checkRouteRules: each route has a rule that the Rollout can split, with both Services,
-// and each rule that is singled out is one.
+// and each rule that the configuration names is such a rule.
 func checkRouteRules(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []Result {
 	if stable, canary := rolloutspec.Services(ro); stable == "" || canary == "" || stable == canary {
 		return nil // reported by services-exist and services-differ
@@ -152,7 +152,7 @@ func checkRouteRules(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []Result 
 	return results
 }
 
-// missingRules finds rules that are singled out and are not split.
+// missingRules finds rules that the configuration names and that are not split.
 func missingRules(route routeUse) []Result {
 	var results []Result
 	for _, name := range route.rollout.Rules {

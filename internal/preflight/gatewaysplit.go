@@ -11,8 +11,8 @@ import (
 )
 
 // decided returns what the router would make of a route for the weights that the
-// Rollout's status says; false where that cannot be told here: what it cannot split is
-// reported by route-rules, and the ports of experiments are not known.
+// Rollout's status says; false if that cannot be told here: a route that it cannot split
+// is reported by route-rules, and the ports of experiments are not known.
 func decided(ro *v1alpha1.Rollout, route routeUse) (gatewayapi.Decision, bool) {
 	weights := weightsOf(ro)
 	if len(weights.Additional) > 0 {
@@ -113,7 +113,7 @@ func checkRouteLabel(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []Result 
 			continue
 		}
 		has, want := route.GetLabels()[label.Key], decision.Route.GetLabels()[label.Key]
-		// At rest nothing tells a label that was left behind from one of the user's own.
+		// At rest a label that was left behind looks like one that the user has set.
 		left := has == label.Value && len(gatewayapi.RolloutsOn(decision.Route)) == 0
 		named := label.Key + "=" + label.Value
 		switch {

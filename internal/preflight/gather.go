@@ -15,7 +15,7 @@ import (
 )
 
 // gather reads all that the checks decide on. Reads that do not need one
-// another run side by side; a read that fails is kept as such.
+// another run concurrently; the error of a read that fails is kept.
 func gather(ctx context.Context, c *cluster, opts Options) snapshot {
 	s := snapshot{namespace: opts.Namespace, rollout: opts.Rollout, steps: stepSnapshot{kinds: kinds.All}}
 	var wg sync.WaitGroup
@@ -30,7 +30,7 @@ func gather(ctx context.Context, c *cluster, opts Options) snapshot {
 	wg.Wait()
 	routers := routersToCheck(s.controller, rolloutsToCheck(s))
 	s.steps.programs = stepPrograms(s)
-	known := s // what the reads of now go by, while they add to s
+	known := s // a copy for the reads below, which write to s
 	s.plugins = make([]pluginSnapshot, len(routers))
 	for i, of := range routers {
 		wg.Go(func() { s.plugins[i] = gatherPlugin(ctx, c, known, of) })
@@ -125,7 +125,7 @@ func gatherController(ctx context.Context, c *cluster, opts Options) controllerS
 	}
 	selectors := []string{componentLabel + "=" + controllerComponent, nameLabel + "=" + defaultControllerName}
 	if opts.ControllerNamespace != "" {
-		selectors = append(selectors, "") // whatever its labels: it was pointed at
+		selectors = append(selectors, "") // whatever its labels: its namespace was given
 	}
 	s.found, s.searched = findDeployments(ctx, c, namespaces, fallback, selectors, looksLikeController)
 	s.deployment = chooseController(s.found.Value, opts.Namespace)
@@ -163,12 +163,12 @@ func gatherPlugin(ctx context.Context, c *cluster, s snapshot, of router) plugin
 	return p
 }
 
-// maxControllerPods bounds whose logs and nodes are read; a controller has one
-// replica, or a few for leader election.
+// maxControllerPods bounds the pods whose logs and nodes are read; a controller has
+// one replica, or a few for leader election.
 const maxControllerPods = 5
 
 // gatherControllerPods reads the pods, their nodes, and the ends of their logs.
-// It writes only those fields of s.
+// It writes only the fields pods, nodes, logs and now of s.
 func gatherControllerPods(ctx context.Context, c *cluster, s *controllerSnapshot) {
 	t := target{version: "v1", resource: "pods", namespace: s.deployment.Namespace}
 	t.query = map[string]string{"labelSelector": metav1.FormatLabelSelector(s.deployment.Spec.Selector)}
@@ -259,8 +259,8 @@ func gatherKEDA(ctx context.Context, c *cluster, opts Options, n namespaceSnapsh
 	return k
 }
 
-// mayDo asks the API server whether a ServiceAccount may do something. Somebody
-// who may not ask for the cluster is asked for on behalf of a namespace.
+// mayDo asks the API server whether a ServiceAccount may do something. A user who may
+// not create a SubjectAccessReview may be allowed a LocalSubjectAccessReview.
 func mayDo(ctx context.Context, c *cluster, namespace, serviceAccount string, attributes resourceAttributes) read[bool] {
 	review := accessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"}}
 	review.Spec.ResourceAttributes = attributes

@@ -136,7 +136,7 @@ func checkTargetService(s snapshot, ro *v1alpha1.Rollout, o httpScaledObject) []
 }
 
 // backendPort returns the port of a Service that an HTTPScaledObject sends
-// traffic to, or nil if the Service has none such. An HTTPScaledObject that
+// traffic to, or nil if the Service has no such port. An HTTPScaledObject that
 // names no port, which the CRD refuses, takes the first.
 func backendPort(service *corev1.Service, o httpScaledObject) *corev1.ServicePort {
 	ref := o.Spec.ScaleTargetRef

@@ -78,7 +78,7 @@ func lookAtManifests(file string, data []byte, namespace string) []Result {
 			}
 			for _, result := range c.named(c.rollout(r)) {
 				result.Rollout = m.ro.Namespace + "/" + m.ro.Name
-				// What is edited is the file.
+				// Edit the file, not the Rollout in the cluster.
 				result.Remedy = strings.ReplaceAll(result.Remedy, editRollout(m.ro), "edit "+file)
 				results = append(results, result)
 			}
@@ -111,7 +111,8 @@ func parseManifests(file string, data []byte) []manifest {
 
 var unknownField = regexp.MustCompile(`^unknown field "(.*)"$`)
 
-// parseManifest reads a Rollout as the API server does, and notes what that drops.
+// parseManifest reads a Rollout as the API server does, and records the fields that the API
+// server drops.
 func parseManifest(file string, text []byte) (m manifest, isRollout bool) {
 	var kind struct {
 		APIVersion string `json:"apiVersion"`
@@ -176,8 +177,8 @@ const (
 	pluginsField        = trafficRoutingField + ".plugins"
 )
 
-// rightPlace returns where a field belongs that is about traffic routing and in the
-// wrong place; "" for any other.
+// rightPlace returns where a misplaced field of traffic routing belongs; "" for any other
+// field.
 func rightPlace(path string) string {
 	name := path[strings.LastIndex(path, ".")+1:]
 	gateway := gatewayRouter(gatewayapi.DefaultPluginName)

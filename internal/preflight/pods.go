@@ -37,8 +37,8 @@ func containerStatus(pod corev1.Pod, name string) *corev1.ContainerStatus {
 	return nil
 }
 
-// crashing tells a container that ended by itself, or waits to be started
-// again after it did.
+// crashing tells whether a container has ended by itself, or waits to be
+// restarted after that.
 func crashing(status *corev1.ContainerStatus) bool {
 	if status == nil {
 		return false
@@ -50,12 +50,12 @@ func crashing(status *corev1.ContainerStatus) bool {
 	return waiting != nil && (waiting.Reason == "CrashLoopBackOff" || waiting.Reason == "RunContainerError" || waiting.Reason == "CreateContainerError")
 }
 
-// settled is how long after a failure a container that runs again is taken to
-// stay.
+// settled is how long a container has to run after a failure until it is assumed
+// to stay up.
 const settled = 2 * time.Minute
 
-// recentlyFailed tells a container that runs again after a failure, for too
-// short a time to say that it will stay.
+// recentlyFailed tells whether a container runs again after a failure, which is
+// less than settled ago.
 func recentlyFailed(pod corev1.Pod, container string, now time.Time) bool {
 	status := containerStatus(pod, container)
 	if status == nil || status.State.Running == nil {
@@ -122,7 +122,7 @@ func restarts(status corev1.ContainerStatus) string {
 	return fmt.Sprintf(" (restarted %s, %s)", count(int(status.RestartCount), "time"), lastExit(&status))
 }
 
-// starting tells a pod that is on its way up from one that is stuck.
+// starting tells whether a pod is still starting, and not stuck.
 func starting(pod corev1.Pod) bool {
 	for _, status := range append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...) {
 		if status.RestartCount > 0 || status.State.Terminated != nil && status.State.Terminated.ExitCode != 0 {

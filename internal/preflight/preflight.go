@@ -41,10 +41,10 @@ type Options struct {
 	patience time.Duration
 }
 
-// Run looks at the cluster and returns what it found. What may not be looked
-// at, or cannot be, is a warning in the report; it is an error when nothing
-// can be said: the API server does not answer, does not accept the
-// credentials, or the time was up before the cluster had been read.
+// Run looks at the cluster and returns what it found. An object that it may not or
+// cannot read is a warning in the report. It is an error when nothing can be said:
+// the API server does not answer, does not accept the credentials, or the time was
+// up before the cluster had been read.
 func Run(ctx context.Context, cfg *rest.Config, opts Options) (Report, error) {
 	if opts.Namespace == "" {
 		return Report{}, errors.New("no namespace to check: name one with --namespace")
@@ -74,7 +74,7 @@ func gatherInTime(ctx context.Context, c *cluster, opts Options) (snapshot, erro
 		return snapshot{}, err
 	}
 	s := gather(ctx, c, opts)
-	// What was cut short would be reported as "could not look", all of it.
+	// Otherwise each read that was cut short would be reported as "could not look".
 	if err := ctx.Err(); err != nil {
 		return snapshot{}, fmt.Errorf("the cluster at %s was not read in time: %w; allow more with --timeout", c.host, err)
 	}
@@ -89,7 +89,7 @@ func look(s snapshot) []Result {
 			continue
 		}
 		for _, result := range c.named(c.installation(s)) {
-			// What keeps the ConfigMap from being read is found for each router.
+			// An unreadable ConfigMap is found for each router: report it once.
 			if !slices.Contains(results, result) {
 				results = append(results, result)
 			}

@@ -25,7 +25,7 @@ type proxySnapshot struct {
 	// objects are the HTTPScaledObjects as they were when the proxies were last
 	// looked at.
 	objects []httpScaledObject
-	// service is the kedify-proxies' one, or "" when there are none.
+	// service is the Service of the kedify-proxies, or "" if there are none.
 	service string
 	proxies []proxyLook
 	// interceptors are those of ours; with Kedify's there is nothing to look at.
@@ -50,8 +50,8 @@ type proxyRoutes struct {
 	clusters, warming []string
 }
 
-// defaultPatience is how long a proxy may take to serve what an annotation says:
-// the look at it may fall between the two.
+// defaultPatience is how long a proxy may take to serve what an annotation says: the
+// annotation may have changed just before the proxy was looked at.
 const defaultPatience = 5 * time.Second
 
 // namesToServe returns the HTTPScaledObjects of the Rollouts that are checked.
@@ -125,8 +125,8 @@ func findProxies(n namespaceSnapshot) (string, []proxyLook) {
 	return "", nil
 }
 
-// podPort returns the port of a pod behind a port of a Service, or that same
-// number where the Service does not say.
+// podPort returns the port of a pod behind a port of a Service, or the same number
+// if the Service does not say.
 func podPort(service *corev1.Service, pod corev1.Pod, port int32) int32 {
 	for _, p := range service.Spec.Ports {
 		if p.Port != port {
@@ -146,7 +146,7 @@ func podPort(service *corev1.Service, pod corev1.Pod, port int32) int32 {
 	return port
 }
 
-// look asks, some at a time, each proxy that runs and has not served all so far.
+// look asks each running proxy that has not served all splits so far, a few at a time.
 func (p *proxySnapshot) look(ctx context.Context, c *cluster, n namespaceSnapshot) {
 	const atOnce = 8
 	slots := make(chan struct{}, atOnce)

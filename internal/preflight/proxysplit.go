@@ -35,8 +35,8 @@ func checkProxies(s snapshot, _ *v1alpha1.Rollout, config kedify.Config) []Resul
 	})
 }
 
-// checkInterceptors: every interceptor does so. Without kedify-proxies the interceptors
-// split by themselves.
+// checkInterceptors: every interceptor does with the requests of each HTTPScaledObject what
+// its annotation says. Without kedify-proxies the interceptors split by themselves.
 func checkInterceptors(s snapshot, _ *v1alpha1.Rollout, config kedify.Config) []Result {
 	return servable(s, config, func(o httpScaledObject, want []weightedbackends.Backend) []Result {
 		return checkInterceptorsOf(s.proxies, o, want)
@@ -120,7 +120,7 @@ func (s envoyState) text() string {
 	return text
 }
 
-// remedy goes by what the kedify-proxy says of its connection.
+// remedy depends on what the kedify-proxy says of its connection.
 func (l proxyLook) remedy(o httpScaledObject) string {
 	look := fmt.Sprintf("kubectl -n %s describe httpscaledobject %s shows what the interceptor says of it", o.Namespace, o.Name)
 	switch {
@@ -137,7 +137,7 @@ func seeInterceptor(l proxyLook) string {
 	return fmt.Sprintf("see whether the interceptor runs, and whether the address of its xDS Service in the bootstrap is right: kubectl -n %s logs %s", l.pod.Namespace, l.pod.Name)
 }
 
-// byHand is the guide's look at a kedify-proxy.
+// byHand returns the commands of the guide that look at a kedify-proxy.
 func byHand(l proxyLook) string {
 	return fmt.Sprintf("kubectl -n %s port-forward pod/%s %d:%d, then curl -s localhost:%d/config_dump", l.pod.Namespace, l.pod.Name, l.port, l.port, l.port)
 }

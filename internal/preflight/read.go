@@ -145,8 +145,8 @@ func newCluster(cfg *rest.Config) (*cluster, error) {
 	return &cluster{client: client, host: cfg.Host}, nil
 }
 
-// reachable is an error when the API server does not answer, or does not know
-// who is asking: then there is nothing to check.
+// reachable returns an error if the API server does not answer, or does not accept
+// the credentials: then there is nothing to check.
 func (c *cluster) reachable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -39,8 +39,8 @@ type registration struct {
 
 type problem struct{ message, remedy string }
 
-// register reads the ConfigMap as the controller does, and remarks what it
-// would stumble on.
+// register reads the ConfigMap as the controller does, and records what the
+// controller would have a problem with.
 func register(c controllerSnapshot, of router) registration {
 	var r registration
 	if c.config.Err != nil || c.config.Value == nil {
@@ -213,7 +213,7 @@ func (c controllerSnapshot) configUnread(r router) (Result, bool) {
 	return Result{}, false
 }
 
-// checkAnyRegistered: where no Rollout says which router is meant, one of them is
+// checkAnyRegistered: if no Rollout says which router is meant, one of them is
 // registered.
 func checkAnyRegistered(s snapshot) []Result {
 	if len(s.plugins) > 0 || len(s.stepEntries()) > 0 || slices.ContainsFunc(rolloutsToCheck(s), func(ro *v1alpha1.Rollout) bool { return usesSteps(s, ro) }) {

@@ -17,7 +17,7 @@ import (
 )
 
 // rolloutsToCheck returns the Rollout that was asked for; without a name, those that
-// use one of the routers, or mean to, or have steps of the step plugin.
+// use one of the routers, or seem meant to, or have steps of the step plugin.
 func rolloutsToCheck(s snapshot) []*v1alpha1.Rollout {
 	var chosen []*v1alpha1.Rollout
 	for i := range s.objects.rollouts.Value {
@@ -97,7 +97,7 @@ func checkConfig(r subject) []Result {
 	ro := r.ro
 	switch {
 	case r.manifest != nil && len(routersOf(ro)) == 0 && strayKey(ro) == "":
-		return nil // of no concern: nobody has asked for this Rollout
+		return nil // this Rollout uses no router of ours, and was not asked for
 	case ro.Spec.Strategy.Canary == nil, routesToNone(ro):
 		return nil // reported by rollout-strategy and rollout-router
 	}
@@ -181,8 +181,8 @@ func checkGatewayConfig(ro *v1alpha1.Rollout, name string) []Result {
 }
 
 // routesToNone tells whether a Rollout has trafficRouting and no router in it. The API
-// server drops fields that it does not know: this is what is left of a router under a
-// wrong one.
+// server drops fields that it does not know: this is left if a router is under a wrong
+// field.
 func routesToNone(ro *v1alpha1.Rollout) bool {
 	canary := ro.Spec.Strategy.Canary
 	if canary == nil || canary.TrafficRouting == nil {
@@ -231,7 +231,7 @@ func editRollout(ro *v1alpha1.Rollout) string {
 	return fmt.Sprintf("kubectl -n %s edit rollout %s", ro.Namespace, ro.Name)
 }
 
-// checkHealth: the controller acts on the Rollout, and says nothing bad of it.
+// checkHealth: the controller acts on the Rollout, and reports no problem with it.
 func checkHealth(s snapshot, ro *v1alpha1.Rollout) []Result {
 	at := object("Rollout", ro.Namespace, ro.Name)
 	get := fmt.Sprintf("kubectl argo rollouts -n %s get rollout %s", ro.Namespace, ro.Name)

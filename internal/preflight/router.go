@@ -17,7 +17,7 @@ type router struct {
 	// name is the one under which Rollouts use the router, and under which
 	// argo-rollouts-config has to register it.
 	name string
-	// asset begins the names of its programs in a release.
+	// asset is the prefix of the names of its programs in a release.
 	asset string
 	// role is the ClusterRole, and its binding, that the manifests in the directory
 	// deploy install.
@@ -26,11 +26,11 @@ type router struct {
 	entry string
 	// log is a pattern for grep, by which its lines are found in the controller's log.
 	log string
-	// letters are what is left of its name, and of names of other things of it, without
-	// anything but small letters and digits.
+	// letters are its name, and other names of the plugin and its files, reduced to
+	// lower-case letters and digits.
 	letters []string
-	// step is true for a registration of the step plugin, which routes nothing: what is
-	// looked at is its file.
+	// step is true for a registration of the step plugin, which routes nothing: only its
+	// file is looked at.
 	step bool
 }
 
@@ -80,8 +80,8 @@ func itemOf(c controllerSnapshot, of router) *plugintypes.PluginItem {
 // isGateway tells whether it is a router for routes of the Gateway API.
 func (r router) isGateway() bool { return r.name != kedify.PluginName }
 
-// resembles tells whether a name looks like a mistyped one of the router: another case
-// or separator, one letter wrong, or the name of something else of it.
+// resembles tells whether a name looks like a mistyped name of the router: another case
+// or separator, one letter wrong, or one of its other names (letters).
 func (r router) resembles(name string) bool {
 	if name == r.name {
 		return false
@@ -90,7 +90,7 @@ func (r router) resembles(name string) bool {
 	return slices.Contains(r.letters, letters) || oneEditApart(letters, r.letters[0])
 }
 
-// lettersOf returns the letters and digits of a name, in small letters.
+// lettersOf returns the letters and digits of a name, in lower case.
 func lettersOf(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -100,7 +100,7 @@ func lettersOf(name string) string {
 	}, strings.ToLower(name))
 }
 
-// routersOf returns the routers that a Rollout uses, or means to.
+// routersOf returns the routers that a Rollout uses, or seems meant to use.
 func routersOf(ro *v1alpha1.Rollout) []router {
 	var routers []router
 	if kedify.Uses(ro) || nearPlugin(ro, kedifyRouter) != "" {
@@ -128,8 +128,8 @@ func gatewayNames(ro *v1alpha1.Rollout) []string {
 	return names
 }
 
-// nearPlugin returns a plugin of the Rollout whose name looks like a mistyped one of
-// the router, or whose configuration is one for it under a name that no plugin can
+// nearPlugin returns a plugin of the Rollout whose name looks like a mistyped name of
+// the router, or that has the router's configuration under a name that no plugin can
 // have; "" if there is none.
 func nearPlugin(ro *v1alpha1.Rollout, r router) string {
 	for _, name := range plugins(ro) {

@@ -19,7 +19,7 @@ func serviceFields(ro *v1alpha1.Rollout) (first, second string) {
 	return "spec.strategy.canary.stableService", "spec.strategy.canary.canaryService"
 }
 
-// serviceNames returns the values of those fields.
+// serviceNames returns the names of the Rollout's two Services, from these fields.
 func serviceNames(ro *v1alpha1.Rollout) (first, second string) {
 	if pingPong := ro.Spec.Strategy.Canary.PingPong; pingPong != nil {
 		return pingPong.PingService, pingPong.PongService
@@ -53,7 +53,7 @@ func checkServicesExist(s snapshot, ro *v1alpha1.Rollout) []Result {
 	return results
 }
 
-// checkServicesDiffer: the Services of the two sides are two.
+// checkServicesDiffer: the two sides have different Services.
 func checkServicesDiffer(_ snapshot, ro *v1alpha1.Rollout) []Result {
 	at := object("Rollout", ro.Namespace, ro.Name)
 	firstField, secondField := serviceFields(ro)

@@ -52,8 +52,8 @@ type controllerSnapshot struct {
 	config read[*corev1.ConfigMap]
 	pods   read[[]corev1.Pod]
 	nodes  map[string]read[corev1.Node]
-	// logs are the ends of the pods' logs by pod name: of the previous run
-	// where the current one has said nothing yet.
+	// logs are the ends of the pods' logs by pod name, after that of the previous run
+	// if the container was restarted and the current run has no fatal line.
 	logs map[string][]string
 }
 
@@ -66,7 +66,8 @@ type pluginSnapshot struct {
 	watchNamespace string
 	// selfHeals is whether the plugin writes between two calls.
 	selfHeals bool
-	// access is what the controller's ServiceAccount may do of what the plugin does.
+	// access says which access the plugin needs, and whether the controller's
+	// ServiceAccount has it.
 	access []access
 	// binding is the router's ClusterRoleBinding, to say whom it binds instead.
 	binding read[clusterRoleBinding]
@@ -77,13 +78,13 @@ type pluginSnapshot struct {
 // access is the answer to one subject access review.
 type access struct {
 	verb, resource string
-	// or is a verb that does as well; empty where verb was granted, or is all that does.
+	// or is a verb that is as good; empty if verb was granted, or if there is none.
 	or string
 	// namespace is empty for all namespaces.
 	namespace string
 	allowed   read[bool]
-	// without says what does not work if it is denied; empty for what no weight
-	// can be set without.
+	// without says what does not work if the access is denied; empty if the plugin
+	// cannot work at all.
 	without string
 }
 
@@ -213,8 +214,8 @@ func (n namespaceSnapshot) replicaSet(hash string) *replicaSet {
 	return nil
 }
 
-// podsMatching returns the pods that a Service with this selector takes in,
-// those going away left out.
+// podsMatching returns the pods that a Service with this selector selects, without
+// those that are being deleted.
 func (n namespaceSnapshot) podsMatching(selector map[string]string) []corev1.Pod {
 	var pods []corev1.Pod
 	for _, pod := range n.pods.Value {

@@ -23,18 +23,18 @@ type stepSnapshot struct {
 	programs []pluginSnapshot
 	// presets are the ConfigMaps that registrations name, by namespace/name.
 	presets map[string]read[corev1.ConfigMap]
-	// access is what the controller's ServiceAccount may do of what a kind of step does.
+	// access says which access the kinds of step need, and whether the controller's
+	// ServiceAccount has it.
 	access []stepAccess
 }
 
 type stepAccess struct {
-	// kind is the kind of step; empty for what every kind does.
+	// kind is the kind of step; empty for the access that every kind needs.
 	kind   string
 	access []access
 }
 
-// stepPrograms returns what there is to know of the files of the registrations that are
-// looked at.
+// stepPrograms returns a snapshot for the file of each registration that is looked at.
 func stepPrograms(s snapshot) []pluginSnapshot {
 	var programs []pluginSnapshot
 	for _, e := range s.stepEntries() {
@@ -51,8 +51,8 @@ func (s snapshot) entries() ([]lint.Entry, error) {
 	return lint.ReadEntries(s.controller.config.Value.Data[stepPlugins], s.steps.kinds)
 }
 
-// stepEntries returns the registrations of the step plugin: those that the Rollout uses which
-// is asked for, else all.
+// stepEntries returns the registrations of the step plugin: those that the given Rollout
+// uses, or all if none was given.
 func (s snapshot) stepEntries() []lint.Entry {
 	entries, _ := s.entries()
 	var used []string
@@ -78,7 +78,8 @@ func stepNames(ro *v1alpha1.Rollout) []string {
 	return names
 }
 
-// usesSteps tells whether a Rollout has a plugin step that is not one of another plugin.
+// usesSteps tells whether a Rollout has a plugin step that is not registered as another
+// plugin's.
 func usesSteps(s snapshot, ro *v1alpha1.Rollout) bool {
 	names := stepNames(ro)
 	if len(names) == 0 {
@@ -90,7 +91,7 @@ func usesSteps(s snapshot, ro *v1alpha1.Rollout) bool {
 	})
 }
 
-// checkStepPlugins: the registrations are right.
+// checkStepPlugins: the registrations are valid.
 func checkStepPlugins(s snapshot) []Result {
 	c := s.controller
 	if c.config.Value == nil {
@@ -157,7 +158,7 @@ func (s snapshot) preset(e lint.Entry) (preset *steps.Preset, known bool, err er
 	return preset, true, nil
 }
 
-// checkPresets: the presets are there, and right.
+// checkPresets: the presets exist, and are valid.
 func checkPresets(s snapshot) []Result {
 	var results []Result
 	seen := map[string]bool{}
@@ -185,7 +186,7 @@ func checkPresets(s snapshot) []Result {
 	return results
 }
 
-// checkStepAccess: the controller's ServiceAccount may do what steps do.
+// checkStepAccess: the controller's ServiceAccount has the access that steps need.
 func checkStepAccess(s snapshot) []Result {
 	c := s.controller
 	if c.deployment == nil {
@@ -207,7 +208,7 @@ func checkStepAccess(s snapshot) []Result {
 	return results
 }
 
-// checkSteps: a Rollout's plugin steps are ones that their plugins take.
+// checkSteps: a Rollout's plugin steps are valid for their plugins.
 func checkSteps(r subject) []Result {
 	names := stepNames(r.ro)
 	if len(names) == 0 {
@@ -261,7 +262,7 @@ func gatherPresets(ctx context.Context, c *cluster, s snapshot) map[string]read[
 	return presets
 }
 
-// gatherStepAccess asks what the controller may do of what the registered kinds do.
+// gatherStepAccess asks whether the controller has the access that registered kinds need.
 func gatherStepAccess(ctx context.Context, c *cluster, s snapshot) []stepAccess {
 	needs := stepNeeds(s.namespace, s.stepEntries())
 	if s.controller.deployment == nil {
@@ -273,8 +274,8 @@ func gatherStepAccess(ctx context.Context, c *cluster, s snapshot) []stepAccess 
 	return needs
 }
 
-// stepNeeds is what the step plugin does for Rollouts of a namespace, kind by kind of those
-// that are registered. deploy/rbac-step grants it.
+// stepNeeds returns the access that the step plugin needs for Rollouts of a namespace, for
+// each registered kind. deploy/rbac-step grants it.
 func stepNeeds(namespace string, entries []lint.Entry) []stepAccess {
 	if len(entries) == 0 {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 )
 
-// CallError is the answer to a call of the controller: none for a nil error, else one
-// that names the Rollout and the call.
+// CallError returns the error that answers a call of the controller: empty for nil,
+// else one that names the Rollout and the call.
 func CallError(ro *v1alpha1.Rollout, call string, err error) types.RpcError {
 	if err == nil {
 		return types.RpcError{}

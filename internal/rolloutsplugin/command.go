@@ -15,7 +15,7 @@ import (
 
 // Program names the program of a plugin, and describes it for --help.
 type Program struct {
-	// Name is the program's; Version and Commit are those of the build.
+	// Name is the program's name; Version and Commit are those of the build.
 	Name, Version, Commit string
 	Short, Long           string
 }
@@ -47,8 +47,8 @@ func (p Program) Command(run func(cmd *cobra.Command, args []string) error) *cob
 	return root
 }
 
-// NotServed is the error of a plugin that the controller has not started as what it is. To
-// a person it also prints the usage.
+// NotServed returns the error for a program that the controller has not started as a
+// plugin of its kind. If a person has started it, NotServed also prints the usage.
 func NotServed(cmd *cobra.Command) error {
 	if as := os.Getenv(cookieKey); as != "" {
 		return fmt.Errorf("argo-rollouts-config has this plugin in the wrong list: the controller has started it as a plugin of the kind %q (traffic routers are listed under trafficRouterPlugins, steps under stepPlugins)", as)
@@ -68,7 +68,7 @@ type TrafficRouter struct {
 type RouterOptions struct {
 	// WatchNamespace is the one namespace to watch; all of them when it is empty.
 	WatchNamespace string
-	// SelfHeal has the router write between two calls.
+	// SelfHeal lets the router write between two calls.
 	SelfHeal bool
 }
 

@@ -32,10 +32,9 @@ const (
 	messageLimit = 1024
 )
 
-// Events writes Events: the controller makes an Event of SetWeight's
-// errors alone, and what succeeds with a warning, or happens between two calls,
-// would be in the log only. It is safe for concurrent use, and never waits for
-// the API server.
+// Events writes Events: the controller makes Events only of SetWeight's errors, so
+// warnings of a call that succeeds, and what happens between two calls, would be in the
+// log only. It is safe for concurrent use, and never waits for the API server.
 type Events struct {
 	objects   *kube.Objects
 	component string
@@ -49,7 +48,7 @@ type Events struct {
 	told map[warning]time.Time
 }
 
-// warning is what tells one warning from another.
+// warning is the key that tells one warning from another.
 type warning struct {
 	uid             types.UID
 	namespace, name string
@@ -71,11 +70,11 @@ func NewEvents(connect func() (*rest.Config, error), component string, logger hc
 // Close drops Events that have not been written.
 func (e *Events) Close() { e.cancel() }
 
-// Warn writes a Warning Event about an object, and a line in the log. The same
-// reason and topic for the same object is said once, and again after 50
-// minutes if Warn is called for it then. The topic is what the warning is about;
-// the message may have details that change from one time to the next. An Event
-// that the API server does not take in about a minute is in the log alone.
+// Warn writes a Warning Event about an object, and a line in the log. The same reason
+// and topic for the same object is reported once, and again after 50 minutes if Warn is
+// called for it then. The topic is what the warning is about; the message may have
+// details that change from one time to the next. An Event that the API server does not
+// accept within about a minute is in the log alone.
 func (e *Events) Warn(about *corev1.ObjectReference, reason, topic, message string) {
 	if !e.due(warning{about.UID, about.Namespace, about.Name, reason, topic}) {
 		return
@@ -94,7 +93,7 @@ func objectOf(about *corev1.ObjectReference) string {
 	return fmt.Sprintf("%s %s/%s", about.Kind, about.Namespace, about.Name)
 }
 
-// enqueue has an Event be written after those that wait.
+// enqueue queues an Event.
 func (e *Events) enqueue(about *corev1.ObjectReference, eventType, reason, message string) {
 	now := metav1.Now()
 	event := &corev1.Event{
@@ -165,7 +164,7 @@ func (e *Events) write(event *corev1.Event) error {
 		case failure == nil, apierrors.IsAlreadyExists(failure):
 			failure = nil
 			return true, nil
-		// One namespace that takes no Events must not hold up the others.
+		// One namespace that accepts no Events must not hold up the others.
 		case refused(failure):
 			return false, failure
 		}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Flags are those that every plugin has.
+// Flags are the flags that every plugin has.
 type Flags struct {
 	LogLevel, LogFormat string
 	// WatchNamespace is the one namespace to watch; all of them when it is empty.

@@ -10,9 +10,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// GuardTrafficRouter returns a traffic router whose panics are errors of the
-// call they happened in, with the stack in the log. net/rpc recovers nothing:
-// without the guard one bad Rollout would take the plugin away from all.
+// GuardTrafficRouter returns a traffic router that turns a panic into an error of the
+// call it happened in, with the stack in the log. net/rpc does not recover panics:
+// without the guard one bad Rollout would end the plugin for all Rollouts.
 func GuardTrafficRouter(router rpc.TrafficRouterPlugin, logger hclog.Logger) rpc.TrafficRouterPlugin {
 	return &guarded{router: router, logger: logger}
 }
@@ -30,7 +30,7 @@ func (g *guarded) recovered(call string, ro *v1alpha1.Rollout, err *types.RpcErr
 	}
 }
 
-// panicked logs the panic of a call, with its stack, and returns what it says to people.
+// panicked logs the panic of a call, with its stack, and returns the message for users.
 func panicked(logger hclog.Logger, call string, ro *v1alpha1.Rollout, cause any) string {
 	on := ""
 	if ro != nil {

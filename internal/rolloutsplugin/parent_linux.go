@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaitDeath returns true as soon as the process parent, this one's parent a
-// moment ago, has died, and false when ctx ends or the kernel cannot tell: it
-// is older than pidfd_open, or the container may not use that.
+// awaitDeath returns true as soon as the process parent, this one's parent a moment
+// ago, has died, and false when ctx ends or the kernel cannot tell: it is older than
+// pidfd_open, or does not let the container use that.
 func awaitDeath(ctx context.Context, parent int) bool {
 	fd, err := unix.PidfdOpen(parent, 0)
 	if err != nil {
@@ -23,7 +23,7 @@ func awaitDeath(ctx context.Context, parent int) bool {
 		return true
 	}
 	for ctx.Err() == nil {
-		// The timeout is for ctx to be looked at.
+		// The timeout lets the loop check ctx.
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Second/time.Millisecond))
 		switch {
 		case n > 0:

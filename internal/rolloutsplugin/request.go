@@ -9,19 +9,21 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Request is a request of a router to the API server, as an error of it is to say.
+// Request describes a request of a router to the API server, for the message of its
+// error.
 type Request struct {
 	// Object names what the request is about, and Resource its resource, with the group.
 	Verb, Object, Resource string
-	// Kept is what a failure leaves as it is: "the split".
+	// Kept is what stays as it is when the request fails: "the split".
 	Kept string
-	// Role is the ClusterRole that grants the request, and Manifests where it is.
+	// Role is the ClusterRole that grants the request, and Manifests is where to find
+	// it.
 	Role, Manifests string
 	// Timeout bounds the call that has made the request.
 	Timeout time.Duration
 }
 
-// Failed says of a failed request what it was for and what to do.
+// Failed returns an error that says what the failed request was for and what to do.
 func (r Request) Failed(err error) error {
 	after, _ := apierrors.SuggestsClientDelay(err)
 	switch {

@@ -12,10 +12,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// ReadRollout asks the API server for a Rollout, and returns nil if there is none. It is an
-// error when that is not known; what the Rollout has is then to be taken for its own. An
-// API server that does not know Rollouts at all, as while their CRD is made anew, does
-// not know that.
+// ReadRollout asks the API server for a Rollout, and returns nil if it does not exist.
+// If that cannot be found out, it is an error: assume then that the Rollout owns what
+// it has set. It is an error, too, if the API server does not know Rollouts at all, as
+// while their CRD is being recreated.
 func ReadRollout(ctx context.Context, objects *kube.Objects, name types.NamespacedName) (*v1alpha1.Rollout, error) {
 	if len(validation.IsDNS1123Label(name.Namespace))+len(validation.IsDNS1123Subdomain(name.Name)) > 0 {
 		return nil, nil // no Rollout has that name

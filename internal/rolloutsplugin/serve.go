@@ -1,7 +1,7 @@
-// Package rolloutsplugin is what every plugin of ours shares with its host, the
-// Argo Rollouts controller: serving the RPC, a logger whose levels the
-// controller keeps, an end when the controller ends, and panics that stay the
-// error of one call.
+// Package rolloutsplugin is what every plugin of ours needs to work with its host, the
+// Argo Rollouts controller: serving the RPC, a logger whose levels the controller
+// keeps, an exit when the controller ends, and panics that fail only the call they
+// happen in.
 package rolloutsplugin
 
 import (

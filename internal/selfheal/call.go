@@ -15,7 +15,8 @@ import (
 // Call is the SetWeight that a decision was made for.
 type Call struct {
 	fingerprint Fingerprint
-	// stable and canary are the weights that were asked for, whatever has become of them.
+	// stable and canary are the weights that were asked for, whether they were set or
+	// not.
 	stable, canary int32
 }
 
@@ -28,10 +29,11 @@ func CallOf(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDest
 	return call
 }
 
-// StillAsks reads a Rollout, and returns it if the controller would ask for a call again.
-// Otherwise it returns the outcome of a repair that finds this: for a Rollout that has
-// moved on, the controller will call, or has called another instance of the plugin. What
-// was decided for a Rollout that does not exist is dropped.
+// StillAsks reads a Rollout, and returns it if the controller would make the same call
+// again. Otherwise it returns nil and the outcome for the repair: Unneeded if the
+// Rollout has moved on, since the controller will call, or has called another instance
+// of the plugin; Failed if the Rollout cannot be read, or its status has other weights.
+// The decision for a Rollout that does not exist is dropped.
 func (k *Keeper[O, D]) StillAsks(ctx context.Context, objects *kube.Objects, rollout types.NamespacedName, call Call) (*v1alpha1.Rollout, Outcome, error) {
 	ro, err := rolloutsplugin.ReadRollout(ctx, objects, rollout)
 	switch {

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Fingerprint is what of a Rollout a decision depends on. While it is as it was
-// at the call, the controller would ask for the same again.
+// Fingerprint holds the fields of a Rollout on which a decision depends. While it is
+// the same as at the call, the controller would make the same call again.
 type Fingerprint struct {
 	uid                        types.UID
 	generation                 int64
@@ -15,8 +15,8 @@ type Fingerprint struct {
 	step                       int32
 }
 
-// FingerprintOf returns the fingerprint of a Rollout. One from a call, where gob
-// has made a nil of the step index 0, and one from the API server are equal.
+// FingerprintOf returns the fingerprint of a Rollout. It is the same for a Rollout from
+// a call, where gob has turned step index 0 into nil, and for one from the API server.
 func FingerprintOf(ro *v1alpha1.Rollout) Fingerprint {
 	f := Fingerprint{
 		uid:            ro.UID,

@@ -8,15 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// locks has a lock for each Rollout that is being worked on.
+// locks has a lock for each Rollout that a call or a repair works on.
 type locks struct {
 	mu   sync.Mutex
 	held map[types.NamespacedName]*lock
 }
 
 type lock struct {
-	free  chan struct{} // holds one token while nobody has the lock
-	users int           // that have the lock or wait for it
+	free  chan struct{} // holds one token while the lock is free
+	users int           // callers that have the lock or wait for it
 }
 
 func (l *locks) lock(ctx context.Context, rollout types.NamespacedName) (unlock func(), err error) {

@@ -1,10 +1,10 @@
-// Package selfheal has a traffic router apply again what a call asked for last,
-// when something else undoes it between two calls. The Argo Rollouts controller
-// looks at a paused Rollout every 15 minutes, and until then all requests would
-// go where a removed or changed split sends them.
+// Package selfheal makes a traffic router apply the last call again when something else
+// undoes it between two calls. The Argo Rollouts controller looks at a paused Rollout
+// every 15 minutes, and until then all requests would go where a removed or changed
+// split sends them.
 //
-// It knows neither routers nor what they write: a router keeps a decision for a
-// Rollout, tells of each object that changed, and is asked to repair it.
+// It depends neither on a router nor on what it writes: a router keeps a decision for a
+// Rollout, reports each object that has changed, and is called to repair it.
 package selfheal
 
 import (
@@ -21,13 +21,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 )
 
-// Outcome is what became of an attempt to repair an object.
+// Outcome is the result of an attempt to repair an object.
 type Outcome int
 
 // The outcomes of a repair.
 const (
-	// Unneeded: the object is as decided, or is not to be changed; the next
-	// change of it is looked at.
+	// Unneeded: the object is as decided, or must not be changed; its next change is
+	// checked again.
 	Unneeded Outcome = iota
 	// Repaired: the object was changed back.
 	Repaired
@@ -45,8 +45,8 @@ const (
 	// further one up to mostBackoff.
 	leastBackoff = time.Second
 	mostBackoff  = time.Minute
-	// calm is how long an object has to stay as it is for the next repair to come
-	// at once again.
+	// calm is how long an object has to stay unchanged before its next repair is
+	// immediate again.
 	calm = 5 * time.Minute
 )
 
@@ -56,8 +56,8 @@ type Object interface {
 	fmt.Stringer
 }
 
-// Repair puts one object right, as decided for a Rollout. It runs while no call
-// of that Rollout does.
+// Repair changes one object back to what was decided for a Rollout. No call for that
+// Rollout runs at the same time.
 type Repair[O Object, D any] func(ctx context.Context, rollout types.NamespacedName, object O, decision D) Outcome
 
 // Keeper keeps the decision made last for each Rollout, and repairs the objects
@@ -87,8 +87,8 @@ type backoff struct {
 	until time.Time
 }
 
-// New returns a Keeper of objects that each are covered by the decision for one
-// Rollout, the last. Run has it repair.
+// New returns a Keeper for objects that are each covered by one decision, the last. Run
+// starts the repairs.
 func New[O Object, D any](repair Repair[O, D], logger hclog.Logger) *Keeper[O, D] {
 	return &Keeper[O, D]{
 		repair: repair, logger: logger,
@@ -114,9 +114,9 @@ func (k *Keeper[O, D]) Lock(ctx context.Context, rollout types.NamespacedName) (
 	return k.locks.lock(ctx, rollout)
 }
 
-// Keep replaces what was decided for a Rollout, which is locked. The objects are
-// those that the decision covers; an object is covered by one decision, the
-// last.
+// Keep replaces the decision for a Rollout, whose lock the caller holds. The objects
+// are those that the decision covers; unless the Keeper is shared, an object is covered
+// by one decision, the last.
 func (k *Keeper[O, D]) Keep(rollout types.NamespacedName, decision D, objects ...O) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -131,8 +131,7 @@ func (k *Keeper[O, D]) Keep(rollout types.NamespacedName, decision D, objects ..
 	}
 }
 
-// Kept returns what was decided for a Rollout last, and the objects that the
-// decision covers.
+// Kept returns the last decision for a Rollout, and the objects that it covers.
 func (k *Keeper[O, D]) Kept(rollout types.NamespacedName) (decision D, objects []O, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -143,8 +142,8 @@ func (k *Keeper[O, D]) Kept(rollout types.NamespacedName) (decision D, objects [
 	return last.decision, last.objects, true
 }
 
-// Forget drops what was decided for a Rollout: nothing of it is repaired until
-// the next Keep.
+// Forget drops the decision for a Rollout: nothing is repaired for it until the next
+// Keep.
 func (k *Keeper[O, D]) Forget(rollout types.NamespacedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -167,7 +166,7 @@ func (k *Keeper[O, D]) forget(rollout types.NamespacedName) {
 	}
 }
 
-// Changed tells that an object is new or has changed. It never waits.
+// Changed reports that an object is new or has changed. It never waits.
 func (k *Keeper[O, D]) Changed(object O) {
 	k.mu.Lock()
 	_, covered := k.covering[object]
@@ -218,7 +217,7 @@ func (k *Keeper[O, D]) wait(object O) time.Duration {
 	return time.Until(k.backoffs[object].until)
 }
 
-// backOff has the next repair of an object wait, and returns for how long.
+// backOff delays the next repair of an object, and returns by how long.
 func (k *Keeper[O, D]) backOff(object O) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -271,13 +270,13 @@ func (k *Keeper[O, D]) attemptFor(ctx context.Context, rollout types.NamespacedN
 		return Failed
 	}
 	defer unlock()
-	// A call may have decided anew meanwhile.
+	// A call may have replaced the decision meanwhile.
 	decision, ok := k.coveredFor(rollout, object)
 	if !ok {
 		if len(k.covered(object)) == 0 {
 			return Unneeded
 		}
-		return Failed // another Rollout's by now
+		return Failed // now covered by another Rollout's decision
 	}
 	outcome = Failed // if it panics
 	defer rolloutsplugin.LogPanic(k.logger, fmt.Sprintf("repairing %s for Rollout %s", object, rollout))

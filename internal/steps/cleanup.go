@@ -21,18 +21,20 @@ const (
 	// doubles, up to cleanupBackoffMax.
 	cleanupBackoff    = time.Second
 	cleanupBackoffMax = 30 * time.Second
-	// maxCleanups is how many clean-ups of one Rollout may be under way: the oldest ends.
+	// maxCleanups is how many clean-ups of one Rollout may be under way. One more cancels
+	// the oldest.
 	maxCleanups = 20
-	// slowFor is how long the calls of a Rollout do not wait for clean-ups after one has
-	// not answered: an abort makes a call for each step, one after the other.
+	// slowFor is how long the calls of a Rollout do not wait for its clean-ups after one
+	// has not answered in time: on an abort, the controller makes a call for each step,
+	// one after the other.
 	slowFor = 30 * time.Second
 	// retryPatience is how long the step of a retried canary waits for the clean-up of the
-	// canary before, which would take back what it is about to do.
+	// previous canary, which could take back what the step is about to do.
 	retryPatience = 2 * time.Minute
 )
 
-// cleanup is the work of a step that is cancelled or undone. The controller asks for that
-// once, so it goes on in the background until the step's timeout has passed once more.
+// cleanup cancels or undoes the work of a step. The controller asks for this only once, so
+// the clean-up goes on in the background, for as long as the step's timeout.
 type cleanup struct {
 	ro         *v1alpha1.Rollout
 	pluginName string
@@ -41,11 +43,11 @@ type cleanup struct {
 	// step is nil until the configuration has been read.
 	step    Step
 	timeout time.Duration
-	// undoes has work be undone that turns out to have succeeded.
+	// undoes is true for an Abort: work that turns out to have succeeded is then undone.
 	undoes bool
 }
 
-// verbs are "cancel" and "undo" for people.
+// verbs returns the verb "cancel" or "undo", and its participle, for messages.
 func (c *cleanup) verbs() (verb, done string) {
 	if c.s.Stage == stageDone {
 		return "undo", "undone"
@@ -53,12 +55,12 @@ func (c *cleanup) verbs() (verb, done string) {
 	return "cancel", "cancelled"
 }
 
-// cleanups are those that are under way, by the key of their attempt: a second call for one
-// waits for the first.
+// cleanups holds the clean-ups that are under way, by verb and key of the attempt: a
+// second call for the same clean-up waits for the first.
 type cleanups struct {
 	mu       sync.Mutex
 	underWay map[string]*cleanupUnderWay
-	// slow has the Rollouts of which a clean-up has not answered in time, and when.
+	// slow holds when a clean-up of a Rollout last did not answer in time.
 	slow map[k8stypes.UID]time.Time
 }
 
@@ -67,17 +69,17 @@ type cleanupUnderWay struct {
 	index   int32
 	begun   time.Time
 	cancel  context.CancelFunc
-	// ends is true when it has been told to end.
+	// ends is true when the clean-up has been told to end.
 	ends bool
-	// done is closed when the first attempt has ended: whether it has succeeded is in ok
-	// then, and how it went, for people, in said.
+	// done is closed when the first attempt has ended. Then ok tells whether it has
+	// succeeded, and said describes it for people.
 	done chan struct{}
 	ok   bool
 	said string
 }
 
-// add returns the clean-up with a key, and whether it is new. Of too many for one Rollout
-// the oldest ends.
+// add returns the clean-up with a key, and whether it is new. If the Rollout has too many,
+// add cancels the oldest.
 func (c *cleanups) add(key string, rollout k8stypes.UID, index int32, cancel context.CancelFunc) (underWay *cleanupUnderWay, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +114,7 @@ func (c *cleanups) remove(key string) {
 	delete(c.underWay, key)
 }
 
-// of returns a clean-up of a Rollout's step that is under way; nil where none is.
+// of returns a clean-up of a Rollout's step that is under way; nil if there is none.
 func (c *cleanups) of(rollout k8stypes.UID, index int32) *cleanupUnderWay {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +126,8 @@ func (c *cleanups) of(rollout k8stypes.UID, index int32) *cleanupUnderWay {
 	return nil
 }
 
-// isSlow tells whether waiting for clean-ups of a Rollout is not worth while now.
+// isSlow tells whether a clean-up of a Rollout has lately not answered in time: waiting
+// for another one is not worth while.
 func (c *cleanups) isSlow(rollout k8stypes.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,7 +175,7 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 	defer cancel()
 	if step, _, err := p.step(ctx, s.workKey(ro), call.Config, true); err == nil {
 		if s.Stage == stageNew && step.Settings().OnUnknown == OnUnknownFail {
-			return nothing // it announces its Start before it makes it
+			return nothing // such a step announces its Start before it makes it
 		}
 		c.step = step
 		c.timeout, _ = step.Settings().TimeoutFor(ro)
@@ -185,8 +188,9 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 	return types.RpcStepResult{Phase: phase, Message: bound.Shorten(said, messageLimit)}
 }
 
-// cleanUpWork begins to clean up, and waits for a moment. It returns whether that has
-// succeeded, and how it went, for people.
+// cleanUpWork begins a clean-up, or joins the one under way, and waits for its first
+// attempt for a moment. It returns whether that attempt has succeeded, and a message for
+// people.
 func (p *Plugin) cleanUpWork(c cleanup) (ok bool, said string) {
 	verb, _ := c.verbs()
 	key := verb + " " + c.s.workKey(c.ro)
@@ -208,9 +212,10 @@ func (p *Plugin) cleanUpWork(c cleanup) (ok bool, said string) {
 	return underWay.ok, underWay.said
 }
 
-// finish cleans up until that succeeds or ctx ends, and then says what is left. Whether the
-// work has ended meanwhile is asked until there is an answer: what has succeeded is to be
-// undone, not cancelled.
+// finish cleans up until that succeeds. If it gives up, as ctx has ended or an operation
+// hangs, it reports in an Event what is left. It also asks whether the work has ended
+// meanwhile, until there is an answer: work that has succeeded has to be undone, not
+// cancelled.
 func (p *Plugin) finish(ctx context.Context, c *cleanup, key string, underWay *cleanupUnderWay) {
 	defer rolloutsplugin.LogPanic(p.opts.Logger, "cleaning a step up")
 	once := sync.OnceFunc(func() { close(underWay.done) })
@@ -264,9 +269,9 @@ func (c *cleanup) describe(err error) string {
 	return fmt.Sprintf("the work is not %s yet, which is tried for %s: %v", done, c.timeout, err)
 }
 
-// lookOnce brings what is known of work up to date before it is cleaned up: its Start or
-// its Poll may be under way, or it may have ended since the last Poll. It returns whether
-// nothing is to be done.
+// lookOnce updates the status of work before its clean-up: a Start or a Poll may be under
+// way, or the work may have ended since the last Poll. ended is true when there is nothing
+// to clean up, looked is false when lookOnce has to be called again.
 func (p *Plugin) lookOnce(c *cleanup) (ended, looked bool) {
 	if c.s.Stage == stageDone {
 		return false, true
@@ -274,7 +279,7 @@ func (p *Plugin) lookOnce(c *cleanup) (ended, looked bool) {
 	key := c.s.workKey(c.ro)
 	starting := c.s.Stage != stageRunning
 	progress, there := p.operations.end(key, starting)
-	if there && starting && c.undoes && progress.Phase == Running { // when it was started
+	if there && starting && c.undoes && progress.Phase == Running { // as of the Start: poll now
 		c.s.take(progress)
 		c.s.Stage, starting, there = stageRunning, false, false
 	}
@@ -292,7 +297,7 @@ func (p *Plugin) lookOnce(c *cleanup) (ended, looked bool) {
 		c.s.Stage = stageDone
 	case progress.Phase == Successful, progress.Phase == Failed && starting && !progress.MayRun:
 		return true, true
-	default: // what has failed may leave something, too
+	default: // failed work may leave something behind, too
 		c.s.Stage = stageRunning
 	}
 	return false, true
@@ -309,8 +314,8 @@ func (p *Plugin) cleanUpOnce(c *cleanup) error {
 	return err
 }
 
-// once makes an operation of a clean-up once. One that does not heed its time is left to
-// itself, with errHung.
+// once runs one operation of a clean-up. If the operation ignores the end of its context,
+// once leaves it running and returns errHung.
 func (p *Plugin) once(c *cleanup, operation func(context.Context, Work) (Progress, error)) (Progress, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
 	defer cancel()
@@ -337,7 +342,7 @@ func (p *Plugin) once(c *cleanup, operation func(context.Context, Work) (Progres
 	}
 }
 
-// sayLeft says in an Event what a clean-up that has not succeeded leaves.
+// sayLeft reports in an Event what a clean-up that has not succeeded leaves behind.
 func (p *Plugin) sayLeft(c *cleanup, key string, begun time.Time, err error) {
 	verb, _ := c.verbs()
 	left := "its work"

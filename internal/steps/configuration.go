@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 )
 
-// step reads the configuration of an attempt at a step. One that may have been started goes
-// on with the preset that it was last read with where the present one cannot be read, is
-// wrong or no longer suits it: it has to be asked after, cancelled and undone.
-// outdated is what is wrong with the present preset then: such an attempt starts nothing.
+// step reads the configuration of an attempt at a step. If the present preset cannot be
+// read, is wrong or no longer suits the configuration, an attempt that may have been
+// started goes on with the preset that it was last read with: its work has to be polled,
+// cancelled and undone. outdated then says what is wrong with the present preset: such an
+// attempt makes no new Start.
 func (p *Plugin) step(ctx context.Context, attempt string, config json.RawMessage, started bool) (step Step, outdated, err error) {
 	if p.opts.Presets == nil {
 		step, err = p.read(&Preset{}, config)
@@ -29,7 +30,7 @@ func (p *Plugin) step(ctx context.Context, attempt string, config json.RawMessag
 	return nil, nil, err
 }
 
-// read is ReadConfig, with a panic as an error.
+// read is ReadConfig, and returns a panic as an error.
 func (p *Plugin) read(preset *Preset, config json.RawMessage) (step Step, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -39,8 +40,8 @@ func (p *Plugin) read(preset *Preset, config json.RawMessage) (step Step, err er
 	return ReadConfig(p.opts.Kind, preset, config)
 }
 
-// ReadConfig reads what a Rollout configures of a step, over a preset. The error names the
-// key. It makes no request.
+// ReadConfig reads the configuration that a Rollout gives a step, merged over a preset's
+// defaults. The error names the key. It makes no request.
 func ReadConfig(kind Kind, preset *Preset, config json.RawMessage) (Step, error) {
 	source, err := preset.apply(config)
 	if err != nil {
@@ -53,10 +54,10 @@ func ReadConfig(kind Kind, preset *Preset, config json.RawMessage) (Step, error)
 	return step, step.Settings().Validate()
 }
 
-// presetKey is the key under which Plugin.former has the preset that an attempt was read with.
-// Who may edit a Rollout may edit its status: one that this process does not know of, or
-// another configuration, does not bring back a preset of before, of which an admin may have
-// closed a hole since.
+// presetKey is the key in Plugin.former of the preset that an attempt was read with. A
+// user who may edit a Rollout may edit its status too: an attempt that this process does
+// not know, or another configuration, must not bring back a former preset, in which an
+// admin may have closed a hole since.
 func presetKey(attempt string, config json.RawMessage) string {
 	return hashOf(attempt, string(config))
 }

@@ -13,15 +13,17 @@ import (
 )
 
 const (
-	// callWait is how long a call of the controller, which holds one of its ten workers,
-	// waits for an operation that it begins. The next call takes the outcome of one that
-	// lasts longer.
+	// callWait is how long a call of the controller waits for an operation that it begins:
+	// the call holds one of the controller's ten workers. If the operation lasts longer,
+	// the next call takes its outcome.
 	callWait = time.Second
-	// shortWait is how long a call waits where waiting is not worth while: for an operation
-	// that an earlier call has begun, or while waits calls wait already.
+	// shortWait is how long a call waits if a longer wait is not worth while: for an
+	// operation that an earlier call has begun, or while as many calls as waits says are
+	// waiting already.
 	shortWait = 50 * time.Millisecond
 	waits     = 2
-	// operationTimeout bounds one operation, hungAfter those that do not heed it.
+	// operationTimeout bounds one operation. After hungAfter, one that ignores the end of
+	// its context counts as hung.
 	operationTimeout = 20 * time.Second
 	hungAfter        = operationTimeout + 5*time.Second
 	// endWait is how long a clean-up waits for an operation that it has told to end.
@@ -29,20 +31,21 @@ const (
 	// outcomeKept is how long the outcome of a Start is kept for the case that the
 	// controller could not store it.
 	outcomeKept = time.Hour
-	// startKept is how long it is known that there was a Start.
+	// startKept is how long the plugin remembers that there was a Start.
 	startKept = 24 * time.Hour
-	// pollKept is how long the outcome of a Poll is worth something.
+	// pollKept is how long the outcome of a Poll is valid.
 	pollKept = time.Minute
 	// maxOutcomes bounds the outcomes that are kept.
 	maxOutcomes = 10_000
 )
 
-// operations carries out the operations of steps beside the calls of the controller.
+// operations runs the operations of steps in the background: an operation may outlast the
+// call of the controller that begins it.
 type operations struct {
 	logger hclog.Logger
-	// wait is callWait but in tests.
+	// wait is callWait, except in tests.
 	wait time.Duration
-	// endWait is endWait but in tests.
+	// endWait is endWait, except in tests.
 	endWait time.Duration
 	now     func() time.Time
 	// waiting has an item for each call that waits for longer than shortWait.
@@ -51,8 +54,8 @@ type operations struct {
 	mu    sync.Mutex
 	all   map[operationKey]*operation
 	swept time.Time
-	// forgotten are the attempts whose Starts may have been carried out and are swept, and
-	// when. Of those swept until lost even that is not known.
+	// forgotten holds the attempts whose Starts may have been carried out and have been
+	// swept, and when. Attempts that were swept before lost are not in it any more.
 	forgotten map[string]time.Time
 	lost      time.Time
 }
@@ -64,21 +67,21 @@ func newOperations(logger hclog.Logger, now func() time.Time) *operations {
 	}
 }
 
-// operationKey is the key of an attempt, and whether its Start or its Poll is meant.
+// operationKey identifies the Start or the Poll of an attempt.
 type operationKey struct {
 	attempt string
 	isStart bool
 }
 
-// operation is one that is under way, or whose outcome is kept.
+// operation is a Start or a Poll that is under way, or whose outcome is kept.
 type operation struct {
 	cancel context.CancelFunc
 	begun  time.Time
-	// taken is whether a call has been told the outcome.
+	// taken is true once a call has been told the outcome.
 	taken bool
-	// mayBeDone is whether a Start of the attempt before this one may have been carried out.
+	// mayBeDone is true if an earlier Start of the same attempt may have been carried out.
 	mayBeDone bool
-	// done is closed when what follows is there.
+	// done is closed when the fields below are set.
 	done     chan struct{}
 	ended    time.Time
 	progress Progress
@@ -94,14 +97,14 @@ func (op *operation) isDone() bool {
 	}
 }
 
-// refused tells whether an operation has ended and was surely not carried out, and none
-// before it may have been.
+// refused tells whether an operation has ended, and surely neither it nor an earlier Start
+// of the attempt was carried out.
 func (op *operation) refused() bool {
 	return op.isDone() && !op.mayBeDone && op.err != nil && !isUnanswered(op.err)
 }
 
-// waitFor waits for an operation, and tells whether it has ended: for as long as a call may,
-// or for a moment where that is not worth while.
+// waitFor waits for an operation, and tells whether it has ended. If waiting is worthwhile
+// and few calls wait already, it waits as long as a call may, else for shortWait.
 func (o *operations) waitFor(done <-chan struct{}, worthwhile bool) bool {
 	wait := shortWait
 	if worthwhile {
@@ -124,11 +127,11 @@ func (o *operations) waitFor(done <-chan struct{}, worthwhile bool) bool {
 
 var errHung = errors.New("no end long after its time: a bug in the plugin, please report it")
 
-// start carries the Start of an attempt out, or takes up the one that is there: an attempt
-// that this process has started is not started again, also when the controller could not
-// store the answer. Only with again is one made anew of which it is not known whether it
-// was carried out, and only when a call has been told of that. answered is false where there
-// is no outcome yet.
+// start runs the Start of an attempt, or joins the one that this process has run already:
+// an attempt is not started twice, even if the controller could not store the answer. A
+// failed Start is run again only after a call has returned its error, and only if it
+// surely was not carried out or if again is true. answered is false if there is no outcome
+// yet.
 func (o *operations) start(attempt string, again bool, run func(context.Context) (Progress, error)) (progress Progress, answered bool, err error) {
 	key := operationKey{attempt, true}
 	mayBeDone := false
@@ -152,7 +155,8 @@ func (o *operations) start(attempt string, again bool, run func(context.Context)
 	return op.progress, true, op.err
 }
 
-// poll carries a Poll out, or takes up the one that is there. Its outcome is taken once.
+// poll runs a Poll of an attempt, or joins the one that an earlier call has begun. It
+// returns an outcome only once.
 func (o *operations) poll(attempt string, run func(context.Context) (Progress, error)) (progress Progress, answered bool, err error) {
 	key := operationKey{attempt, false}
 	o.mu.Lock()
@@ -163,7 +167,7 @@ func (o *operations) poll(attempt string, run func(context.Context) (Progress, e
 	op, answered := o.do(key, run)
 	switch {
 	case !answered && o.now().Sub(op.begun) > hungAfter:
-		return Progress{}, true, errHung // another one beside it would not end either
+		return Progress{}, true, errHung // a second Poll beside it would hang too
 	case !answered:
 		return Progress{}, false, nil
 	}
@@ -202,7 +206,8 @@ func (o *operations) begin(key operationKey, run func(context.Context) (Progress
 	return op, true
 }
 
-// sweep forgets outcomes that are old, and all that have ended when there are too many.
+// sweep drops old outcomes, and if there are too many operations, the outcomes of all that
+// have ended.
 func (o *operations) sweep(now time.Time) {
 	full := len(o.all) >= maxOutcomes
 	if !full && now.Sub(o.swept) < time.Minute {
@@ -224,7 +229,7 @@ func (o *operations) sweep(now time.Time) {
 	}
 }
 
-// guarded makes a panic an error that leaves open what has been carried out.
+// guarded returns a panic as an UnansweredError: the operation may have been carried out.
 func guarded(logger hclog.Logger, run func() (Progress, error)) (progress Progress, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -234,13 +239,13 @@ func guarded(logger hclog.Logger, run func() (Progress, error)) (progress Progre
 	return run()
 }
 
-// panicError logs a panic, with its stack, and returns what it says to people.
+// panicError logs a panic, with its stack, and returns it as an error for people.
 func panicError(logger hclog.Logger, where string, cause any) error {
 	logger.Error("panic "+where, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	return fmt.Errorf("a bug in the plugin: panic: %v (stack in the controller's log; please report it)", cause)
 }
 
-// hasStart tells whether a Start of an attempt has been begun that may have been carried
+// hasStart tells whether a Start of an attempt has been begun, and may have been carried
 // out.
 func (o *operations) hasStart(attempt string) bool {
 	o.mu.Lock()
@@ -249,8 +254,8 @@ func (o *operations) hasStart(attempt string) bool {
 	return op != nil && !op.refused()
 }
 
-// mayHaveStarted tells whether this process may have carried out a Start of an attempt that
-// was last called at a time.
+// mayHaveStarted tells whether this process may have carried out a Start of an attempt
+// whose last Run was at the time called.
 func (o *operations) mayHaveStarted(attempt string, called time.Time) bool {
 	o.mu.Lock()
 	_, forgotten := o.forgotten[attempt]
@@ -267,7 +272,7 @@ func (o *operations) startRefused(attempt string) bool {
 	return op != nil && op.refused()
 }
 
-// stored forgets the Start of an attempt, whose answer the controller has stored.
+// stored drops the outcome of the Start of an attempt: the controller has stored it.
 func (o *operations) stored(attempt string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -284,8 +289,8 @@ func (o *operations) drop(key operationKey, op *operation) {
 	}
 }
 
-// end has the Start or the Poll of an attempt end, and returns its outcome; there is none
-// where it has failed, or does not end.
+// end cancels the Start or the Poll of an attempt, and returns its outcome. there is false
+// if there is no such operation, or if it has failed or does not end.
 func (o *operations) end(attempt string, isStart bool) (progress Progress, there bool) {
 	key := operationKey{attempt, isStart}
 	o.mu.Lock()
@@ -301,7 +306,7 @@ func (o *operations) end(attempt string, isStart bool) (progress Progress, there
 		return Progress{}, false
 	}
 	if !isStart || op.err != nil && !isUnanswered(op.err) {
-		o.drop(key, op) // a Start that may have been carried out is remembered
+		o.drop(key, op) // but remember a Start that may have been carried out
 	}
 	return op.progress, op.err == nil
 }

@@ -23,7 +23,7 @@ import (
 const (
 	// reasonWaiting is for what a step waits for.
 	reasonWaiting = "StepWaiting"
-	// reasonRetried is for an operation that has come to no answer.
+	// reasonRetried is for an operation that came to no answer and is tried again.
 	reasonRetried = "StepRetried"
 	// reasonIgnored is for a failure that failurePolicy ignores.
 	reasonIgnored = "StepFailureIgnored"
@@ -33,18 +33,19 @@ const (
 	reasonLeft = "StepLeftBehind"
 )
 
-// messageLimit bounds a message in a Rollout's status, in bytes. The last lines of a log
-// are part of some.
+// messageLimit bounds a message in a Rollout's status, in bytes. Some messages include the
+// last lines of a log.
 const messageLimit = 2 << 10
 
 // lastWait is how long after its timeout a step may wait for a last answer: the progress
 // deadline comes a minute after the longest timeout, or has passed.
 const lastWait = 40 * time.Second
 
-// waitingLimit bounds what a status keeps of what was last said of a wait, in bytes.
+// waitingLimit bounds what the status keeps of the last Event about a wait, in bytes.
 const waitingLimit = 96
 
-// Events are where a step says what it waits for and what went wrong beside its answers.
+// Events writes the Events in which a step says what it waits for and what went wrong, in
+// addition to its answers.
 type Events interface {
 	Warn(about *v1alpha1.Rollout, reason, topic, message string)
 	Note(about *v1alpha1.Rollout, reason, message string)
@@ -56,7 +57,7 @@ type Options struct {
 	Kind Kind
 	// Problem is what is wrong with the registration. Every step fails with it.
 	Problem error
-	// Presets has the registration's preset; nil without.
+	// Presets is the source of the registration's preset; nil without a preset.
 	Presets PresetSource
 	Events  Events
 	Logger  hclog.Logger
@@ -66,12 +67,12 @@ type Options struct {
 // concurrent use.
 type Plugin struct {
 	opts Options
-	// process tells the Starts of this process from those of one before.
+	// process identifies this process, to tell its Starts from those of an earlier one.
 	process    string
 	operations *operations
 	cleanups   cleanups
-	// former has the presets with which attempts were read, by presetKey, and aborted the
-	// attempts that were aborted.
+	// former holds the presets with which attempts were read, by presetKey; aborted holds
+	// the attempts that were aborted.
 	former  recent[*Preset]
 	aborted recent[struct{}]
 	now     func() time.Time
@@ -84,8 +85,8 @@ func New(opts Options) *Plugin {
 	return p
 }
 
-// InitPlugin succeeds always: the controller would use a plugin whose InitPlugin has failed
-// all the same, and never call it again.
+// InitPlugin always succeeds: the controller would use the plugin even after an error, and
+// never call InitPlugin again.
 func (p *Plugin) InitPlugin() types.RpcError { return types.RpcError{} }
 
 // Type is the kind's name.
@@ -96,8 +97,8 @@ func (p *Plugin) Type() string {
 	return p.opts.Kind.Name()
 }
 
-// Run goes on with a step. It answers within seconds, never with an error: the controller
-// makes no Abort and no Terminate for a step that has one.
+// Run advances a step. It answers within seconds, and never with an error: the controller
+// makes no Abort and no Terminate for a step that has returned one.
 func (p *Plugin) Run(ro *v1alpha1.Rollout, call *types.RpcStepContext) (types.RpcStepResult, types.RpcError) {
 	s, err := readStatus(call.Status)
 	if err != nil {
@@ -117,12 +118,12 @@ func (p *Plugin) Terminate(ro *v1alpha1.Rollout, call *types.RpcStepContext) (ty
 }
 
 // Abort cancels the work of a step that was running when its Rollout was aborted, and
-// undoes that of one that had succeeded.
+// undoes the work of a step that had succeeded.
 func (p *Plugin) Abort(ro *v1alpha1.Rollout, call *types.RpcStepContext) (types.RpcStepResult, types.RpcError) {
 	return p.cleanUp(ro, call, true), types.RpcError{}
 }
 
-// problemWith returns what keeps the registration from going on with a step; nil where
+// problemWith returns what keeps the registration from going on with a step; nil if
 // nothing does.
 func (p *Plugin) problemWith(s *status) error {
 	if p.opts.Problem == nil && s != nil && s.Kind != p.opts.Kind.Name() {
@@ -131,9 +132,10 @@ func (p *Plugin) problemWith(s *status) error {
 	return p.opts.Problem
 }
 
-// waitForRegistration answers for a step with which the registration cannot go on. One that
-// may have been started waits, as far as the progress deadline allows, for a registration
-// that can: were it to fail, its work would be left.
+// waitForRegistration answers for a step with which the registration cannot go on. A step
+// that may have been started waits, as long as the progress deadline allows, for a
+// registration that can go on with it: if the step failed now, its work would be left
+// behind.
 func (r *run) waitForRegistration(problem error) types.RpcStepResult {
 	if r.s == nil || r.s.Stage == stageNew || r.isOfFormerCanary() {
 		return failed(nil, problem.Error())
@@ -147,8 +149,8 @@ func (r *run) waitForRegistration(problem error) types.RpcStepResult {
 	return r.retry("the look at how the work goes", problem, 0)
 }
 
-// notStarted tells whether surely no Start was made of the attempt that a status is about:
-// this process has written that last, and has made none since.
+// notStarted tells whether surely no Start was made of the attempt that a status
+// describes: this process was the last to write the status, and has made no Start since.
 func (p *Plugin) notStarted(ro *v1alpha1.Rollout, s *status) bool {
 	return (s.Stage == stageNew || s.Stage == stageAnnounced) && s.Process == p.process &&
 		!p.operations.mayHaveStarted(s.workKey(ro), s.Called)
@@ -160,16 +162,17 @@ type run struct {
 	ro         *v1alpha1.Rollout
 	pluginName string
 	config     json.RawMessage
-	// step is nil where the configuration cannot be read.
+	// step is nil if the configuration cannot be read.
 	step Step
-	// outdated is what is wrong with the present preset where step is read with one of before.
+	// outdated is what is wrong with the present preset, if step was read with a former
+	// one.
 	outdated error
 	timeout  time.Duration
 	s        *status
-	// unstarted is true where surely no Start of the present attempt was made.
+	// unstarted is true if surely no Start of the present attempt was made.
 	unstarted bool
-	// undecided is true where the call does not come to know whether a Start was made: the
-	// status stays that of the process that may have made it.
+	// undecided is true if this call does not find out whether a Start was made:
+	// status.Process then still names the process that may have made it.
 	undecided bool
 }
 
@@ -189,7 +192,7 @@ func (r *run) advance() types.RpcStepResult {
 	if r.step, r.outdated, err = r.Plugin.step(ctx, r.key(), r.config, !r.unstarted); err == nil {
 		r.timeout, err = r.step.Settings().TimeoutFor(r.ro)
 		if !r.unstarted {
-			err = nil // the deadline was shortened since
+			err = nil // the deadline was shortened after the start
 		}
 	}
 	if err == nil && (r.s.Stage == stageNew || r.s.Stage == stageAnnounced) {
@@ -208,7 +211,7 @@ func (r *run) advance() types.RpcStepResult {
 	case late:
 		return r.last()
 	case r.s.Stage == stageNew && r.mustKnow():
-		// The next call starts the work. Should the answer to that be lost, this status
+		// The next call starts the work. If the answer to that call is lost, this status
 		// tells that the work may have been started.
 		r.s.Stage = stageAnnounced
 		return r.wait("about to start", 0)
@@ -219,14 +222,14 @@ func (r *run) advance() types.RpcStepResult {
 	}
 }
 
-// mustKnow tells whether work is not to be started where it may have been.
+// mustKnow tells whether work that may have been started must not be started again.
 func (r *run) mustKnow() bool { return r.step.Settings().OnUnknown == OnUnknownFail }
 
-// newStatus is the status of a step's first Run. Time that has passed since the Rollout has
-// come to the step counts.
+// newStatus returns the status for a step's first Run. The time since the Rollout came to
+// the step counts against the timeout.
 func (r *run) newStatus() *status {
 	index := int32(0)
-	if r.ro.Status.CurrentStepIndex != nil { // gob makes a pointer to 0 nil
+	if r.ro.Status.CurrentStepIndex != nil { // gob turns a pointer to 0 into nil
 		index = *r.ro.Status.CurrentStepIndex
 	}
 	now := r.now().UTC().Truncate(time.Second)
@@ -243,8 +246,8 @@ func (r *run) newStatus() *status {
 	return s
 }
 
-// setID gives the status the step's id. It is an error if another step of the canary has
-// the same.
+// setID sets the step's id in the status. It returns an error if another step of the
+// canary has the same id.
 func (r *run) setID() error {
 	if id := r.step.Settings().ID; id != "" {
 		r.s.ID = id
@@ -257,11 +260,11 @@ func (r *run) setID() error {
 	return nil
 }
 
-// tick counts the time since the last call against the timeout, and tells whether that has
-// passed. It counts as the controller counts for the progress deadline: anew when a Rollout
-// that was paused goes on. Were less counted, the deadline could pass first, and then the
-// controller makes no Run any more. A pause is a transition of the Progressing condition; pods
-// that come and go update it alone.
+// tick counts the time since the last call against the timeout, and tells whether the
+// timeout has passed. It counts as the controller does for the progress deadline: after a
+// pause, from when the Rollout goes on. If tick counted less, the deadline could pass
+// first, and then the controller makes no more Runs. A pause is a transition of the
+// Progressing condition; pods that come and go change only its update time.
 func (r *run) tick() (late bool) {
 	now := r.now().UTC().Truncate(time.Second)
 	if since := r.s.Called; !since.IsZero() {
@@ -300,7 +303,7 @@ func (r *run) start() types.RpcStepResult {
 		former.cancel()
 	}
 	work := r.work()
-	r.unstarted = r.unstarted || r.mustKnow() && r.operations.startRefused(work.Key) // it is the only one
+	r.unstarted = r.unstarted || r.mustKnow() && r.operations.startRefused(work.Key) // with mustKnow there is one Start
 	work.Unknown = !r.unstarted
 	if r.mustKnow() && !r.unstarted && !r.operations.hasStart(work.Key) {
 		return r.fail("it is not known whether the work was started, as the answer to its start was lost (onUnknown: Fail)", true)
@@ -323,7 +326,7 @@ func (r *run) start() types.RpcStepResult {
 	case r.mustKnow():
 		r.s.Stage = stageAnnounced // the one Start that was made was not carried out
 	case !r.unstarted:
-		r.s.Stage = stageStarting // an earlier one may have been carried out
+		r.s.Stage = stageStarting // an earlier Start may have been carried out
 	}
 	return r.retry("the start of the work", err, progress.RetryAfter)
 }
@@ -346,7 +349,7 @@ func (r *run) askOnce() (progress Progress, answered bool, err error) {
 	return r.operations.poll(work.Key, func(ctx context.Context) (Progress, error) { return r.step.Poll(ctx, work) })
 }
 
-// last asks once more how the work goes before the step has timed out.
+// last asks once more how the work goes before the step counts as timed out.
 func (r *run) last() types.RpcStepResult {
 	var progress Progress
 	var answered bool
@@ -387,7 +390,7 @@ func (r *run) take(p Progress) {
 	}
 }
 
-// found goes on with what an operation has found.
+// found adds what an operation has found to the status, and answers accordingly.
 func (r *run) found(p Progress) types.RpcStepResult {
 	r.take(p)
 	switch {
@@ -410,7 +413,7 @@ func (r *run) found(p Progress) types.RpcStepResult {
 	}
 }
 
-// say writes an Event when running work waits for something else than before.
+// say writes an Event if running work waits for something else than at the last Event.
 func (r *run) say(p Progress) {
 	waiting := p.Waiting
 	if waiting == "" {
@@ -423,14 +426,15 @@ func (r *run) say(p Progress) {
 	r.opts.Events.Note(r.ro, reasonWaiting, fmt.Sprintf("step %d (%s): %s", r.s.Index+1, r.s.ID, p.Message))
 }
 
-// retry answers that something of the step is tried again, with a Warning Event.
+// retry answers that the step is running and tries something again after an error, and
+// writes a Warning Event.
 func (r *run) retry(what string, err error, after time.Duration) types.RpcStepResult {
 	r.opts.Events.Warn(r.ro, reasonRetried, r.key()+" "+what, fmt.Sprintf("step %d (%s): %s is tried again: %v", r.s.Index+1, r.s.ID, what, err))
 	return r.wait(fmt.Sprintf("%s is tried again: %v", what, err), after)
 }
 
-// wait answers that the step is running, and is called again after its interval, or after
-// what the outside asks for where that is longer.
+// wait answers that the step is running, and asks to be called again after its interval,
+// or after retryAfter if that is longer.
 func (r *run) wait(message string, retryAfter time.Duration) types.RpcStepResult {
 	interval := defaultInterval
 	if r.step != nil {
@@ -439,8 +443,8 @@ func (r *run) wait(message string, retryAfter time.Duration) types.RpcStepResult
 	return r.waitUntil(message, max(interval, retryAfter))
 }
 
-// waitForAnswer answers that the step is running, and is called again soon for the outcome
-// of an operation.
+// waitForAnswer answers that the step is running, and asks to be called again soon for the
+// outcome of an operation.
 func (r *run) waitForAnswer(message string) types.RpcStepResult {
 	return r.waitUntil(message, minInterval)
 }
@@ -463,8 +467,8 @@ func (r *run) timedOut(message string) types.RpcStepResult {
 	return r.fail(fmt.Sprintf("timed out after %s: %s", r.timeout, message), !r.unstarted)
 }
 
-// fail answers that the step has failed. The controller makes no Abort for such a step, so
-// work that may be running is cancelled before.
+// fail answers that the step has failed. It first cancels work that may be running, as the
+// controller makes no Abort for a failed step.
 func (r *run) fail(message string, mayRun bool) types.RpcStepResult {
 	if mayRun {
 		message += "; " + r.cancelWork()

@@ -22,7 +22,7 @@ const PresetKey = "preset.yaml"
 const (
 	// configLimit bounds the configuration of a step, and a preset, in bytes of JSON.
 	configLimit = 64 << 10
-	// depthLimit bounds how deep objects and lists are in one another.
+	// depthLimit bounds how deep objects and lists are nested.
 	depthLimit = 100
 )
 
@@ -41,14 +41,14 @@ type Preset struct {
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// PresetSource has the preset of a registration.
+// PresetSource provides the preset of a registration.
 type PresetSource interface {
 	// Preset returns the preset as it is now. It returns an UnreadError while the preset
-	// cannot be read, and another error for one that is wrong.
+	// cannot be read, and another error if the preset is wrong.
 	Preset(context.Context) (*Preset, error)
 }
 
-// UnreadError is a preset that cannot be read now.
+// UnreadError is the error of a preset that cannot be read now.
 type UnreadError struct{ Cause error }
 
 // Error says why.
@@ -92,8 +92,8 @@ func decode(text []byte, into any) error {
 	return decoder.Decode(into)
 }
 
-// Over returns a Rollout's configuration over the preset's defaults, as an object, whether
-// or not the Rollout may set what it sets.
+// Over returns a Rollout's configuration merged over the preset's defaults, as an object.
+// It does not check whether the Rollout may set these keys.
 func (p *Preset) Over(config json.RawMessage) (map[string]any, error) {
 	given, err := objectOf(config)
 	if err != nil {
@@ -102,8 +102,8 @@ func (p *Preset) Over(config json.RawMessage) (map[string]any, error) {
 	return merge(p.Defaults, given), nil
 }
 
-// apply returns a Rollout's configuration over the preset's defaults. It is an error when
-// the Rollout sets what is locked, or refers to a Secret by namespace.
+// apply returns a Rollout's configuration merged over the preset's defaults. It returns an
+// error if the Rollout sets a locked key, or names the namespace of a Secret or ConfigMap.
 func (p *Preset) apply(config json.RawMessage) (Source, error) {
 	given, err := objectOf(config)
 	if err != nil {
@@ -131,7 +131,7 @@ func (p *Preset) apply(config json.RawMessage) (Source, error) {
 	return Source{Config: merged, Defaults: defaults, PresetHosts: p.Hosts}, nil
 }
 
-// objectOf reads a configuration; one that is not there is empty.
+// objectOf reads a configuration; a missing one is an empty object.
 func objectOf(config json.RawMessage) (map[string]any, error) {
 	if len(config) == 0 {
 		return map[string]any{}, nil
@@ -149,7 +149,7 @@ func objectOf(config json.RawMessage) (map[string]any, error) {
 	return given, nil
 }
 
-// depthOf returns how deep objects and lists are in one another.
+// depthOf returns how deep objects and lists are nested.
 func depthOf(text []byte) (deepest int) {
 	depth := 0
 	for c := range bound.Structure(text) {
@@ -164,7 +164,8 @@ func depthOf(text []byte) (deepest int) {
 	return deepest
 }
 
-// sets tells whether an object has a value at a path, or one in place of what leads there.
+// sets tells whether an object has a value at a path, or a value that is no object on the
+// way to it.
 func sets(object map[string]any, path []string) bool {
 	// Field names are matched as the decoder matches them, which is exactly.
 	value, ok := object[path[0]]
@@ -198,9 +199,9 @@ func isReference(key string) bool {
 	return strings.EqualFold(key, "secretKeyRef") || strings.EqualFold(key, "configMapKeyRef")
 }
 
-// rejectOtherNamespaces returns an error if a Rollout's configuration refers to a Secret or a
-// ConfigMap by namespace: the controller may read all of them, and the author of a Rollout must
-// not be able to through it. Only a preset can.
+// rejectOtherNamespaces returns an error if a Rollout's configuration refers to a Secret
+// or a ConfigMap by namespace. The controller may read those of all namespaces, and the
+// author of a Rollout must not gain that access: only a preset can name a namespace.
 func rejectOtherNamespaces(given map[string]any) error {
 	if path := namespacePath(given); path != "" {
 		return fmt.Errorf("%s: a Rollout refers to Secrets and ConfigMaps of its own namespace alone; those of another one are for a preset to name", path)
@@ -208,7 +209,8 @@ func rejectOtherNamespaces(given map[string]any) error {
 	return nil
 }
 
-// namespacePath returns the path of a namespace in a reference; empty where there is none. It is made from its end, so that only one is.
+// namespacePath returns the path of a namespace in a reference; empty if there is none. It
+// builds the path from its end, so that it builds only one.
 func namespacePath(value any) string {
 	switch value := value.(type) {
 	case []any:

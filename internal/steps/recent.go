@@ -7,10 +7,11 @@ import (
 )
 
 const (
-	// recentKept is how long what is known of an attempt is kept: its work may be undone
-	// hours after its last Run.
+	// recentKept is how long the value of an attempt is kept: its work may be undone hours
+	// after its last Run.
 	recentKept = 24 * time.Hour
-	// maxRecent bounds what is kept at a time. When there is more, all of it is forgotten.
+	// maxRecent bounds the number of values. If there are more within recentKept, all are
+	// dropped.
 	maxRecent = 10_000
 )
 

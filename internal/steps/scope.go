@@ -9,12 +9,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 )
 
-// Scope returns what templates and expressions of a step can refer to. It is of maps,
-// strings and numbers alone.
+// Scope returns what templates and expressions of a step can refer to. It holds only
+// maps, strings and numbers.
 //
 //	rollout   name, namespace, uid, labels, annotations
 //	images    new: the image of each container by its name; old: those of the stable
-//	          version, where Old has them
+//	          version, none if old is nil
 //	hash      new, old: the pod template hashes
 //	services  stable, canary
 //	step      index (from 0), id, key, plugin (the registered name)

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// defaultTimeout is a step's timeout where the Rollout leaves it that long.
+	// defaultTimeout is a step's timeout if the Rollout's progress deadline allows it.
 	defaultTimeout = 8 * time.Minute
 	// defaultDeadline is Argo Rollouts' default of progressDeadlineSeconds.
 	defaultDeadline = 10 * time.Minute
-	// deadlineMargin is what a step leaves of progressDeadlineSeconds: after that deadline
-	// the controller makes no call any more.
+	// deadlineMargin is how long before progressDeadlineSeconds a step times out at the
+	// latest: after that deadline the controller makes no more calls.
 	deadlineMargin = time.Minute
-	// minInterval is the shortest time between two calls: the controller makes 30 s of
-	// 10 s and less, and always adds 5 s.
+	// minInterval is the shortest time between two calls: the controller turns 10 s and
+	// less into 30 s, and always adds 5 s.
 	minInterval     = 11 * time.Second
 	defaultInterval = 15 * time.Second
 	// maxTimeout bounds a step's timeout.
 	maxTimeout = 24 * time.Hour
-	// maxRetries bounds the attempts at a step.
+	// maxRetries bounds the retries of a step.
 	maxRetries = 10
 )
 
@@ -113,8 +113,9 @@ func (s Settings) interval() time.Duration {
 	return s.Interval.Duration
 }
 
-// TimeoutFor returns how long the step may take on a Rollout. It is an error when that is
-// more than the Rollout's progress deadline leaves; the time is then what it leaves.
+// TimeoutFor returns how long the step may take on a Rollout. If the configured timeout
+// exceeds what the Rollout's progress deadline allows, it returns an error and the longest
+// time allowed; if the deadline allows none, an error and one second.
 func (s Settings) TimeoutFor(ro *v1alpha1.Rollout) (time.Duration, error) {
 	deadline := defaultDeadline
 	if ro.Spec.ProgressDeadlineSeconds != nil {

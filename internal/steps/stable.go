@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// NeedsStable tells whether a configuration refers to the images of the stable version,
-// which a Rollout does not have.
+// NeedsStable tells whether a configuration may refer to the images of the stable version,
+// which are not in the Rollout itself.
 func NeedsStable(config []byte) bool { return imagesWord.Match(config) && oldWord.Match(config) }
 
 var (
@@ -22,8 +22,8 @@ var (
 	oldWord    = regexp.MustCompile(`\bold\b`)
 )
 
-// StableTemplate asks the API server for the pod template of a Rollout's stable version,
-// which is that of its ReplicaSet. It returns nil for a Rollout that has no stable version.
+// StableTemplate reads the pod template of a Rollout's stable version from its ReplicaSet
+// at the API server. It returns nil for a Rollout that has no stable version.
 func StableTemplate(ctx context.Context, objects *kube.Objects, ro *v1alpha1.Rollout) (*corev1.PodTemplateSpec, error) {
 	if ro.Status.StableRS == "" {
 		return nil, nil

@@ -20,7 +20,7 @@ const (
 	// outputLimit bounds one output, outputsLimit all outputs of a step, in bytes of JSON.
 	outputLimit  = 1 << 10
 	outputsLimit = 2 << 10
-	// stateLimit bounds what a kind keeps of an attempt, in bytes of JSON.
+	// stateLimit bounds the state that a kind keeps of an attempt, in bytes of JSON.
 	stateLimit = 1 << 10
 )
 
@@ -30,8 +30,8 @@ type stage string
 const (
 	// stageNew: no Start was made when this was stored.
 	stageNew stage = "New"
-	// stageAnnounced: the next call makes the Start, of a step that must know whether one
-	// was made.
+	// stageAnnounced: the next call makes the Start. Only a step that must know whether a
+	// Start was made has this stage.
 	stageAnnounced stage = "Announced"
 	// stageStarting: a Start was made, and may have been carried out.
 	stageStarting stage = "Starting"
@@ -46,8 +46,8 @@ const (
 var stages = []stage{stageNew, stageAnnounced, stageStarting, stageRunning, stageDone, stageFailed}
 
 // status is what a step keeps in status.canary.stepPluginStatuses[].status. It holds no
-// secrets: everybody who may read the Rollout reads it. Nor is it trusted: who may edit
-// Rollouts may edit their status.
+// secrets: everyone who may read the Rollout can read it. It is not trusted: everyone who
+// may edit the Rollout can change it.
 type status struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
@@ -113,14 +113,15 @@ func (s *status) write() json.RawMessage {
 	text, err := json.Marshal(s)
 	if err != nil || len(text) > statusLimit {
 		less := *s
-		less.Waiting = "" // what else it holds is bounded where it is taken in
+		less.Waiting = "" // the other fields are bounded when they are set
 		text, _ = json.Marshal(less)
 	}
 	return text
 }
 
-// bounded returns a Progress of a size that is kept: its message cut, and without outputs
-// that are too large. It is an error of the kind when the state is.
+// bounded returns a Progress that is small enough to be kept: it cuts the message, and
+// leaves out outputs that are too large. A state that is too large is a bug of the kind,
+// and an error.
 func (p Progress) bounded() (Progress, error) {
 	if len(p.State) > 0 && (!json.Valid(p.State) || jsonSize(p.State) > stateLimit) {
 		return Progress{}, &UnansweredError{errors.New("a bug in the plugin: its state is no JSON, or too large; please report it")}
@@ -135,8 +136,8 @@ func (p Progress) bounded() (Progress, error) {
 	return p, nil
 }
 
-// boundedOutputs returns outputs over earlier ones, as far as there is room, and the names
-// of those that are left out.
+// boundedOutputs merges outputs over earlier ones, as far as there is room. dropped are
+// the names of the outputs that it leaves out.
 func boundedOutputs(outputs, earlier map[string]string) (kept map[string]string, dropped []string) {
 	kept, size := map[string]string{}, 0
 	add := func(name, value string) {

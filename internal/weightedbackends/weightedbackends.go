@@ -22,9 +22,8 @@ import (
 )
 
 const (
-	// Annotation holds the split of an HTTPScaledObject: a YAML list of
-	// Backend, ending with a newline. Absent, everything goes to
-	// spec.scaleTargetRef.service.
+	// Annotation holds the split of an HTTPScaledObject: a YAML list of Backend, ending
+	// with a newline. Without it, all requests go to spec.scaleTargetRef.service.
 	Annotation = "http.kedify.io/weighted-backends"
 
 	// OwnerAnnotation names the Rollout, in the HTTPScaledObject's own
@@ -37,8 +36,8 @@ const (
 type Backend struct {
 	// Service is the name of a Service in the HTTPScaledObject's namespace.
 	Service string `json:"service"`
-	// Weight is this backend's share, relative to the sum of all weights of
-	// the split. It is never negative; 0 is a backend that gets nothing.
+	// Weight is this backend's share, relative to the sum of all weights of the split.
+	// It is never negative; a backend with 0 gets no requests.
 	Weight int32 `json:"weight"`
 }
 
@@ -69,8 +68,8 @@ func Format(split []Backend) string {
 		}
 		return string(out)
 	}
-	// What yaml.Marshal would write, without its detours: the router
-	// compares this text in every reconcile of every Rollout.
+	// This is what yaml.Marshal would write, only faster: the router compares this text
+	// in every reconcile of every Rollout.
 	var out []byte
 	for _, b := range split {
 		out = append(out, "- service: "...)
@@ -82,9 +81,9 @@ func Format(split []Backend) string {
 	return string(out)
 }
 
-// isPlain tells whether a name stands for itself in YAML. The Service names
-// that do not are YAML 1.1's words for null and booleans, all of letters, and
-// "false" is the longest.
+// isPlain tells whether a name needs no quotes in YAML. The Service names that need
+// them are YAML 1.1's words for null and booleans, all of letters, and "false" is the
+// longest.
 func isPlain(name string) bool {
 	const longestWord = len("false")
 	return len(name) > longestWord && len(validation.IsDNS1035Label(name)) == 0
@@ -97,11 +96,10 @@ type entry struct {
 	Weight  *int32  `json:"weight"`
 }
 
-// Parse reads an annotation value. It refuses, naming the entry, whatever
-// cannot be served: malformed YAML, keys other than service and weight, a
-// missing or invalid service name or weight, a negative weight, the same
-// service twice, an empty list, and weights that add up to nothing or past
-// 2147483647.
+// Parse reads an annotation value. It refuses, naming the entry, whatever cannot be
+// served: malformed YAML, keys other than service and weight, a missing or invalid
+// service name or weight, a negative weight, the same service twice, an empty list, and
+// weights that add up to 0 or to more than 2147483647.
 func Parse(value string) ([]Backend, error) {
 	var entries []entry
 	if err := yaml.UnmarshalStrict([]byte(value), &entries); err != nil {

@@ -4,7 +4,7 @@
 //	spiffe://<trust domain>/ns/<namespace>/sa/kedify-proxy
 //
 // or all of them with * as namespace, which no issuer of SPIFFE IDs gives to a pod.
-// The trust domain is not looked at: the authority that signs decides.
+// The trust domain is not checked: the authority that signed the certificate decides.
 package certified
 
 import (
@@ -17,21 +17,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Expected is how a certificate names a namespace, for people.
+// Expected says, for messages, how a certificate has to name a namespace.
 const Expected = "a URI spiffe://<trust domain>/ns/<namespace>/sa/kedify-proxy among the certificate's subject alternative names for each namespace, or one with * as namespace for all"
 
 // every is the name that stands for all namespaces.
 const every = "*"
 
-// Namespaces are those that a verified certificate names. The zero value is of one
-// that names none.
+// Namespaces are those that a verified certificate names. The zero value has none.
 type Namespaces struct {
 	all   bool
 	names []string // sorted, each once
 }
 
-// Of returns what the certificate of the other side of a connection names: nothing
-// where it has shown none that was verified.
+// Of returns the namespaces that the certificate of a connection's peer names; none
+// without a certificate that was verified.
 func Of(state *tls.ConnectionState) (n Namespaces) {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return n
@@ -50,8 +49,8 @@ func Of(state *tls.ConnectionState) (n Namespaces) {
 	return n
 }
 
-// namespaceOf returns the namespace that a URI names, and "" for none. Nothing in it
-// may be escaped: what looks like one segment is one.
+// namespaceOf returns the namespace that a URI names, and "" for none. It refuses
+// escaped characters in the path, so that a segment is what it looks like.
 func namespaceOf(uri *url.URL) string {
 	if uri.Scheme != "spiffe" || uri.Host == "" || uri.Port() != "" || uri.User != nil || uri.RawQuery != "" || uri.ForceQuery || uri.Fragment != "" {
 		return ""
@@ -64,22 +63,22 @@ func namespaceOf(uri *url.URL) string {
 	return name
 }
 
-// Any tells whether the certificate names a namespace, or all.
+// Any tells whether the certificate names at least one namespace, or all.
 func (n Namespaces) Any() bool { return n.all || len(n.names) > 0 }
 
-// All tells whether it names all namespaces.
+// All tells whether the certificate names all namespaces.
 func (n Namespaces) All() bool { return n.all }
 
-// Has tells whether a namespace is among those.
+// Has tells whether the certificate names a namespace, or all.
 func (n Namespaces) Has(namespace string) bool {
 	_, found := slices.BinarySearch(n.names, namespace)
 	return n.all || found
 }
 
-// Names are those of the namespaces, sorted. They are not to be changed.
+// Names returns the names of the namespaces, sorted. The caller must not change them.
 func (n Namespaces) Names() []string { return n.names }
 
-// String lists them for people.
+// String lists the namespaces, for messages.
 func (n Namespaces) String() string {
 	switch {
 	case n.all:

@@ -15,19 +15,20 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// adminName is the listener, in the bootstrap, that answers a part of the admin
-// interface to everybody, and the cluster that is the admin interface itself. (Not
-// StatPrefix: its connections are not those of clients.)
+// adminName is the listener in the bootstrap that serves a part of the admin interface
+// to everybody, and the cluster that is the admin interface itself. It differs from
+// StatPrefix, as its connections are not those of clients.
 const adminName = "kedify-proxy-admin"
 
-// adminPaths are what the listener answers, by GET alone: probes, metrics, and what
-// this Envoy has been told. Nothing of it changes anything.
+// adminPaths are the paths that the listener serves, by GET alone: probes, metrics and
+// this Envoy's configuration. None of them changes anything.
 var adminPaths = []string{"/ready", "/stats", "/stats/prometheus", "/config_dump", "/clusters", "/server_info"}
 
-// adminTimeout is for the dump of an Envoy with thousands of clusters.
+// adminTimeout, in seconds, is for the config dump of an Envoy with thousands of
+// clusters.
 const adminTimeout = 60
 
-// loopback is where the admin interface itself is.
+// loopback returns the address of the admin interface itself.
 func loopback(port uint16) *corev3.Address {
 	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
 		Address: "127.0.0.1", PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(port)},
@@ -43,8 +44,8 @@ func adminCluster(at *corev3.Address) *clusterv3.Cluster {
 	}
 }
 
-// adminListener answers the adminPaths. Probes, and whoever looks for the reason,
-// come in when clients do not.
+// adminListener serves the adminPaths. It is exempt from the limits for clients, so
+// that probes and people who look for the cause get in when clients do not.
 func adminListener(at *corev3.Address, adminPort uint16) *listenerv3.Listener {
 	manager := &hcmv3.HttpConnectionManager{
 		StatPrefix:            adminName,

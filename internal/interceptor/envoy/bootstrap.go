@@ -27,8 +27,8 @@ import (
 type BootstrapOptions struct {
 	// XDSAddress is the interceptor's xDS Service, host:port; required.
 	XDSAddress string
-	// AdminAddress is where everybody may look at Envoy, host:port; 0.0.0.0:9901
-	// unless set. With [::]:9901 it takes IPv4 too. It answers GET of the
+	// AdminAddress is where everybody may read the state of Envoy, host:port;
+	// 0.0.0.0:9901 unless set. With [::]:9901 it takes IPv4 too. It answers GET of the
 	// adminPaths alone, once Envoy has its first configuration.
 	AdminAddress string
 	// AdminPort is that of the whole admin interface, on 127.0.0.1; 9902 unless
@@ -37,8 +37,8 @@ type BootstrapOptions struct {
 	// Namespaces are all the namespaces whose HTTPScaledObjects this Envoy
 	// serves; none for all.
 	Namespaces []string
-	// SotW asks for the state of the world (GRPC) and not for what changed
-	// (DELTA_GRPC).
+	// SotW selects the state-of-the-world protocol (GRPC) instead of the incremental
+	// one (DELTA_GRPC).
 	SotW bool
 	// MaxConnections bounds the connections of clients; 50,000 unless set.
 	MaxConnections int64
@@ -46,20 +46,21 @@ type BootstrapOptions struct {
 	// number. From nine tenths of it new requests are answered 503.
 	MaxHeap uint64
 
-	// CAFile is the authority of the interceptor's certificate; CertFile and
-	// KeyFile are Envoy's own. All three are files on Envoy's side, in PEM, read
-	// when it starts: mutual TLS. Without any, HTTP/2 in the clear.
+	// CAFile has the authority of the interceptor's certificate; CertFile and KeyFile
+	// are Envoy's own certificate and key. All three are paths of PEM files where Envoy
+	// runs, which reads them when it starts, for mutual TLS. Without any, Envoy uses
+	// HTTP/2 without TLS.
 	CAFile, CertFile, KeyFile string
-	// SecretsDir is, on Envoy's side, where what SecretFiles returns is. By it the
-	// three files are read again when they change.
+	// SecretsDir is the directory, where Envoy runs, of the files that SecretFiles
+	// returns. With it Envoy reads the three files again when they change.
 	SecretsDir string
-	// ServerName is whom the interceptor's certificate has to name; the host of
+	// ServerName is the name that the interceptor's certificate must have; the host of
 	// XDSAddress unless set.
 	ServerName string
-	// FallbackAddress is the interceptor's Service for requests that a backend has no
-	// endpoint for, host:port: with mutual TLS they go there, with the same files.
-	// Unless set, or without mutual TLS, they go in the clear where the interceptor
-	// says.
+	// FallbackAddress is the interceptor's Service for requests to a backend without an
+	// endpoint, host:port. With mutual TLS these requests go there, with the same
+	// files. If it is not set, or without mutual TLS, they go without TLS to the
+	// addresses that the interceptor gives.
 	FallbackAddress string
 }
 
@@ -91,7 +92,7 @@ func Bootstrap(o BootstrapOptions) ([]byte, error) {
 	}
 	b := &bootstrapv3.Bootstrap{
 		Node: &corev3.Node{Id: NodeID, Cluster: NodeID},
-		// preStop comes in when clients do not.
+		// The preStop hook must get in when clients do not.
 		Admin: &bootstrapv3.Admin{Address: loopback(o.AdminPort), IgnoreGlobalConnLimit: true},
 		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{
 			LdsConfig: adsSource(),
@@ -109,8 +110,8 @@ func Bootstrap(o BootstrapOptions) ([]byte, error) {
 			Clusters:  []*clusterv3.Cluster{xds, adminCluster(loopback(o.AdminPort))},
 			Listeners: []*listenerv3.Listener{adminListener(admin, o.AdminPort)},
 		},
-		// A third of the memory of a cluster is the statistics of one that nobody
-		// has asked yet.
+		// The statistics of a cluster without any requests yet would be a third of its
+		// memory.
 		DeferredStatOptions: &bootstrapv3.Bootstrap_DeferredStatOptions{EnableDeferredCreationStats: true},
 		OverloadManager:     overloadManager(o),
 	}
@@ -180,7 +181,8 @@ func xdsCluster(o BootstrapOptions) (*clusterv3.Cluster, error) {
 	return c, nil
 }
 
-// assignmentOf has a cluster of the bootstrap at one address.
+// assignmentOf returns the assignment of a cluster of the bootstrap, which has one
+// address.
 func assignmentOf(cluster string, address *corev3.Address) *endpointv3.ClusterLoadAssignment {
 	return &endpointv3.ClusterLoadAssignment{
 		ClusterName: cluster,
@@ -188,8 +190,9 @@ func assignmentOf(cluster string, address *corev3.Address) *endpointv3.ClusterLo
 	}
 }
 
-// mutualTLS shows the interceptor who asks, and asks who answers. The certificate is
-// that of the xDS server, whose host this is.
+// mutualTLS returns a transport socket that presents Envoy's certificate to the
+// interceptor and verifies the interceptor's: that of the xDS server, whose host this
+// is.
 func mutualTLS(o BootstrapOptions, host string, protocols ...string) *corev3.TransportSocket {
 	defaultTo(&o.ServerName, host)
 	san := &tlsv3.SubjectAltNameMatcher{
@@ -230,7 +233,7 @@ func file(name string) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: name}}
 }
 
-// takesBoth tells whether who listens on an address should take IPv4 beside IPv6.
+// takesBoth tells whether a listener on an address should take IPv4 beside IPv6.
 func takesBoth(ip netip.Addr) bool { return ip == netip.IPv6Unspecified() }
 
 // addressOf reads host:port.

@@ -7,11 +7,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// longest is the longest duration that Envoy takes: it counts in nanoseconds, in
-// whole seconds that all fit.
+// longest is the longest duration that Envoy takes, in whole seconds, as it counts in
+// nanoseconds.
 const longest = 9223372035 * time.Second
 
-// InvalidError is what of an HTTPScaledObject Envoy would refuse.
+// InvalidError says what Envoy would reject of an HTTPScaledObject.
 type InvalidError struct {
 	// Field is where it is in the object, such as spec.timeouts.responseHeader.
 	Field string
@@ -21,10 +21,10 @@ type InvalidError struct {
 
 func (e *InvalidError) Error() string { return e.Field + ": " + e.Why }
 
-// Check fails with an *InvalidError when Envoy would refuse what is made of a
-// route, whatever other routes there are. A table of routes that pass makes a
-// route configuration that passes: its domains are different, as they are the keys
-// of the table. Endpoints are not looked at: they are addresses already.
+// Check returns an *InvalidError if Envoy would reject the resources of a route,
+// whatever other routes there are. A table of routes that pass makes a route
+// configuration that passes: its domains are different, as they are the keys of the
+// table. Endpoints are not checked, as they are addresses already.
 func (t *Translator) Check(r *routes.Route) error {
 	if r.ResponseHeader != nil && *r.ResponseHeader > longest {
 		return &InvalidError{"spec.timeouts.responseHeader", fmt.Sprintf("%v is longer than Envoy can count; expected %v at most", *r.ResponseHeader, longest)}

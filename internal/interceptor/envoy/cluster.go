@@ -96,8 +96,8 @@ func (t *Translator) Cluster(b *routes.Backend) *clusterv3.Cluster {
 	}
 }
 
-// toFallback has connections of a cluster to the fallback addresses, and to no
-// others, begin with the name of its object and that of its Service.
+// toFallback has connections of a cluster to the fallback addresses, and to no others,
+// begin with a PROXY protocol header that names its object and its Service.
 func (t *Translator) toFallback(cluster string) *clusterv3.Cluster_TransportSocketMatch {
 	object, service, _ := routes.ParseClusterName(cluster)
 	records := []*corev3.TlvEntry{{Type: routes.FallbackTLV, Value: []byte(object.String())}}

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// keepAliveProbes is how many probes without an answer make a peer gone.
+	// keepAliveProbes is after how many unanswered probes a peer counts as gone.
 	keepAliveProbes = 3
 	// maxKeepAlive is the longest interval that Linux takes, in seconds.
 	maxKeepAlive = 32767
-	// maxHeaderKB is the largest header that Envoy can be told of, in KiB.
+	// maxHeaderKB is the highest limit for a header that Envoy accepts, in KiB.
 	maxHeaderKB = 8192
 )
 
-// whole returns a duration in milliseconds, in which Envoy counts: 0, which has a
-// meaning of its own, for 0 alone.
+// whole returns a duration, longest at most, rounded up to milliseconds, in which Envoy
+// counts: only 0 becomes 0, which has a meaning of its own.
 func whole(d time.Duration) *durationpb.Duration {
 	return durationpb.New(roundedUp(min(d, longest), time.Millisecond) * time.Millisecond)
 }
@@ -30,7 +30,7 @@ func roundedUp[T time.Duration | int](value, unit T) T {
 	return value / unit
 }
 
-// keepAliveSeconds is the interval of probes.
+// keepAliveSeconds returns the interval of probes.
 func (c *Connections) keepAliveSeconds() uint32 {
 	return uint32(min(roundedUp(c.KeepAlive, time.Second), maxKeepAlive))
 }
@@ -43,9 +43,9 @@ func (c *Connections) tcpKeepAlive() *corev3.TcpKeepalive {
 	}
 }
 
-// userTimeout has the kernel give up a connection whose peer takes none of what is
-// sent to it for so long: that is Linux's TCP_USER_TIMEOUT, for which Envoy has no
-// field.
+// userTimeout has the kernel close a connection whose peer accepts none of the data
+// sent to it for d; 0 sets no limit. This is Linux's TCP_USER_TIMEOUT, for which Envoy
+// has no field.
 func userTimeout(d time.Duration) []*corev3.SocketOption {
 	if d == 0 {
 		return nil
@@ -66,8 +66,8 @@ func (c *Connections) headerKB() uint32 {
 	return uint32(min(roundedUp(c.MaxHeaderBytes, 1<<10), maxHeaderKB))
 }
 
-// headers bounds the number of lines in a header, at what hardly fits into its
-// bytes: Envoy's own bound of 100 is far from it.
+// headers bounds the number of lines in a header. So many lines hardly fit into its
+// bytes; Envoy's own limit of 100 is far lower.
 func (c *Connections) headers() uint32 { return max(1000, c.headerKB()*1000/64) }
 
 func (c *Connections) streams() uint32 { return uint32(min(c.MaxStreams, math.MaxInt32)) }

@@ -10,20 +10,20 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// Fallback says where requests go that a backend has no endpoint for.
+// Fallback says where requests to a backend without an endpoint go.
 type Fallback struct {
 	// Addresses are those of the fallback listeners of the interceptors; none for
 	// no fallback.
 	Addresses []netip.AddrPort
-	// OverTLS has the Envoy reach them through its FallbackListenerName, which
-	// finds them by itself.
+	// OverTLS has the Envoy reach the interceptors through its FallbackListenerName,
+	// which resolves their address itself.
 	OverTLS bool
 }
 
-// Endpoints returns the assignment of a backend's cluster: what is ready, and
-// below it the fallback listeners of the interceptors. Endpoints that drain are
-// not listed, as only an interceptor knows whether another backend stands in;
-// when there is no fallback, they are the last resort.
+// Endpoints returns the assignment of a backend's cluster: the ready endpoints, and
+// below them the fallback listeners of the interceptors. Endpoints that drain are not
+// listed, as only an interceptor knows whether another backend stands in; when there is
+// no fallback, they are the last resort.
 func (t *Translator) Endpoints(b *routes.Backend, fallback Fallback) *endpointv3.ClusterLoadAssignment {
 	first := b.Ready
 	if len(fallback.Addresses) == 0 {
@@ -66,7 +66,7 @@ func sockets(addresses []netip.AddrPort) []*corev3.Address {
 	return all
 }
 
-// within is the address of a listener within Envoy.
+// within returns the address of an internal listener of Envoy.
 func within(listener string) *corev3.Address {
 	return &corev3.Address{Address: &corev3.Address_EnvoyInternalAddress{EnvoyInternalAddress: &corev3.EnvoyInternalAddress{
 		AddressNameSpecifier: &corev3.EnvoyInternalAddress_ServerListenerName{ServerListenerName: listener},

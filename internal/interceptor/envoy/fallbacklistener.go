@@ -12,22 +12,23 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Envoy writes a PROXY protocol header ahead of TLS, in the clear, when a transport
-// socket has both: anybody on the way could change whose the requests are. So the
-// clusters of backends write it to a listener within Envoy, whose connections to the
-// interceptor have TLS. That is one context of TLS in each Envoy, too, and not one for
-// each cluster.
+// If a transport socket has both a PROXY protocol header and TLS, Envoy writes the
+// header before TLS, in plain text: anybody on the network path could change which
+// object a request is for. So the clusters of backends write it to an internal listener
+// of Envoy, whose connections to the interceptor have TLS. That also makes one TLS
+// context in each Envoy, and not one for each cluster.
 
-// fallbackTries is how many connections to interceptors are tried for one of a
-// cluster's: the next is likely to meet another interceptor.
+// fallbackTries is how many connections to interceptors are tried for one connection of
+// a cluster: the next is likely to meet another interceptor.
 const fallbackTries = 3
 
-// fallbackUserTimeout is that of the interceptor's --tcp-user-timeout unless it is set,
-// of which a bootstrap knows nothing. Without it an interceptor whose node is gone is
-// noticed by keep-alive alone, which does not run while there is something to send.
+// fallbackUserTimeout is the default of the interceptor's --tcp-user-timeout, as a
+// bootstrap does not know what is set. Without it only keep-alive notices an
+// interceptor whose node is gone, and keep-alive does not run while there is something
+// to send.
 const fallbackUserTimeout = time.Minute
 
-// addFallback has an Envoy with mutual TLS reach the fallback listener by it.
+// addFallback has an Envoy with mutual TLS reach the fallback listener over mutual TLS.
 func addFallback(b *bootstrapv3.Bootstrap, o BootstrapOptions) error {
 	address, _, err := addressOf("fallback address", o.FallbackAddress)
 	if err != nil {
@@ -55,11 +56,11 @@ func addFallback(b *bootstrapv3.Bootstrap, o BootstrapOptions) error {
 		}}}},
 	})
 	keepAlive := Connections{KeepAlive: 30 * time.Second}
-	outOfTheWay := number(1_000_000) // the clusters of backends have bounds
+	outOfTheWay := number(1_000_000) // the clusters of backends have limits
 	b.StaticResources.Clusters = append(b.StaticResources.Clusters, &clusterv3.Cluster{
 		Name:                 FallbackListenerName,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS},
-		ConnectTimeout:       seconds(2), // with the handshake of TLS
+		ConnectTimeout:       seconds(2), // includes the TLS handshake
 		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
 			MaxConnections: outOfTheWay, MaxPendingRequests: outOfTheWay,
 		}}},

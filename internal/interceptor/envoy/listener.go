@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// streamWindow is how much of a body an HTTP/2 client may send before it is
-	// taken, as in the embedded proxy; a connection has room for some of these,
-	// and is read no further while so much of it waits to be sent.
+	// streamWindow is the flow-control window of an HTTP/2 stream in bytes, as in the
+	// embedded proxy. The window of a connection has room for some of these, and Envoy
+	// stops reading from a connection while streamWindow bytes of it wait to be sent.
 	streamWindow = 256 << 10
 
-	// noMatchText is what the embedded proxy says to a request that nobody
-	// wants.
+	// noMatchText is what the embedded proxy answers to a request that no object is
+	// for.
 	noMatchText = "no HTTPScaledObject is for host \"%REQ(:AUTHORITY):120%\" and path \"%PATH(NQ:PATH):120%\"\n"
 )
 
@@ -81,7 +81,7 @@ func (t *Translator) connectionManager() *hcmv3.HttpConnectionManager {
 		HttpProtocolOptions: &corev3.Http1ProtocolOptions{
 			AcceptHttp_10:  true,
 			EnableTrailers: true,
-			// An offer that need not be taken; without this it is an error.
+			// h2c is an offer that may be ignored; without this it is an error.
 			IgnoreHttp_11Upgrade: []*matcherv3.StringMatcher{{
 				MatchPattern: &matcherv3.StringMatcher_Exact{Exact: "h2c"}, IgnoreCase: true,
 			}},
@@ -93,10 +93,10 @@ func (t *Translator) connectionManager() *hcmv3.HttpConnectionManager {
 			ConnectionKeepalive:         t.options.pings(),
 		},
 
-		// X-Forwarded-*, as the embedded proxy has them: the address of the
-		// client is added to those before it, the scheme is kept where there is
-		// one. A client's address is nothing to trust it by: no address is
-		// internal. (An empty list would mean those of private networks.)
+		// X-Forwarded-*, as in the embedded proxy: the address of the client is added
+		// to those before it, the scheme is kept if there is one. No client is trusted
+		// by its address, so no address is internal. (An empty list would mean those of
+		// private networks.)
 		UseRemoteAddress:  wrapperspb.Bool(true),
 		XffNumTrustedHops: 1,
 		InternalAddressConfig: &hcmv3.HttpConnectionManager_InternalAddressConfig{CidrRanges: []*corev3.CidrRange{{
@@ -106,7 +106,7 @@ func (t *Translator) connectionManager() *hcmv3.HttpConnectionManager {
 		PreserveExternalRequestId:  true,
 		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
 
-		// The path goes on as it came, and is matched as it came.
+		// The path is matched and passed on as it was sent.
 		NormalizePath:        wrapperspb.Bool(false),
 		StripTrailingHostDot: true,
 
@@ -119,11 +119,12 @@ func (t *Translator) connectionManager() *hcmv3.HttpConnectionManager {
 	return m
 }
 
-// ofClients matches the names of headers in which a client is spoken of: the same as
-// in the embedded proxy.
+// ofClients matches the names of headers that describe a client: the same as in the
+// embedded proxy.
 const ofClients = `forwarded|x[-_]real[-_]ip|x[-_]forwarded[-_].*`
 
-// dropForwarded removes what a client says of itself, before anybody reads it.
+// dropForwarded removes the headers in which a client describes itself, before Envoy
+// reads them.
 func dropForwarded() *corev3.TypedExtensionConfig {
 	mutation := &headermutationv3.HeaderMutation{Mutations: []*mutationrulesv3.HeaderMutation{{
 		Action: &mutationrulesv3.HeaderMutation_RemoveOnMatch_{RemoveOnMatch: &mutationrulesv3.HeaderMutation_RemoveOnMatch{
@@ -135,7 +136,8 @@ func dropForwarded() *corev3.TypedExtensionConfig {
 	return &corev3.TypedExtensionConfig{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: packed(mutation)}
 }
 
-// localReplies has Envoy's own 404 say why. Those of applications are left alone.
+// localReplies has Envoy's own 404 state the reason. Those of applications are left
+// alone.
 func localReplies() *hcmv3.LocalReplyConfig {
 	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{{
 		Filter: &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{

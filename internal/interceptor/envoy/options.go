@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Options say how the Envoys behave. Those below Connections are required, as they
-// are what the embedded proxy is told; the zero value of each other is its default.
+// Options say how the Envoys behave. Those in Connections are required, as they are the
+// settings of the embedded proxy; the zero value of each other is its default.
 type Options struct {
 	// Address is what the listeners listen on; 0.0.0.0 unless set. With "::"
 	// they take IPv4 too.
@@ -17,7 +17,7 @@ type Options struct {
 	HTTPPort, TLSPort uint16
 	// TLS tells whether there is a TLS listener: it asks for the Secret.
 	TLS bool
-	// Edge tells that clients are strangers: what they say in Forwarded,
+	// Edge tells that clients are not trusted: what they send in Forwarded,
 	// X-Forwarded-* and X-Real-Ip is dropped. Otherwise it is kept, and added to.
 	Edge bool
 
@@ -28,17 +28,16 @@ type Options struct {
 
 	Connections
 
-	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the
-	// circuit breakers of each cluster, in each Envoy: what is beyond is
-	// answered 503. nil is 1,000,000, which is out of the way: Envoy's own
-	// defaults (1024, and 3 retries) refuse requests that the application and
-	// the embedded proxy take.
+	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit
+	// breakers of each cluster, in each Envoy: what exceeds them is answered 503. nil
+	// is 1,000,000, in effect no limit: Envoy's own defaults (1024, and 3 retries)
+	// refuse requests that the application and the embedded proxy take.
 	MaxConnections, MaxPendingRequests, MaxRequests, MaxRetries *uint32
 }
 
-// Connections say how connections are kept, on both sides. Envoy counts in whole
-// milliseconds, seconds or KiB: what is not whole is rounded up, and what is beyond
-// Envoy's own limits is at these.
+// Connections are the settings of connections, to clients and to applications. Envoy
+// counts in whole milliseconds, seconds or KiB: values are rounded up to these, and
+// those beyond Envoy's own limits are set to the limits.
 type Connections struct {
 	// ConnectTimeout is how long connecting to an endpoint may take before
 	// another is tried; above 0.
@@ -46,29 +45,29 @@ type Connections struct {
 	// IdleConnTimeout is how long an unused connection to an application is
 	// kept; 0 is for ever.
 	IdleConnTimeout time.Duration
-	// KeepAlive is the interval of the probes that find peers that are gone, of
-	// TCP and of HTTP/2; above 0, in seconds, 32767 at most.
+	// KeepAlive is the interval of the probes of TCP and HTTP/2 that detect peers that
+	// are gone; above 0, in seconds, 32767 at most.
 	KeepAlive time.Duration
-	// UserTimeout is how long an application may take none of what is sent to
-	// it; 0 is for as long as the kernel allows.
+	// UserTimeout is how long an application may accept none of the data sent to it; 0
+	// is for as long as the kernel allows.
 	UserTimeout time.Duration
 	// MaxHeaderBytes bounds the header of a request and of a response; above 0,
 	// in KiB, 8192 at most.
 	MaxHeaderBytes int
-	// ReadHeader is how long a client may take to send a header, or a TLS
+	// ReadHeader is how long a client may take to send a header, or for a TLS
 	// handshake; above 0.
 	ReadHeader time.Duration
 	// Idle is how long a connection of a client is kept between requests;
 	// above 0.
 	Idle time.Duration
-	// SendTimeout is how long a client may take none of what waits to be sent to
-	// it; 0 is for as long as the kernel allows.
+	// SendTimeout is how long a client may accept none of the data that waits to be
+	// sent to it; 0 is for as long as the kernel allows.
 	SendTimeout time.Duration
-	// MaxStreams bounds the requests at a time of one HTTP/2 connection; above 0.
+	// MaxStreams bounds the concurrent requests of one HTTP/2 connection; above 0.
 	MaxStreams int
 }
 
-// Validate tells of the first option that cannot be.
+// Validate returns an error for the first invalid option.
 func (o Options) Validate() error {
 	for _, natural := range []struct {
 		name  string

@@ -12,15 +12,16 @@ const (
 	heapMonitor        = "envoy.resource_monitors.fixed_heap"
 )
 
-// Shares of the heap at which something is done about it.
+// Shares of the allowed heap at which Envoy acts.
 const (
-	// shrinkAt is where memory that is free goes back to the kernel.
+	// shrinkAt is where Envoy returns free memory to the kernel.
 	shrinkAt = 0.85
 	// refuseAt is where new requests are answered 503, as by the embedded proxy.
 	refuseAt = 0.9
 )
 
-// overloadManager bounds what clients can make an Envoy take.
+// overloadManager bounds the connections and the memory that clients can make an Envoy
+// use.
 func overloadManager(o BootstrapOptions) *overloadv3.OverloadManager {
 	m := &overloadv3.OverloadManager{ResourceMonitors: []*overloadv3.ResourceMonitor{
 		monitor(connectionsMonitor, &connectionsv3.DownstreamConnectionsConfig{MaxActiveDownstreamConnections: o.MaxConnections}),

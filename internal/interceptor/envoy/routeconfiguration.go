@@ -7,17 +7,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// triedAgain has requests tried once more whose connection is closed before an
-// answer, or whose stream is reset: by GET, HEAD and OPTIONS, unless Content-Length
-// says that there is a body. (The size is that length, or what has come of the body
-// so far, which is nothing.) retryPolicy has no room for it: where that asks for a
-// method, it does so for each of its reasons. Envoy takes this header as an order
-// and passes it on to nobody; those of clients are gone by now.
+// triedAgain has Envoy retry once the requests whose connection is closed before a
+// response, or whose stream is reset: GET, HEAD and OPTIONS, unless Content-Length says
+// that there is a body. (The size is that length, or what has come of the body so far,
+// which is nothing.) retryPolicy cannot say this: a condition on the method there would
+// apply to all of its reasons. Envoy obeys this header and does not pass it on; those
+// of clients have been removed by now.
 const triedAgain = `%CEL(request.method in ["GET", "HEAD", "OPTIONS"] && request.size == 0 ? "reset" : "")%`
 
-// RouteConfiguration returns the route configuration of these virtual hosts, in
-// their order. Of two with one domain Envoy would refuse both, and everything
-// else.
+// RouteConfiguration returns the route configuration of these virtual hosts, in their
+// order. If two had the same domain, Envoy would reject all of it.
 func (t *Translator) RouteConfiguration(vhs []*routev3.VirtualHost) *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{
 		Name:                     RouteConfigurationName,
@@ -27,11 +26,11 @@ func (t *Translator) RouteConfiguration(vhs []*routev3.VirtualHost) *routev3.Rou
 			Header:       &corev3.HeaderValue{Key: "x-forwarded-host", Value: "%REQ(:authority)%"},
 			AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
 		}, {
-			Header:       &corev3.HeaderValue{Key: "x-envoy-retry-on", Value: triedAgain}, // not when that is empty
+			Header:       &corev3.HeaderValue{Key: "x-envoy-retry-on", Value: triedAgain}, // not added if that is empty
 			AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 		}},
-		// The first is Envoy's own word on the client, beside X-Forwarded-For. The
-		// second Envoy takes from clients, too.
+		// Envoy itself adds the first, beside X-Forwarded-For. The second it accepts
+		// from clients, too.
 		RequestHeadersToRemove: []string{"x-envoy-external-address", routes.SecondTryHeader},
 	}
 }

@@ -5,8 +5,8 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 )
 
-// Secret returns the certificate of the TLS listener: the chain and the key, both
-// in PEM. They are not looked at.
+// Secret returns the certificate of the TLS listener: the chain and the key, both in
+// PEM. It does not check them.
 func Secret(certPEM, keyPEM []byte) *tlsv3.Secret {
 	return &tlsv3.Secret{
 		Name: SecretName,

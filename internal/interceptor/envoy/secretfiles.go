@@ -18,9 +18,9 @@ const (
 	AuthorityFileName   = "xds-authority.yaml"
 )
 
-// SecretFiles returns what BootstrapOptions.SecretsDir has to hold: the content of
-// the files CertificateFileName and AuthorityFileName, in YAML. They name the
-// files of certificates, and hold none.
+// SecretFiles returns what BootstrapOptions.SecretsDir has to hold: the content of the
+// files CertificateFileName and AuthorityFileName, in YAML. They have the paths of the
+// certificate files, and no certificates.
 func SecretFiles(o BootstrapOptions) (certificate, authority []byte, err error) {
 	if _, err := Bootstrap(o); err != nil {
 		return nil, nil, err
@@ -40,14 +40,14 @@ func SecretFiles(o BootstrapOptions) (certificate, authority []byte, err error) 
 	return certificate, authority, err
 }
 
-// around is the directory of a file: Kubernetes does not change the files of a
-// mounted Secret, but a link beside them.
+// around returns the directory of a file, to be watched: Kubernetes does not change the
+// files of a mounted Secret, but a symbolic link beside them.
 func around(name string) *corev3.WatchedDirectory {
 	return &corev3.WatchedDirectory{Path: path.Dir(name)}
 }
 
-// secretFile returns a response of SDS as Envoy reads it from a file. One file
-// holds one secret: Envoy refuses another beside it.
+// secretFile returns a response of SDS as Envoy reads it from a file. One file holds
+// one secret: Envoy rejects a second.
 func secretFile(name string, s *tlsv3.Secret) ([]byte, error) {
 	s.Name = secretName(name)
 	if err := s.ValidateAll(); err != nil {
@@ -64,7 +64,7 @@ func secretFile(name string, s *tlsv3.Secret) ([]byte, error) {
 // a file.
 func secretName(file string) string { return strings.TrimSuffix(file, ".yaml") }
 
-// secretIn refers to a file of a directory of secrets.
+// secretIn returns a reference to the secret in a file of a directory of secrets.
 func secretIn(dir, name string) *tlsv3.SdsSecretConfig {
 	return &tlsv3.SdsSecretConfig{Name: secretName(name), SdsConfig: &corev3.ConfigSource{
 		ResourceApiVersion: corev3.ApiVersion_V3,

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// Translator turns what is in a routing table into resources. It is immutable and
-// safe for any number of goroutines. What it returns shares parts with what it
-// returned before: nobody may change it.
+// Translator turns the content of a routing table into resources. It is immutable and
+// safe for any number of goroutines. What it returns shares parts with what it returned
+// before: callers must not change it.
 type Translator struct {
 	options Options
 	// Parts that all resources of a kind have.
@@ -23,7 +23,7 @@ type Translator struct {
 	idle    *durationpb.Duration
 }
 
-// NewTranslator makes a Translator. It fails on options that cannot be.
+// NewTranslator makes a Translator. It returns an error for invalid options.
 func NewTranslator(o Options) (*Translator, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -37,11 +37,11 @@ func NewTranslator(o Options) (*Translator, error) {
 	}, nil
 }
 
-// packed packs a message of this package's own making.
+// packed packs a message that this package has made.
 func packed(m proto.Message) *anypb.Any {
 	a := new(anypb.Any)
 	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {
-		panic(fmt.Sprintf("a message of our own cannot be packed: %v", err)) // a text that is not UTF-8, which Kubernetes has none of
+		panic(fmt.Sprintf("a message of our own cannot be packed: %v", err)) // only for a text that is not UTF-8, which Kubernetes does not have
 	}
 	return a
 }
@@ -56,8 +56,8 @@ func adsSource() *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ResourceApiVersion:    corev3.ApiVersion_V3,
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
-		// What is asked for is waited for: what there was goes on serving meanwhile,
-		// and an Envoy that starts is not ready before it has everything.
+		// Envoy waits for a resource without a timeout: the previous one serves
+		// meanwhile, and an Envoy that starts is not ready before it has everything.
 		InitialFetchTimeout: &durationpb.Duration{},
 	}
 }

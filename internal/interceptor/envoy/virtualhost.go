@@ -13,11 +13,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// streamIdle ends a stream on which nothing moved for so long.
+// streamIdle is how long a stream may be idle before Envoy ends it.
 const streamIdle = time.Hour
 
-// VirtualHost returns the virtual host of a domain. Its last route answers what
-// none of its matches wants.
+// VirtualHost returns the virtual host of a domain. Its last route answers requests
+// that none of its matches fits.
 func (t *Translator) VirtualHost(vh routes.VirtualHost) *routev3.VirtualHost {
 	v := &routev3.VirtualHost{
 		Name: vh.Domain, Domains: []string{vh.Domain}, RetryPolicy: t.retry,
@@ -30,20 +30,20 @@ func (t *Translator) VirtualHost(vh routes.VirtualHost) *routev3.VirtualHost {
 	return v
 }
 
-// NoMatch returns the virtual host of all domains that have none, for a table
-// without one for any host.
+// NoMatch returns the virtual host "*" that answers 404, for a table that has none for
+// any host.
 func (t *Translator) NoMatch() *routev3.VirtualHost {
 	return t.VirtualHost(routes.VirtualHost{Domain: "*"})
 }
 
-// noMatch answers 404. The listener has the text, once for all.
+// noMatch answers 404. The text is in the listener, once for all virtual hosts.
 var noMatch = &routev3.Route{
 	Match:  pathMatch("/"),
 	Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: http.StatusNotFound}},
 }
 
-// appendRoutes makes a route for each of the headers of a match: one of them
-// suffices, and all those of one Envoy route have to be there.
+// appendRoutes adds an Envoy route for each header of a match: any one of them suffices
+// for the match, while one Envoy route needs all of its headers.
 func (t *Translator) appendRoutes(to []*routev3.Route, m routes.Match) []*routev3.Route {
 	name := m.Route.Name.String()
 	action := &routev3.Route_Route{Route: t.action(m.Route)}
@@ -83,8 +83,8 @@ func (t *Translator) action(r *routes.Route) *routev3.RouteAction {
 		action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: r.Backends[0].Cluster}
 		return action
 	}
-	// The weights asked for, whoever stands in for whom now: that is the
-	// interceptor's to see to. Their sum is what Envoy takes: below 32 bits.
+	// The weights asked for: whether another backend stands in now is up to the
+	// interceptor. Their sum is below 32 bits, as Envoy requires.
 	split := &routev3.WeightedCluster{Clusters: make([]*routev3.WeightedCluster_ClusterWeight, len(r.Backends))}
 	for i := range r.Backends {
 		split.Clusters[i] = &routev3.WeightedCluster_ClusterWeight{Name: r.Backends[i].Cluster, Weight: number(r.Backends[i].Weight)}
@@ -93,22 +93,22 @@ func (t *Translator) action(r *routes.Route) *routev3.RouteAction {
 	return action
 }
 
-// retryPolicy has a request tried once more when its connection was refused, or the
-// application refused it in HTTP/2: it was not processed. RouteConfiguration adds
-// what else is tried again, by method.
+// retryPolicy has Envoy retry a request once if its connection was refused, or if the
+// application refused its stream in HTTP/2: it was not processed. RouteConfiguration
+// adds other retries, by method.
 //
-// The second try leaves the priority of the first: it goes to an interceptor, where
-// there is one, also when the backend has another endpoint. Envoy could try that
-// first, but only with a third try for when that cannot be connected to either, and
-// it does not tell tries that were sent from others. The interceptor does: it sends
-// the request to another endpoint of the same backend. Without an interceptor Envoy
-// goes to another endpoint itself, or to the same where there is one alone. An
-// endpoint that cannot be connected to again and again gets no try for a while: see
-// ejection.
+// The second try leaves the priority of the first: it goes to an interceptor, if there
+// is one, even if the backend has another endpoint. Envoy could try that endpoint
+// first, but only with a third try in case it cannot be connected to either, and Envoy
+// does not distinguish tries that were sent from those that were not. The interceptor
+// does: it sends the request to another endpoint of the same backend. Without an
+// interceptor Envoy goes to another endpoint itself, or to the same if there is only
+// one. An endpoint that repeatedly cannot be connected to gets no requests for a while:
+// see ejection.
 //
-// A timeout for response headers is Envoy's timeout of a try, which ends with the
-// first header of any answer. Envoy takes it for a reset of the connection, and
-// tries again what RouteConfiguration adds; an interceptor answers that at once.
+// The timeout for response headers is Envoy's timeout of a try, which ends with the
+// first header of any response. Envoy treats it as a reset of the connection, and
+// retries what RouteConfiguration adds; an interceptor answers such a retry at once.
 func retryPolicy(responseHeader time.Duration) *routev3.RetryPolicy {
 	policy := &routev3.RetryPolicy{
 		RetryOn:    "connect-failure,refused-stream",

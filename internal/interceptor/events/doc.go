@@ -1,7 +1,7 @@
-// Package events tells people what is wrong with their HTTPScaledObjects: by
-// Warning Events, which kubectl describe shows, and in the log.
+// Package events reports problems with HTTPScaledObjects: by Warning Events, which
+// kubectl describe shows, and in the log.
 //
-// Interceptors need not agree on who tells: the name of an Event is made of what
-// it says, so that the second to tell of a problem finds the Event there, and
-// only says that it still holds.
+// Several interceptors may report the same problem. The name of an Event is derived
+// from its content, so the second interceptor finds the Event in place, and only
+// updates its time.
 package events

@@ -15,13 +15,13 @@ import (
 
 const (
 	component = "interceptor"
-	// mostName and mostMessage are what the API server takes, in bytes.
+	// mostName and mostMessage are limits of the API server, in bytes.
 	mostName    = 253
 	mostMessage = 1024
 )
 
-// eventOf returns the Event that tells of a problem. It is the same for every
-// interceptor but for its times.
+// eventOf returns the Event for a problem. Only its times differ from one interceptor
+// to another.
 func eventOf(p routes.Problem, now time.Time) *corev1.Event {
 	at := metav1.NewTime(now)
 	return &corev1.Event{
@@ -38,16 +38,16 @@ func eventOf(p routes.Problem, now time.Time) *corev1.Event {
 	}
 }
 
-// nameOf returns the name of the Event of a problem: the object's, as far as it
-// fits, and a hash of what is told of which object.
+// nameOf returns the name of the Event of a problem: the object's name, as far as it
+// fits, and a hash of the object's UID and the problem.
 func nameOf(p routes.Problem) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{string(p.UID), string(p.Reason), p.Field, p.Message}, "\x00")))
 	hash := hex.EncodeToString(sum[:8])
-	// What is cut may not end in what a name may not end in before a dot.
+	// Before a dot, a name may not end in "-" or ".", as a name that was cut may.
 	return strings.TrimRight(cut(p.Object.Name, mostName-1-len(hash)), "-.") + "." + hash
 }
 
-// cut returns the beginning of a text, of whole characters.
+// cut shortens a text to most bytes, without cutting a character in two.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

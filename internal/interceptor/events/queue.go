@@ -7,22 +7,22 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// queue holds the problems to be told of, in the order in which they came, each
-// once. Adding to it never waits. A namespace may be set aside: its problems keep
-// their places, and those of others go before.
+// queue holds the problems to be reported, in the order in which they came, each once.
+// Adding to it never waits. A namespace may be set aside: its problems keep their
+// places, and problems of other namespaces overtake them.
 type queue struct {
 	most int
-	// settle is how long a problem waits: one that is gone by then was but the
-	// order in which things came, such as an object before its Service.
+	// settle is how long a problem waits. One that is gone by then came only from the
+	// order in which objects arrived, such as an object before its Service.
 	settle time.Duration
 	now    func() time.Time
-	filled chan struct{} // has room for one
+	filled chan struct{} // signals new entries; has room for one signal
 
 	mu      sync.Mutex
 	entries []entry
-	waiting map[routes.Problem]uint64 // by the number of its entry
+	waiting map[routes.Problem]uint64 // the number of each problem's entry
 	number  uint64
-	aside   map[string]time.Time // namespaces, and until when
+	aside   map[string]time.Time // until when, by namespace
 }
 
 type entry struct {
@@ -35,7 +35,7 @@ func newQueue(most int, settle time.Duration) *queue {
 	return &queue{most: most, settle: settle, now: time.Now, filled: make(chan struct{}, 1), waiting: make(map[routes.Problem]uint64), aside: make(map[string]time.Time)}
 }
 
-// add takes as many as there is room for, and returns how many were dropped.
+// add queues as many problems as there is room for, and returns how many were dropped.
 func (q *queue) add(problems []routes.Problem) (dropped int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -62,8 +62,8 @@ func (q *queue) add(problems []routes.Problem) (dropped int) {
 	return dropped
 }
 
-// remove takes back what need not be told any more, and returns the others: those
-// that do not wait here.
+// remove removes problems that need not be reported any more, and returns the others:
+// those that were not in the queue.
 func (q *queue) remove(problems []routes.Problem) (others []routes.Problem) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -83,8 +83,8 @@ func (q *queue) setAside(namespace string, until time.Time) {
 	q.aside[namespace] = until
 }
 
-// next takes out the problem that is to be told of now; without one, wait is how
-// long until there is, or negative while the queue is empty.
+// next removes and returns the problem that is to be reported now. If there is none,
+// wait is the time until there is, or negative while the queue is empty.
 func (q *queue) next() (p routes.Problem, wait time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -112,13 +112,14 @@ func (q *queue) next() (p routes.Problem, wait time.Duration, ok bool) {
 			wait = left
 		}
 		if !aside {
-			break // what comes after it is due later
+			break // the entries after it are due later
 		}
 	}
 	return p, wait, false
 }
 
-// waits tells whether an entry has been neither taken out nor back.
+// waits tells whether an entry is still in the queue: neither returned by next nor
+// removed.
 func (q *queue) waits(e entry) bool { return q.waiting[e.problem] == e.number }
 
 func (q *queue) len() int {
@@ -127,7 +128,7 @@ func (q *queue) len() int {
 	return len(q.waiting)
 }
 
-// compact drops the entries of what was taken back.
+// compact drops the entries that no longer wait.
 func (q *queue) compact() {
 	kept := make([]entry, 0, len(q.waiting))
 	for _, e := range q.entries {

@@ -19,31 +19,32 @@ import (
 
 // pacing says how fast Events are written.
 type pacing struct {
-	queued    int           // problems that wait to be told of
-	settle    time.Duration // before a problem is told of
+	queued    int           // problems that a queue holds at most
+	settle    time.Duration // before a problem is reported
 	interval  time.Duration // between two requests
 	leastWait time.Duration // after a request that failed
 	mostWait  time.Duration
-	refresh   time.Duration // after which what still holds is told again
-	logged    int           // lines for the problems of one table
+	refresh   time.Duration // after which the Event of a problem that still holds is renewed
+	logged    int           // lines at most for the problems of one table
 }
 
-// standard paces as a cluster wants it: 20 requests a second at most. API servers
-// keep Events for an hour.
+// standard makes 20 requests a second at most, and renews Events before API servers
+// delete them, which is after an hour.
 var standard = pacing{
 	queued: 10000, settle: time.Second, interval: 50 * time.Millisecond,
 	leastWait: 500 * time.Millisecond, mostWait: 10 * time.Second,
 	refresh: 40 * time.Minute, logged: 100,
 }
 
-// Recorder tells of the problems of each table, and of those that somebody else
-// finds with HTTPScaledObjects. It is a watch.Consumer, and a prometheus.Collector.
+// Recorder reports the problems of each table, and further problems with
+// HTTPScaledObjects that callers pass to Update. It is a watch.Consumer, and a
+// prometheus.Collector.
 type Recorder struct {
 	client *rest.RESTClient
 	log    *slog.Logger
 	pacing pacing
-	// fresh are problems of which nobody has been told, queue those that are
-	// to have an Event.
+	// fresh holds the problems that have not been logged yet, queue those that are to
+	// have an Event.
 	fresh, queue *queue
 
 	mu   sync.Mutex
@@ -53,8 +54,8 @@ type Recorder struct {
 	waiting prometheus.GaugeFunc
 }
 
-// New makes a Recorder. It makes no request, and fails only on a configuration
-// that cannot be. Nothing is written until Run.
+// New makes a Recorder. It makes no request, and fails only on an invalid
+// configuration. Nothing is written until Run.
 func New(config *rest.Config, log *slog.Logger) (*Recorder, error) {
 	return newRecorder(config, log, standard)
 }
@@ -86,8 +87,8 @@ func newRecorder(config *rest.Config, log *slog.Logger, p pacing) (*Recorder, er
 	return r, nil
 }
 
-// Update notes what opens and resolves; of the table it needs nothing. It never
-// waits, and may be called at any time by anybody.
+// Update records which problems open and resolve; it ignores the table. It never waits,
+// and is safe for concurrent use, also before Run.
 func (r *Recorder) Update(_ *routes.Table, changes routes.Changes) {
 	r.mu.Lock()
 	for _, p := range changes.Resolved {
@@ -103,7 +104,7 @@ func (r *Recorder) Update(_ *routes.Table, changes routes.Changes) {
 	r.add(r.fresh, changes.Opened)
 }
 
-// tell writes the log.
+// tell logs problems.
 func (r *Recorder) tell(level slog.Level, what string, problems []routes.Problem) {
 	for i, p := range problems {
 		if i == r.pacing.logged {
@@ -114,7 +115,7 @@ func (r *Recorder) tell(level slog.Level, what string, problems []routes.Problem
 	}
 }
 
-// add queues as many as there is room for.
+// add queues as many problems as there is room for, and reports those that are dropped.
 func (r *Recorder) add(to *queue, problems []routes.Problem) {
 	if dropped := to.add(problems); dropped > 0 {
 		r.written.WithLabelValues("dropped").Add(float64(dropped))
@@ -122,8 +123,8 @@ func (r *Recorder) add(to *queue, problems []routes.Problem) {
 	}
 }
 
-// Run tells of problems until ctx ends. What still holds is told again before the
-// API server forgets it.
+// Run reports problems until ctx ends. The Event of a problem that still holds is
+// renewed before the API server deletes it.
 func (r *Recorder) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { r.report(ctx) })
@@ -131,8 +132,8 @@ func (r *Recorder) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// report tells the log of what has come to stay, and leaves it to record. The log
-// does not wait for the API server.
+// report logs the problems that have not gone away by the time they are due, and queues
+// them for record. The log does not wait for the API server.
 func (r *Recorder) report(ctx context.Context) {
 	for {
 		var told []routes.Problem
@@ -161,9 +162,9 @@ func (r *Recorder) record(ctx context.Context) {
 		filled := r.queue.filled
 		switch {
 		case ok:
-			wait, filled = w.write(ctx, p), nil // which is to be kept
+			wait, filled = w.write(ctx, p), nil // a new problem must not shorten the wait
 		case wait < 0:
-			clear(w.setbacks) // of problems that are gone
+			clear(w.setbacks) // the queue is empty: their problems are gone
 			wait = time.Until(again)
 		}
 		if !idle(ctx, wait, filled) {
@@ -172,8 +173,8 @@ func (r *Recorder) record(ctx context.Context) {
 	}
 }
 
-// idle waits for a time, without end when it is negative, or until there is more;
-// it returns false when ctx ends.
+// idle waits for a time, without end if it is negative, or until filled signals; it
+// returns false when ctx ends.
 func idle(ctx context.Context, wait time.Duration, filled <-chan struct{}) bool {
 	var due <-chan time.Time
 	if wait >= 0 {
@@ -188,7 +189,7 @@ func idle(ctx context.Context, wait time.Duration, filled <-chan struct{}) bool 
 	return true
 }
 
-// Problems returns what is wrong now, in no order.
+// Problems returns the problems that are open now, in no order.
 func (r *Recorder) Problems() []routes.Problem {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,13 +15,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// writer writes a Recorder's Events, one at a time. Where one cannot be written
-// now, its namespace is set aside for a while, longer each time, and the others
-// go on.
+// writer writes a Recorder's Events, one at a time. If an Event cannot be written now,
+// its namespace is set aside for a while, longer each time, and Events of other
+// namespaces are written meanwhile.
 type writer struct {
 	*Recorder
 	setbacks map[string]setback // by namespace
-	failed   int                // requests in a row that say nothing of one namespace alone
+	failed   int                // failures in a row that may concern all namespaces
 }
 
 // setback is why the Events of a namespace wait, and how long at a time.
@@ -33,19 +33,18 @@ type setback struct {
 type trouble int
 
 const (
-	// away is an API server that does not answer, or not as it should.
+	// away: the API server does not answer, or not as it should.
 	away trouble = iota
-	// forbidden is one that does not let us write Events.
+	// forbidden: the API server does not let us write Events.
 	forbidden
-	// unwelcome is one that takes no Event in this namespace, because an
-	// admission webhook or policy says no.
+	// unwelcome: an admission webhook or policy rejects Events in this namespace.
 	unwelcome
 )
 
 func newWriter(r *Recorder) *writer { return &writer{Recorder: r, setbacks: make(map[string]setback)} }
 
-// write writes an Event if its problem holds, or puts it off, and returns how long
-// no other is to be written.
+// write writes the Event of a problem that still holds, or puts it off, and returns how
+// long to wait before the next Event.
 func (w *writer) write(ctx context.Context, p routes.Problem) time.Duration {
 	if !w.holds(p) {
 		return 0
@@ -93,15 +92,15 @@ func troubleOf(err error) trouble {
 		return forbidden
 	case !apierrors.IsForbidden(err):
 		return away
-	// So an authorizer says it, and an admission plugin does not.
+	// An authorizer uses these words, an admission plugin does not.
 	case strings.Contains(err.Error(), "cannot create resource") || strings.Contains(err.Error(), "cannot patch resource"):
 		return forbidden
 	}
 	return unwelcome
 }
 
-// tellTrouble tells of it when it begins: once for all namespaces, unless it is
-// one's own.
+// tellTrouble logs trouble when it begins: once for all namespaces, unless it concerns
+// one namespace alone.
 func (w *writer) tellTrouble(namespace string, why trouble, err error) {
 	switch {
 	case why == unwelcome:
@@ -130,7 +129,7 @@ func (w *writer) over(namespace string) {
 	}
 }
 
-// somewhere tells whether Events of a namespace wait for this reason.
+// somewhere tells whether Events of any namespace wait for this reason.
 func (w *writer) somewhere(why trouble) bool {
 	for _, s := range w.setbacks {
 		if s.why == why {
@@ -140,8 +139,9 @@ func (w *writer) somewhere(why trouble) bool {
 	return false
 }
 
-// put makes the Event of a problem; if it is there, another interceptor made it,
-// or this one in an earlier life, and it is told that the problem still holds.
+// put creates the Event of a problem. If the Event exists, another interceptor created
+// it, or this one before a restart: put then sets its lastTimestamp, to say that the
+// problem still holds.
 func (w *writer) put(ctx context.Context, p routes.Problem) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -6,10 +6,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// Admin returns what people and probes look at: /healthz is 200 unless healthy, which
-// it asks each time, says what is wrong; /readyz is 200 once the table is there and
-// until a drain begins, /debug/routes the table and the problems as JSON (RouteList).
-// problems returns what is wrong with objects now.
+// Admin returns the handler for people and probes. /healthz calls healthy for each
+// request and is 500 if that returns an error. /readyz is 200 from the first SetTable
+// until a drain begins, and 503 otherwise. /debug/routes is the table and the current
+// problems of objects, which problems returns, as JSON (RouteList).
 func (p *Proxy) Admin(problems func() []routes.Problem, healthy func() error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -31,7 +31,7 @@ func (p *Proxy) Admin(problems func() []routes.Problem, healthy func() error) ht
 	})
 	mux.HandleFunc("GET /debug/routes", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = writeRoutes(w, p.Table(), problems()) // who does not take it needs no telling
+		_ = writeRoutes(w, p.Table(), problems()) // nothing to do for a client that is gone
 	})
 	return mux
 }
@@ -39,5 +39,5 @@ func (p *Proxy) Admin(problems func() []routes.Problem, healthy func() error) ht
 func say(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = w.Write([]byte(text + "\n")) // who does not take it needs no telling
+	_, _ = w.Write([]byte(text + "\n")) // nothing to do for a client that is gone
 }

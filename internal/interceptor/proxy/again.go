@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// repeat tells whether a request that was sent, and got no answer, is sent once
-// more; it takes the endpoint for that: another one of the backend, or the same
-// where there is no other. It is not another backend, unless that endpoint cannot be
-// connected to: what a canary breaks must not look as if it were answered.
+// repeat tells whether a request that was sent and got no answer is sent once more.
+// If so, it takes the endpoint for that: another one of the same backend, or the same
+// where there is no other. Another backend gets the request only if that endpoint
+// cannot be connected to: the errors of a canary must not be hidden by others' answers.
 func (x *exchange) repeat(hasBody bool) bool {
 	if x.answerBegan.Load() || x.bodyBroken() {
 		return false
@@ -23,19 +23,19 @@ func (x *exchange) repeat(hasBody bool) bool {
 	return true
 }
 
-// bodyBroken tells whether the client did not send the body that it said it would: the
-// transport gives the connection up then, whatever the application does.
+// bodyBroken tells whether reading the client's body failed: the transport then gives
+// up the connection to the application, whatever the application does.
 func (x *exchange) bodyBroken() bool { return x.body != nil && x.body.broken.Load() }
 
 func safeToRepeat(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// answerBegins is told of the first byte of an answer, by another goroutine.
+// answerBegins is called at the first byte of an answer, by another goroutine.
 func (x *exchange) answerBegins() { x.answerBegan.Store(true) }
 
-// sameAgain returns the index of the Service that Envoy tried before, -1 where it
-// did not, or where that Service has no share now.
+// sameAgain returns the index of the Service that Envoy tried before; -1 if Envoy has
+// not tried one, or if that Service has no share now.
 func (x *exchange) sameAgain(s *served) int {
 	if x.service == "" {
 		return -1
@@ -49,18 +49,18 @@ func (x *exchange) sameAgain(s *served) int {
 }
 
 // forbidReplay keeps Go's transport for HTTP/1.1 from sending a request again by
-// itself when a kept connection turns out to be closed after the request was sent:
-// it does so as often as it finds such connections, when the method is one of these
-// and there is no body, or a header says that the request is idempotent.
+// itself when a reused connection turns out to be closed after the request was sent.
+// The transport would do so for every such connection that it meets, if the method is
+// one of these and there is no body, or if a header says that the request is idempotent.
 func forbidReplay(out *http.Request, hasBody bool) {
 	switch out.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		// With Expect the transport would wait for leave to send the body.
+		// With Expect the transport would wait for 100 Continue to send the body.
 		if !hasBody && out.Header["Expect"] == nil {
 			out.Body, out.TransferEncoding = emptyBody{}, identity
 		}
 	}
-	// On the way, names of headers have no case.
+	// Applications ignore the case of header names; the transport's check does not.
 	for _, name := range [...]string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if values := out.Header[name]; values != nil {
 			delete(out.Header, name)
@@ -69,8 +69,8 @@ func forbidReplay(out *http.Request, hasBody bool) {
 	}
 }
 
-// identity has a body sent as it is: an empty one then leaves no trace, neither in
-// the header nor behind it.
+// identity makes the transport send a body as it is, without chunks: an empty one then
+// leaves no trace, neither in the header nor after it.
 var identity = []string{"identity"}
 
 // emptyBody is a body that the transport does not know to be empty.

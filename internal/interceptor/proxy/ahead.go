@@ -6,33 +6,33 @@ import (
 	"sync"
 )
 
-// Go's server notices that a client of HTTP/1.1 hangs up only once the body of its
-// request is read to the end. So that nobody's order is carried out after the one
-// who made it has left, a body is read while its request is held: one that says
-// its length, which is at most largestReadAhead. The end of a longer one is too
-// far, and where it is, in chunks, nobody knows; they stay where they are, and a
-// client that leaves is not noticed before they are sent on. Nor is one whose body
-// would take up more than half of the waiting room.
+// Go's server notices that an HTTP/1.1 client closes the connection only once the body
+// of its request is read to the end. So a body with a Content-Length of at most
+// largestReadAhead is read while its request waits: an order must not be carried out
+// for a client that has left. A longer body is not read, nor a chunked one, whose
+// length is unknown: if the client leaves, that is noticed only when the body is sent
+// on. The same applies when reading would take the bytes of all waiting requests above
+// half of the waiting room.
 //
-// In HTTP/2 there is no such trouble. There a body comes whether it is read or not,
-// and the beginning of it is read to know how much of it is here.
+// In HTTP/2 the server notices it without that. There a body arrives whether it is read
+// or not, and its beginning is read to know how much of it is in memory.
 //
-// Expect: 100-continue leaves the body to the client, too, until the application
-// has been asked: to read it is to say that it is wanted. Of HTTP/2, Go's server
-// does not show it. Trailers that are announced arrive with the end of a body, in a
-// map that the transport looks at: it has to be the one to read that.
+// A body with Expect: 100-continue is not read either: reading it would tell the client
+// to send it before the application was asked. In HTTP/2, Go's server hides that header
+// from handlers. Announced trailers arrive with the end of a body, in a map that the
+// transport looks at: the transport has to read such a body itself.
 
 const (
-	// largestReadAhead is the longest body of HTTP/1.1 that is read while its
-	// request is held, in bytes.
+	// largestReadAhead is the longest HTTP/1.1 body that is read while its request
+	// waits, in bytes.
 	largestReadAhead = 64 << 10
-	// mostReadAhead is how much is read of one in HTTP/2.
+	// mostReadAhead is how many bytes of an HTTP/2 body are read meanwhile.
 	mostReadAhead = 16 << 10
-	// firstReadAhead is the space that a body is given before it is here.
+	// firstReadAhead is the size of the first buffer for a body, in bytes.
 	firstReadAhead = 512
 )
 
-// readableAhead tells whether the body of a request is to be read while it is held.
+// readableAhead tells whether the body of a request is to be read while it waits.
 func readableAhead(r *http.Request) bool {
 	if r.ProtoMajor == 1 {
 		return r.ContentLength > 0 && r.ContentLength <= largestReadAhead && r.Header["Expect"] == nil
@@ -40,25 +40,24 @@ func readableAhead(r *http.Request) bool {
 	return r.ContentLength != 0 && len(r.Trailer) == 0
 }
 
-// bodyAhead is a body that is read as it arrives, whether somebody wants it yet or
-// not, for as long as its request is held.
+// bodyAhead is a body that is read as it arrives while its request waits.
 type bodyAhead struct {
 	from  io.Reader
 	http2 bool
-	most  int   // of it to be read ahead
-	rest  int64 // what the window may have of it after that
+	most  int   // bytes of it to read ahead
+	rest  int64 // bytes of it that fit into the flow-control window beyond that
 
 	mu      sync.Mutex
 	changed sync.Cond
 	at      *place // where its request waits; nil when it does not
-	chunkAt *place // that has been charged the server's chunk
-	reading bool   // ahead
-	data    []byte // what was
-	used    int    // how much of that was read from here
-	err     error  // io.EOF when all is here
+	chunkAt *place // the latest place that was charged the server's chunk
+	reading bool   // fill runs
+	data    []byte // what was read ahead
+	used    int    // bytes of data that Read has returned
+	err     error  // of reading ahead; io.EOF at the end of the body
 }
 
-// readAhead begins to read the body, if that is to be done, until it is stopped.
+// readAhead begins to read the body, if it is readableAhead, until stop is called.
 func (x *exchange) readAhead(at *place) (stop func()) {
 	if !readableAhead(x.in) {
 		return func() {}
@@ -80,7 +79,7 @@ func newBodyAhead(r *http.Request) *bodyAhead {
 	}
 	if length := r.ContentLength; length >= 0 {
 		b.rest = min(b.rest, max(0, length-int64(b.most)))
-		b.most = int(min(int64(b.most), length+1)) // with space to see its end
+		b.most = int(min(int64(b.most), length+1)) // one more, to see its end
 	}
 	return b
 }
@@ -89,17 +88,17 @@ func (b *bodyAhead) begin(at *place) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.at = at
-	if b.reading { // since an earlier wait
+	if b.reading { // fill still runs since an earlier wait
 		b.chargeChunk()
 	} else {
 		b.reading = true
-		// It ends with the wait, or with the body or the request: the server lets
-		// nobody wait for a body after that.
+		// It ends with the wait, or with the body or the request: once the request is
+		// over, the server lets no read of its body block.
 		go b.fill()
 	}
 }
 
-// stop has no more be read than what is being waited for.
+// stop ends reading ahead, after the read under way.
 func (b *bodyAhead) stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,14 +117,14 @@ func (b *bodyAhead) fill() {
 		b.changed.Broadcast()
 	}
 	if b.err != nil && b.at != nil && b.at == b.chunkAt {
-		b.at.grow(-chunkHTTP2, false) // the server keeps none after the end
+		b.at.grow(-chunkHTTP2, false) // the server keeps no chunk after the end
 	}
 	b.reading = false
 	b.changed.Broadcast()
 }
 
-// chargeChunk charges the chunk that the server of HTTP/2 keeps for a body from its
-// first byte on. It tells whether there is room for it.
+// chargeChunk charges the place for the chunk of memory that Go's HTTP/2 server keeps
+// for a body from its first byte on. It is false when there is no room for it.
 func (b *bodyAhead) chargeChunk() bool {
 	if !b.http2 || len(b.data) == 0 || b.at == nil || b.at == b.chunkAt {
 		return true
@@ -134,7 +133,8 @@ func (b *bodyAhead) chargeChunk() bool {
 	return b.at.grow(chunkHTTP2, false)
 }
 
-// hasSpace makes space for more, where that is to be read and there is room for it.
+// hasSpace makes space for the next read. It is false when no more is to be read ahead,
+// or the waiting room has no room for it.
 func (b *bodyAhead) hasSpace() bool {
 	switch {
 	case b.at == nil:
@@ -155,21 +155,22 @@ func (b *bodyAhead) hasSpace() bool {
 	return true
 }
 
-// kept returns how many bytes are kept for what was read ahead.
+// kept returns the size of the buffer for what was read ahead, in bytes.
 func (b *bodyAhead) kept() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return int64(cap(b.data))
 }
 
-// complete tells whether all is here.
+// complete tells whether the body was read ahead to its end.
 func (b *bodyAhead) complete() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.err == io.EOF //nolint:errorlint // as the server has it
 }
 
-// Read is part of io.ReadCloser. It waits for something to arrive.
+// Read is part of io.ReadCloser. When data is used up while fill runs, it waits for
+// more.
 func (b *bodyAhead) Read(into []byte) (int, error) {
 	b.mu.Lock()
 	for b.used == len(b.data) && b.err == nil && b.reading {

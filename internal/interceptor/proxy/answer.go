@@ -14,9 +14,9 @@ var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 // ones are not answers.
 func statusInRange(status int) bool { return status >= 200 && status <= 999 }
 
-// answer gives the client what the application answers. It panics with
-// http.ErrAbortHandler when that cannot be done to the end: the client must not
-// take a part for the whole.
+// answer sends the application's answer to the client. It panics with
+// http.ErrAbortHandler when the answer breaks off: the client must not take a part
+// for the whole.
 func (x *exchange) answer(res *http.Response) {
 	h := x.w.Header()
 	copyEndToEnd(h, res.Header)
@@ -24,8 +24,9 @@ func (x *exchange) answer(res *http.Response) {
 		h["Content-Type"] = nil // or the server guesses one
 	}
 	if x.in.ProtoMajor == 1 && x.body != nil && !x.body.over.Load() {
-		// The server closes the connection after this, and does not say so: the
-		// client's next request on it would be lost.
+		// As the request's body was not read to its end, the server closes the
+		// connection after this answer, and does not say so: the client's next request
+		// on it would be lost.
 		h["Connection"] = closing
 	}
 	announced := len(res.Trailer)
@@ -35,7 +36,7 @@ func (x *exchange) answer(res *http.Response) {
 	x.code = res.StatusCode
 	x.w.WriteHeader(res.StatusCode)
 	err := x.copyBody(res)
-	// Now and not deferred: it makes the trailers known.
+	// Now and not deferred: closing the body makes the trailers known.
 	if closed := res.Body.Close(); err == nil && closed != nil {
 		err = closed
 	}
@@ -48,7 +49,7 @@ func (x *exchange) answer(res *http.Response) {
 	if len(res.Trailer) == 0 {
 		return
 	}
-	// A body that was not streamed would get a length now, and no trailers.
+	// A body that was not flushed would get a Content-Length now, and no trailers.
 	_ = http.NewResponseController(x.w).Flush()
 	prefix := ""
 	if len(res.Trailer) != announced {
@@ -59,8 +60,8 @@ func (x *exchange) answer(res *http.Response) {
 	}
 }
 
-// copyBody copies the body as it comes. Only what ends the answer waits for the
-// server's own flush, and what more is known to follow.
+// copyBody copies the body as it arrives. It flushes each part, except the last one,
+// which the server flushes after the handler, and a full buffer, as more follows.
 func (x *exchange) copyBody(res *http.Response) error {
 	if res.Body == http.NoBody || x.in.Method == http.MethodHead {
 		return nil

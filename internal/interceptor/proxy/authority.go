@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Authority is what certificates of clients are verified by, in a file. It is read
-// again when that changes, as a Certificate is.
+// Authority is a file of CA certificates that certificates of clients are verified
+// by. It is read again when it changes, as a Certificate is.
 type Authority struct {
 	reloaded[*x509.CertPool]
 }
@@ -33,5 +33,6 @@ func LoadAuthority(file string, log *slog.Logger) (*Authority, error) {
 	return a, nil
 }
 
-// Get returns what a certificate is to be verified by now. It is not to be changed.
+// Get returns the CA certificates to verify a certificate by now. The caller must not
+// change the pool.
 func (a *Authority) Get() *x509.CertPool { return a.get() }

@@ -18,9 +18,9 @@ type requestBody struct {
 	source  io.Reader
 	started atomic.Bool
 	closed  atomic.Bool
-	// over tells that there is no more of the body to be read.
+	// over tells that the client's body was read to its end, or that reading it failed.
 	over atomic.Bool
-	// broken tells that the client did not send what it said it would.
+	// broken tells that reading the client's body failed.
 	broken atomic.Bool
 	// sent is called once, when there is no more of the body; it may be nil.
 	sent func()

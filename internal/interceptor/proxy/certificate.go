@@ -6,9 +6,9 @@ import (
 	"log/slog"
 )
 
-// Certificate is a TLS certificate in files. It is read again when they change,
-// which is looked for at handshakes, once a second at most; one that cannot be
-// read leaves the one before in force.
+// Certificate is a TLS certificate in files. It is read again when they change, which
+// handshakes check once a second at most. If it cannot be read, the earlier
+// certificate stays in use.
 type Certificate struct {
 	reloaded[*tls.Certificate]
 }

@@ -2,9 +2,9 @@ package proxy
 
 import "sync"
 
-// chooser spreads the requests of one route over its backends, smoothly: each
-// request credits every backend with its share and is charged, whole, to the
-// one with the most credit.
+// chooser spreads the requests of one route over its backends by smooth weighted
+// round robin: each request credits every backend with its share, goes to the one with
+// the most credit, and costs that one the sum of the shares.
 type chooser struct {
 	mu      sync.Mutex
 	shares  []int64
@@ -12,9 +12,9 @@ type chooser struct {
 	total   int64
 }
 
-// newChooser makes a chooser for backends of these services and shares. It goes
-// on with the credits that the services had before, in proportion, so that a
-// change of weights neither gives a turn twice nor takes one away.
+// newChooser makes a chooser for backends of these services and shares. It goes on
+// with the credits that the services had before, scaled to the new sum of the shares:
+// a change of weights then neither gives a backend a turn twice nor skips its turn.
 func newChooser(services []string, shares []uint32, before *chooser, servicesBefore []string) *chooser {
 	c := &chooser{shares: make([]int64, len(shares)), credits: make([]int64, len(shares))}
 	for i, share := range shares {
@@ -36,8 +36,8 @@ func newChooser(services []string, shares []uint32, before *chooser, servicesBef
 		if c.shares[i] > c.shares[best] {
 			best = i
 		}
-		// Without a share there is nothing to be owed: a backend that comes
-		// back later begins anew.
+		// A backend without a share keeps no credit: if it gets a share later, it
+		// starts from 0.
 		if c.shares[i] == 0 {
 			continue
 		}
@@ -80,8 +80,9 @@ func (c *chooser) next() int {
 // hasShare tells whether a backend gets requests.
 func (c *chooser) hasShare(index int) bool { return c.shares[index] > 0 }
 
-// other returns the index of the backend with the largest share but one, -1 when
-// there is no other with a share. It is for what could not be sent to that one.
+// other returns the index of the backend with the largest share apart from the one at
+// index not; -1 when no other has a share. It gets a request that could not be sent to
+// that one.
 func (c *chooser) other(not int) int {
 	best := -1
 	for i, share := range c.shares {

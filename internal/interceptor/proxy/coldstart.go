@@ -17,15 +17,15 @@ const (
 	abandoned    outcome = "abandoned" // by its client
 	unrouted     outcome = "unrouted"  // its object is gone
 
-	// moved is a request that another object without endpoints took over: the
+	// moved is a request that now belongs to another object without endpoints: the
 	// wait goes on there, and nothing is counted.
 	moved outcome = "moved"
 )
 
 var outcomes = []outcome{servedCold, failedOver, waitedInVain, noRoomToWait, abandoned, unrouted}
 
-// waits returns how long a request waits at a route, and how much longer when the
-// failover that is to take it then has no endpoint itself.
+// waits returns how long a request of a route waits for an endpoint, and how much
+// longer if the failover has no endpoint either by then.
 func (p *Proxy) waits(route *routes.Route) (wait, longer time.Duration) {
 	wait = p.settings.ConditionWait
 	if route.ConditionWait != nil {
@@ -41,8 +41,8 @@ func canFailOver(route *routes.Route) bool {
 	return route.Failover != nil && len(route.Failover.Active()) > 0
 }
 
-// hold keeps a request until its route has an endpoint, or there is reason to
-// wait no longer.
+// hold blocks until the route of the request has an endpoint, or there is a reason
+// not to wait any longer.
 func (x *exchange) hold(route *routes.Route, m *routeMetrics) outcome {
 	p, name := x.proxy, route.Name
 	wait, longer := p.waits(route)
@@ -79,7 +79,7 @@ func (x *exchange) hold(route *routes.Route, m *routeMetrics) outcome {
 			now := x.lookup()
 			switch {
 			case now != nil && !now.Cold():
-				return servedCold // by an object that took the request over
+				return servedCold // by another object that now matches the request
 			case at.late || longer <= 0 || now == nil || canFailOver(now):
 				return waitedInVain
 			}

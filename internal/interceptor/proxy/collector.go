@@ -8,7 +8,7 @@ var (
 	routesDesc     = prometheus.NewDesc("interceptor_table_routes", "HTTPScaledObjects in the routing table.", nil, nil)
 )
 
-// Describe is part of prometheus.Collector: a Proxy is registered as what it is.
+// Describe is part of prometheus.Collector: the Proxy itself is registered as one.
 func (p *Proxy) Describe(descs chan<- *prometheus.Desc) {
 	for _, c := range p.metrics.collectors() {
 		c.Describe(descs)

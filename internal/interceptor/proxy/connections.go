@@ -9,15 +9,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// connections bounds those that a kind of listeners has open: each takes memory and a
-// file, whether it carries a request or not.
+// connections bounds the open connections of one kind of listener: each takes memory
+// and a file descriptor, whether it carries a request or not.
 type connections struct {
 	port    string // "proxy" or "fallback"
 	most    int64
 	open    atomic.Int64
 	memory  *memory
-	full    atomic.Bool      // and the log says so
-	now     prometheus.Gauge // open, for people
+	full    atomic.Bool      // the bound was reached, and logged
+	now     prometheus.Gauge // open, as a metric
 	refused prometheus.Counter
 	log     *slog.Logger
 }
@@ -29,10 +29,10 @@ func (p *Proxy) newConnections(port string) *connections {
 	}
 }
 
-// admit returns what counts as open until it is closed; nil, with the connection
-// closed, when there are as many as there may be, or there is no memory for one.
+// admit returns a connection that counts as open until it is closed. If the bound is
+// reached, or there is no memory for one more, it closes conn and returns nil.
 func (c *connections) admit(conn net.Conn) net.Conn {
-	if c.memory.over.Load() { // the log says that it is short
+	if c.memory.over.Load() { // the log says that memory is short
 		c.refused.Inc()
 		_ = conn.Close()
 		return nil
@@ -52,13 +52,13 @@ func (c *connections) admit(conn net.Conn) net.Conn {
 
 func (c *connections) leave() {
 	c.now.Dec()
-	// Some are to be free before the next time that the log says that none are.
+	// A tenth has to be free before the log says again that none are.
 	if c.open.Add(-1) <= c.most/10*9 {
 		c.full.Store(false)
 	}
 }
 
-// admitted is a connection that counts.
+// admitted is a connection that counts as open.
 type admitted struct {
 	net.Conn
 	left func()
@@ -70,5 +70,5 @@ func (c *admitted) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite is what a tunnel ends one direction by.
+// CloseWrite lets a tunnel half-close the connection.
 func (c *admitted) CloseWrite() error { return closeWrite(c.Conn) }

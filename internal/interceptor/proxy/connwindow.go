@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// connectionWindow is how much of the bodies of all its streams an HTTP/2 client
-// may send before they are read, in bytes.
+// connectionWindow is the flow-control window of an HTTP/2 connection: how much of the
+// bodies of all streams a client may send before they are read, in bytes.
 const connectionWindow = 4 * streamWindow
 
-// connWindow is what of one connection's window is charged to requests that wait.
-// Each of them may fill that of its own stream, but all of them together no more
-// than the connection's. Those that came first are charged.
+// connWindow is how much of one connection's flow-control window is charged to waiting
+// requests. Each of them may fill the window of its own stream, but all together no
+// more than that of the connection. The requests that came first are charged.
 type connWindow struct {
 	charged int64
-	owing   []*place // that may fill more than they are charged, the oldest first
+	owing   []*place // places that may fill more than they are charged, the oldest first
 }
 
 func (c *connWindow) free() int64 { return connectionWindow - c.charged }
 
-// charge has a place be charged so much of what it owes.
+// charge charges a place n bytes of what it owes.
 func (c *connWindow) charge(at *place, n int64) {
 	owed := slices.Contains(c.owing, at)
 	c.charged += n
@@ -37,15 +37,17 @@ func (c *connWindow) drop(at *place) {
 	c.owing = slices.DeleteFunc(c.owing, func(p *place) bool { return p == at })
 }
 
-// forget takes a place away, and tells whether others are to be charged now.
+// forget removes a place and its charge, and tells whether other places owe some of
+// the window and are to be charged now.
 func (c *connWindow) forget(at *place) bool {
 	c.charged -= at.charged
 	c.drop(at)
 	return len(c.owing) > 0
 }
 
-// settle charges to other requests the parts of windows that those which left were
-// charged. It comes last, as each request that is turned away frees another part.
+// settle charges the parts of windows that are free, as other requests have left, to
+// the requests that owe them. It comes last, as each request that is turned away frees
+// another part.
 func (w *waitingRoom) settle() {
 	for len(w.unsettled) > 0 {
 		c := w.unsettled[0]
@@ -62,8 +64,8 @@ func (w *waitingRoom) settle() {
 	}
 }
 
-// mayFill has the place be charged so much of its connection's window, or taken
-// where there is no room for that.
+// mayFill charges the place part bytes of its connection's window, as they become free.
+// The request is turned away if the waiting room has no room for them.
 func (at *place) mayFill(part int64) {
 	w := at.room
 	w.mu.Lock()
@@ -79,16 +81,16 @@ func (at *place) mayFill(part int64) {
 
 type connWindowKey struct{}
 
-// connContext makes the window and the watch of a connection known to the requests
-// on it, as http.Server.ConnContext.
+// connContext is an http.Server.ConnContext: it gives the requests of a connection its
+// connWindow and its lengthWatch.
 func connContext(ctx context.Context, c net.Conn) context.Context {
 	return withLengthWatch(context.WithValue(ctx, connWindowKey{}, new(connWindow)), c)
 }
 
-// connWindowOf returns that of a request's connection.
+// connWindowOf returns the connWindow of a request's connection.
 func connWindowOf(ctx context.Context) *connWindow {
 	if c, ok := ctx.Value(connWindowKey{}).(*connWindow); ok {
 		return c
 	}
-	return new(connWindow) // another server's
+	return new(connWindow) // of a server without connContext
 }

@@ -4,40 +4,42 @@
 //
 // # Which backend
 //
-// The choice is smooth, not random: of any 100 consecutive requests of a route,
-// a backend with a fifth of the shares gets 20, give or take one, and a change of
-// the split goes on from where the split before was. Within a backend the less
-// busy of two endpoints picked at random gets the request.
+// The choice is smooth weighted round robin, not random: of any 100 consecutive
+// requests of a route, a backend with a fifth of the shares gets 20, give or take one.
+// A change of the shares goes on with the credits that the backends have. Within a
+// backend the less busy of two endpoints picked at random gets the request.
 //
 // # What is tried again
 //
-// A request whose connection could not be made, of which nothing was sent
-// therefore, goes once to another endpoint of the same backend; and once to
-// another backend, when there is no such endpoint or it is gone as well.
+// If an endpoint cannot be connected to, nothing of the request was sent. The request
+// then goes once to another endpoint of the same backend; and once to another
+// backend, when there is no such endpoint or it cannot be connected to either.
 //
-// A GET, HEAD or OPTIONS without a body whose connection is closed before a byte of
-// its answer is sent once more, on a new connection: to another endpoint of the same
-// backend, or to the same where there is no other; unless Envoy has sent it before.
+// If the connection is closed before the first byte of the answer, a GET, HEAD or
+// OPTIONS without a body is sent once more, on a new connection: to another endpoint
+// of the same backend, or to the same where there is no other; unless Envoy has sent
+// the request before.
 //
-// Besides, Go's transport sends a request again that was not sent, because a kept
-// connection turned out to be closed before, or that the application refused in
-// HTTP/2 without processing it. Nothing else is tried twice.
+// Go's transport also sends a request again if an idle connection turned out to be
+// closed before the request was sent, or if the application refused it in HTTP/2
+// without processing it. Nothing else is tried twice.
 //
 // # Cold start
 //
-// A request whose route has no endpoint is held until it has one, up to the
-// route's time and to bounds of number and bytes. Whoever waits longer, or does not
-// fit, goes to the failover of the route or is answered 503; so is whoever waits
-// still when a shutdown is about to end. Where the bounds are short, what there is
-// is shared among namespaces, and among the routes of a namespace: those that have
-// more than their share give way. A short body of HTTP/1.1 is read meanwhile, so
-// that a client that leaves is noticed: its request is not sent. The beginning of
-// one in HTTP/2 is read to know how much of it is in memory.
+// A request whose route has no endpoint waits until it has one, for at most the
+// route's wait time; the number and the bytes of waiting requests are bounded. A
+// request that waits longer, does not fit, or still waits when a shutdown is about to
+// end goes to the failover of the route or is answered 503. When there is too little
+// room, it is shared among namespaces, and among the routes of a namespace, by max-min
+// fairness: requests of those that have more than their share are turned away. A
+// short HTTP/1.1 body is read meanwhile, so that the server notices a client that
+// leaves: its request is not sent. The beginning of an HTTP/2 body is read to know
+// how much of it is in memory.
 //
 // # What ends a request
 //
 // Its client, its backend, and the route's timeout for response headers, which
-// begins when the request is sent entirely. A stream that is alive is never cut,
-// however long it is silent; peers that are gone are found by keep-alives of TCP
-// and pings of HTTP/2.
+// begins when the whole request has been sent. A stream that is alive is never cut,
+// however long it is silent; peers that are gone are found by TCP keep-alive probes
+// and HTTP/2 pings.
 package proxy

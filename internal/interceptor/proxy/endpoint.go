@@ -10,23 +10,24 @@ import (
 )
 
 // shunTime is how long an endpoint that could not be connected to is the last
-// choice: about as long as it takes for its removal to arrive.
+// choice: about as long as it takes until a table without the endpoint arrives.
 const shunTime = 2 * time.Second
 
-// started is what moments are counted from.
+// started is the time from which shunnedUntil is counted.
 var started = time.Now()
 
-// endpoint is one address of a backend. It is the same one for as long as the
-// backend has the address.
+// endpoint is one address of a backend. It is kept from table to table for as long as
+// the backend has the address.
 type endpoint struct {
 	address netip.AddrPort
 	host    string
 	busy    atomic.Int64
-	// shunnedUntil is a moment after started, 0 for one that is not.
+	// shunnedUntil is in nanoseconds after started; 0 for an endpoint that is not shunned.
 	shunnedUntil atomic.Int64
 }
 
-// shun has the endpoint avoided for a while; it tells whether it was not before.
+// shun makes the endpoint the last choice for shunTime. first is false when it was
+// shunned already.
 func (e *endpoint) shun() (first bool) {
 	now := time.Since(started)
 	before := e.shunnedUntil.Swap(int64(now + shunTime))
@@ -51,7 +52,8 @@ type pool struct {
 	protocol  routes.Protocol
 }
 
-// newPool keeps the endpoints that were there before.
+// newPool makes a pool of these addresses. It takes over their endpoints from the pool
+// before, which may be nil.
 func newPool(addresses []netip.AddrPort, protocol routes.Protocol, before *pool) pool {
 	p := pool{endpoints: make([]*endpoint, len(addresses)), protocol: protocol}
 	known := make(map[netip.AddrPort]*endpoint)
@@ -68,8 +70,9 @@ func newPool(addresses []netip.AddrPort, protocol routes.Protocol, before *pool)
 	return p
 }
 
-// pick returns the less busy of two endpoints, neither of them not; one that is
-// shunned only when all are. It is nil when there is none.
+// pick returns the less busy of two endpoints picked at random. It never returns the
+// endpoint not, and a shunned one only when all others are shunned, too. It returns
+// nil when there is no other endpoint.
 func (p *pool) pick(not *endpoint) *endpoint {
 	n := len(p.endpoints)
 	switch n {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// ReadEnvironment takes what the variables say that users of KEDA's and Kedify's
-// charts set, as far as there is the same thing here; lookup is os.LookupEnv. A
-// variable that is set and empty is as one that is not. Settings stay as they
-// were where a value is none.
+// ReadEnvironment reads the environment variables that users of KEDA's and Kedify's
+// charts set, as far as there is an equivalent setting; lookup is os.LookupEnv. An
+// empty variable counts as not set. If a value is invalid, its setting stays as it was,
+// and the error names the variable.
 func (s *Settings) ReadEnvironment(lookup func(string) (string, bool)) error {
 	var wrong []error
 	for _, v := range []struct {

@@ -33,33 +33,36 @@ type exchange struct {
 	in    *http.Request
 	begun time.Time
 
-	// fallback tells that Envoy sends the request, and object to whom it does;
-	// nil where that is not known.
+	// fallback tells that Envoy has sent the request to the fallback listener. object
+	// is the HTTPScaledObject that it is for; nil where that is not known.
 	fallback bool
 	object   *types.NamespacedName
-	// names are the namespaces whose objects Envoy may send requests to; those of
-	// all where there are none.
+	// names are the namespaces to whose objects Envoy may send requests; none stands
+	// for all namespaces.
 	names certified.Namespaces
-	// overTLS tells that Envoy sends it by TLS.
+	// overTLS tells that Envoy has sent the request over TLS.
 	overTLS bool
-	// old tells that its connection has its age, and is closed after the answer.
+	// old tells that its connection is past its maximum age, and is closed after the
+	// answer.
 	old bool
-	// secondTry tells that Envoy has tried the request before, at the Service
-	// service where that is known, and tooLate that this took too long.
+	// secondTry tells that Envoy has tried the request before, and tooLate that this
+	// try ended by Envoy's timeout for the response header. service is the name of the
+	// Service that Envoy tried, "" where that is not known.
 	secondTry, tooLate bool
 	service            string
 
 	// at is the backend and to the endpoint of the latest try; nil before.
 	at *backend
 	to *endpoint
-	// again tells that a try in the first backend was not the first.
+	// again tells that a second endpoint of the first backend was tried, or looked for
+	// in vain.
 	again bool
 	// repeated tells that the request is sent for the second time, after its
 	// connection was closed, and answerBegan that the application has begun to
 	// answer it.
 	repeated    bool
 	answerBegan atomic.Bool
-	// code is what the client was answered, and upgraded tells that its
+	// code is the status code of the answer, and upgraded tells that the client's
 	// connection became a tunnel, for the metrics.
 	code     int
 	upgraded bool
@@ -75,10 +78,10 @@ type exchange struct {
 	clock  headerClock
 
 	mu       sync.Mutex
-	answered bool // the header of the answer is here: no more informational ones
+	answered bool // the tries are over: no informational answer may follow
 }
 
-// occupy takes an endpoint of a backend, another one than not; it tells whether
+// occupy takes an endpoint of a backend, other than the endpoint not. It tells whether
 // there is one.
 func (x *exchange) occupy(b *backend, not *endpoint) bool {
 	e := b.pool.pick(not)
@@ -101,11 +104,11 @@ func (x *exchange) release() {
 	}
 }
 
-// send sends the request to an endpoint of the first backend, and when that
-// cannot be connected to once to another of it. It goes to the second backend,
-// which may be nil, when the first has no other, or none that answers: pods of a
-// canary may all be gone at once. A request that was sent is sent again as repeat
-// says. stop is to be called when the exchange is over.
+// send sends the request to an endpoint of the first backend, or, if that cannot be
+// connected to, to another endpoint of it. If there is no other endpoint, or it cannot
+// be connected to either, the request goes to the second backend, which may be nil:
+// pods of a canary may all be gone at once. A request that was sent is sent again if
+// repeat says so. stop is to be called when the exchange is over.
 func (x *exchange) send(first, second *backend, timeout time.Duration) (res *http.Response, stop context.CancelFunc, err error) {
 	if !x.occupy(first, nil) {
 		return nil, func() {}, errNoEndpoint
@@ -146,7 +149,8 @@ func (x *exchange) send(first, second *backend, timeout time.Duration) (res *htt
 	return res, stop, err
 }
 
-// another takes the endpoint for the next try, if there is to be one.
+// another takes the endpoint for the next try after one that could not be connected to.
+// It tells whether there is one.
 func (x *exchange) another(first, second *backend) bool {
 	if x.at == first && !x.again {
 		x.again = true
@@ -157,13 +161,13 @@ func (x *exchange) another(first, second *backend) bool {
 	return x.at == first && second != nil && x.occupy(second, nil)
 }
 
-// notConnected tells of an error from before anything could be sent.
+// notConnected tells whether an error is from connecting, before anything was sent.
 func notConnected(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// request returns what to send to the endpoint.
+// request returns the request to send to the endpoint.
 func (x *exchange) request(ctx context.Context, hasBody bool) *http.Request {
 	out, target := &x.out, &x.url
 	if out.URL != nil { // it is not the first try
@@ -195,8 +199,9 @@ func (x *exchange) request(ctx context.Context, hasBody bool) *http.Request {
 	return out
 }
 
-// bodyAgain gives the transport the body for another try of its own, which it
-// makes when a connection turns out to be closed: as long as nothing was read.
+// bodyAgain is an http.Request.GetBody: it gives the transport the body for another try
+// of its own, which it makes when a connection turns out to be closed. It fails once
+// the body has been read from.
 func (x *exchange) bodyAgain() (io.ReadCloser, error) {
 	if x.body.started.Load() {
 		return nil, errBodyStarted
@@ -205,12 +210,12 @@ func (x *exchange) bodyAgain() (io.ReadCloser, error) {
 	return x.body, nil
 }
 
-// setURL has the path go on as it came, which is as it was matched: Go would
-// write some paths in another way than it read them.
+// setURL passes on the path as it came, which is as it was matched: Go would write some
+// paths differently from how it read them.
 func setURL(u *url.URL, in *http.Request, host string) {
 	*u = url.URL{Scheme: "http", Host: host, RawQuery: in.URL.RawQuery, ForceQuery: in.URL.ForceQuery}
 	if path := routes.PathOf(in.RequestURI); strings.HasPrefix(path, "//") {
-		u.Path, u.RawPath = in.URL.Path, in.URL.RawPath // an opaque one would be an authority
+		u.Path, u.RawPath = in.URL.Path, in.URL.RawPath // Opaque would be read as an authority
 	} else {
 		u.Opaque = path
 	}
@@ -219,7 +224,7 @@ func setURL(u *url.URL, in *http.Request, host string) {
 // inform passes on an informational answer, such as 103 Early Hints.
 func (x *exchange) inform(code int, header textproto.MIMEHeader) error {
 	if code == http.StatusContinue {
-		return nil // the server says it itself when the body is read, which follows
+		return nil // the server sends it itself when the body is read, which follows
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -229,7 +234,7 @@ func (x *exchange) inform(code int, header textproto.MIMEHeader) error {
 	h := x.w.Header()
 	before := maps.Clone(h)
 	copyEndToEnd(h, http.Header(header))
-	delete(h, "Connection") // which is for the answer itself
+	delete(h, "Connection") // it is for the final answer
 	x.w.WriteHeader(code)
 	clear(h)
 	maps.Copy(h, before)

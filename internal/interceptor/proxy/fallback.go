@@ -21,11 +21,11 @@ import (
 
 var errNotFromEnvoy = errors.New("the connection does not begin with a PROXY protocol v2 header, as those of a kedify-proxy do")
 
-// ServeFallback serves connections of kedify-proxies whose backend has no
-// endpoint, as Serve does those of clients. Each begins with a PROXY protocol v2
-// header, or is closed. When that names an HTTPScaledObject that there is, all its
-// requests belong to that, whatever their host, path and headers are. X-Forwarded-*
-// are left as they come: Envoy has added the client already.
+// ServeFallback serves connections of kedify-proxies whose backend has no endpoint, as
+// Serve does those of clients. A connection that does not begin with a PROXY protocol
+// v2 header is closed. If the header names an HTTPScaledObject that exists, all requests
+// of the connection belong to that object, whatever their host, path and headers are.
+// X-Forwarded-* are left as they come: Envoy has added the client already.
 func (s *Server) ServeFallback(l net.Listener, peers FallbackPeers) error {
 	return ended(l, s.fallback.Serve(&fallbackListener{
 		Listener: &listener{Listener: l, proxy: s.proxy, open: s.proxy.handOvers}, proxy: s.proxy, peers: peers,
@@ -33,17 +33,18 @@ func (s *Server) ServeFallback(l net.Listener, peers FallbackPeers) error {
 }
 
 // FallbackPeers says which connections the fallback listener takes. The zero value
-// takes those without TLS, of everybody.
+// takes connections without TLS, from any peer.
 type FallbackPeers struct {
-	// TLS takes connections with TLS, too. It has to ask for certificates, and to
-	// verify them: one that names namespaces is for HTTPScaledObjects of these alone.
+	// TLS, if not nil, is for connections with TLS, which are then taken, too. It has to
+	// ask for certificates and verify them: a certificate that names namespaces is for
+	// HTTPScaledObjects of these alone.
 	TLS *tls.Config
-	// MaxAge is how old a connection with TLS becomes, and up to a third more, before
-	// it is closed after an answer, as its certificate is checked only when it begins.
-	// 0 is for any age.
+	// MaxAge is the age from which a connection with TLS is closed after an answer, as its
+	// certificate is checked only when it begins. A random time of up to a third of
+	// MaxAge is added for each connection. 0 is for no limit.
 	MaxAge time.Duration
-	// RequireNamespaces takes no connection without TLS, and none by a certificate
-	// that names no namespace.
+	// RequireNamespaces closes connections without TLS, and those whose certificate
+	// names no namespace.
 	RequireNamespaces bool
 }
 
@@ -52,12 +53,12 @@ type fallbackListener struct {
 	net.Listener
 	proxy *Proxy
 	peers FallbackPeers
-	// When the log last told of a connection that was closed, with TLS and without, in
+	// When permits last logged that a connection is closed, with TLS and without, in
 	// Unix seconds.
 	told, toldPlain atomic.Int64
 }
 
-// Accept is part of net.Listener. It does not wait for the header.
+// Accept is part of net.Listener. It does not wait for the PROXY protocol header.
 func (l *fallbackListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -99,7 +100,7 @@ func (l *fallbackListener) permits(c net.Conn, h *proxyproto.Header) error {
 	return err
 }
 
-// refused is told of a connection that is not what it should be.
+// refused counts and logs a connection whose header is missing or not permitted.
 func (l *fallbackListener) refused(peer net.Addr, err error) {
 	l.proxy.metrics.fallbackRefused.Inc()
 	l.proxy.log.Debug("a connection to the fallback listener is closed", "peer", peer, "error", err)
@@ -133,7 +134,7 @@ func (c *fallbackConn) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite is what a tunnel ends one direction by.
+// CloseWrite lets a tunnel half-close the connection.
 func (c *fallbackConn) CloseWrite() error {
 	return closeWrite(c.Raw())
 }
@@ -159,7 +160,7 @@ func (c *fallbackConn) handedOver() (h handedOver) {
 	return h
 }
 
-// handedOverBy reads a header.
+// handedOverBy returns the object and the service that a header names.
 func handedOverBy(header *proxyproto.Header) (h handedOver) {
 	records, err := header.TLVs()
 	if err != nil {
@@ -180,8 +181,8 @@ func handedOverBy(header *proxyproto.Header) (h handedOver) {
 
 type fallbackKey struct{}
 
-// withFallback makes the connection known to the requests on it, as
-// http.Server.ConnContext.
+// withFallback is the http.Server.ConnContext of the fallback listener: it gives the
+// requests of a connection its handedOver, and what connContext does.
 func withFallback(ctx context.Context, c net.Conn) context.Context {
 	ctx = connContext(ctx, c)
 	if watch, ok := c.(*lengthWatch); ok {
@@ -207,9 +208,9 @@ func (p *Proxy) serveFallback(w http.ResponseWriter, r *http.Request) {
 	p.serve(x)
 }
 
-// stillHere tells Envoy that a request waits, which ends its timeout for the
-// response's header: the application is not at fault yet. Envoy keeps the message
-// to itself.
+// stillHere tells Envoy by an informational answer that a request waits for an
+// endpoint. This ends Envoy's timeout for the response header: the application is not
+// at fault yet. Envoy does not pass the answer on.
 func (x *exchange) stillHere() {
 	if !x.fallback || !x.in.ProtoAtLeast(1, 1) {
 		return

@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// guard ends a request that panics, and nothing but that. It says so in the log:
-// to the server's own it is one line among those on clients.
+// guard ends a request that panics, and nothing but that, and logs the panic. The HTTP
+// server's own log would show it as one line among many about clients.
 func (x *exchange) guard() {
 	cause := recover()
 	if cause == nil {

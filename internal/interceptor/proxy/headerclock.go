@@ -7,7 +7,7 @@ import (
 )
 
 // headerClock ends a request whose application takes too long to answer with
-// headers. It runs from when the request is sent entirely, so that no upload and
+// headers. It starts when the request has been sent entirely, so that no upload and
 // no stream is cut.
 type headerClock struct {
 	timer   *time.Timer // nil when there is no limit
@@ -21,8 +21,8 @@ const (
 	clockFired
 )
 
-// start returns the context of the request, and what to call when all is over. A
-// clock that does not run yet is started by sent.
+// start returns the context of the request, and a function to call when the exchange
+// is over. Without run, the clock starts when sent is called.
 func (c *headerClock) start(parent context.Context, timeout time.Duration, run bool) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
 		return parent, func() {}
@@ -43,14 +43,14 @@ func (c *headerClock) start(parent context.Context, timeout time.Duration, run b
 	}
 }
 
-// sent tells that the request is sent entirely.
+// sent starts the clock: the request has been sent entirely.
 func (c *headerClock) sent() {
 	if c.timer != nil && c.state.Load() == clockWaits {
 		c.timer.Reset(c.timeout)
 	}
 }
 
-// stop tells whether the answer was in time.
+// stop stops the clock, and tells whether the answer came in time.
 func (c *headerClock) stop() bool {
 	if c.timer == nil {
 		return true

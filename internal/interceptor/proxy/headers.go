@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Values that are the same in every request; nobody changes them.
+// Header values that all requests share: they must not be changed.
 var (
 	schemeHTTP  = []string{"http"}
 	schemeHTTPS = []string{"https"}
@@ -18,8 +18,8 @@ var (
 	closing     = []string{"close"}
 )
 
-// hopByHop tells whether a header is about one connection alone. The list is
-// that of RFC 9110, 7.6.1, with those before it that are still met.
+// hopByHop tells whether a header is hop-by-hop. The list is that of RFC 9110, 7.6.1,
+// with older ones that are still in use.
 func hopByHop(name string) bool {
 	switch name {
 	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
@@ -29,8 +29,8 @@ func hopByHop(name string) bool {
 	return false
 }
 
-// copyEndToEnd puts into one header what another has of end-to-end headers. The
-// lists of values are shared: nobody changes them, and appending copies.
+// copyEndToEnd copies the end-to-end headers of from into to. Both share the lists of
+// values, which must not be changed; appending to one copies it.
 func copyEndToEnd(to, from http.Header) {
 	named := from["Connection"]
 	for name, values := range from {
@@ -41,7 +41,7 @@ func copyEndToEnd(to, from http.Header) {
 	}
 }
 
-// hasToken tells whether a comma separated list has a token, in any case.
+// hasToken tells whether a comma separated list has a token, ignoring case.
 func hasToken(values []string, token string) bool {
 	for _, value := range values {
 		for entry := range strings.SplitSeq(value, ",") {
@@ -53,9 +53,9 @@ func hasToken(values []string, token string) bool {
 	return false
 }
 
-// upgradeTo returns the protocol that a message asks to change to, "" when there
-// is none. HTTP/2 is not one of them: who wants to speak it does from the start,
-// and a tunnel for it would lead past the routes.
+// upgradeTo returns the protocol that a message asks to upgrade to, "" for none. An
+// upgrade to HTTP/2 is ignored: clients can speak HTTP/2 from the start, and requests
+// in a tunnel would bypass the routes.
 func upgradeTo(h http.Header) string {
 	if h["Upgrade"] == nil || !hasToken(h["Connection"], "upgrade") {
 		return ""
@@ -66,8 +66,8 @@ func upgradeTo(h http.Header) string {
 	return h.Get("Upgrade")
 }
 
-// outHeader returns the header to send to the application, without what is said
-// of the client.
+// outHeader returns the header to send to the application, to which addForwarded adds
+// the client's address.
 func outHeader(in *http.Request) http.Header {
 	out := make(http.Header, len(in.Header)+4)
 	copyEndToEnd(out, in.Header)
@@ -75,12 +75,12 @@ func outHeader(in *http.Request) http.Header {
 		out["Te"] = trailers
 	}
 	if out["User-Agent"] == nil {
-		out["User-Agent"] = noValue // or the transport puts its own there
+		out["User-Agent"] = noValue // otherwise the transport sends its own
 	}
 	return out
 }
 
-// dropForwarded removes what a client says of itself: the same headers as
+// dropForwarded removes the headers Forwarded, X-Forwarded-* and X-Real-Ip, as
 // kedify-proxies do.
 func dropForwarded(in http.Header) {
 	for name := range in {
@@ -90,8 +90,8 @@ func dropForwarded(in http.Header) {
 	}
 }
 
-// ofClient tells whether a header speaks of the client. Many applications (CGI, WSGI,
-// Rack) take an underscore for a hyphen.
+// ofClient tells whether a header describes the client. An underscore counts as a
+// hyphen, because many applications (CGI, WSGI, Rack) do not tell them apart.
 func ofClient(name string) bool {
 	if strings.Contains(name, "_") {
 		name = textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
@@ -99,8 +99,8 @@ func ofClient(name string) bool {
 	return name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-")
 }
 
-// addForwarded says of the client what there is to say. values has the place for
-// it.
+// addForwarded adds the client's address to X-Forwarded-For, and X-Forwarded-Host and
+// X-Forwarded-Proto if they are missing. values is the memory for the new values.
 func addForwarded(out http.Header, in *http.Request, values *[2]string) {
 	client, _, err := net.SplitHostPort(in.RemoteAddr)
 	if err == nil {

@@ -4,29 +4,29 @@ import "net/http"
 
 // A request that waits is charged the memory that it can take: for itself, its
 // header, the part of its body that has come, and the part that the client can send
-// before it is read. Its Content-Length counts for nothing.
+// before it is read. A Content-Length alone is not charged.
 //
-// Of an HTTP/1.1 body that is not read, the server's buffer of the connection holds
-// the beginning, and TLS one more record; the rest stays in the kernel and at the
-// client. In HTTP/2 the server takes what the flow-control windows allow, in chunks of
-// up to a frame: the body is read as it comes, to know how much that is. Once that
-// reading ends, or where the body may not be read, the window is charged.
+// While an HTTP/1.1 body is not read, the server's buffer of the connection holds its
+// beginning, and TLS one more record; the rest stays in the kernel and at the client.
+// In HTTP/2 the server takes what the flow-control windows allow, in chunks of up to a
+// frame: the body is read as it comes, to know how many bytes have come. When that
+// reading ends, or if the body must not be read, the window is charged.
 const (
-	// heldRequest is what any request takes that waits: its goroutines with their
-	// stacks, what the server keeps of it, and its connection, with the buffers for
-	// it, which carries no other in HTTP/1.1, and need not in HTTP/2. That is 22 KB in
-	// HTTP/1.1, 28 KB for one that a kedify-proxy hands over and 36 KB with TLS; in
-	// HTTP/2 11 to 16 KB, and 39 KB alone on its connection, 50 KB with TLS.
+	// heldRequest is what each waiting request is charged for its goroutines with
+	// their stacks, the server's state, and its connection with the buffers, which
+	// carries no other request in HTTP/1.1, and maybe none in HTTP/2. That is 22 KB in
+	// HTTP/1.1, 28 KB if a kedify-proxy hands the request over, 36 KB with TLS; in
+	// HTTP/2 11 to 16 KB, and alone on its connection 39 KB, or 50 KB with TLS.
 	heldRequest = 48 << 10
 	arrivedTLS  = 16 << 10
 	chunkHTTP2  = 16 << 10
 )
 
-// headerField is about what a map takes for a field, beside its name and value.
+// headerField is about how many bytes a map takes for a field, besides name and value.
 const headerField = 64
 
-// heldBytes returns how many bytes a request can have in memory when it begins to
-// wait, by TLS or without, and how many more it may fill of its connection's window.
+// heldBytes returns how many bytes a request can take in memory when it begins to
+// wait, and how many more its body may fill of its connection's flow-control window.
 func heldBytes(r *http.Request, overTLS bool) (bytes, window int64) {
 	bytes = heldRequest + int64(len(r.RequestURI)+len(r.Host))
 	for name, values := range r.Header {
@@ -40,17 +40,17 @@ func heldBytes(r *http.Request, overTLS bool) (bytes, window int64) {
 	switch {
 	case r.ProtoMajor == 1 && overTLS:
 		bytes += ofBody(r, arrivedTLS)
-	case r.ProtoMajor == 1: // it is in the connection's buffer
+	case r.ProtoMajor == 1: // the body is in the connection's buffer
 	case !readableAhead(r):
 		return bytes + chunkHTTP2, ofBody(r, streamWindow)
 	}
-	if ahead, ok := r.Body.(*bodyAhead); ok { // of an earlier wait
+	if ahead, ok := r.Body.(*bodyAhead); ok { // read during an earlier wait
 		bytes += ahead.kept()
 	}
 	return bytes, 0
 }
 
-// ofBody returns how much of so many bytes the body of a request can take.
+// ofBody returns bytes, or the Content-Length of the request if it is known and less.
 func ofBody(r *http.Request, bytes int64) int64 {
 	if r.ContentLength < 0 {
 		return bytes

@@ -12,10 +12,10 @@ import (
 // with another.
 const tlsRecord = 0x16
 
-// identified is a connection of a kedify-proxy, with TLS or without: which it is its
-// first byte tells. Reads are one at a time, and what is written waits for the first.
+// identified is a connection of a kedify-proxy, with TLS or without: its first byte
+// tells which. Reads must not be concurrent, and the first must precede any write.
 type identified struct {
-	net.Conn // as it came
+	net.Conn // as accepted
 	config   *tls.Config
 	begun    bool
 	over     atomic.Pointer[tls.Conn] // nil without TLS
@@ -56,7 +56,7 @@ func (c *identified) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite is what a tunnel ends one direction by.
+// CloseWrite half-closes the connection, for a tunnel.
 func (c *identified) CloseWrite() error {
 	if over := c.over.Load(); over != nil {
 		return over.CloseWrite()
@@ -64,8 +64,8 @@ func (c *identified) CloseWrite() error {
 	return closeWrite(c.Conn)
 }
 
-// namesOf returns what the certificate of the other side of a connection names, and
-// whether there is TLS. Something has been read from it before.
+// namesOf returns the namespaces that the certificate of a connection's peer names,
+// and whether there is TLS. The first read from the connection must be over.
 func namesOf(c net.Conn) (names certified.Namespaces, over bool) {
 	i, is := c.(*identified)
 	if !is {
@@ -79,7 +79,7 @@ func namesOf(c net.Conn) (names certified.Namespaces, over bool) {
 	return certified.Of(&state), true
 }
 
-// begunConn is a connection whose first byte was read before.
+// begunConn is a connection whose first byte was read already: Read returns it again.
 type begunConn struct {
 	net.Conn
 	first []byte

@@ -8,28 +8,28 @@ import (
 	"sync/atomic"
 )
 
-// Go's server takes a request with both Transfer-Encoding: chunked and
-// Content-Length by the first, as RFC 9112 (6.1) asks, and forgets the second.
-// The RFC also asks that the connection be closed after the answer: somebody on
-// the way may have gone by the second, and what follows is then not the request
-// that it seems to be. lengthWatch sees what the server does not tell.
+// If a request has both Transfer-Encoding: chunked and Content-Length, Go's server
+// follows the first, as RFC 9112 (6.1) asks, and drops the second. The RFC also asks
+// that the connection be closed after the answer: an intermediary may have followed the
+// Content-Length, and what looks like the next request may be part of this one's body.
+// Go's server does not report the dropped header, so lengthWatch looks for it.
 
 // lengthWatch is a client's connection that notes whether a Content-Length was
 // sent.
 type lengthWatch struct {
 	net.Conn
 	seen atomic.Int32               // one of the constants below
-	idle atomic.Bool                // a request is over, and nothing was read since
-	tail [len(lengthField) - 1]byte // of what was read, for a name cut in two
+	idle atomic.Bool                // a request has ended, and nothing was read since
+	tail [len(lengthField) - 1]byte // of the bytes read, for a name split over two reads
 	fill int
-	off  bool // HTTP/2 has frames, and no such doubt
+	off  bool // for HTTP/2: its frames leave no doubt about a body's end
 	any  bool // something was read
 }
 
-// When a Content-Length was seen: in what was read since a request was over, or
-// before. What is read at once may be several requests and the beginning of
-// another, which is as good as seen now. A client that sends chunks after a length,
-// each in a request of its own, is taken for one that may have sent both: its
+// When a Content-Length was seen: since the last request ended (seenNow), or before
+// (seenBefore). seenBefore counts, too, as one read may return several requests and the
+// beginning of another. A client that sends a request with a Content-Length and then a
+// chunked one on the same connection is treated as if one request had both: its
 // connection is closed after the answer.
 const (
 	notSeen int32 = iota
@@ -39,16 +39,16 @@ const (
 
 const lengthField = "\ncontent-length"
 
-// largestHeaderRead is above what the server reads at once while it reads a
-// header; larger reads are of bodies.
+// largestHeaderRead is more than the server asks for in one read of a header; larger
+// reads are of bodies.
 const largestHeaderRead = 8 << 10
 
 // Read is part of net.Conn.
 func (c *lengthWatch) Read(into []byte) (int, error) {
 	n, err := c.Conn.Read(into)
 	if n > 0 && !c.off && len(into) <= largestHeaderRead {
-		// A single byte is what the server reads while it answers, to see
-		// whether the client is there still: it has not used up what it has.
+		// While it answers, the server reads a single byte to notice when the
+		// client leaves: its buffer may still hold what was read before.
 		if len(into) > 1 && c.idle.Load() {
 			c.idle.Store(false)
 			c.seen.Add(-1)
@@ -97,7 +97,7 @@ func hasLengthField(data []byte) bool {
 	}
 }
 
-// CloseWrite is what a tunnel ends one direction by.
+// CloseWrite half-closes the connection, for a tunnel.
 func (c *lengthWatch) CloseWrite() error {
 	return closeWrite(c.Conn)
 }
@@ -112,15 +112,16 @@ func withLengthWatch(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// forgetLength has the watch forget in time what it saw, as http.Server.ConnState.
+// forgetLength is an http.Server.ConnState function: it notes that a request has ended,
+// so that the watch forgets, in time, the Content-Length that it saw.
 func forgetLength(c net.Conn, state http.ConnState) {
 	if watch, ok := c.(*lengthWatch); ok && state == http.StateIdle && watch.seen.Load() != notSeen {
 		watch.idle.Store(true)
 	}
 }
 
-// ambiguousLength tells of a request that may have said its length in two ways.
-// Where that cannot be known, as under TLS, it may.
+// ambiguousLength tells whether a chunked request may have had a Content-Length, too.
+// If that cannot be known, as with TLS, it is assumed.
 func ambiguousLength(r *http.Request) bool {
 	if r.ProtoMajor != 1 || len(r.TransferEncoding) == 0 {
 		return false

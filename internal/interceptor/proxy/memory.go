@@ -18,20 +18,21 @@ const (
 )
 
 // memory tells whether the process uses so much memory that new requests are refused:
-// nine tenths of Go's limit (GOMEMLIMIT). Beyond the limit the collector takes the time
-// that requests need, and the kernel soon ends the process.
+// nine tenths of Go's limit (GOMEMLIMIT). Beyond the limit, garbage collection takes the
+// CPU time that requests need, and the kernel soon kills the process.
 type memory struct {
 	short atomic.Bool
-	// over tells that more than the limit is in use: new connections are closed. One
-	// takes more than 10 KB before it asks for anything.
+	// over tells that more than the limit is in use: new connections are closed. A
+	// connection takes more than 10 KB before its first request.
 	over atomic.Bool
-	// keepIdle are functions, one for each server, that turn the keeping of connections
-	// without a request on or off.
+	// keepIdle are functions, one for each server, that turn HTTP keep-alive on or
+	// off.
 	keepIdle []func(bool)
 }
 
-// note decides by the memory in use whether it is short. Once short, it stays so until
-// a twentieth of the limit is free again, so that not every collection changes it.
+// note sets short and over by the bytes in use, and tells whether short has changed.
+// Memory stays short until a twentieth of the limit has been freed, so that short does
+// not change with every collection.
 func (m *memory) note(used, limit uint64) (changed bool) {
 	m.over.Store(used > limit)
 	twentieth := limit / 20
@@ -47,9 +48,9 @@ func (m *memory) note(used, limit uint64) (changed bool) {
 	return true
 }
 
-// WatchMemory has new requests refused and unused HTTP/1 connections closed while
-// memory is short, until ctx ends. Without GOMEMLIMIT it never is. Servers are made
-// before.
+// WatchMemory has new requests refused and idle HTTP/1 connections closed while
+// memory is short, until ctx ends. Without GOMEMLIMIT memory is never short. All
+// Servers must be made before the call.
 func (p *Proxy) WatchMemory(ctx context.Context) {
 	look := time.NewTicker(memoryLook)
 	defer look.Stop()
@@ -76,9 +77,9 @@ func (p *Proxy) WatchMemory(ctx context.Context) {
 	}
 }
 
-// memoryInUse returns the bytes that are in use, as of the latest collection, and
-// Go's limit. Garbage does not count: with a limit the heap grows up to it before
-// it is collected, and nothing is wrong then.
+// memoryInUse returns the bytes in use, as of the latest collection, and Go's limit.
+// Garbage does not count: it is normal that the heap grows up to the limit before it is
+// collected.
 func memoryInUse() (used, limit uint64) {
 	samples := [...]runtimemetrics.Sample{
 		{Name: "/gc/gomemlimit:bytes"},

@@ -14,8 +14,8 @@ import (
 // before it was answered.
 const clientClosed = 499
 
-// Series are named by objects and Services that there are, and by codes of
-// which there are few; those of an object that is gone go with the next scrape.
+// The labels are existing objects and Services, and few codes, which bounds the number
+// of series. The series of a deleted object are dropped with the next scrape.
 var (
 	routeLabels   = []string{"namespace", "httpso"}
 	backendLabels = []string{"namespace", "httpso", "service"}
@@ -31,10 +31,10 @@ type metrics struct {
 	coldStarts *prometheus.CounterVec
 	// fallbackRefused counts connections to the fallback listener.
 	fallbackRefused prometheus.Counter
-	// panics counts requests that ended by one.
+	// panics counts requests that ended in a panic.
 	panics prometheus.Counter
-	// connections are the open ones, and connectionsRefused those beyond the bound,
-	// both by port.
+	// connections are open now; connectionsRefused were closed at once, because of
+	// --max-connections or for lack of memory. Both are by port.
 	connections        *prometheus.GaugeVec
 	connectionsRefused *prometheus.CounterVec
 	nobodys            *backendMetrics // requests that belong to no object
@@ -182,7 +182,8 @@ func (b *backendMetrics) answered(code int) {
 	counter.Inc()
 }
 
-// codeLabel keeps codes that an application makes up from becoming series each.
+// codeLabel returns the label of a code. Codes that an application makes up share one,
+// such as 5xx, so that each does not become a series.
 func codeLabel(code int) string {
 	if code == clientClosed || http.StatusText(code) != "" {
 		return strconv.Itoa(code)
@@ -190,7 +191,7 @@ func codeLabel(code int) string {
 	return strconv.Itoa(code/100) + "xx"
 }
 
-// keep drops the series of the services that has does not name.
+// keep drops the series of the services for which has returns false.
 func (r *routeMetrics) keep(has func(service string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -29,14 +29,14 @@ type Proxy struct {
 	metrics    *metrics
 	tunnels    tunnels
 	memory     memory
-	// clients are the connections to the ports for requests, and handOvers those
-	// to the fallback port.
+	// clients are the connections to the ports for clients, and handOvers those to the
+	// fallback port.
 	clients, handOvers *connections
 }
 
-// New makes a Proxy without a table: until it has one, a Server accepts no
-// connection for 10 s, and then each request is answered 503. It fails on settings
-// that cannot be.
+// New makes a Proxy without a table: until SetTable is called, a Server accepts no
+// connection for 10 s, and after that answers each request 503. New returns an error if
+// the settings are invalid.
 func New(settings Settings, log *slog.Logger) (*Proxy, error) {
 	if err := settings.Validate(); err != nil {
 		return nil, err
@@ -56,9 +56,9 @@ func New(settings Settings, log *slog.Logger) (*Proxy, error) {
 	return p, nil
 }
 
-// SetTable has requests routed by a table from now on. Those under way are left
-// alone; those that wait for an endpoint go on when it has one. It costs next to
-// nothing, whatever the size of the table.
+// SetTable has requests routed by a table from now on. Requests under way are not
+// affected; requests that wait for an endpoint go on if the table has one. The call is
+// cheap, whatever the size of the table.
 func (p *Proxy) SetTable(table *routes.Table) {
 	p.table.Store(table)
 	p.synced.Store(true)
@@ -72,12 +72,12 @@ func (p *Proxy) Table() *routes.Table { return p.table.Load() }
 // Synced tells whether SetTable was called.
 func (p *Proxy) Synced() bool { return p.synced.Load() }
 
-// Ready tells whether requests are welcome: there is a table, and no drain.
+// Ready tells whether to send requests here: there is a table, and no drain.
 func (p *Proxy) Ready() bool { return p.synced.Load() && !p.draining.Load() }
 
-// Drain has clients leave with the answers that they get from now on, and Ready
-// say no: requests that come are served, until those who send them know better.
-// Server.Shutdown is to follow.
+// Drain makes Ready return false, and has clients close their connections after the
+// next answer. New requests are still served, as it takes a while until no more are
+// sent here. Server.Shutdown is to follow.
 func (p *Proxy) Drain() {
 	p.draining.Store(true)
 	p.start.end()
@@ -93,7 +93,7 @@ func (x *exchange) lookup() *routes.Route {
 	}
 	route := table.Lookup(x.in.Host, routes.PathOf(x.in.RequestURI), x.in.Header)
 	if route != nil && x.names.Any() && !x.names.Has(route.Name.Namespace) {
-		return nil // that of the connection is gone
+		return nil // the connection's object is gone, and this one is not allowed
 	}
 	return route
 }
@@ -101,7 +101,7 @@ func (x *exchange) lookup() *routes.Route {
 // ServeHTTP is part of http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.settings.Edge {
-		dropForwarded(r.Header) // before anything is chosen by it
+		dropForwarded(r.Header) // before a route is chosen by headers
 	}
 	p.serve(&exchange{proxy: p, w: w, in: r, begun: time.Now()})
 }
@@ -110,22 +110,22 @@ func (p *Proxy) serve(x *exchange) {
 	defer x.finish()
 	defer x.guard()
 	if p.memory.short.Load() {
-		x.w.Header()["Connection"] = closing // it takes memory, too
+		x.w.Header()["Connection"] = closing // a connection takes memory, too
 		x.refuseForNow("the interceptor is short of memory, and takes no new requests")
 		return
 	}
-	// HTTP/2 has no trouble with a space; in HTTP/1.1 the target would end there.
+	// In HTTP/2 the target can have a space; in HTTP/1.1 it would end there.
 	if strings.ContainsAny(x.in.RequestURI, "# ") {
 		x.refuse(http.StatusBadRequest, "the request target has a fragment or a space, which is not to be sent")
 		return
 	}
-	// HTTP/1.1 is refused by the server for this; HTTP/2 it takes by the first.
+	// Go's server refuses this in HTTP/1.1; in HTTP/2 it uses the first value.
 	if lengths := x.in.Header["Content-Length"]; slices.ContainsFunc(lengths, func(l string) bool { return l != lengths[0] }) {
 		x.refuse(http.StatusBadRequest, "the request has more than one Content-Length, and they differ")
 		return
 	}
 	if p.draining.Load() || x.old || ambiguousLength(x.in) {
-		x.w.Header()["Connection"] = closing // in HTTP/2 too, where it makes a GOAWAY
+		x.w.Header()["Connection"] = closing // in HTTP/2, too: Go's server then sends GOAWAY
 	}
 	s := x.settle()
 	if s == nil {
@@ -146,8 +146,8 @@ func (p *Proxy) serve(x *exchange) {
 	}
 }
 
-// settle finds what serves the request; nil when it has answered that nothing
-// does.
+// settle returns the serving state of the request's route. If the request has no
+// route, settle answers it and returns nil.
 func (x *exchange) settle() *served {
 	for {
 		route := x.lookup()
@@ -169,7 +169,8 @@ func (x *exchange) refuseUnrouted() {
 	x.refuse(http.StatusNotFound, "no HTTPScaledObject is for host %s and path %s", shown(x.in.Host), shown(routes.PathOf(x.in.RequestURI)))
 }
 
-// wait holds a request that has no endpoint, and sees to what becomes of it.
+// wait holds a request that has no endpoint, and then forwards, refuses or abandons
+// it.
 func (x *exchange) wait(s *served) {
 	x.stillHere()
 	for {
@@ -196,7 +197,7 @@ func (x *exchange) wait(s *served) {
 			return
 		}
 		if what == servedCold || what == moved {
-			continue // the endpoint went as it came, or others are to be waited for
+			continue // the endpoint is gone again, or another object has to be waited for
 		}
 		if s.failover != nil && len(s.failover.pool.endpoints) > 0 {
 			m.coldStart(failedOver)
@@ -228,8 +229,8 @@ func (x *exchange) responseHeader(s *served) time.Duration {
 // exchange sends the request and answers it.
 func (x *exchange) exchange(first, second *backend, timeout time.Duration) {
 	if x.in.ProtoMajor == 1 && x.in.ContentLength != 0 {
-		// Applications may answer while they are still being sent to. What
-		// cannot do that answers afterwards, as ever.
+		// An application may answer before it has the whole request. A writer
+		// without full duplex passes the answer on afterwards.
 		_ = http.NewResponseController(x.w).EnableFullDuplex()
 	}
 	res, stop, err := x.send(first, second, timeout)

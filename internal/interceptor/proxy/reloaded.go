@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// reloaded is what is made of files. It is made anew when they change, which is
-// looked for when it is asked for, once a second at most; files that cannot be used
-// leave the one before in force.
+// reloaded is a value that is read from files. get looks for changes, once a second at
+// most, and reads changed files again; if they cannot be used, the value before stays
+// in force.
 type reloaded[T any] struct {
 	what     string // as logs and errors name it
 	names    []string
@@ -31,7 +31,7 @@ func (r *reloaded[T]) load(what string, read func() (T, error), log *slog.Logger
 	return r.renew()
 }
 
-// get returns what the files hold now, or held when they were good last.
+// get returns the value of the files, or the last one that could be used.
 func (r *reloaded[T]) get() T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,8 +48,8 @@ func (r *reloaded[T]) get() T {
 	return r.current
 }
 
-// changed compares what Kubernetes changes of a mounted Secret: the files that
-// the names lead to.
+// changed tells whether the names lead to other files: Kubernetes updates a mounted
+// Secret by changing the target of a symbolic link.
 func (r *reloaded[T]) changed() bool {
 	for i, name := range r.names {
 		now, err := os.Stat(name)
@@ -60,8 +60,8 @@ func (r *reloaded[T]) changed() bool {
 	return false
 }
 
-// renew notes what the files were before it reads them: a change in between is
-// seen the next time.
+// renew reads the files. It calls os.Stat before that, so that the next look notices a
+// change in between.
 func (r *reloaded[T]) renew() error {
 	files := make([]os.FileInfo, len(r.names))
 	for i, name := range r.names {

@@ -11,15 +11,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// waitingRoom has the requests that wait for a first endpoint. What they take up
-// of it is never more than there is; see admit for how it is shared when it is
-// short.
+// waitingRoom has the requests that wait for a first endpoint, within bounds of their
+// number and bytes; see admit for how these are shared when they are short.
 type waitingRoom struct {
 	most        amount
 	maxPerRoute int64
 
-	closed chan struct{} // when nobody is to wait any more
-	close  func()        // once or more often
+	closed chan struct{} // closed when no request may wait any more
+	close  func()        // may be called again
 
 	mu        sync.Mutex
 	all       *share // its parts are the namespaces
@@ -27,12 +26,12 @@ type waitingRoom struct {
 	unsettled []*connWindow // see settle
 }
 
-// coldRoute is what the requests of one route wait at.
+// coldRoute is a route that requests wait for.
 type coldRoute struct {
 	name              types.NamespacedName
 	namespace, object *share
-	late              int           // how many wait for the failover as well
-	changed           chan struct{} // closed, and made anew, when there is reason to look again
+	late              int           // how many requests wait for the failover as well
+	changed           chan struct{} // closed, and replaced, when there is reason to look again
 }
 
 func newWaitingRoom(s *Settings) *waitingRoom {
@@ -52,14 +51,14 @@ type place struct {
 	bytes   int64
 	late    bool
 	left    bool
-	away    chan struct{} // closed when the request is turned away for another
+	away    chan struct{} // closed when the request is turned away for another request
 
-	window        *connWindow // of its connection
-	charged, owes int64       // of that: within bytes, and not yet
+	window        *connWindow // of the request's connection
+	charged, owes int64       // of window: included in bytes, and not charged yet
 }
 
-// enter takes a place of so many bytes, and of a part of the connection's window
-// as far as others are not charged that. It is nil when there is none.
+// enter takes a place of so many bytes, and charges it part of the connection's window,
+// as far as that is not charged to other requests. It returns nil when there is no room.
 func (w *waitingRoom) enter(name types.NamespacedName, bytes int64, window *connWindow, part int64) *place {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,15 +77,15 @@ func (w *waitingRoom) enter(name types.NamespacedName, bytes int64, window *conn
 	at.element = c.object.waiting.PushBack(at)
 	window.charge(at, charged)
 	if at.owes > 0 {
-		w.unsettled = append(w.unsettled, window) // those turned away may have freed some
+		w.unsettled = append(w.unsettled, window) // requests turned away may have freed some
 	}
 	w.settle()
 	return at
 }
 
-// grow has the place take up so many bytes more, and tells whether it does: either
-// spare ones, while half of the room is left to others; or what is in memory
-// already, for which others may be turned away, or else the place is.
+// grow charges the place for more bytes, and tells whether it could. With spare, it
+// refuses when more than half of the room would be used. Without spare, the bytes are
+// in memory already: other requests are turned away for them, or else this one is.
 func (at *place) grow(bytes int64, spare bool) bool {
 	w := at.room
 	w.mu.Lock()
@@ -103,7 +102,7 @@ func (at *place) grow(bytes int64, spare bool) bool {
 	return !at.left
 }
 
-// stay notes that the failover would do now, too.
+// stay notes that the request now waits for the failover as well.
 func (w *waitingRoom) stay(at *place) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,7 +112,7 @@ func (w *waitingRoom) stay(at *place) {
 	}
 }
 
-// leave gives the place back, if it was not taken.
+// leave gives the place back, unless the request was turned away.
 func (w *waitingRoom) leave(at *place) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,7 +122,7 @@ func (w *waitingRoom) leave(at *place) {
 	}
 }
 
-// turnAway takes the place for another.
+// turnAway takes the place from its request.
 func (w *waitingRoom) turnAway(at *place) {
 	close(at.away)
 	w.remove(at)
@@ -142,7 +141,7 @@ func (w *waitingRoom) remove(at *place) {
 	w.tidy(at.cold)
 }
 
-// tidy forgets an object that nobody waits at.
+// tidy forgets an object that no request waits for.
 func (w *waitingRoom) tidy(c *coldRoute) {
 	if c.object.used[inRequests] > 0 {
 		return
@@ -154,16 +153,16 @@ func (w *waitingRoom) tidy(c *coldRoute) {
 	}
 }
 
-// changed returns a channel that is closed at the next reason to look again. A caller
-// that takes it before it looks misses no reason.
+// changed returns a channel that is closed when the request has to look up its route
+// again. A caller that gets the channel before it looks misses no change.
 func (w *waitingRoom) changed(at *place) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return at.cold.changed
 }
 
-// look wakes those for whom the wait may be over. Its cost is that of the routes
-// somebody waits at.
+// look wakes the requests whose wait may be over. Its cost depends on the number of
+// routes that requests wait for, not on the size of the table.
 func (w *waitingRoom) look(table *routes.Table) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,9 +178,9 @@ func (w *waitingRoom) look(table *routes.Table) {
 // answered 503.
 const lastWord = time.Second
 
-// closeBefore ends the wait of all shortly before the deadline of ctx, if that is
-// not stopped before. Not sooner: the table is kept true meanwhile, most cold
-// starts are over in that time, and a client that gets 503 may not try again.
+// closeBefore ends the wait of all requests shortly before the deadline of ctx, unless
+// stop is called before. Not sooner: the table is still updated, most cold starts are
+// over in that time, and a client that gets 503 may not try again.
 func (w *waitingRoom) closeBefore(ctx context.Context) (stop func()) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

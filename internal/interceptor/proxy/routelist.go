@@ -18,7 +18,7 @@ import (
 type RouteList struct {
 	Generation uint64        `json:"generation"`
 	Routes     []ListedRoute `json:"routes"`
-	// Problems are those of all objects, in the table or not, by namespace and
+	// Problems has the problems of all objects, in the table or not, by namespace and
 	// name.
 	Problems []ListedProblem `json:"problems,omitempty"`
 }
@@ -36,15 +36,15 @@ type ListedRoute struct {
 	Failover     *ListedFailover `json:"failover,omitempty"`
 }
 
-// ListedHeader is a header that makes a request belong to a route. Its value may
-// be a secret and is not shown: AnyValue tells whether any will do.
+// ListedHeader is a header that a route matches. Its value may be a secret and is not
+// shown; AnyValue tells whether any value matches.
 type ListedHeader struct {
 	Name     string `json:"name"`
 	AnyValue bool   `json:"anyValue,omitempty"`
 }
 
-// ListedBackend is one side of a route: Weight is what was asked for, and Share
-// what is served now.
+// ListedBackend is one backend of a route. Weight is its weight as set, and Share the
+// share that it gets now, relative to the sum of all shares.
 type ListedBackend struct {
 	Service  string           `json:"service"`
 	Weight   uint32           `json:"weight"`
@@ -69,9 +69,9 @@ type ListedProblem struct {
 	Message   string `json:"message"`
 }
 
-// writeRoutes writes what the JSON of a RouteList is, with the routes by namespace and
-// name, and problems, which may be more than the table knows of. Each is encoded by
-// itself: memory is needed for one at a time, however slowly a client reads.
+// writeRoutes writes the JSON of a RouteList: the routes by namespace and name, and
+// problems, which may be more than the table has. Routes and problems are encoded one at
+// a time: only one is in memory, however slowly a client reads.
 func writeRoutes(w io.Writer, table *routes.Table, problems []routes.Problem) error {
 	if _, err := fmt.Fprintf(w, "{\n  \"generation\": %d,\n  \"routes\": ", table.Generation()); err != nil {
 		return err
@@ -105,7 +105,7 @@ func writeRoutes(w io.Writer, table *routes.Table, problems []routes.Problem) er
 	return err
 }
 
-// writeList writes a list that is the value of a member of the outermost object.
+// writeList writes a JSON array, indented as a member of the outermost object.
 func writeList(w io.Writer, all iter.Seq[any]) error {
 	before, end := "[\n    ", "[]"
 	for one := range all {
@@ -146,7 +146,7 @@ func listedRoute(r *routes.Route) ListedRoute {
 	return listed
 }
 
-// notNil is for [] in JSON, which says more than null.
+// notNil has an empty list encoded as [], and not as null.
 func notNil(addresses []netip.AddrPort) []netip.AddrPort {
 	if addresses == nil {
 		return []netip.AddrPort{}
@@ -198,7 +198,8 @@ func (l *RouteList) Print(w io.Writer) error {
 	return nil
 }
 
-// headerList has a header of any value by its name alone, and of no other the value.
+// headerList shows the name of each header, followed by =... if the value matters. It
+// shows no value.
 func headerList(headers []ListedHeader) string {
 	all := make([]string, len(headers))
 	for i, h := range headers {

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// sending gives up a client of HTTP/2 that takes none of what is written to it. It may
-// read its connection and yet take nothing of an answer, of which the kernel knows
-// nothing; in HTTP/1.1 the connection's user timeout is all. A write deadline alone
-// would not do: Go ends a stream at it, also when nothing waits to be sent.
+// sending ends the answer to an HTTP/2 client that takes none of it. The client may
+// read its connection and yet leave the stream's flow-control window closed, which the
+// kernel does not see; in HTTP/1.1 the TCP user timeout of the connection is enough. A
+// write deadline alone would not do: at the deadline, Go ends a stream even if nothing
+// waits to be sent.
 type sending struct {
 	mu    sync.Mutex
 	timer *time.Timer // nil before the first write, and once the answer is over
-	began time.Time   // of the write under way; zero while there is none
+	began time.Time   // start of the write under way; zero while there is none
 }
 
-// writes notes that something is being written, which the client is to take within
-// the timeout.
+// writes notes that a write begins, which the client has to take within the timeout.
 func (x *exchange) writes() {
 	timeout := x.proxy.settings.SendTimeout
 	if x.in.ProtoMajor < 2 || timeout == 0 {
@@ -42,8 +42,8 @@ func (x *exchange) wrote() {
 	x.sending.began = time.Time{}
 }
 
-// checkSending ends the answer when a write takes too long, and otherwise looks again
-// when one can.
+// checkSending ends the answer if a write has taken too long, and otherwise checks
+// again when that is next possible.
 func (x *exchange) checkSending() {
 	timeout := x.proxy.settings.SendTimeout
 	s := &x.sending
@@ -64,8 +64,8 @@ func (x *exchange) checkSending() {
 	_ = http.NewResponseController(x.w).SetWriteDeadline(s.began)
 }
 
-// stopSending is to be called when nothing more is written: the server may have
-// another request in the place of this one.
+// stopSending must be called when nothing more is written: the server may reuse the
+// memory of the writer for another request.
 func (x *exchange) stopSending() {
 	if x.in.ProtoMajor < 2 {
 		return
@@ -79,13 +79,13 @@ func (x *exchange) stopSending() {
 	}
 }
 
-// ends notes that nothing follows what is written next: the client has the timeout to
-// take all of it, also when the server is what writes it, after the handler.
+// ends notes that the next write is the last one: the client has the timeout to take
+// all of it, also if the server writes it only after the handler has returned.
 func (x *exchange) ends() {
 	timeout := x.proxy.settings.SendTimeout
 	if x.in.ProtoMajor < 2 || timeout == 0 {
 		return
 	}
-	// A writer without deadlines has none.
+	// A writer that does not support deadlines goes without.
 	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(timeout))
 }

@@ -9,19 +9,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// served is what a Proxy keeps of one Route while it is served: whose turn it
-// is, and how busy its endpoints are. The next version of the Route goes on with
-// it.
+// served is the serving state of one Route: which backend is next, and how busy its
+// endpoints are. The next version of the Route takes it over.
 type served struct {
 	route    *routes.Route
 	services []string
 	chooser  *chooser
-	backends []backend // as route.Backends
-	failover *backend  // nil without
+	backends []backend // in the order of route.Backends
+	failover *backend  // nil for none
 	metrics  *routeMetrics
 }
 
-// backend is one side of a served route, or its failover.
+// backend is a backend of a served route, or its failover.
 type backend struct {
 	pool    pool
 	metrics *backendMetrics
@@ -65,7 +64,7 @@ func newServed(route *routes.Route, before *served, metrics *routeMetrics) *serv
 	return s
 }
 
-// poolOf returns the endpoints of a service, nil when there were none; s may be
+// poolOf returns the pool of a service, nil when s does not have that service; s may be
 // nil.
 func (s *served) poolOf(service string) *pool {
 	if s == nil {
@@ -83,16 +82,16 @@ func (s *served) hasService(name string) bool {
 	return slices.Contains(s.services, name) || s.route.Failover != nil && s.route.Failover.Service == name
 }
 
-// registry has what is served by Route and by name. Routes that get no requests
-// are not in it, so that a new table costs nothing here.
+// registry has the serving state of routes, by Route and by name. A route is added with
+// its first request, so that a new table costs nothing here.
 type registry struct {
 	byRoute sync.Map // *routes.Route to *served
 	mu      sync.Mutex
 	byName  map[types.NamespacedName]*served
 }
 
-// find returns what is kept of a route; ok is false when the table has another
-// route by that name meanwhile.
+// find returns the serving state of a route; ok is false when the route is no longer in
+// the table.
 func (p *Proxy) find(route *routes.Route) (s *served, ok bool) {
 	if found, ok := p.registry.byRoute.Load(route); ok {
 		return found.(*served), true
@@ -108,7 +107,7 @@ func (p *Proxy) find(route *routes.Route) (s *served, ok bool) {
 		return nil, false
 	}
 	if len(r.byName) > 2*table.Len()+64 {
-		p.sweepLocked(table) // as many as were added since the last time
+		p.sweepLocked(table) // amortised over the routes added since the last sweep
 	}
 	before := r.byName[route.Name]
 	var m *routeMetrics
@@ -127,7 +126,7 @@ func (p *Proxy) find(route *routes.Route) (s *served, ok bool) {
 	return s, true
 }
 
-// sweep forgets what is not in the table any more.
+// sweep drops the state and the series of routes that are no longer in the table.
 func (p *Proxy) sweep() {
 	r := &p.registry
 	r.mu.Lock()

@@ -10,12 +10,12 @@ import (
 	"net/http"
 )
 
-// streamWindow is how much of a body an HTTP/2 client may send before it is
-// read, in bytes.
+// streamWindow is the flow-control window of an HTTP/2 stream: how much of a body a
+// client may send before it is read, in bytes.
 const streamWindow = 256 << 10
 
-// Server serves a Proxy on listeners: HTTP/1.1 and HTTP/2, told apart by how a
-// client begins.
+// Server serves a Proxy on listeners, in HTTP/1.1 and HTTP/2: the client's first bytes
+// tell which, or ALPN with TLS.
 type Server struct {
 	proxy                *Proxy
 	plain, tls, fallback *http.Server
@@ -30,7 +30,7 @@ func NewServer(p *Proxy) *Server {
 			MaxHeaderBytes:    p.settings.MaxHeaderBytes,
 			ReadHeaderTimeout: p.settings.ReadHeader,
 			IdleTimeout:       p.settings.Idle,
-			// OPTIONS * is nobody's, and not ours.
+			// Otherwise Go's server answers OPTIONS *, which no route is for.
 			DisableGeneralOptionsHandler: true,
 			Protocols:                    new(http.Protocols),
 			HTTP2: &http.HTTP2Config{
@@ -60,8 +60,8 @@ func NewServer(p *Proxy) *Server {
 	return s
 }
 
-// Serve serves without TLS. It returns nil once Shutdown is called, and otherwise
-// what is wrong with the listener.
+// Serve serves without TLS. It returns nil once Shutdown is called, and otherwise the
+// error of the listener.
 func (s *Server) Serve(l net.Listener) error {
 	return ended(l, s.plain.Serve(&listener{Listener: l, proxy: s.proxy, open: s.proxy.clients, watch: true}))
 }
@@ -79,10 +79,11 @@ func ended(l net.Listener, err error) error {
 	return fmt.Errorf("serving on %s: %w", l.Addr(), err)
 }
 
-// Shutdown takes no more connections, has clients leave after the answers they
-// wait for, and waits for these and for upgraded connections to end. Requests that
-// wait for an endpoint get it if it comes, or are answered shortly before the
-// deadline of ctx. What is left when ctx ends is cut, and its error returned.
+// Shutdown is a graceful shutdown: it accepts no more connections, has clients close
+// theirs after the answers under way, and waits for these answers and for upgraded
+// connections to end. Requests that wait for an endpoint are sent on if one comes, or
+// answered without one shortly before the deadline of ctx. When ctx ends, Shutdown cuts
+// what is left and returns the error of ctx.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.proxy.Drain()
 	defer s.proxy.waiting.closeBefore(ctx)()
@@ -121,7 +122,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	if tcp, ok := accepted.(*net.TCPConn); ok {
-		// A client that does not take it is one with the defaults.
+		// If this fails, the connection keeps the defaults.
 		_ = tcp.SetKeepAliveConfig(l.proxy.settings.probes())
 		if raw, err := tcp.SyscallConn(); err == nil {
 			setUserTimeout(raw, l.proxy.settings.SendTimeout)
@@ -133,7 +134,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// admit returns the next connection that there is room for, and what is beneath it.
+// admit returns the next connection that there is room for, and the accepted connection
+// that it wraps.
 func (l *listener) admit() (c, accepted net.Conn, err error) {
 	for c == nil {
 		if accepted, err = l.Listener.Accept(); err != nil {

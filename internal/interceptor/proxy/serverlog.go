@@ -6,9 +6,8 @@ import (
 	"log/slog"
 )
 
-// serverLog takes the lines that Go's server has for people, as the writer of
-// http.Server.ErrorLog. Most are on what clients do, such as a scanner that speaks
-// no TLS: they are for who looks for them.
+// serverLog is the writer of http.Server.ErrorLog. Most lines are about what clients
+// do, such as a scanner that speaks no TLS: they are logged at debug.
 type serverLog struct{ log *slog.Logger }
 
 // Write is part of io.Writer.
@@ -18,7 +17,7 @@ func (l serverLog) Write(line []byte) (int, error) {
 	case bytes.Contains(line, []byte("panic serving")):
 		level = slog.LevelError
 	case bytes.HasPrefix(line, []byte("http: Accept error")):
-		level = slog.LevelWarn // as when there are too many open files
+		level = slog.LevelWarn // such as for too many open files
 	}
 	l.log.Log(context.Background(), level, string(bytes.TrimSpace(line)))
 	return len(line), nil

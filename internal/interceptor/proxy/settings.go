@@ -13,38 +13,39 @@ type Settings struct {
 	// another is tried; above 0.
 	ConnectTimeout time.Duration
 	// ResponseHeader is how long an application may take to answer with
-	// headers once it has the whole request, where its route does not say; 0
-	// is for as long as it likes.
+	// headers once it has the whole request, where its route sets no limit; 0
+	// is for none.
 	ResponseHeader time.Duration
 	// ExpectContinue is how long a body is kept back from an application that
 	// does not answer "Expect: 100-continue"; above 0.
 	ExpectContinue time.Duration
 	// KeepAlive is the interval of TCP keep-alive probes, on both sides; above 0.
 	KeepAlive time.Duration
-	// UserTimeout is how long an application may take none of what is sent to
-	// it, because it is gone or does not read; 0 is for as long as the kernel
-	// allows.
+	// UserTimeout is how long a connection to an application is kept while the
+	// application accepts nothing that is sent to it, because it is gone or does not
+	// read; 0 is for as long as the kernel allows.
 	UserTimeout time.Duration
-	// MaxIdleConns and MaxIdleConnsPerEndpoint bound the unused HTTP/1.1
-	// connections that are kept, to all applications together and to one endpoint;
-	// MaxIdleConns is 0 for any number, MaxIdleConnsPerEndpoint above 0.
+	// MaxIdleConns and MaxIdleConnsPerEndpoint bound the idle HTTP/1.1 connections
+	// to all applications together and to one endpoint; MaxIdleConns is 0 for any
+	// number, MaxIdleConnsPerEndpoint above 0.
 	MaxIdleConns, MaxIdleConnsPerEndpoint int
-	// IdleConnTimeout is how long an unused connection to an application is
-	// kept; 0 is for ever.
+	// IdleConnTimeout is how long an idle connection to an application is kept; 0 is
+	// for ever.
 	IdleConnTimeout time.Duration
 
-	// ConditionWait is how long a request waits for a first endpoint where its
-	// route does not say; 0 is not at all.
+	// ConditionWait is how long a request waits for a first endpoint, where its
+	// route sets no time; 0 is not at all.
 	ConditionWait time.Duration
-	// MaxHeld bounds the requests waiting for endpoints, of all routes and of
-	// one; 0 is for none. Of all they are shared when they are short.
+	// MaxHeld and MaxHeldPerRoute bound the requests that wait for endpoints, on all
+	// routes together and on one; 0 is for none. When MaxHeld is short, the namespaces
+	// and their routes share it.
 	MaxHeld, MaxHeldPerRoute int
-	// MaxHeldBytes bounds what waiting requests keep in memory: 48 KiB each for
-	// themselves and their connection, headers, and of a body what is here, or can
-	// come without being read. It is shared, too.
+	// MaxHeldBytes bounds the memory of waiting requests, in bytes: 48 KiB for each
+	// and its connection, its header, and the part of its body that has come or can
+	// come before it is read. It is shared like MaxHeld.
 	MaxHeldBytes int64
-	// RetryAfter is what clients are told when there is no endpoint for them;
-	// whole seconds, at least 1.
+	// RetryAfter is the value of the Retry-After header in answers with 503; whole
+	// seconds, at least 1.
 	RetryAfter time.Duration
 
 	// MaxHeaderBytes bounds the header of a request and of a response; above
@@ -56,22 +57,23 @@ type Settings struct {
 	// Idle is how long a connection of a client is kept between requests;
 	// above 0.
 	Idle time.Duration
-	// SendTimeout is how long a client may take none of what waits to be sent to
-	// it; 0 is for as long as it likes. In HTTP/2 it counts for each 32 KiB of
-	// an answer.
+	// SendTimeout is how long a client may accept nothing of what waits to be sent to
+	// it; 0 is for as long as it likes. In HTTP/2 it applies to each 32 KiB of an
+	// answer.
 	SendTimeout time.Duration
-	// MaxConnections bounds the connections of clients, and apart from these
-	// those of kedify-proxies; above 0. Those beyond are closed.
+	// MaxConnections bounds the connections of clients and, counted separately, the
+	// connections of kedify-proxies; above 0. Further connections are closed.
 	MaxConnections int
-	// MaxStreams bounds the requests at a time of one HTTP/2 connection; above 0.
+	// MaxStreams bounds the concurrent requests of one HTTP/2 connection; above 0.
 	MaxStreams int
-	// Edge tells that clients are strangers: what they say in Forwarded,
-	// X-Forwarded-* and X-Real-Ip is dropped. Otherwise the interceptor stands behind an
-	// ingress whose word on the client's address, host and scheme is kept.
+	// Edge tells that clients connect without an ingress between: the headers
+	// Forwarded, X-Forwarded-* and X-Real-Ip that they send are not trusted, and are
+	// dropped. Otherwise the headers are taken to be an ingress's, and kept.
 	Edge bool
 }
 
-// DefaultSettings returns the settings of an interceptor that nothing is said to.
+// DefaultSettings returns the settings of an interceptor without flags and environment
+// variables.
 func DefaultSettings() Settings {
 	return Settings{
 		ConnectTimeout:          time.Second,
@@ -95,16 +97,17 @@ func DefaultSettings() Settings {
 	}
 }
 
-// pingTimeout is how long a peer may take to answer a ping of HTTP/2.
+// pingTimeout is how long a peer may take to answer an HTTP/2 ping.
 const pingTimeout = 15 * time.Second
 
-// probes find peers that are gone, on both sides: three without an answer.
+// probes returns the TCP keep-alive settings of both sides: a peer is gone after three
+// probes without an answer.
 func (s *Settings) probes() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: s.KeepAlive, Interval: s.KeepAlive, Count: 3}
 }
 
-// Validate tells of the first setting that cannot be, by the flag and the variable
-// that it is set by.
+// Validate returns an error for the first invalid setting, which names the flag and the
+// environment variable of that setting.
 func (s *Settings) Validate() error {
 	for _, d := range []struct {
 		name         string

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// amount is what requests take up of the waiting room.
+// amount is what requests take up of the waiting room: their number, and bytes.
 type amount [resources]int64
 
 const (
@@ -14,16 +14,16 @@ const (
 	resources
 )
 
-// share is what a namespace, or an object of it, has of the waiting room now.
+// share is what a namespace, or an object of it, uses of the waiting room now.
 type share struct {
 	used    amount
 	waiting list.List // the places of an object, the newest last
 
-	// The objects of a namespace, by name and to go through; that is for each
-	// request while the room is short, and much faster than with the map.
+	// The objects of a namespace, by name and as a list. While the room is short, each
+	// request iterates over the list, which is much faster than over the map.
 	byName map[string]*share
 	parts  []*share
-	index  int // in the parts of what this is a part of
+	index  int // in the parts of the parent
 }
 
 func newShare() *share { return &share{byName: make(map[string]*share)} }
@@ -89,22 +89,22 @@ func (s *share) largest(of int) *share {
 	return most
 }
 
-// newest returns the place that was taken last at an object.
+// newest returns the newest place of an object.
 func (s *share) newest() *place { return s.waiting.Back().Value.(*place) }
 
-// admit gives an object more of the room, and tells whether it did. Where too
-// little is free, that is taken from those that have more than their share: first
-// of the namespaces, then of the objects of the namespace itself. Of those, the
-// newest request of the one that has most is turned away, until there is enough. An
-// object that would have more than its own share gets nothing, and nobody is turned
-// away for it.
+// admit gives an object more of the room, and tells whether it did. If too little is
+// free, requests are turned away until there is enough: from the object's namespace
+// while that would exceed its share, and then from the namespace that uses most;
+// each time the newest request of the object that uses most there. If both the object
+// and its namespace would exceed their shares, the object gets nothing, and no request
+// is turned away.
 func (w *waitingRoom) admit(c *coldRoute, more amount) bool {
 	for of, n := range more {
 		if _, ok := w.allowed(c, of, n); !ok {
 			return false
 		}
 	}
-	// Turning away for the one resource only makes room of the other, too.
+	// Turning requests away for one resource can only free the other, too.
 	for of, n := range more {
 		most, _ := w.allowed(c, of, n)
 		for c.namespace.used[of]+n > most {
@@ -118,8 +118,8 @@ func (w *waitingRoom) admit(c *coldRoute, more amount) bool {
 	return true
 }
 
-// allowed returns what the object's namespace may have of a resource, when the
-// object asks for so much more, and whether the object may have that.
+// allowed returns how much of a resource the object's namespace may have, when the
+// object asks for more of it, and whether the object may have what it asks for.
 func (w *waitingRoom) allowed(c *coldRoute, of int, more int64) (most int64, ok bool) {
 	free := w.most[of] - w.all.used[of]
 	if more <= free {
@@ -130,7 +130,7 @@ func (w *waitingRoom) allowed(c *coldRoute, of int, more int64) (most int64, ok 
 		c.object.used[of]+more <= c.namespace.fair(most, c.object, of, more)
 }
 
-// add counts what an object has more.
+// add adds more to what an object uses; more may be negative.
 func (w *waitingRoom) add(c *coldRoute, more amount) {
 	for _, s := range []*share{w.all, c.namespace, c.object} {
 		for of, n := range more {

@@ -9,13 +9,13 @@ import (
 const startWait = 10 * time.Second
 
 // start leaves new connections in the kernel's backlog, which is bounded, while an
-// interceptor that has just started reads its routes. A client that is still sent to
-// its address is so served a moment later, and not refused.
+// interceptor that has just started reads its routes. A client that is sent to this
+// replica anyway is then served a moment later, and not refused.
 type start struct {
 	wait  time.Duration
 	begin sync.Once
 	over  chan struct{}
-	end   func() // once or more often
+	end   func() // may be called again
 }
 
 func newStart() *start {
@@ -24,8 +24,8 @@ func newStart() *start {
 	return s
 }
 
-// hold waits until there is a table, a drain, or the time is over, which begins with
-// the first call.
+// hold waits for a table or a drain, for at most the wait time after the first call of
+// hold.
 func (s *start) hold() {
 	s.begin.Do(func() { time.AfterFunc(s.wait, s.end) })
 	<-s.over

@@ -8,8 +8,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// transports speak to applications, one per protocol. A request that is sent again must
-// not meet another kept connection that is closed: fresh makes a new connection for each.
+// transports connect to applications, one per protocol. fresh makes a new connection for
+// each request: a request that is sent again must not meet another idle connection that
+// turns out to be closed.
 type transports struct{ http1, fresh, h2c *http.Transport }
 
 func newTransports(s *Settings) transports {
@@ -38,14 +39,14 @@ func newTransports(s *Settings) transports {
 	t.fresh.Protocols.SetHTTP1(true)
 	t.fresh.DisableKeepAlives = true
 	t.h2c.Protocols.SetUnencryptedHTTP2(true)
-	// A connection of HTTP/2 carries many requests: one that leads nowhere is
-	// to be found before the kernel gives it up.
+	// An HTTP/2 connection carries many requests: pings find a dead one before
+	// the kernel gives it up.
 	t.h2c.HTTP2 = &http.HTTP2Config{SendPingTimeout: s.KeepAlive, PingTimeout: pingTimeout}
 	return t
 }
 
 // of returns the transport for a protocol. In HTTP/2 fresh makes no difference: a
-// connection that is closed takes its other requests with it, and is kept no longer.
+// connection that is closed fails its other requests, too, and is not used again.
 func (t *transports) of(protocol routes.Protocol, fresh bool) *http.Transport {
 	switch {
 	case protocol == routes.H2C:
@@ -56,7 +57,7 @@ func (t *transports) of(protocol routes.Protocol, fresh bool) *http.Transport {
 	return t.http1
 }
 
-// closeIdle closes the connections that carry no request.
+// closeIdle closes the idle connections.
 func (t *transports) closeIdle() {
 	t.http1.CloseIdleConnections()
 	t.h2c.CloseIdleConnections()

@@ -10,7 +10,7 @@ import (
 )
 
 // tunnel connects a client and an application that changed protocols, such as to
-// WebSocket, until either has enough.
+// WebSocket, until both directions have ended, or one of them fails.
 func (x *exchange) tunnel(res *http.Response) {
 	protocol := upgradeTo(res.Header)
 	if protocol == "" || !strings.EqualFold(protocol, upgradeTo(x.in.Header)) {
@@ -46,15 +46,15 @@ func (x *exchange) tunnel(res *http.Response) {
 		return
 	}
 	done := make(chan error, 2)
-	go func() { done <- pump(application, buffered.Reader) }() // it may have read ahead
+	go func() { done <- pump(application, buffered.Reader) }() // the server may have read ahead
 	go func() { done <- pump(client, application) }()
 	if <-done == nil {
 		<-done // the other direction is still open
 	}
-	closeBoth() // and what is left of it ends
+	closeBoth() // which ends the other direction, too
 }
 
-// pump copies one direction to its end, and says so to the other side.
+// pump copies one direction until it ends, and then half-closes to.
 func pump(to io.Writer, from io.Reader) error {
 	if _, err := io.Copy(to, from); err != nil {
 		return err
@@ -62,11 +62,10 @@ func pump(to io.Writer, from io.Reader) error {
 	if half, ok := to.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
-	return io.EOF // it cannot be said but by closing
+	return io.EOF // without a half-close, the tunnel has to be closed
 }
 
-// closeWrite ends one direction of a connection, or both where one alone cannot be
-// ended.
+// closeWrite half-closes a connection, or closes it if it cannot be half-closed.
 func closeWrite(c net.Conn) error {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -74,14 +73,14 @@ func closeWrite(c net.Conn) error {
 	return c.Close()
 }
 
-// tunnels has the connections that the HTTP server does not know any more.
+// tunnels has the upgraded connections, which the HTTP server does not track.
 type tunnels struct {
 	mu   sync.Mutex
 	open map[*func()]struct{}
-	none chan struct{} // not nil while somebody waits; closed when all are over
+	none chan struct{} // not nil while drain waits; closed when no tunnel is open
 }
 
-// add notes a tunnel; remove is to be called when it is over.
+// add notes a tunnel, which end closes; remove must be called when it is over.
 func (t *tunnels) add(end func()) (remove func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +99,8 @@ func (t *tunnels) add(end func()) (remove func()) {
 	}
 }
 
-// drain waits for the end of all, and ends those that are left with ctx.
+// drain waits until no tunnel is open. When ctx ends before that, it closes the tunnels
+// that are left, and returns the error of ctx.
 func (t *tunnels) drain(ctx context.Context) error {
 	t.mu.Lock()
 	if len(t.open) == 0 {

@@ -9,8 +9,8 @@ import (
 )
 
 // setUserTimeout has the kernel give up a connection whose peer has acknowledged, or
-// made room for, none of what is sent to it for so long; 0 leaves it the kernel's.
-// A connection that does not take it is one with the defaults.
+// made room for, none of the data sent to it during timeout. With 0, or if it fails, the
+// kernel's default stays.
 func setUserTimeout(c syscall.RawConn, timeout time.Duration) {
 	if timeout == 0 {
 		return

@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// budget bounds the matches of wildcard hosts: each host below a wildcard lists them
-// too, in Envoy, so that one object's paths come as often as another has hosts. What
-// an object is charged follows from its own spec.
+// budget bounds the matches of wildcard hosts. In Envoy, each host below a wildcard
+// lists the matches of the wildcard too, so that the paths of one object are repeated
+// for every host of another. What an object is charged depends on its own spec alone.
 type budget struct {
 	Policy
 	namespaces map[string]*account
-	// used are the matches that are served in proxies of all namespaces.
+	// used are the matches that proxies of all namespaces serve.
 	used *load
-	// short are the namespaces some of whose objects are crowded out.
+	// short are the namespaces with objects that are crowded out.
 	short map[string]struct{}
 }
 
-// account is what one namespace has of it.
+// account is what one namespace uses of the budget.
 type account struct {
-	members []*object      // that name wildcards, older first
-	used    map[string]int // matches by wildcard
+	members []*object      // that are charged for wildcards, oldest first
+	used    map[string]int // matches of admitted objects, by wildcard
 }
 
-// place is what an object got of the budget.
+// place is what the budget decided on an object.
 type place struct {
 	outcome outcome
 	// host is the first of its wildcards for which there was no room.
@@ -35,7 +35,7 @@ type outcome uint8
 const (
 	// admitted is also for objects that name no wildcard.
 	admitted outcome = iota
-	// crowdedOut objects are served by proxies of few namespaces alone.
+	// crowdedOut objects are served only by proxies of at most Policy.roomy namespaces.
 	crowdedOut
 	// leftOut objects are not served.
 	leftOut
@@ -45,8 +45,8 @@ func newBudget(p Policy) budget {
 	return budget{Policy: p, namespaces: make(map[string]*account), used: &load{}, short: make(map[string]struct{})}
 }
 
-// charge calls each with the wildcards of an object and the matches that it has of
-// each; nil has none.
+// charge calls each with every wildcard that an object is charged for and the number of
+// matches charged. A nil matcher is charged nothing.
 func (m *matcher) charge(each func(host string, matches int)) {
 	if m == nil {
 		return
@@ -56,11 +56,12 @@ func (m *matcher) charge(each func(host string, matches int)) {
 	}
 }
 
-// matches is how many a host has that lists the object.
+// matches returns how many matches the object adds to each host that lists it.
 func (m *matcher) matches() int { return len(m.prefixes) * max(1, len(m.headers)) }
 
-// wildcards returns those among hosts that add matches to what a host lists: one below
-// another adds nothing, as the object is listed once. Any host is apart.
+// wildcards returns the hosts that an object is charged for: its wildcards. One below
+// another of the same object adds nothing, as a host lists the object once; "*" counts
+// separately.
 func wildcards(hosts []string) []string {
 	var all []string
 	named := make(map[string]bool)
@@ -87,8 +88,8 @@ func (m *matcher) charged() (is bool) {
 	return is
 }
 
-// fits takes an object's matches, if no host lists more than room with them; else it
-// tells for which of its wildcards one would.
+// fits adds an object's matches to used, if no host then lists more than room matches.
+// Otherwise it returns the first of the object's wildcards that lacks room.
 func fits(m *matcher, used *load, room int) (without string, ok bool) {
 	ok = true
 	m.charge(func(host string, matches int) {
@@ -102,8 +103,9 @@ func fits(m *matcher, used *load, room int) (without string, ok bool) {
 	return without, ok
 }
 
-// allot gives each object its place, where a wildcard of any has changed. A namespace
-// keeps the room that its objects have, whatever those of others ask for.
+// allot decides the places of objects, if what any object asks for has changed. A
+// namespace keeps the room that its objects have, whatever objects of other namespaces
+// ask for.
 func (c *commit) allot() {
 	b := &c.budget
 	changed := make(map[string]struct{})
@@ -141,7 +143,7 @@ func (c *commit) allot() {
 		}
 		c.share(namespace, first)
 	}
-	// What some leave of the room that they had, others get.
+	// Room that some namespaces have given up goes to those that are short of it.
 	for more := true; more; {
 		more = false
 		for _, namespace := range b.inOrder(b.short) {
@@ -153,8 +155,8 @@ func (c *commit) allot() {
 	}
 }
 
-// asked returns what an object asks for, in its last good form where it has no other;
-// nil for nothing.
+// asked returns what the spec of an object asks for or, if it cannot be served, its
+// last good form; nil if there is neither.
 func (c *commit) asked(o *object) *matcher {
 	if d := o.declared; d != nil && d.form != nil {
 		return d.form.match
@@ -165,8 +167,8 @@ func (c *commit) asked(o *object) *matcher {
 	return nil
 }
 
-// charge notes what an object asks for, and tells whether that is something else
-// of the budget than before.
+// charge records what an object asks for, and tells whether the budget has to be
+// allotted again.
 func (b *budget) charge(o *object, m *matcher) bool {
 	before := o.charged
 	if m.equal(before) {
@@ -197,8 +199,8 @@ func (b *budget) charge(o *object, m *matcher) bool {
 	return true
 }
 
-// eligible returns the objects of a namespace that have room in it, older first, and
-// calls each with the others.
+// eligible returns the objects that fit into their namespace's own limit, oldest first,
+// and calls each for every other object with the wildcard that lacks room.
 func (b *budget) eligible(a *account, each func(o *object, without string)) []*object {
 	var used load
 	var all []*object
@@ -212,7 +214,8 @@ func (b *budget) eligible(a *account, each func(o *object, without string)) []*o
 	return all
 }
 
-// keep returns the room that the objects of a namespace have and still ask for.
+// keep returns, by wildcard, the matches that the objects of a namespace have had until
+// now and still ask for.
 func (c *commit) keep(a *account) map[string]int {
 	kept := make(map[string]int)
 	for _, o := range c.budget.eligible(a, func(*object, string) {}) {
@@ -231,8 +234,8 @@ func (c *commit) served(o *object) bool {
 	return last != nil && !last.form.match.crowded && !last.form.match.leftOut
 }
 
-// asksForMore tells whether a namespace asks for something else than before. Then its
-// newest objects give way to its older ones.
+// asksForMore tells whether a namespace asks for other matches than before. Then its
+// objects get room by age, so that its newest objects give way to older ones.
 func (c *commit) asksForMore(a *account) bool {
 	return slices.ContainsFunc(c.budget.eligible(a, func(*object, string) {}), func(o *object) bool {
 		last := c.last(o)
@@ -240,8 +243,8 @@ func (c *commit) asksForMore(a *account) bool {
 	})
 }
 
-// inOrder returns namespaces by the age of their oldest objects. One that has none
-// any more is not among them.
+// inOrder returns namespaces by the age of their oldest objects. It forgets namespaces
+// that have no charged objects any more.
 func (b *budget) inOrder(changed map[string]struct{}) []string {
 	var all []string
 	for namespace := range changed {
@@ -258,8 +261,8 @@ func (b *budget) inOrder(changed map[string]struct{}) []string {
 	return all
 }
 
-// share gives the objects of a namespace their places, to some first, and to others
-// by age. It tells whether any place is another one than before.
+// share decides the places of the objects of a namespace: those for which first is true
+// come first, then the others, each by age. It tells whether any place has changed.
 func (c *commit) share(namespace string, first func(*object) bool) (changed bool) {
 	b := &c.budget
 	a := b.namespaces[namespace]
@@ -294,7 +297,7 @@ func (c *commit) share(namespace string, first func(*object) bool) (changed bool
 	return changed
 }
 
-// overBudget returns what is to be told of an object for which there is no room.
+// overBudget returns the Problem of an object for which there is no room.
 func (b *budget) overBudget(d *declared, p place, m *matcher) Problem {
 	if p.outcome == leftOut {
 		return d.problem(OverBudget, "spec.hosts",
@@ -306,8 +309,9 @@ func (b *budget) overBudget(d *declared, p place, m *matcher) Problem {
 		p.host, b.MaxWildcardMatches, m.matches(), b.roomy())
 }
 
-// keepHosts returns the route of an object that is left out, by which its hosts are its
-// namespace's still, though no request goes there; nil where hosts belong to nobody.
+// keepHosts returns the route of an object that is left out: the route gets no
+// requests, but by it the object still owns its hosts. It is nil without
+// Policy.HostOwnership.
 func (c *commit) keepHosts(o *object) *Route {
 	if !c.next.view.owned {
 		return nil
@@ -321,12 +325,12 @@ func (c *commit) keepHosts(o *object) *Route {
 func (c *commit) leaveOut(o *object, kept *Route) []Problem {
 	d := o.declared
 	if d.form == nil && kept == nil {
-		c.again = append(c.again, o) // its last good form is gone, and is not charged any more
+		c.again = append(c.again, o) // its last good form is lost, and the next Commit stops charging for it
 	}
 	return append(tellMeanwhile(slices.Clone(d.problems), meanwhileNothing), c.budget.overBudget(d, o.place, o.charged))
 }
 
-// mark notes in the route of an object, if there is one, what place it has.
+// mark writes the place of an object into its route, if it has one.
 func (c *commit) mark(o *object, r *Route) {
 	if r == nil {
 		return
@@ -339,7 +343,8 @@ func (c *commit) mark(o *object, r *Route) {
 	}
 }
 
-// crowd marks the route of an object that is crowded out, or not any more.
+// crowd writes into the route of an object whether it is crowded out, and adds the
+// Problem if it is.
 func (c *commit) crowd(o *object, r *Route, problems []Problem) []Problem {
 	if r == nil {
 		return problems

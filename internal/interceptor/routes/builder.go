@@ -10,12 +10,12 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// Builder makes Tables of what it is told. It is for one goroutine; its Tables
-// are for all. It keeps nothing of the objects it is given.
+// Builder makes Tables of the objects that it is given. Only one goroutine may use it;
+// any number may use its Tables. It keeps no references to the objects.
 //
-// The first Commit belongs after everything there is has been set: an object
-// whose Services are not known yet would be told of, and a split without a last
-// good one to go on with would not be served.
+// Call Commit for the first time only after all existing objects have been set:
+// otherwise an object whose Services are not known yet gets a Problem, and its split is
+// not served, as there is no last good one to fall back to.
 type Builder struct {
 	objects  map[types.NamespacedName]*object
 	services map[types.NamespacedName]*backing
@@ -27,10 +27,10 @@ type Builder struct {
 	dirty map[*object]struct{}
 
 	table *Table
-	// before has the last good forms and splits where it is not table.
+	// before is the table with the last good forms and splits, nil if that is table.
 	before *Table
 
-	// panics are those that were told of last.
+	// panics has the last failure that was reported of each object.
 	panics  map[subject]string
 	onPanic func(kind string, name types.NamespacedName, cause any, stack []byte)
 	// fault is called before each step, and panics; nil outside of tests.
@@ -42,32 +42,32 @@ type object struct {
 	name types.NamespacedName
 	// declared is nil once the object is deleted, until the next Commit.
 	declared *declared
-	// uses are the Services it asks for.
+	// uses are the Services that its route depends on.
 	uses []*backing
-	// found are the problems that need no other object to be seen, but for its
-	// place.
+	// found are its problems, without those that problemsOf adds.
 	found []Problem
-	// charged is what it is charged for in the budget, nil for nothing, and place
-	// what it got.
+	// charged is what the budget charges it for, nil for nothing, and place what the
+	// budget decided.
 	charged *matcher
 	place   place
-	// uncompared is why it was not compared with others since its hosts and paths
-	// changed; empty when it was.
+	// uncompared is the failure because of which it was not compared with others since
+	// its hosts and paths changed; empty if there was none.
 	uncompared string
 }
 
-// backing is what is known of a Service, by a name that anybody speaks of.
+// backing is what is known of a Service that exists, has EndpointSlices or is used by
+// an object.
 type backing struct {
 	name    types.NamespacedName
-	service *service // nil while there is none
+	service *service // nil while it does not exist
 	slices  []*slice
 	users   map[*object]struct{}
 }
 
-// NewBuilder returns a Builder that knows nothing.
+// NewBuilder returns an empty Builder with DefaultPolicy.
 func NewBuilder() *Builder { return NewBuilderOf(DefaultPolicy()) }
 
-// NewBuilderOf returns a Builder of tables that follow a policy.
+// NewBuilderOf returns an empty Builder of tables that follow a policy.
 func NewBuilderOf(p Policy) *Builder {
 	return &Builder{
 		objects:  make(map[types.NamespacedName]*object),
@@ -82,7 +82,7 @@ func NewBuilderOf(p Policy) *Builder {
 	}
 }
 
-// SetHTTPScaledObject makes an object known, or known as it is now.
+// SetHTTPScaledObject adds an object, or replaces what is known of it.
 func (b *Builder) SetHTTPScaledObject(is *httpv1alpha1.HTTPScaledObject) {
 	name := types.NamespacedName{Namespace: is.Namespace, Name: is.Name}
 	o := b.objects[name]
@@ -91,7 +91,7 @@ func (b *Builder) SetHTTPScaledObject(is *httpv1alpha1.HTTPScaledObject) {
 		b.objects[name] = o
 	}
 	now := b.check(is, o.declared)
-	// Most changes of an object are of its status.
+	// Most updates of an object change its status only.
 	if o.declared != nil && o.declared.equal(now) {
 		return
 	}
@@ -108,12 +108,12 @@ func (b *Builder) DeleteHTTPScaledObject(name types.NamespacedName) {
 	}
 }
 
-// SetService makes a Service known, or known as it is now.
+// SetService adds a Service, or replaces what is known of it.
 func (b *Builder) SetService(is *corev1.Service) {
 	name := types.NamespacedName{Namespace: is.Namespace, Name: is.Name}
 	var now *service
 	if b.attempt(readAService, "Service", name, func() { now = readService(is) }) != "" {
-		return // it is as it was
+		return // what was known of it stays
 	}
 	s := b.backing(name)
 	if s.service == nil || !s.service.equal(now) {
@@ -132,12 +132,12 @@ func (b *Builder) DeleteService(name types.NamespacedName) {
 	}
 }
 
-// SetEndpointSlice makes an EndpointSlice known, or known as it is now.
+// SetEndpointSlice adds an EndpointSlice, or replaces what is known of it.
 func (b *Builder) SetEndpointSlice(is *discoveryv1.EndpointSlice) {
 	name := types.NamespacedName{Namespace: is.Namespace, Name: is.Name}
 	var now *slice
 	if b.attempt(readASlice, "EndpointSlice", name, func() { now = readSlice(is) }) != "" {
-		return // it is as it was
+		return // what was known of it stays
 	}
 	old := b.slices[name]
 	if old != nil && now != nil && old.equal(now) {
@@ -167,7 +167,7 @@ func (b *Builder) DeleteEndpointSlice(name types.NamespacedName) {
 	b.release(s)
 }
 
-// backing returns what is known of a Service, to note more.
+// backing returns the entry of a Service, a new one if there is none.
 func (b *Builder) backing(name types.NamespacedName) *backing {
 	s := b.services[name]
 	if s == nil {
@@ -177,26 +177,28 @@ func (b *Builder) backing(name types.NamespacedName) *backing {
 	return s
 }
 
-// release forgets a name that nobody speaks of any more.
+// release forgets a Service that does not exist, has no EndpointSlices and is used by
+// no object.
 func (b *Builder) release(s *backing) {
 	if s.service == nil && len(s.slices) == 0 && len(s.users) == 0 {
 		delete(b.services, s.name)
 	}
 }
 
-// touch has every object decided again that asks for a Service.
+// touch marks every object that uses a Service to be decided again.
 func (b *Builder) touch(s *backing) {
 	for o := range s.users {
 		b.dirty[o] = struct{}{}
 	}
 }
 
-// Table returns the table of the last Commit; an empty one before the first.
+// Table returns the table of the last Commit, and an empty one before the first.
 func (b *Builder) Table() *Table { return b.table }
 
-// Commit makes the table of all that is known now, and says how it differs from
-// the one before. When it does not, it is the one before. Set and Delete cost
-// little until then: call Commit once for all that came together.
+// Commit makes the table of all that is known now, and returns how it differs from the
+// one before. If nothing differs, it returns the table before. The Set and Delete
+// methods are cheap, the work is done here: call Commit once for changes that come
+// together.
 func (b *Builder) Commit() (*Table, Changes) {
 	c := commit{Builder: b, next: *b.table, moved: make(map[site]movement), movedHosts: make(map[string][]*matcher), told: make(map[*object]struct{}), uncharged: make(map[*object]string)}
 	c.allot()
@@ -206,7 +208,8 @@ func (b *Builder) Commit() (*Table, Changes) {
 	c.settleHosts()
 	c.lookForShadows()
 	c.tell()
-	// Not cleared: going through a map takes as long as it was ever large.
+	// A new map, as clearing one takes time in proportion to the largest size it ever
+	// had.
 	b.dirty = make(map[*object]struct{}, len(c.again))
 	for _, o := range c.again {
 		b.dirty[o] = struct{}{}
@@ -227,9 +230,9 @@ type Inputs struct {
 	EndpointSlices    []*discoveryv1.EndpointSlice
 }
 
-// Build makes a table from nothing but all of its inputs and the table before,
-// which has the last good forms and splits; nil when there is none. It is what a
-// Builder arrives at by steps.
+// Build makes a table from all of its inputs at once. before has the last good forms
+// and splits; nil if there are none. A Builder that is given the same inputs one by one
+// arrives at the same table.
 func Build(inputs Inputs, before *Table) *Table {
 	return NewBuilder().build(inputs, before)
 }
@@ -249,7 +252,7 @@ func (b *Builder) build(inputs Inputs, before *Table) *Table {
 	return table
 }
 
-// link notes which Services an object asks for; names is sorted.
+// link records which Services an object uses; names is sorted.
 func (b *Builder) link(o *object, names []string) {
 	if slices.EqualFunc(o.uses, names, func(s *backing, name string) bool { return s.name.Name == name }) {
 		return

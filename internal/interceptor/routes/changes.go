@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Changes is what makes a Table differ from the one before. All lists are in
-// order of their names.
+// Changes says how a Table differs from the one before. Each list is sorted by name.
 type Changes struct {
 	Routes   []RouteChange
 	Clusters []ClusterChange
-	// Opened are problems that were not there before, in these words.
+	// Opened are problems that are new, or whose message changed.
 	Opened []Problem
-	// Resolved are problems that are gone, with their object or without.
+	// Resolved are problems that are gone, whether or not their object is, and those of
+	// before whose message changed.
 	Resolved []Problem
 }
 
@@ -24,30 +24,29 @@ func (c *Changes) Empty() bool {
 	return len(c.Routes) == 0 && len(c.Clusters) == 0 && len(c.Opened) == 0 && len(c.Resolved) == 0
 }
 
-// RouteChange is a route that is new (Before is nil), gone (After is nil) or
-// another.
+// RouteChange is a route that is new (Before is nil), gone (After is nil) or changed.
 type RouteChange struct {
 	Name          types.NamespacedName
 	Before, After *Route
 }
 
-// Rerouted tells that more changed than endpoints, and the shares and protocols
-// that follow from them: something that Envoy has in its virtual hosts.
+// Rerouted tells whether something changed that is in Envoy's virtual hosts: more than
+// endpoints, and the shares and protocols that follow from them.
 func (c *RouteChange) Rerouted() bool {
 	return c.Before == nil || c.After == nil || !c.Before.sameRouting(c.After)
 }
 
-// ClusterChange is a backend that is new (Before is nil), gone (After is nil) or
-// has other endpoints or another protocol. Weights and shares are the route's.
+// ClusterChange is a backend that is new (Before is nil), gone (After is nil) or has
+// other endpoints or another protocol. Weights and shares belong to the route.
 type ClusterChange struct {
 	Name          string
 	Before, After *Backend
 }
 
-// VirtualHosts returns the domains whose VirtualHost may differ from before in
-// the table that these changes led to, sorted: one that has no rules any more is
-// among them, one that turns out the same may be. A change of a wildcard touches
-// all names below it, and one of any host all.
+// VirtualHosts returns, sorted, the domains whose VirtualHost may differ between the
+// table before these changes and t, the table after them. A domain that has no rules
+// any more is included; one that turns out the same may be. A change of a wildcard
+// affects all names below it, and a change of "*" all domains.
 func (c *Changes) VirtualHosts(t *Table) []string {
 	touched := make(map[string]bool)
 	for i := range c.Routes {
@@ -61,7 +60,7 @@ func (c *Changes) VirtualHosts(t *Table) []string {
 			}
 			for _, pattern := range route.Hosts() {
 				if touched[pattern] {
-					continue // and all below it
+					continue // it is in the list already, with all below it
 				}
 				touched[pattern] = true
 				if name, wild := splitPattern(pattern); wild {
@@ -73,7 +72,7 @@ func (c *Changes) VirtualHosts(t *Table) []string {
 	return slices.Sorted(maps.Keys(touched))
 }
 
-// addClusters notes which backends differ between two routes of one object.
+// addClusters adds the backends that differ between two routes of one object.
 func (c *Changes) addClusters(before, after *Route) {
 	old, now := before.backends(), after.backends()
 	for i := range old {
@@ -105,8 +104,8 @@ func findBackend(backends []Backend, service string) *Backend {
 	return nil
 }
 
-// addProblems notes which problems of one object are there only before or only
-// after; both are sorted.
+// addProblems adds the problems of one object that are only in before to Resolved, and
+// those only in after to Opened; both arguments are sorted.
 func (c *Changes) addProblems(before, after []Problem) {
 	for _, p := range before {
 		if !slices.Contains(after, p) {

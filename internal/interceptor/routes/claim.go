@@ -2,14 +2,14 @@ package routes
 
 import "slices"
 
-// claim is what the objects of one namespace have of a host, older first.
+// claim has the objects of one namespace that name a host, oldest first.
 type claim struct {
 	namespace string
 	objects   []*matcher
 }
 
-// claims are all of one host: that of the namespace with the oldest object first.
-// They are immutable.
+// claims are all claims to one host: that of the namespace with the oldest object
+// first. They are immutable.
 type claims []claim
 
 // owner returns the oldest object; nil for none.
@@ -50,7 +50,7 @@ func (c claims) change(namespace string, change func([]*matcher) []*matcher) cla
 	return next
 }
 
-// has tells whether an object is among them.
+// has tells whether an object is among the claims.
 func (c claims) has(m *matcher) bool {
 	for i := range c {
 		if c[i].namespace == m.name.Namespace {
@@ -78,7 +78,8 @@ func (c claims) disputed() bool {
 	return slices.ContainsFunc(c, func(is claim) bool { return !c.owner().allows(is.namespace) })
 }
 
-// sameOwner tells whether two objects, nil for none, are one and allow the same.
+// sameOwner tells whether two owners, nil for none, are the same object and allow the
+// same namespaces.
 func sameOwner(a, b *matcher) bool {
 	return a == b || a != nil && b != nil && a.name == b.name && slices.Equal(a.allowed, b.allowed)
 }

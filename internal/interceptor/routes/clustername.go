@@ -12,8 +12,8 @@ func ClusterName(object types.NamespacedName, service string) string {
 	return object.Namespace + "/" + object.Name + "/" + service
 }
 
-// ParseClusterName takes the name of a backend apart; ok is false for what
-// ClusterName does not return for names of Kubernetes.
+// ParseClusterName splits the name of a backend into its parts; ok is false for a text
+// that ClusterName does not return for valid Kubernetes names.
 func ParseClusterName(cluster string) (object types.NamespacedName, service string, ok bool) {
 	namespace, rest, _ := strings.Cut(cluster, "/")
 	name, service, _ := strings.Cut(rest, "/")

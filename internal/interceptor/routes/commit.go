@@ -11,15 +11,15 @@ type commit struct {
 	*Builder
 	next    Table
 	changes Changes
-	// moved are the sites where an object came or went.
+	// moved are the sites where an object was added or removed.
 	moved map[site]movement
-	// movedHosts are the hosts to which an object came, or which it left.
+	// movedHosts are the hosts where objects were added or removed, with these objects.
 	movedHosts map[string][]*matcher
-	// uncharged is why objects were not charged.
+	// uncharged has the failures because of which objects were not charged.
 	uncharged map[*object]string
 	// again are the objects to decide again at the next Commit.
 	again []*object
-	// told are the objects whose problems may be others now.
+	// told are the objects whose problems may have changed.
 	told map[*object]struct{}
 }
 
@@ -82,9 +82,9 @@ func (c *commit) replace(name types.NamespacedName, before, after *Route) {
 	c.changes.addClusters(before, after)
 }
 
-// keepWhatStays has a route share with the one before what is the same in both:
-// the hosts and paths of an object whose weights change stay where they are in
-// the table, and ten thousand objects have their endpoints once.
+// keepWhatStays has a route share with the one before what is the same in both: the
+// hosts and paths of an object whose weights change stay where they are in the table,
+// and endpoints that do not change are in memory once.
 func (c *commit) keepWhatStays(d *declared, before, after *Route) {
 	if before == nil || after == nil {
 		return
@@ -106,7 +106,7 @@ func (c *commit) keepWhatStays(d *declared, before, after *Route) {
 	}
 }
 
-// put and take bring an object's hosts and paths into the table and out of it.
+// put and take add the hosts and paths of an object to the table and remove them.
 func (c *commit) put(m *matcher) {
 	c.next.hosts = c.next.hosts.with(m, c.next.view.owned)
 	c.edited(m)
@@ -140,7 +140,7 @@ func (c *commit) move(m *matcher, at site) {
 	c.moved[at] = moved
 }
 
-// lookForShadows goes through the sites where somebody came or went.
+// lookForShadows checks the sites where objects were added or removed.
 func (c *commit) lookForShadows() {
 	for at, moved := range c.moved {
 		c.compare(compareSites, moved.last, func() {
@@ -149,7 +149,7 @@ func (c *commit) lookForShadows() {
 	}
 }
 
-// tell compares the problems of all that may have others now.
+// tell updates the problems of the objects whose problems may have changed.
 func (c *commit) tell() {
 	for o := range c.told {
 		key := o.name.String()

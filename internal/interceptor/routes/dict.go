@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// dict is an immutable map: with and without return another dict that shares
-// all but a few nodes with the old one, so that a table of ten thousand objects
-// costs the next one no more than a table of a hundred. It is a hash trie with
-// sixteen slots a node. The zero dict is empty.
+// dict is an immutable map: with and without return another dict that shares all but a
+// few nodes with the old one, so that a change to a table of ten thousand objects costs
+// no more than a change to one of a hundred. It is a hash trie with sixteen slots a
+// node. The zero dict is empty.
 type dict[V any] struct {
 	root *dictNode[V]
 	len  int
@@ -21,15 +21,15 @@ const (
 	dictDepth = 64 // bits of a hash; below them a node is a plain list
 )
 
-// dictNode holds a slot for each bit of filled, in order. Below dictDepth,
-// where all keys have one hash, filled means nothing.
+// dictNode holds a slot for each bit that is set in filled, in order. Below dictDepth,
+// where all keys have the same hash, filled is not used.
 type dictNode[V any] struct {
 	filled uint16
 	slots  []dictSlot[V]
 }
 
-// dictSlot is either a node of the next level or one key with its value, and
-// the other is nil. It holds neither itself: slots are what is copied.
+// dictSlot is either a node of the next level or one key with its value, and the other
+// is nil. Both are pointers, as a change copies slots.
 type dictSlot[V any] struct {
 	child *dictNode[V]
 	leaf  *dictLeaf[V]
@@ -123,7 +123,7 @@ func (n *dictNode[V]) with(shift int, leaf *dictLeaf[V]) (_ *dictNode[V], added 
 	return copied, added
 }
 
-// without returns a dict in which key is not.
+// without returns a dict that does not have key.
 func (d dict[V]) without(hash uint64, key string) dict[V] {
 	if _, found := d.get(hash, key); !found {
 		return d
@@ -133,7 +133,7 @@ func (d dict[V]) without(hash uint64, key string) dict[V] {
 	return d
 }
 
-// without is for a key that is there.
+// without expects that the key is in the dict.
 func (n *dictNode[V]) without(shift int, hash uint64, key string) *dictNode[V] {
 	var bit uint16
 	var index int
@@ -143,8 +143,8 @@ func (n *dictNode[V]) without(shift int, hash uint64, key string) *dictNode[V] {
 		bit, index = n.place(hash, shift)
 	}
 	if old := n.slots[index]; old.child != nil {
-		// A node with one key left is that key, one level up; it is never
-		// without any, for then it would have had one key before.
+		// A child with one key left is replaced by that key, one level up. The child is
+		// never empty now: with one key it would have been replaced before.
 		child := old.child.without(shift+dictBits, hash, key)
 		slot := dictSlot[V]{child: child}
 		if len(child.slots) == 1 && child.slots[0].leaf != nil {
@@ -162,7 +162,7 @@ func (n *dictNode[V]) without(shift int, hash uint64, key string) *dictNode[V] {
 	return &dictNode[V]{filled: n.filled &^ bit, slots: slots}
 }
 
-// all yields every key with its value, in no order that means anything.
+// all yields every key with its value, in no particular order.
 func (d dict[V]) all() iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) { d.root.all(yield) }
 }

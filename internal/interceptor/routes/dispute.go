@@ -9,7 +9,8 @@ import (
 // hostsOf are hosts by object.
 type hostsOf map[types.NamespacedName]map[string]struct{}
 
-// set notes whether a host is one of an object's, and tells whether that is news.
+// set records whether a host is one of the hosts of an object, and tells whether that
+// changed anything.
 func (h hostsOf) set(object types.NamespacedName, host string, is bool) bool {
 	_, was := h[object][host]
 	switch {
@@ -30,14 +31,15 @@ func (h hostsOf) set(object types.NamespacedName, host string, is bool) bool {
 // disputes keeps track of the hosts that objects of several namespaces name. Few
 // objects have any.
 type disputes struct {
-	// owned are the hosts that an object owns and strangers name, and foreign those
-	// that an object names and a stranger owns.
+	// owned are the hosts of an owner that strangers (objects of namespaces it does not
+	// allow) name too. foreign are the hosts of an object that have an owner to which
+	// it is a stranger.
 	owned, foreign hostsOf
 }
 
 func newDisputes() disputes { return disputes{owned: make(hostsOf), foreign: make(hostsOf)} }
 
-// settleHosts looks at the hosts that objects came to or left.
+// settleHosts updates the disputes of hosts where objects were added or removed.
 func (c *commit) settleHosts() {
 	for host, moved := range c.movedHosts {
 		c.compare(compareHosts, moved[len(moved)-1], func() { c.settleHost(host, moved) })
@@ -55,22 +57,22 @@ func (c *commit) settleHost(host string, moved []*matcher) {
 		c.changeOwner(host, before, after)
 	}
 	if is != nil {
-		// The strangers may be others.
+		// The strangers that its Problem lists may have changed.
 		if c.disputes.owned.set(is.name, host, after.disputed()) || after.disputed() {
 			c.tellOf(is)
 		}
 	}
 }
 
-// settle notes whether a stranger to an object owns a host.
+// settle records whether m, if it names the host, is a stranger to the host's owner.
 func (c *commit) settle(m *matcher, host string, owner *matcher, named bool) {
 	if c.disputes.foreign.set(m.name, host, named && !owner.allows(m.name.Namespace)) {
 		c.tellOf(m)
 	}
 }
 
-// changeOwner is for a host that belongs to another object now, or to one that
-// allows others. Its cost follows the objects of the host.
+// changeOwner is for a host whose owner is another object now, or allows other
+// namespaces. Its cost grows with the number of objects that name the host.
 func (c *commit) changeOwner(host string, before, after claims) {
 	was, is := before.owner(), after.owner()
 	for _, claim := range before {
@@ -87,7 +89,7 @@ func (c *commit) changeOwner(host string, before, after claims) {
 		for _, m := range claim.objects {
 			c.settle(m, host, is, true)
 			if !allowed {
-				c.tellOf(m) // of the owner, which is another
+				c.tellOf(m) // its Problem names the owner, which has changed
 			}
 			for _, prefix := range m.prefixes {
 				if !flips {
@@ -103,7 +105,7 @@ func (c *commit) changeOwner(host string, before, after claims) {
 	}
 }
 
-// tellOf has the problems of an object looked at again.
+// tellOf marks an object whose problems may have changed.
 func (c *commit) tellOf(m *matcher) {
 	if o := c.objects[m.name]; o != nil { // else it is being deleted
 		c.told[o] = struct{}{}
@@ -117,7 +119,7 @@ func (h *hostRules) claimed() claims {
 	return h.claims
 }
 
-// disputesOf returns what is to be told of the hosts of an object.
+// disputesOf returns the Problems of an object about hosts that are disputed.
 func (c *commit) disputesOf(o *object, shadowed bool) []Problem {
 	var problems []Problem
 	d, name := o.declared, o.name
@@ -148,7 +150,7 @@ func (c *commit) disputesOf(o *object, shadowed bool) []Problem {
 	return problems
 }
 
-// listHosts lists a few hosts, each with whom else it is about.
+// listHosts lists a few hosts, each with what others returns for its claims.
 func (c *commit) listHosts(hosts map[string]struct{}, others func(claims) string) string {
 	all := make([]string, 0, len(hosts))
 	for host := range hosts {

@@ -15,12 +15,12 @@ import (
 // service is what routing needs of a Service.
 type service struct {
 	ports []servicePort
-	// external tells that the Service is another name in DNS, and has no
+	// external tells that the Service is of type ExternalName, a DNS name without
 	// endpoints.
 	external bool
 }
 
-// servicePort is a TCP port of a Service. EndpointSlices know it by its name,
+// servicePort is a TCP port of a Service. EndpointSlices refer to it by its name,
 // whatever targetPort is.
 type servicePort struct {
 	name        string
@@ -43,7 +43,7 @@ func (s *service) equal(other *service) bool {
 	return s.external == other.external && slices.Equal(s.ports, other.ports)
 }
 
-// find returns the port that an object means; nil when there is none.
+// find returns the port that an object refers to; nil if there is none.
 func (s *service) find(wanted port) *servicePort {
 	for i := range s.ports {
 		p := &s.ports[i]
@@ -69,13 +69,13 @@ type slicePort struct {
 
 type sliceAddress struct {
 	address netip.Addr
-	// ready takes requests; what is not ready is terminating and serves.
+	// ready addresses take requests; the others are terminating and still serve.
 	ready bool
 }
 
-// readSlice leaves out what gets no requests: addresses that are neither ready
-// nor serve while they terminate, and names (addressType FQDN), which no
-// controller writes. A slice that belongs to no Service is nil.
+// readSlice leaves out addresses that get no requests: those that are neither ready nor
+// serving while they terminate. It returns nil for a slice that belongs to no Service,
+// and for one of DNS names (addressType FQDN), which no controller writes.
 func readSlice(object *discoveryv1.EndpointSlice) *slice {
 	owner := object.Labels[discoveryv1.LabelServiceName]
 	if owner == "" || object.AddressType == discoveryv1.AddressTypeFQDN {
@@ -91,8 +91,8 @@ func readSlice(object *discoveryv1.EndpointSlice) *slice {
 	}
 	for i := range object.Endpoints {
 		e := &object.Endpoints[i]
-		// Conditions that are not said: ready, serving as it is ready, and
-		// not terminating.
+		// Conditions that are not set: ready is true, serving is the same as ready, and
+		// terminating is false.
 		ready := e.Conditions.Ready == nil || *e.Conditions.Ready
 		serving := ready
 		if e.Conditions.Serving != nil {
@@ -114,9 +114,9 @@ func (s *slice) equal(other *slice) bool {
 	return s.service == other.service && slices.Equal(s.ports, other.ports) && slices.Equal(s.addresses, other.addresses)
 }
 
-// gather returns the endpoints of a port in all slices of its Service, of both
-// address families, each address once: as ready when any slice says so, for an
-// endpoint on its way from one slice to another is in both for a while.
+// gather returns the endpoints of a port in all slices of its Service, of both address
+// families, each address once. An address is ready if any slice says so, as an endpoint
+// that moves from one slice to another is in both for a while.
 func gather(p *servicePort, ofService []*slice) (endpoints Endpoints) {
 	type endpoint struct {
 		at    netip.AddrPort
@@ -155,9 +155,10 @@ func gather(p *servicePort, ofService []*slice) (endpoints Endpoints) {
 	return endpoints
 }
 
-// appProtocolOf returns what a Service says of a port. Slices that people write may
-// be the only ones to say it. The order they came in must not show, so the least of
-// them counts.
+// appProtocolOf returns the appProtocol of a port: that of the Service or, if it has
+// none, of its slices, as handwritten slices may be the only ones to have it. Of
+// several the first in alphabetical order counts, so that the order of the slices does
+// not matter.
 func appProtocolOf(p *servicePort, ofService []*slice) string {
 	if p.appProtocol != "" {
 		return p.appProtocol
@@ -173,8 +174,8 @@ func appProtocolOf(p *servicePort, ofService []*slice) string {
 	return least
 }
 
-// protocolOf reads an appProtocol. Those it does not know are HTTP/1.1, which
-// is what was spoken to them before anybody looked.
+// protocolOf returns the protocol of an appProtocol: HTTP/1.1 for an unknown one, as
+// such ports were served before appProtocol was read.
 func protocolOf(appProtocol string) Protocol {
 	switch appProtocol {
 	case "kubernetes.io/h2c", "grpc":
@@ -184,16 +185,16 @@ func protocolOf(appProtocol string) Protocol {
 	}
 }
 
-// wantsTLS tells whether an appProtocol is one of those with TLS: https as IANA
-// names it and kubernetes.io/wss as Kubernetes does, and what else is in use, with
-// the prefix of any implementation.
+// wantsTLS tells whether an appProtocol stands for TLS: https, as IANA names it,
+// kubernetes.io/wss, as Kubernetes names it, and others in use, with the prefix of any
+// implementation or none.
 func wantsTLS(appProtocol string) bool {
 	name := lowerASCII(appProtocol[strings.LastIndexByte(appProtocol, '/')+1:])
 	return name == "https" || name == "wss" || name == "tls" || name == "grpcs"
 }
 
-// locate returns a target's Service and port, or what is to be told when they are
-// not there or cannot be spoken to.
+// locate returns a target's Service and port. If they do not exist or cannot be used,
+// both are nil, and it returns the reason and the text of a Problem.
 func (b *Builder) locate(namespace string, to target) (s *backing, p *servicePort, reason Reason, problem string) {
 	name := types.NamespacedName{Namespace: namespace, Name: to.service}
 	s = b.services[name]
@@ -213,8 +214,8 @@ func (b *Builder) locate(namespace string, to target) (s *backing, p *servicePor
 	return s, p, "", ""
 }
 
-// resolve returns the endpoints of a target; without any when its Service or
-// port is not there or cannot be spoken to, and with what is to be told then.
+// resolve returns the endpoints of a target. If its Service or port does not exist or
+// cannot be used, there are none, and it returns the reason and the text of a Problem.
 func (b *Builder) resolve(namespace string, to target) (endpoints Endpoints, reason Reason, problem string) {
 	s, p, reason, problem := b.locate(namespace, to)
 	if p == nil {

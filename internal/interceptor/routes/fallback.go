@@ -2,8 +2,8 @@ package routes
 
 // FallbackTLV is the type of the PROXY protocol v2 record that names the
 // HTTPScaledObject, <namespace>/<name>, on connections of an Envoy to the fallback
-// listener of an interceptor, and FallbackServiceTLV that of the record that names
-// the Service whose turn it was. They are of the range left to private use.
+// listener of an interceptor. FallbackServiceTLV is the type of the record that names
+// the Service that Envoy had chosen. Both are in the range for private use.
 const (
 	FallbackTLV        = 0xE0
 	FallbackServiceTLV = 0xE1

@@ -12,12 +12,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
-// defaultFailoverAfter is the definition's default of
+// defaultFailoverAfter is the CRD's default of
 // coldStartTimeoutFailoverRef.timeoutSeconds.
 const defaultFailoverAfter = 30 * time.Second
 
-// maxMatches bounds what one object can ask of the table, in hosts times path
-// prefixes times headers: a table is everybody's.
+// maxMatches bounds what one object can ask of the table, in hosts times path prefixes
+// times headers, as all objects share the table.
 const maxMatches = 10000
 
 // form is a spec that can be served.
@@ -68,10 +68,10 @@ type declared struct {
 	uid  types.UID
 	// form is nil when the spec cannot be served.
 	form *form
-	// problems are those that need nothing but the object to be seen.
+	// problems are those that can be found in the object alone.
 	problems []Problem
-	// annotated tells that there is an annotation, text its value, and split
-	// what it says: nothing when it cannot be read.
+	// annotated tells that there is a split annotation, text is its value, and split
+	// the parsed value, nil if it cannot be read.
 	annotated bool
 	text      string
 	split     []weightedbackends.Backend
@@ -88,8 +88,8 @@ func (d *declared) problem(reason Reason, field, format string, args ...any) Pro
 	return Problem{Object: d.name, UID: d.uid, Reason: reason, Field: field, Message: field + ": " + fmt.Sprintf(format, args...)}
 }
 
-// checkSplit reads the annotation. Parsed once, it serves again when the text of
-// old, which is what was known of the object, is the same.
+// checkSplit reads the split annotation. If its text is the same as in old, which is
+// what was known of the object before, the split is not parsed again.
 func (d *declared) checkSplit(object *httpv1alpha1.HTTPScaledObject, old *declared) {
 	d.text, d.annotated = object.Annotations[weightedbackends.Annotation]
 	switch {
@@ -107,8 +107,8 @@ func (d *declared) checkSplit(object *httpv1alpha1.HTTPScaledObject, old *declar
 	d.rollout = object.Annotations[weightedbackends.OwnerAnnotation]
 }
 
-// checkSpec sets the form, notes what is wrong and can be served nevertheless,
-// and returns what cannot.
+// checkSpec sets the form, adds the problems with which the object can be served
+// nevertheless, and returns those with which it cannot.
 func (d *declared) checkSpec(spec *httpv1alpha1.HTTPScaledObjectSpec, created time.Time, allowed []string) (bad []Problem) {
 	hosts := collect(d, "spec.hosts", len(spec.Hosts), InvalidHost, &bad, func(i int) (string, error) {
 		return hostPattern(spec.Hosts[i])
@@ -146,8 +146,8 @@ func (d *declared) checkSpec(spec *httpv1alpha1.HTTPScaledObjectSpec, created ti
 	return bad
 }
 
-// collect reads a list, without what is in it twice. It tells of the first few
-// bad entries only.
+// collect reads a list, without repeated entries. It reports the first few bad and the
+// first few repeated entries only.
 func collect[T comparable](d *declared, field string, length int, reason Reason, bad *[]Problem, read func(int) (T, error)) []T {
 	if length == 0 {
 		return nil

@@ -23,9 +23,9 @@ func (h Header) String() string {
 	return h.Name + "=..."
 }
 
-// connectionHeaders are those that speak of one connection, or that a proxy has
-// in another place than with the other headers. The two proxies would not agree
-// on what a request carries.
+// connectionHeaders are hop-by-hop headers and those that a proxy keeps apart from the
+// other headers, each with the reason why it cannot choose an object. The two proxies
+// would not agree on what a request carries.
 var connectionHeaders = map[string]string{
 	"connection":        "it speaks of one connection and is gone before routing",
 	"host":              "hosts are given in spec.hosts",
@@ -36,7 +36,8 @@ var connectionHeaders = map[string]string{
 	"transfer-encoding": "it speaks of one connection and is gone before routing",
 }
 
-// checkHeader returns an entry of spec.headers as requests are compared with it.
+// checkHeader returns an entry of spec.headers in the form that requests are compared
+// with.
 func checkHeader(name, value string) (Header, error) {
 	lower := lowerASCII(name)
 	if lower == "" {
@@ -50,7 +51,7 @@ func checkHeader(name, value string) (Header, error) {
 	if why, refused := connectionHeaders[lower]; refused {
 		return Header{}, fmt.Errorf("header %q cannot choose an object: %s", name, why)
 	}
-	// Proxies take the blanks around a value off before they compare it.
+	// Proxies trim the blanks around a value before they compare it.
 	value = strings.Trim(value, " \t")
 	for i := range len(value) {
 		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -60,12 +61,12 @@ func checkHeader(name, value string) (Header, error) {
 	return Header{Name: lower, Value: value}, nil
 }
 
-// isTokenByte is for lower case.
+// isTokenByte expects letters in lower case.
 func isTokenByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
-// wantedHeader is a Header with its name as Go's header maps have it.
+// wantedHeader is a Header with its name in the form of Go's header maps.
 type wantedHeader struct{ key, value string }
 
 func wanted(headers []Header) []wantedHeader {

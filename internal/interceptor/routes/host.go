@@ -9,21 +9,21 @@ import (
 // anyHost is the pattern for requests of any host.
 const anyHost = "*"
 
-// longest names that DNS has, and their longest labels, in bytes.
+// The longest name that DNS has, and its longest label, in bytes.
 const (
 	maxHostLength  = 253
 	maxLabelLength = 63
 )
 
-// CanonicalHost returns the host of a request (HTTP's Host or :authority) as
-// hosts are compared: without port, one trailing dot and upper case. It does not
-// allocate for a host in lower case.
+// CanonicalHost returns the host of a request (HTTP's Host or :authority) in the form
+// in which hosts are compared: in lower case, without port and one trailing dot. It
+// does not allocate for a host in lower case.
 func CanonicalHost(host string) string {
 	return lowerASCII(strings.TrimSuffix(withoutPort(host), "."))
 }
 
-// withoutPort cuts what follows the last colon, unless that is within the
-// brackets of an IPv6 address. What follows is not looked at, as in Envoy.
+// withoutPort cuts off the last colon and what follows it, unless the colon is within
+// the brackets of an IPv6 address. Like Envoy, it does not check what follows.
 func withoutPort(host string) string {
 	colon := strings.LastIndexByte(host, ':')
 	if colon < 0 || colon < strings.LastIndexByte(host, ']') {
@@ -32,8 +32,8 @@ func withoutPort(host string) string {
 	return host[:colon]
 }
 
-// lowerASCII leaves other letters alone: to a proxy a host is bytes, and the
-// Kelvin sign no k.
+// lowerASCII leaves letters outside ASCII alone: to a proxy a host is bytes, and the
+// Kelvin sign is no k.
 func lowerASCII(s string) string {
 	for i := range len(s) {
 		if 'A' <= s[i] && s[i] <= 'Z' {
@@ -98,7 +98,7 @@ func hostPattern(host string) (string, error) {
 	return pattern, nil
 }
 
-// isLabelByte takes the underscore too: browsers and proxies do.
+// isLabelByte accepts the underscore too, as browsers and proxies do.
 func isLabelByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }

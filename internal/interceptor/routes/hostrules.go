@@ -2,8 +2,8 @@ package routes
 
 // hostRules are the objects of one host pattern. They are immutable; nil is empty.
 type hostRules struct {
-	// named has all objects that name the host, and served those that a proxy of
-	// all namespaces serves: the same tree where these are all.
+	// named has all objects that name the host, and served those that a proxy of all
+	// namespaces serves. If these are all, both are the same tree.
 	named, served *pathTree
 	claims        claims
 	// crowded counts the objects that are crowded out, or left out.
@@ -17,8 +17,8 @@ func (h *hostRules) find(path string, header map[string][]string) *matcher {
 	return h.served.find(path, header)
 }
 
-// with and without return the rules with one object more, or less. The latter is
-// nil when there is none left.
+// with and without return the rules with one object added or removed. without returns
+// nil if no object is left.
 func (h *hostRules) with(m *matcher, owned bool) *hostRules {
 	return h.change(m, owned, 1, claims.with, func(r *rules) { r.insert(m) })
 }
@@ -53,7 +53,7 @@ func (h *hostRules) change(m *matcher, owned bool, more int, claim func(claims, 
 	return &next
 }
 
-// among returns the rules of the objects that a proxy of some namespaces serves.
+// among returns the rules of the objects that a proxy of these namespaces serves.
 func (h *hostRules) among(namespaces Namespaces, v view) *pathTree {
 	var tree *pathTree
 	var owner *matcher
@@ -74,7 +74,7 @@ func (h *hostRules) among(namespaces Namespaces, v view) *pathTree {
 	return tree
 }
 
-// of returns the same. It makes a tree only where there is none.
+// of returns the same as among, and makes a new tree only if it has to.
 func (h *hostRules) of(namespaces Namespaces, v view) *pathTree {
 	switch {
 	case h == nil:

@@ -2,26 +2,26 @@ package routes
 
 import "strings"
 
-// hostTree holds the rules of all hosts, a level per label from the right: a
-// host meets its exact name, the wildcards it ends in and any host on one way
-// down. It is immutable; the zero tree is empty.
+// hostTree holds the rules of all hosts, with a level per label from the right: one
+// walk down finds the exact name of a host, the wildcards it ends in and any host. It
+// is immutable; the zero tree is empty.
 type hostTree struct {
 	exact *hostRules // of this name
-	wild  *hostRules // of every name below it; of any host, at the root
+	wild  *hostRules // of every name below it; at the root, of any host
 	below dict[*hostTree]
 }
 
-// find returns the first object that wants a request, at the root. host is
-// canonical, path begins with a slash.
+// find returns the first object that wants a request; t is the root. host is canonical,
+// path begins with a slash.
 func (t *hostTree) find(host, path string, header map[string][]string) *matcher {
 	if m := t.step(host, path, header); m != nil {
 		return m
 	}
-	// Unlike the wildcards, any host is also a host without a name.
+	// Unlike the wildcards, any host includes an empty one.
 	return t.wild.find(path, header)
 }
 
-// step looks below t. host is what is left of it, up to the dot before the name
+// step looks below t. host is the rest of the host: what precedes the dot and the name
 // of t.
 func (t *hostTree) step(host, path string, header map[string][]string) *matcher {
 	left, label, more := cutLastLabel(host)
@@ -52,7 +52,7 @@ func cutLastLabel(host string) (left, label string, more bool) {
 	return "", host, false
 }
 
-// splitPattern tells the name of a host pattern from the star before it.
+// splitPattern splits a host pattern into its name and whether a star precedes it.
 func splitPattern(pattern string) (name string, wild bool) {
 	if pattern == anyHost {
 		return "", true
@@ -91,7 +91,7 @@ func (t hostTree) edit(pattern string, change func(*hostRules) *hostRules) hostT
 	return hostTree{}
 }
 
-// with and without return a tree with one object more, or less. owned is
+// with and without return a tree with one object added or removed. owned is
 // Policy.HostOwnership.
 func (t hostTree) with(m *matcher, owned bool) hostTree {
 	for _, host := range m.hosts {
@@ -133,8 +133,8 @@ func (t *hostTree) editBelow(name string, more, wild bool, change func(*hostRule
 	return &edited
 }
 
-// patterns yields every host pattern below the one named name that has rules,
-// itself included when it is asked for by a star.
+// patterns yields every host pattern with rules below a name, *.<name> included and the
+// name itself not. t is the tree of the name, the root if it is empty.
 func (t *hostTree) patterns(name string, yield func(pattern string)) {
 	if t == nil {
 		return

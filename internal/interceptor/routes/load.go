@@ -1,16 +1,16 @@
 package routes
 
-// load is what wildcards have of a budget, as a tree of names with a level per label
-// from the right. A host lists the matches of all wildcards above it, so that those
-// of one below another add up. Any host, which is the root, has a budget of its own.
-// The zero load is empty.
+// load counts the matches of wildcards for a budget, in a tree of names with a level
+// per label from the right. A host lists the matches of all wildcards above it, so that
+// nested wildcards add up. Any host, which is the root, has a budget of its own. The
+// zero load is empty.
 type load struct {
 	own   int // matches of the wildcard of this name
-	most  int // own, and the most that a host below lists of wildcards below
+	most  int // own, plus the most that a host lists of wildcards below this name
 	below map[string]*load
 }
 
-// fits tells whether no host lists more than room with this many matches of another
+// fits tells whether no host would list more than room with this many more matches of a
 // wildcard.
 func (l *load) fits(wildcard string, matches, room int) bool {
 	name, _ := splitPattern(wildcard)
@@ -32,7 +32,7 @@ func (l *load) fits(wildcard string, matches, room int) bool {
 	return above+l.most+matches <= room
 }
 
-// add notes matches of a wildcard, fewer where that is negative.
+// add adds matches of a wildcard; a negative number removes them.
 func (l *load) add(wildcard string, matches int) {
 	name, _ := splitPattern(wildcard)
 	l.addBelow(name, name != "", matches)
@@ -60,13 +60,13 @@ func (l *load) addBelow(name string, more bool, matches int) {
 	switch {
 	case child.most >= deepest:
 		deepest = child.most
-	case before == deepest: // it had the most, and has less
+	case before == deepest: // child had the most, and has less now
 		deepest = l.mostBelow(deepest)
 	}
 	l.most = l.own + deepest
 }
 
-// mostBelow returns the most that one below has; no more than before.
+// mostBelow returns the most of all children, none of which has more than before.
 func (l *load) mostBelow(before int) (most int) {
 	for _, child := range l.below {
 		if most = max(most, child.most); most == before {

@@ -20,14 +20,15 @@ type matcher struct {
 	prefixes []string // anyPath when the object names none
 	headers  []Header
 	wanted   []wantedHeader
-	// wildcards are those of hosts for which it is charged.
+	// wildcards are the hosts that it is charged for.
 	wildcards []string
 	// allowed are the namespaces whose objects may be served for hosts that this
 	// object owns, sorted.
 	allowed []string
 	// crowded tells that proxies of many namespaces have no room for it.
 	crowded bool
-	// leftOut tells that there is no room for it in any proxy. It owns its hosts.
+	// leftOut tells that there is no room for it in any proxy. It can own its hosts
+	// nevertheless.
 	leftOut bool
 }
 
@@ -56,8 +57,8 @@ func compareAge(a, b *matcher) int {
 
 // rules are the objects of one host and path prefix, older first.
 type rules struct {
-	headed []*matcher // with headers; they come before
-	plain  []*matcher // without; only the first one gets requests
+	headed []*matcher // with headers; they come before plain
+	plain  []*matcher // without headers; only the first gets requests
 }
 
 func (r *rules) empty() bool { return len(r.headed) == 0 && len(r.plain) == 0 }
@@ -101,8 +102,8 @@ func (r *rules) remove(m *matcher) {
 	*list = withoutMatcher(*list, m)
 }
 
-// withMatcher and withoutMatcher leave the list, older first, as it is: older tables
-// have it.
+// withMatcher and withoutMatcher do not change the list, oldest first, in place: older
+// tables use it.
 func withMatcher(list []*matcher, m *matcher) []*matcher {
 	index, _ := slices.BinarySearchFunc(list, m, compareAge)
 	grown := make([]*matcher, 0, len(list)+1)

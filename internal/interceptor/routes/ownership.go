@@ -9,8 +9,8 @@ import (
 )
 
 // AllowedNamespacesAnnotation lists the namespaces, with commas between, whose
-// HTTPScaledObjects may be served for the hosts that this one owns; "*" is all.
-// It counts on the oldest object that names a host.
+// HTTPScaledObjects may be served for the hosts that this one owns; "*" is all. Of all
+// objects that name a host, only the annotation of the oldest counts.
 const AllowedNamespacesAnnotation = "http.kedify.io/allowed-namespaces"
 
 // anyNamespace allows all.
@@ -46,8 +46,7 @@ func allowedNamespace(entry string) (string, error) {
 	return entry, nil
 }
 
-// allows tells whether objects of a namespace may be served for the hosts of an
-// object.
+// allows tells whether objects of a namespace may be served for the hosts that m owns.
 func (m *matcher) allows(namespace string) bool {
 	if namespace == m.name.Namespace || len(m.allowed) > 0 && m.allowed[0] == anyNamespace {
 		return true

@@ -11,10 +11,10 @@ const anyPath = "/"
 // maxPrefixLength bounds a path prefix, in bytes.
 const maxPrefixLength = 2048
 
-// PathOf returns the path of an HTTP/1 request target or HTTP/2 :path as routes
-// compare it: as it was sent, without query, and without scheme and authority
-// when it has them. It is "/" when they are all there is, and "" when there is
-// no path at all ("*", or the authority of a CONNECT).
+// PathOf returns the path of an HTTP/1 request target or HTTP/2 :path in the form in
+// which routes compare it: as it was sent, without query, and without scheme and
+// authority if it has them. It is "/" for a target of scheme and authority alone, and
+// "" for a target without a path ("*", or the authority of a CONNECT).
 func PathOf(target string) string {
 	target, _, _ = strings.Cut(target, "?")
 	if strings.HasPrefix(target, "/") {
@@ -30,8 +30,8 @@ func PathOf(target string) string {
 	return "/"
 }
 
-// pathPrefix returns an entry of spec.pathPrefixes as paths are compared with
-// it: "/", or segments each with a slash before it and none at the end.
+// pathPrefix returns an entry of spec.pathPrefixes in the form that paths are compared
+// with: "/", or segments each with a slash before it and none at the end.
 func pathPrefix(prefix string) (string, error) {
 	clean := prefix
 	if !strings.HasPrefix(clean, "/") {

@@ -2,9 +2,9 @@ package routes
 
 import "strings"
 
-// pathTree holds the rules of one host by path prefix, a level per segment, so
-// that a request meets no more of them than its path has segments, however
-// long that is. It is immutable; nil is empty.
+// pathTree holds the rules of one host by path prefix, with a level per segment: a
+// lookup visits the root and at most one node per segment of the path, however many
+// prefixes there are. It is immutable; nil is empty.
 type pathTree struct {
 	rules rules
 	below dict[*pathTree]

@@ -26,20 +26,20 @@ const (
 	InvalidTarget Reason = "InvalidTarget"
 	// TooLarge is for more hosts, paths and headers than one object may have.
 	TooLarge Reason = "TooLarge"
-	// OverBudget is for an object whose matches of a wildcard host have no room
-	// beside those of others. It keeps no form before.
+	// OverBudget is for an object whose matches of a wildcard host have no room beside
+	// those of others. No earlier form of it goes on serving.
 	OverBudget Reason = "OverBudget"
-	// InternalError is for an object over which the interceptor itself fails.
+	// InternalError is for an object at which the interceptor itself fails.
 	InternalError Reason = "InternalError"
 )
 
 // The reasons of Problems that leave an object in the table as it is.
 const (
-	// Repeated is for an entry of spec.hosts, pathPrefixes or headers that is
-	// there twice. It counts once.
+	// Repeated is for an entry of spec.hosts, pathPrefixes or headers that is in the
+	// list twice. It counts once.
 	Repeated Reason = "Repeated"
-	// InvalidTimeout is for a timeout that is no duration. The interceptor's
-	// own counts.
+	// InvalidTimeout is for a timeout that is no duration. The interceptor's own
+	// timeout applies.
 	InvalidTimeout Reason = "InvalidTimeout"
 	// InvalidFailover is for a spec.coldStartTimeoutFailoverRef that cannot be
 	// served, or has a bad timeout.
@@ -47,24 +47,25 @@ const (
 	// InvalidSplit is for an annotation that cannot be read. The last good
 	// split stays, or the stable Service gets everything.
 	InvalidSplit Reason = "InvalidSplit"
-	// UnknownService is for a backend whose Service is not there. In an
-	// annotation, it is as InvalidSplit.
+	// UnknownService is for a backend whose Service does not exist. In an annotation,
+	// it has the effect of InvalidSplit.
 	UnknownService Reason = "UnknownService"
-	// UnknownPort is for a backend whose Service has no such port. In an
-	// annotation, it is as InvalidSplit.
+	// UnknownPort is for a backend whose Service has no such port. In an annotation, it
+	// has the effect of InvalidSplit.
 	UnknownPort Reason = "UnknownPort"
-	// UnsupportedProtocol is for a backend whose appProtocol asks for TLS. It is
-	// as UnknownPort.
+	// UnsupportedProtocol is for a backend whose appProtocol asks for TLS. It has the
+	// effect of UnknownPort.
 	UnsupportedProtocol Reason = "UnsupportedProtocol"
 	// InvalidAllowedNamespaces is for an entry of AllowedNamespacesAnnotation that
 	// is no namespace.
 	InvalidAllowedNamespaces Reason = "InvalidAllowedNamespaces"
-	// HostNotOwned is for an object that names hosts which older objects of other
-	// namespaces name, and is not allowed to; HostDisputed is for these.
+	// HostNotOwned is for an object that names hosts whose oldest objects are of other
+	// namespaces and do not allow it.
 	HostNotOwned Reason = "HostNotOwned"
-	// HostDisputed is for the oldest object that names a host.
+	// HostDisputed is for the oldest object that names a host, if objects of namespaces
+	// that it does not allow name the host too.
 	HostDisputed Reason = "HostDisputed"
-	// Shadowed is for an object each of whose requests goes to others.
+	// Shadowed is for an object whose requests all go to other objects.
 	Shadowed Reason = "Shadowed"
 )
 
@@ -77,8 +78,8 @@ func (r Reason) quarantines() bool {
 	return false
 }
 
-// mostNamed is how many of one kind are told: Events are not endless, and one
-// object must not drown what is told of the others.
+// mostNamed is how many entries or problems of one kind are listed: the space in an
+// Event is limited, and the problems of one object must not drown those of the others.
 const mostNamed = 5
 
 // Problem is what is wrong with one HTTPScaledObject: for a Warning Event on it,
@@ -106,7 +107,7 @@ func compareProblems(a, b Problem) int {
 	)
 }
 
-// sortProblems also drops what is said twice.
+// sortProblems sorts problems and drops repeated ones.
 func sortProblems(problems []Problem) []Problem {
 	slices.SortFunc(problems, compareProblems)
 	return slices.Compact(problems)

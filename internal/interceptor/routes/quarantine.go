@@ -12,10 +12,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
-// OnPanic sets the function that is called at a panic over one object, for the log,
-// with the object's kind and name, the cause and the stack. The object is served as it
-// was before, and all others are served. The same panic over the same object is
-// reported once.
+// OnPanic sets the function that is called, for the log, when the processing of one
+// object panics, with the kind and name of the object, the cause and the stack. The
+// object is served as it was before, and all others are served. The same panic over the
+// same object is reported once.
 func (b *Builder) OnPanic(tell func(kind string, name types.NamespacedName, cause any, stack []byte)) {
 	b.onPanic = tell
 }
@@ -68,7 +68,7 @@ func (b *Builder) attempt(what step, kind string, name types.NamespacedName, do 
 	return ""
 }
 
-// inOneLine is for Events.
+// inOneLine shortens the cause of a panic to one line, for Events.
 func inOneLine(cause any) string {
 	const most = 200
 	text := strings.Join(strings.Fields(fmt.Sprint(cause)), " ")
@@ -80,7 +80,7 @@ func inOneLine(cause any) string {
 
 const httpScaledObjectKind = "HTTPScaledObject"
 
-// check checks an object alone. old is what was known of it.
+// check checks an object by itself. old is what was known of the object before.
 func (b *Builder) check(object *httpv1alpha1.HTTPScaledObject, old *declared) *declared {
 	d := &declared{
 		name: types.NamespacedName{Namespace: object.Namespace, Name: object.Name},
@@ -118,7 +118,7 @@ func (c *commit) decideOrKeep(o *object) {
 	if failure == "" {
 		return
 	}
-	c.next, c.changes = next, changes // what they share with others is not changed
+	c.next, c.changes = next, changes // undone: parts that both versions share are never changed
 	if d == nil {
 		c.objects[o.name] = o
 		c.again = append(c.again, o)
@@ -130,7 +130,7 @@ func (c *commit) decideOrKeep(o *object) {
 	switch {
 	case before == nil:
 		o.found = tellMeanwhile(o.found, meanwhileNothing)
-	case before.UID != d.uid: // it is another object's
+	case before.UID != d.uid: // the route of a deleted object of this name
 		c.replace(o.name, before, nil)
 		o.found = tellMeanwhile(o.found, meanwhileNothing)
 	default:
@@ -142,7 +142,8 @@ func (c *commit) decideOrKeep(o *object) {
 	}
 }
 
-// compare compares an object with others, for what is told of it.
+// compare runs do, which compares an object with others to find its problems, and keeps
+// the failure if that panics.
 func (c *commit) compare(what step, m *matcher, do func()) {
 	failure := c.attempt(what, httpScaledObjectKind, m.name, do)
 	if o := c.objects[m.name]; o != nil && failure != "" {
@@ -151,12 +152,13 @@ func (c *commit) compare(what step, m *matcher, do func()) {
 	}
 }
 
-// uncomparedProblem is of an object that is served, though there was a panic over it.
+// uncomparedProblem returns the Problem of an object that is served although the search
+// for its problems panicked.
 func (d *declared) uncomparedProblem(failure string) Problem {
 	return d.problem(InternalError, "spec", "%s; the object is served as it asks", failure)
 }
 
-// refreshed returns a route with the endpoints of now.
+// refreshed returns a route with the current endpoints.
 func (b *Builder) refreshed(before *Route) *Route {
 	fresh := *before
 	fresh.Backends = slices.Clone(before.Backends)

@@ -8,15 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Route is what one HTTPScaledObject asks for, as it is served: in its last good
-// form where the object as it is cannot be. It is immutable.
+// Route is what is served for one HTTPScaledObject: what it asks for or, if that cannot
+// be served, its last good form. It is immutable.
 type Route struct {
-	// Name is that of the HTTPScaledObject, and UID its identity: an object
-	// made anew under an old name has nothing of the old one.
+	// Name is that of the HTTPScaledObject, and UID its identity: an object that is
+	// created again under the same name takes over nothing from the old one.
 	Name types.NamespacedName
 	UID  types.UID
-	// Backends share the requests, in the order of the annotation; without a
-	// split it is one, scaleTargetRef.service. There is always one at least.
+	// Backends share the requests, in the order of the annotation; without a split
+	// there is one, scaleTargetRef.service. There is always at least one.
 	Backends []Backend
 	// Split tells whether the backends are those of an annotation, in force
 	// or last good, and not the stable Service alone.
@@ -45,12 +45,12 @@ func (r *Route) Hosts() []string { return r.form.match.hosts }
 // others without a slash at the end.
 func (r *Route) PathPrefixes() []string { return r.form.match.prefixes }
 
-// Headers returns the headers any one of which a request has to carry; none
-// when it needs to carry none.
+// Headers returns the headers of which a request has to carry any one; empty if it
+// needs none.
 func (r *Route) Headers() []Header { return r.form.match.headers }
 
-// Cold tells that no backend with weight has an endpoint to send a request to.
-// A backend of weight 0 does not count: it was said to get nothing.
+// Cold tells that no backend with weight has an endpoint to send a request to. A
+// backend of weight 0 does not count, as it is not meant to get requests.
 func (r *Route) Cold() bool {
 	for i := range r.Backends {
 		if r.Backends[i].Share > 0 {
@@ -82,7 +82,7 @@ func (r *Route) WithSplitOf(later *Route) *Route {
 	return &fresh
 }
 
-// Protocol is what a backend is spoken to in, without TLS.
+// Protocol is the protocol that a backend speaks, without TLS.
 type Protocol uint8
 
 // The protocols of backends.
@@ -101,14 +101,13 @@ func (p Protocol) String() string {
 	return "http/1.1"
 }
 
-// Endpoints are the addresses of one port of one Service, in order and each
-// once.
+// Endpoints are the addresses of one port of one Service, sorted, each once.
 type Endpoints struct {
-	// Ready take requests.
+	// Ready addresses take requests.
 	Ready []netip.AddrPort
-	// Draining are terminating and still serve: the last resort.
+	// Draining addresses are terminating and still serve: the last resort.
 	Draining []netip.AddrPort
-	// Protocol is what the port is spoken to in.
+	// Protocol is the protocol that the port speaks.
 	Protocol Protocol
 }
 
@@ -117,7 +116,7 @@ func (e Endpoints) Equal(other Endpoints) bool {
 	return e.Protocol == other.Protocol && slices.Equal(e.Ready, other.Ready) && slices.Equal(e.Draining, other.Draining)
 }
 
-// Backend is one side of a route.
+// Backend is one Service of a route, with its share of the requests.
 type Backend struct {
 	// Cluster is its name in Envoy and in metrics,
 	// <namespace>/<HTTPScaledObject>/<Service>.
@@ -127,15 +126,15 @@ type Backend struct {
 	// Weight is the share asked for, relative to the sum of all weights of
 	// the route.
 	Weight uint32
-	// Share is the share to serve now, relative to the sum of all shares: its
-	// Weight, or 0 while others have to stand in for it.
+	// Share is the share to serve now, relative to the sum of all shares: its Weight,
+	// or 0 while other backends have to stand in for it.
 	Share uint32
-	// Endpoints are there, whether or not they get requests now.
+	// Endpoints of the Service, whether or not they get requests now.
 	Endpoints
 }
 
-// Active returns the addresses to send this backend's share to, by a Route's
-// Share: those that are ready, else those that drain.
+// Active returns the addresses to send this backend's Share to: those that are ready
+// or, if there are none, those that drain.
 func (b *Backend) Active() []netip.AddrPort {
 	if len(b.Ready) > 0 {
 		return b.Ready
@@ -147,14 +146,14 @@ func (b *Backend) Active() []netip.AddrPort {
 type Failover struct {
 	// Service is the name of the Service, in the namespace of the route.
 	Service string
-	// After is how long a request waits before.
+	// After is how long a request waits before it goes to the Service.
 	After time.Duration
-	// Endpoints of the Service; none while it is not there.
+	// Endpoints of the Service; none while it does not exist.
 	Endpoints
 }
 
-// Active returns the addresses to send requests to: those that are ready, else
-// those that drain.
+// Active returns the addresses to send requests to: those that are ready or, if there
+// are none, those that drain.
 func (f *Failover) Active() []netip.AddrPort {
 	if len(f.Ready) > 0 {
 		return f.Ready
@@ -162,8 +161,8 @@ func (f *Failover) Active() []netip.AddrPort {
 	return f.Draining
 }
 
-// equal takes the form as a whole, though not all of it can be seen: it may be
-// the last good one some day.
+// equal compares the whole form, though part of it does not show in the Route: it may
+// become the last good form.
 func (r *Route) equal(other *Route) bool {
 	return r.sameRouting(other) && r.Rollout == other.Rollout && r.form.equal(other.form) &&
 		slices.EqualFunc(r.Backends, other.Backends, func(a, b Backend) bool {
@@ -171,12 +170,14 @@ func (r *Route) equal(other *Route) bool {
 		}) && equalFailover(r.Failover, other.Failover)
 }
 
-// sameRouting leaves out endpoints and what follows from them.
+// sameRouting tells whether both take the same requests and share them in the same way.
+// It ignores endpoints and what follows from them.
 func (r *Route) sameRouting(other *Route) bool {
 	return r.form.match.equal(other.form.match) && r.sameSharing(other)
 }
 
-// sameSharing leaves out which requests it is for, too.
+// sameSharing tells the same as sameRouting, but also ignores which requests the routes
+// take.
 func (r *Route) sameSharing(other *Route) bool {
 	return r == other || r.Name == other.Name && r.UID == other.UID && r.Split == other.Split &&
 		equalDuration(r.ConditionWait, other.ConditionWait) && equalDuration(r.ResponseHeader, other.ResponseHeader) &&

@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
-// SavedRoute is what virtual hosts are made of in a Route, without the endpoints,
-// in a form that can be written down and read back.
+// SavedRoute has what virtual hosts need of a Route, without the endpoints, in a form
+// that can be written as JSON and read back.
 type SavedRoute struct {
 	UID            types.UID                  `json:"uid,omitempty"`
 	Created        time.Time                  `json:"created,omitzero"`
@@ -34,9 +34,9 @@ func (r *Route) Save() SavedRoute {
 	}
 }
 
-// Restore returns the Route of an HTTPScaledObject that was saved. It is for
-// virtual hosts: its backends have no endpoints, and it has no Failover. It fails
-// on what no Route can be, for a saved route may be forged.
+// Restore returns the Route of an HTTPScaledObject that was saved. It is for virtual
+// hosts: its backends have no endpoints, and it has no Failover. Restore returns an
+// error for what cannot be a Route, as a saved route may be forged.
 func (s SavedRoute) Restore(name types.NamespacedName) (*Route, error) {
 	if len(s.Hosts) == 0 || len(s.PathPrefixes) == 0 || len(s.Split) == 0 {
 		return nil, errors.New("expected hosts, paths and a split")
@@ -68,8 +68,8 @@ func (s SavedRoute) Restore(name types.NamespacedName) (*Route, error) {
 	return r, nil
 }
 
-// asRead tells of the first entry that is not as reading it gives it, or that is
-// there twice.
+// asRead returns an error for the first entry that read refuses or changes, or that is
+// in the list twice.
 func asRead[T comparable](what string, entries []T, read func(T) (T, error)) error {
 	for i, entry := range entries {
 		is, err := read(entry)

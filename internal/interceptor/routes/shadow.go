@@ -8,17 +8,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// site is one host pattern with one path prefix. Objects take requests from one
-// another entirely only where both are the same: a more specific host or a
-// longer path leaves some.
+// site is one host pattern with one path prefix. One object takes all requests of
+// another only where both are the same: a more specific host or a longer path leaves
+// some.
 type site struct{ host, prefix string }
 
-// shadows keeps track of the sites where an object gets no requests, and who
-// gets them there. Few objects have any.
+// shadows has, by object, the sites where it gets no requests, each with the objects
+// that get them. Few objects have any.
 type shadows map[types.NamespacedName]map[site][]types.NamespacedName
 
-// set notes who takes all requests of m at a site; nobody, when winners is
-// empty. It tells whether that is news.
+// set records the objects that take all requests of m at a site; winners is empty if
+// none do. It tells whether that changed anything.
 func (s shadows) set(m *matcher, at site, winners []types.NamespacedName) bool {
 	if slices.Equal(s[m.name][at], winners) {
 		return false
@@ -41,12 +41,12 @@ func (s shadows) clear(name types.NamespacedName, at site) {
 	}
 }
 
-// movement is what came or went at a site. Objects lose requests to those before
-// them only, so nobody before the first of it is affected.
+// movement is what was added or removed at a site. An object loses requests only to
+// those before it, so that objects before the first one moved are not affected.
 type movement struct {
-	headed bool     // some with headers
-	plain  *matcher // the first without, if any
-	last   *matcher // that came or went
+	headed bool     // some objects with headers moved
+	plain  *matcher // the oldest one moved without headers, if any
+	last   *matcher // the one added or removed last
 }
 
 func (v *movement) add(m *matcher) {
@@ -59,9 +59,8 @@ func (v *movement) add(m *matcher) {
 	}
 }
 
-// look goes through the rules of a site where something moved, and calls
-// changed for each object that now loses its requests there to others than
-// before.
+// look checks the rules of a site where objects were added or removed, and calls
+// changed for each object that now loses its requests there to others than before.
 func (s shadows) look(at site, r *rules, moved movement, changed func(*matcher)) {
 	if moved.headed {
 		s.lookHeaded(at, r.headed, changed)
@@ -69,7 +68,8 @@ func (s shadows) look(at site, r *rules, moved movement, changed func(*matcher))
 	if moved.plain == nil {
 		return
 	}
-	// Who asks for no header loses everything to the oldest who asks for none.
+	// An object without headers loses all requests to the oldest object without
+	// headers.
 	from, _ := slices.BinarySearchFunc(r.plain, moved.plain, compareAge)
 	for i := from; i < len(r.plain); i++ {
 		var winners []types.NamespacedName
@@ -82,7 +82,7 @@ func (s shadows) look(at site, r *rules, moved movement, changed func(*matcher))
 	}
 }
 
-// lookHeaded looks for objects each of whose headers an older one asks for too.
+// lookHeaded looks for objects whose headers are all asked for by older objects too.
 func (s shadows) lookHeaded(at site, headed []*matcher, changed func(*matcher)) {
 	taken := make(map[Header]types.NamespacedName)
 	for _, m := range headed {
@@ -114,8 +114,8 @@ func (s shadows) lookHeaded(at site, headed []*matcher, changed func(*matcher)) 
 	}
 }
 
-// problem returns what is to be told of an object that gets no requests at any
-// of its sites.
+// problem returns the Problem of an object that gets no requests at any of its sites;
+// false for other objects.
 func (s shadows) problem(d *declared, m *matcher) (Problem, bool) {
 	lost := s[m.name]
 	if len(lost) < len(m.hosts)*len(m.prefixes) {
@@ -131,7 +131,7 @@ func (s shadows) problem(d *declared, m *matcher) (Problem, bool) {
 		listSome(winners)), true
 }
 
-// listSome lists the first few of them.
+// listSome lists the first few entries, and says how many more there are.
 func listSome[T any](all []T) string {
 	var list strings.Builder
 	for i, one := range all {

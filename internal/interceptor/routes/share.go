@@ -1,10 +1,10 @@
 package routes
 
-// shareOut sets what each backend is to serve now. A backend without a ready
-// endpoint leaves its share to the others, in proportion to their weights; as
-// shares are relative, that is done by having none. When nobody has a ready
-// endpoint, those that drain serve; when there are none of these either, all
-// shares are 0 and the route is cold.
+// shareOut sets the share that each backend is to serve now. A backend without a ready
+// endpoint leaves its share to the others, in proportion to their weights: as shares
+// are relative, its own is set to 0. If no backend with weight has a ready endpoint,
+// those that drain serve; if there are none of these either, all shares are 0 and the
+// route is cold.
 func shareOut(backends []Backend) {
 	if !shareAmong(backends, func(b *Backend) bool { return len(b.Ready) > 0 }) {
 		shareAmong(backends, func(b *Backend) bool { return len(b.Draining) > 0 })

@@ -12,9 +12,10 @@ const wholeWeight = 100
 // annotationField is how messages name the split.
 const annotationField = "metadata.annotations[" + weightedbackends.Annotation + "]"
 
-// decide makes the route of an object from the object as it is and the route
-// that served it last, nil when there is none or it was of another object. It is nil when there is nothing
-// to serve. Deciding again on its own result changes nothing.
+// decide makes the route of an object from the object as it is and last, the route that
+// served it last; last is nil if there is none, or if it was of another object. The
+// result is nil if there is nothing to serve. With the result as last, decide returns
+// the same again.
 func (b *Builder) decide(d *declared, last *Route) (*Route, []Problem) {
 	problems := slices.Clone(d.problems)
 	r := &Route{Name: d.name, UID: d.uid, form: d.form}
@@ -55,14 +56,14 @@ func (b *Builder) decide(d *declared, last *Route) (*Route, []Problem) {
 	return r, problems
 }
 
-// What is served meanwhile.
+// What messages say about what is served meanwhile.
 const (
 	meanwhileNothing = "the object is served nothing until then"
 	meanwhileLast    = "its last good form goes on serving"
 )
 
-// tellMeanwhile adds to the problems that quarantine an object what becomes of
-// it.
+// tellMeanwhile adds what is served meanwhile to the problems that quarantine an
+// object.
 func tellMeanwhile(problems []Problem, meanwhile string) []Problem {
 	for i := range problems {
 		if problems[i].Reason.quarantines() {
@@ -72,7 +73,7 @@ func tellMeanwhile(problems []Problem, meanwhile string) []Problem {
 	return problems
 }
 
-// splitField is where the backends of a route are said.
+// splitField returns the field that the backends of a route come from.
 func (r *Route) splitField() string {
 	if r.Split {
 		return annotationField
@@ -116,7 +117,7 @@ func (b *Builder) splitFor(r *Route, d *declared, last *Route) (split []weighted
 	return split, told, problems
 }
 
-// asked returns the split that a route has, without what became of it.
+// asked returns the weights that a route was asked for, whatever its shares are now.
 func (r *Route) asked() []weightedbackends.Backend {
 	split := make([]weightedbackends.Backend, len(r.Backends))
 	for i := range r.Backends {
@@ -125,8 +126,8 @@ func (r *Route) asked() []weightedbackends.Backend {
 	return split
 }
 
-// services returns the names of all Services whose coming and going may change
-// what decide says of an object, each once.
+// services returns the names of all Services that the result of decide depends on,
+// sorted, each once.
 func (d *declared) services(r *Route) []string {
 	var names []string
 	for _, side := range d.split {

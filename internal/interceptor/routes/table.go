@@ -8,31 +8,30 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Table says which Route a request belongs to. It is immutable and safe for any
-// number of readers; a later one shares with it all that did not change.
+// Table says which Route a request belongs to. It is immutable and safe for any number
+// of readers; a later table shares with it all that did not change.
 type Table struct {
 	generation uint64
 	view       view
 	hosts      hostTree
 	routes     dict[*Route]    // by namespace/name
-	problems   dict[[]Problem] // by namespace/name; none without any
+	problems   dict[[]Problem] // by namespace/name, of objects that have any
 }
 
-// Generation counts the tables that a Builder has made, from 1; that of a
-// Builder that has committed nothing is 0. It says nothing across Builders.
+// Generation counts the tables that a Builder has made, from 1; its empty table before
+// these has 0. Generations of different Builders cannot be compared.
 func (t *Table) Generation() uint64 { return t.generation }
 
-// Empty returns a table of nothing to which With adds routes that are judged as
-// those of t are.
+// Empty returns a table without routes that follows the Policy of t. With adds routes
+// to it.
 func (t *Table) Empty() *Table { return &Table{view: t.view} }
 
 // Len returns the number of routes.
 func (t *Table) Len() int { return t.routes.len }
 
-// Lookup returns the route of a request, nil when it has none: by its host as
-// the request has it, its path as PathOf has it, and its headers by their names
-// in Go's canonical form, as http.Header has them. It does not allocate, unless
-// the host is in upper case.
+// Lookup returns the route of a request, nil if it has none. host is as the request has
+// it, path as PathOf returns it, and the names in header are in Go's canonical form, as
+// in http.Header. It does not allocate, unless the host is in upper case.
 func (t *Table) Lookup(host, path string, header map[string][]string) *Route {
 	if !strings.HasPrefix(path, "/") {
 		return nil
@@ -45,9 +44,9 @@ func (t *Table) Lookup(host, path string, header map[string][]string) *Route {
 	return route
 }
 
-// Route returns the route of an HTTPScaledObject, nil when nothing is served
-// for it. With Policy.HostOwnership an object that is left out has one, too, which
-// owns its hosts: no request is looked up to it, and no virtual host lists it.
+// Route returns the route of an HTTPScaledObject, nil when nothing is served for it.
+// With Policy.HostOwnership an object that is left out has a Route too, which owns its
+// hosts: Lookup does not return it, and no virtual host lists it.
 func (t *Table) Route(name types.NamespacedName) *Route {
 	key := name.String()
 	route, _ := t.routes.get(hashOf(key), key)
@@ -55,7 +54,7 @@ func (t *Table) Route(name types.NamespacedName) *Route {
 }
 
 // Routes yields all routes by namespace and name. It sorts them first: use it to
-// show or to start from, not after each change.
+// display or to initialise, not after each change.
 func (t *Table) Routes() iter.Seq[*Route] {
 	all := make([]*Route, 0, t.routes.len)
 	for _, route := range t.routes.all() {
@@ -65,9 +64,9 @@ func (t *Table) Routes() iter.Seq[*Route] {
 	return slices.Values(all)
 }
 
-// With returns a table that serves another route for an HTTPScaledObject, or
-// nothing for it where route is nil. Its Problems and its Generation are those of
-// t. Its cost follows the hosts and paths of that object alone.
+// With returns a table that serves another route for an HTTPScaledObject, or nothing
+// for it where route is nil. Its Problems and its Generation are those of t. Its cost
+// depends on the hosts and paths of that object alone.
 func (t *Table) With(name types.NamespacedName, route *Route) *Table {
 	before := t.Route(name)
 	if before == route {
@@ -90,7 +89,7 @@ func (t *Table) With(name types.NamespacedName, route *Route) *Table {
 	return &next
 }
 
-// Problems returns what is wrong now, by object, reason and field.
+// Problems returns all current problems, sorted by object, reason and field.
 func (t *Table) Problems() []Problem {
 	var all []Problem
 	for _, problems := range t.problems.all() {
@@ -100,7 +99,7 @@ func (t *Table) Problems() []Problem {
 	return all
 }
 
-// ProblemsOf returns what is wrong with one object, by reason and field.
+// ProblemsOf returns the current problems of one object, sorted by reason and field.
 func (t *Table) ProblemsOf(name types.NamespacedName) []Problem {
 	key := name.String()
 	problems, _ := t.problems.get(hashOf(key), key)

@@ -7,30 +7,30 @@ import (
 	"strings"
 )
 
-// VirtualHost is all that a request of one domain may meet, in order: the first
-// match that fits is the right one. It is for proxies that choose a domain once,
-// as Envoy does.
+// VirtualHost has all rules for the requests of one domain, in order: the first match
+// that fits is the right one. It is for proxies that choose a domain once, as Envoy
+// does.
 type VirtualHost struct {
 	// Domain is a host, *.<name> for all names below it, or * for any.
 	Domain string
-	// Matches are the rules of the domain itself and then those it falls
-	// through to, without those that no request can reach.
+	// Matches are the rules of the domain itself and then those it falls through to,
+	// without rules that no request can reach.
 	Matches []Match
 }
 
-// Match sends requests of a path, and one of the headers if there are any, to a
+// Match sends requests with a path and, if there are headers, any one of these to a
 // route.
 type Match struct {
 	// PathPrefix is "/" for any path; others have no slash at the end and end
 	// on a segment border (Envoy: path_separated_prefix).
 	PathPrefix string
-	// Headers suffice each; none when none is asked for.
+	// Headers are those of which any one suffices; empty if none is needed.
 	Headers []Header
 	Route   *Route
 }
 
 // Equal tells whether both send the same requests to the same backends in the same
-// shares. What else their objects ask for, or have room for, is no part of it.
+// shares. It compares nothing else of their objects.
 func (m Match) Equal(other Match) bool {
 	return m.PathPrefix == other.PathPrefix && slices.Equal(m.Headers, other.Headers) && m.Route.sameSharing(other.Route)
 }
@@ -43,9 +43,8 @@ func (t *Table) Domains() []string {
 	return all
 }
 
-// VirtualHosts yields the virtual hosts of all domains, by name, with the routes
-// that a proxy of these namespaces serves. Those left without any match of their own
-// are left out.
+// VirtualHosts yields the virtual hosts of all domains, by name, with the routes that a
+// proxy of these namespaces serves. It skips domains without a match of their own.
 func (t *Table) VirtualHosts(namespaces Namespaces) iter.Seq[VirtualHost] {
 	return func(yield func(VirtualHost) bool) {
 		for _, domain := range t.Domains() {
@@ -58,8 +57,8 @@ func (t *Table) VirtualHosts(namespaces Namespaces) iter.Seq[VirtualHost] {
 
 // VirtualHost returns the virtual host of a domain, with the routes that a proxy of
 // these namespaces serves: which objects may be served for a host, and which have room,
-// is judged among its own. There is none when none of these names the domain itself:
-// its requests meet another domain then.
+// is judged among these namespaces. It is false if no object served there names the
+// domain itself: requests of the domain then match another one.
 func (t *Table) VirtualHost(domain string, namespaces Namespaces) (VirtualHost, bool) {
 	f := flattening{table: t, whole: make(map[string]bool), listed: make(map[listing]bool)}
 	f.add(t.hosts.at(domain).of(namespaces, t.view))
@@ -91,15 +90,15 @@ func wider(domain string) []string {
 	}
 }
 
-// flattening lists rules in the order in which they are looked at.
+// flattening lists rules in the order in which a proxy checks them.
 type flattening struct {
 	table   *Table
 	matches []Match
 	// whole are the prefixes that have a match without headers, past which no
 	// request gets.
 	whole map[string]bool
-	// listed are the matches there are: an object that names a host and a
-	// wildcard over it would come twice.
+	// listed are the matches so far: an object that names a host and a wildcard above
+	// it would be listed twice otherwise.
 	listed map[listing]bool
 }
 
@@ -143,7 +142,7 @@ func (f *flattening) addMatch(prefix string, m *matcher) bool {
 	return true
 }
 
-// taken tells whether all requests of a prefix are taken before.
+// taken tells whether matches listed before take all requests of a prefix.
 func (f *flattening) taken(prefix string) bool {
 	if f.whole[anyPath] {
 		return true

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// addresses are where the address Service is reached; of none, why says what is
-// wrong with it.
+// addresses are the ClusterIPs of the address Service with its port. If there are none,
+// why says what is wrong with the Service.
 type addresses struct {
 	at  []netip.AddrPort
 	why string
@@ -20,12 +20,13 @@ var (
 	unknown   = addresses{why: "the API server does not let us read it"}
 )
 
-// addressesOf returns where a port of a Service is reached.
+// addressesOf returns the ClusterIPs of a Service with the number of the named port, or
+// of its only port.
 func addressesOf(s *corev1.Service, port string) addresses {
 	var number uint16
 	for _, p := range s.Spec.Ports {
 		if p.Name == port || len(s.Spec.Ports) == 1 {
-			number = uint16(p.Port) // the API server takes no other
+			number = uint16(p.Port) // the API server rejects a port that does not fit into 16 bits
 		}
 	}
 	if number == 0 {
@@ -47,7 +48,7 @@ func (a addresses) equal(other addresses) bool {
 	return slices.Equal(a.at, other.at) && a.why == other.why
 }
 
-// tellAddresses tells of the address Service when there is something new.
+// tellAddresses calls OnAddresses if the result has changed since the last call.
 func (f *feed) tellAddresses() {
 	if f.options.OnAddresses == nil || f.options.AddressService.Name == "" || f.told != nil && f.told.equal(f.addresses) {
 		return

@@ -20,11 +20,11 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// client speaks to the API server about what is watched, and nothing else: a
-// clientset would bring every kind there is.
+// client reads the watched kinds from the API server. A clientset would bring in every
+// kind of the Kubernetes API.
 type client struct {
 	core, discovery, http *rest.RESTClient
-	// raw is http that leaves objects as they are.
+	// raw is like http, but decodes objects of any form, as unstructured ones.
 	raw        *rest.RESTClient
 	parameters runtime.ParameterCodec
 }
@@ -67,7 +67,7 @@ func newClient(config *rest.Config) (*client, error) {
 	return c, nil
 }
 
-// anyForm returns codecs that read objects of any form, and all else as codecs do.
+// anyForm returns codecs that decode objects of any form, and all else as codecs does.
 func anyForm(codecs runtime.NegotiatedSerializer) (runtime.NegotiatedSerializer, error) {
 	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
 	if !ok {
@@ -77,8 +77,9 @@ func anyForm(codecs runtime.NegotiatedSerializer) (runtime.NegotiatedSerializer,
 	return runtime.NewSimpleNegotiatedSerializer(info), nil
 }
 
-// httpScaledObjects are decoded one by one, of a list as of a watch: a definition
-// that lets in what our types do not is no reason to serve nobody.
+// httpScaledObjects returns the source of HTTPScaledObjects. It decodes them one by
+// one, in a list as in a watch: one object that the cluster's CRD accepts and our types
+// do not must not keep all the others from being served.
 func (c *client) httpScaledObjects(namespace string) *source {
 	resource := httpv1alpha1.HTTPScaledObjects
 	return &source{
@@ -134,7 +135,7 @@ func (c *client) endpointSlices(namespace string) *source {
 		})
 }
 
-// typed reads a resource of the API server's own.
+// typed returns the source of a built-in resource of the API server.
 func typed[L, O any, List interface {
 	*L
 	runtime.Object
@@ -164,7 +165,8 @@ func typed[L, O any, List interface {
 	}
 }
 
-// get makes a request that is made once: the source repeats it, and tells why.
+// get returns a request that client-go does not retry: the source retries it, and
+// reports why.
 func (c *client) get(r *rest.RESTClient, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions) *rest.Request {
 	return r.Get().MaxRetries(0).NamespaceIfScoped(namespace, namespace != "").Resource(resource.Resource).VersionedParams(&options, c.parameters)
 }
@@ -177,7 +179,8 @@ type unreadable struct {
 	err error
 }
 
-// decode returns an HTTPScaledObject, or what is known of it when it is none.
+// decode returns an HTTPScaledObject, or an *unreadable with its metadata if it cannot
+// be decoded.
 func decode(text []byte) runtime.Object {
 	o := &httpv1alpha1.HTTPScaledObject{}
 	err := json.Unmarshal(text, o)
@@ -185,7 +188,8 @@ func decode(text []byte) runtime.Object {
 		return o
 	}
 	u := &unreadable{err: err}
-	// What names it decodes even so: the API server made sure of that.
+	// The metadata that names the object decodes even so: the API server has validated
+	// it.
 	_ = json.Unmarshal(text, &u.PartialObjectMetadata)
 	u.uid = u.UID
 	return u

@@ -8,8 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// contact tells the log how it goes with the API server: when something begins
-// and when it ends, and not at each attempt.
+// contact logs trouble with the API server: when it begins and when it ends, not at
+// each attempt.
 type contact struct {
 	log     *slog.Logger
 	metrics *metrics
@@ -21,8 +21,8 @@ type contact struct {
 
 type state struct {
 	trouble trouble
-	// refused counts refusals in a row. An API server that starts refuses
-	// everybody for a moment, until it has read its roles.
+	// refused counts consecutive refusals. An API server that is starting refuses every
+	// client for a moment, until it has read its roles.
 	refused int
 }
 
@@ -36,7 +36,7 @@ const (
 	missing
 )
 
-// refusals is how many in a row are told of.
+// refusals is how many consecutive refusals it takes for a line in the log.
 const refusals = 3
 
 func newContact(log *slog.Logger, m *metrics) *contact {
@@ -51,13 +51,14 @@ func (c *contact) begin(s *source) {
 }
 
 func (c *contact) gauge(s *source, up float64) {
-	// That of the address Service is no resource of its own.
+	// The watch of the address Service has no metric of its own: its resource is
+	// Services, too.
 	if s.kind < tableKinds {
 		c.metrics.up.WithLabelValues(s.resource.GroupResource().String()).Set(up)
 	}
 }
 
-// made is called when the API server has answered.
+// made is called when a request of a source has succeeded.
 func (c *contact) made(s *source, verb string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +66,7 @@ func (c *contact) made(s *source, verb string) {
 	if verb == "watch" {
 		c.gauge(s, 1)
 	}
-	// A list says nothing of a watch that is refused.
+	// A list that succeeds does not end a refusal: the watch may still be refused.
 	if st.trouble != none && (st.trouble != refused || verb == "watch") {
 		c.over(s, st)
 		st.trouble = none
@@ -75,7 +76,7 @@ func (c *contact) made(s *source, verb string) {
 	}
 }
 
-// failed is called when it has not, or has said no.
+// failed is called when a request of a source got no answer, or an error.
 func (c *contact) failed(s *source, verb string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,14 +110,14 @@ func (c *contact) failed(s *source, verb string, err error) {
 	}
 }
 
-// refuses tells whether the API server goes on refusing a source.
+// refuses tells whether the API server keeps refusing a source.
 func (c *contact) refuses(s *source) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.states[s].trouble == refused
 }
 
-// over is called with what was wrong before.
+// over logs that the trouble in st has ended.
 func (c *contact) over(s *source, st *state) {
 	switch st.trouble {
 	case away:

@@ -16,14 +16,15 @@ import (
 )
 
 const (
-	// backlog is how many changes wait for the one goroutine that applies
-	// them before the watches wait themselves.
+	// backlog is how many changes are queued for the one goroutine that applies them.
+	// When the queue is full, the watches wait.
 	backlog = 1024
-	// pace is the least time between two tables: changes that come faster are
-	// taken together. One that comes alone does not wait.
+	// pace is the minimum time between two tables: changes that come faster share one.
+	// A single change does not wait.
 	pace = 5 * time.Millisecond
-	// mostAtOnce is how many changes a table waits for that come faster than they
-	// are applied. More than backlog, so that what waits at a time is in one table.
+	// mostAtOnce bounds the changes that a table waits for while they come faster than
+	// they are applied. It is more than backlog, so that all changes that are queued at
+	// one time are in one table.
 	mostAtOnce = 8 * backlog
 )
 
@@ -38,55 +39,55 @@ const (
 	httpScaledObjects kind = iota
 	services
 	endpointSlices
-	// tables are made of the kinds above; the rest only informs, and the first
-	// table waits for it too.
+	// Tables are made of the kinds above. The address Service only informs OnAddresses,
+	// but the first table waits for it too.
 	tableKinds
 	addressService = tableKinds
 	kinds          = tableKinds + 1
 )
 
-// change is something to tell the feed, in the order in which it came from its
-// source.
+// change is a message to the feed. The changes of one source arrive in order.
 type change struct {
 	kind kind
-	// pass counts the lists of a source. What the newest has not named, and no
-	// later event of the watch, is gone when the list is over.
+	// pass counts the lists of a source. When a list is complete, every object is
+	// deleted that neither the list nor a later event of the watch has named.
 	pass uint64
-	// listed tells that the list of this pass is over. There is no object then.
+	// listed tells that the list of this pass is complete. There is no object then.
 	listed bool
 	// refused tells that the API server refuses to list. There is no object
 	// then.
 	refused bool
 
 	name types.NamespacedName
-	// object is nil when it is gone.
+	// object is nil when it was deleted.
 	object any
 
-	// beat is told when the change has come through to the consumers. There is
-	// nothing else in the change then.
+	// beat, where set, receives a value when the change has got through to the
+	// consumers. The other fields are empty then.
 	beat chan<- struct{}
 }
 
-// feed tells a Builder what comes, and consumers what came of it. It belongs to
-// one goroutine.
+// feed applies changes to a Builder, and passes the tables to the consumers. It belongs
+// to one goroutine.
 type feed struct {
 	options *Options
 	metrics *metrics
 	builder *routes.Builder
-	// known are the passes that last named an object.
+	// known has, for each object, the pass that named it last.
 	known  [kinds]map[types.NamespacedName]uint64
 	synced [kinds]bool
 	// unreadable are problems that the builder does not know.
 	unreadable       map[types.NamespacedName]routes.Problem
 	opened, resolved []routes.Problem
-	// addresses are those of the address Service, and told what OnAddresses was
-	// called with, nil before it was.
+	// addresses are those of the address Service; told is what OnAddresses was last
+	// called with, nil before the first call.
 	addresses addresses
 	told      *addresses
 	started   bool
-	// beat is to be told when all that has come is through; nil for nobody.
+	// beat, unless nil, receives a value when all changes so far have got through to
+	// the consumers.
 	beat chan<- struct{}
-	// passes counts how often changes went all of their way.
+	// passes counts how often the feed has passed its changes on to the last consumer.
 	passes *atomic.Uint64
 }
 
@@ -132,8 +133,7 @@ func (f *feed) run(ctx context.Context, changes <-chan change) {
 	}
 }
 
-// rest applies what has come already, and no more of what comes meanwhile than a
-// table can wait for.
+// rest applies the changes that are queued, and at most mostAtOnce of them.
 func (f *feed) rest(changes <-chan change) {
 	for range mostAtOnce {
 		select {
@@ -145,7 +145,7 @@ func (f *feed) rest(changes <-chan change) {
 	}
 }
 
-// answer tells that what has come is through.
+// answer counts a pass, and answers the beat if there is one.
 func (f *feed) answer() {
 	f.passes.Add(1)
 	if f.beat != nil {
@@ -165,7 +165,7 @@ func (f *feed) apply(c change) {
 		}
 		f.synced[c.kind] = true
 	case c.refused:
-		// Of all that a table is made of, this can be done without.
+		// Tables do not need the address Service: do not wait for it.
 		if c.kind == addressService && !f.synced[c.kind] {
 			f.addresses, f.synced[c.kind] = unknown, true
 		}
@@ -178,7 +178,7 @@ func (f *feed) apply(c change) {
 	}
 }
 
-// sweep deletes what a list has not named.
+// sweep deletes the objects that a list has not named.
 func (f *feed) sweep(k kind, pass uint64) {
 	for name, named := range f.known[k] {
 		if named != pass {
@@ -222,7 +222,8 @@ func (f *feed) gone(k kind, name types.NamespacedName) {
 	}
 }
 
-// quarantine leaves an object as it was last served.
+// quarantine reports a problem with an object that cannot be decoded. The object is
+// served as it was before.
 func (f *feed) quarantine(name types.NamespacedName, o *unreadable) {
 	p := routes.Problem{
 		Object: name, UID: o.uid, Reason: Unreadable,
@@ -243,7 +244,7 @@ func (f *feed) readable(name types.NamespacedName) {
 	}
 }
 
-// commit hands on what came of the changes, once everything has been read.
+// commit makes a table and passes it to the consumers, once every kind has been listed.
 func (f *feed) commit() {
 	for _, synced := range f.synced {
 		if !synced {
@@ -265,8 +266,8 @@ func (f *feed) commit() {
 	if !f.started {
 		f.started = true
 		f.options.Log.Info("routes read", "routes", table.Len(), "problems", len(table.Problems())+len(f.unreadable))
-		// The lists were far larger than what follows: what they took is
-		// given back.
+		// The lists took far more memory than what follows: give it back to the
+		// operating system.
 		debug.FreeOSMemory()
 	}
 }

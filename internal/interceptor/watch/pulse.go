@@ -27,17 +27,17 @@ type pulse struct {
 	log  *slog.Logger
 	now  func() time.Time
 	beat chan<- change
-	back chan struct{} // of one beat
+	back chan struct{} // receives the beat that has got through
 	// passes counts how often the feed has passed changes on to the last consumer.
 	passes atomic.Uint64
 
 	mu       sync.Mutex
-	seen     uint64 // of passes
+	seen     uint64 // passes at the last look
 	looked   time.Time
-	underWay bool // a beat
-	sent     bool // and on its way, not in front of a full channel
+	underWay bool // whether a beat is under way
+	sent     bool // whether that beat is in the channel, not held back because it is full
 	waited   time.Duration
-	told     bool // the log
+	told     bool // whether the log has been told that the beat is stuck
 }
 
 func newPulse(changes chan<- change, log *slog.Logger) *pulse {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// pageSize is how many objects are decoded before they are passed on.
+	// pageSize is how many objects a list asks for at a time.
 	pageSize = 500
 	// leastWait and mostWait bound the time between two requests of a source
 	// while the API server does not answer, or refuses.
@@ -27,25 +27,26 @@ const (
 	mostWait  = 3 * time.Second
 )
 
-// source is what is read of one resource.
+// source lists and watches one resource.
 type source struct {
 	kind      kind
 	resource  schema.GroupVersionResource
 	namespace string
-	// list reads one page, and calls each with its objects.
+	// list reads one page, and calls each for every object on it.
 	list func(ctx context.Context, options metav1.ListOptions, each func(runtime.Object)) (metav1.ListMeta, error)
-	// watch is as of a client.
+	// watch starts a watch, as the Watch method of a client does.
 	watch func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
-	// read makes of an object what the feed is told; nil tells it nothing.
+	// read turns an object into what the feed receives. An object for which it returns
+	// nil is skipped.
 	read func(runtime.Object) any
 
 	changes chan<- change
 	contact *contact
 	pass    uint64
-	failed  int // requests in a row
+	failed  int // requests in a row that failed
 }
 
-// run tells all there is, and then what changes, until ctx ends.
+// run sends the feed all objects, and then each change, until ctx ends.
 func (s *source) run(ctx context.Context, changes chan<- change, contact *contact) {
 	s.changes, s.contact = changes, contact
 	contact.begin(s)
@@ -55,13 +56,13 @@ func (s *source) run(ctx context.Context, changes chan<- change, contact *contac
 		cache.ReflectorOptions{Name: s.resource.Resource, TypeDescription: s.resource.GroupResource().String()})
 	for ctx.Err() == nil {
 		// The reflector's own loop would wait up to a minute.
-		_ = reflector.ListAndWatchWithContext(ctx) // contact has been told of what failed
+		_ = reflector.ListAndWatchWithContext(ctx) // the error has been reported to contact
 		s.pause(ctx)
 	}
 }
 
-// listAll passes on all objects by pages, so that no more than one is in memory,
-// and leaves the reflector nothing but the resourceVersion.
+// listAll passes on all objects page by page, so that only one page is in memory, and
+// returns only the resourceVersion to the reflector.
 func (s *source) listAll(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	s.pass++
 	options := metav1.ListOptions{Limit: pageSize}
@@ -81,15 +82,15 @@ func (s *source) listAll(ctx context.Context, _ metav1.ListOptions) (runtime.Obj
 	}
 }
 
-// client-go gives out a watch that is over for a connection that was cut before
-// there was an answer, and the reflector takes that for a reason to list.
+// If the connection is cut before there is an answer, client-go returns an empty watch
+// that has ended, and no error. The reflector would list again because of that.
 var (
 	noWatch = reflect.TypeOf(watch.NewEmptyWatch())
 	errCut  = errors.New("the connection was cut before there was an answer")
 )
 
-// watchFrom watches, and does not return until the API server lets it or a list
-// is needed first: the reflector's waits are longer and longer ones.
+// watchFrom starts a watch. It retries until the API server grants it or a new list is
+// needed: the reflector's own backoff grows longer.
 func (s *source) watchFrom(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	for {
 		w, err := s.watch(ctx, options)
@@ -116,10 +117,10 @@ func (s *source) answered(verb string, err error) {
 	}
 }
 
-// pause waits before the next request, longer the more have failed.
+// pause waits before the next request: a backoff that grows with the failures in a row.
 func (s *source) pause(ctx context.Context) {
 	if ctx.Err() != nil {
-		return // and a list that the reflector does not wait for may still count
+		return // failed may still be written by a list that the reflector no longer waits for
 	}
 	most := min(leastWait<<min(s.failed, 10), mostWait)
 	select {
@@ -128,7 +129,7 @@ func (s *source) pause(ctx context.Context) {
 	}
 }
 
-// tell passes on an object, or that it is gone.
+// tell sends the feed an object, or the name of one that was deleted.
 func (s *source) tell(ctx context.Context, o runtime.Object, gone bool) {
 	m, err := meta.Accessor(o)
 	if err != nil {
@@ -162,7 +163,7 @@ func (s *store) Update(o any) error { s.source.tell(s.ctx, o.(runtime.Object), f
 func (s *store) Delete(o any) error { s.source.tell(s.ctx, o.(runtime.Object), true); return nil }
 func (s *store) Resync() error      { return nil }
 
-// Replace follows a list, whose objects have been told.
+// Replace is called at the end of a list, whose objects have been sent already.
 func (s *store) Replace([]any, string) error {
 	s.source.send(s.ctx, change{kind: s.source.kind, pass: s.source.pass, listed: true})
 	return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// Consumer is handed each table, in order, by one goroutine. What it does holds
-// up the next table: it is to be quick.
+// Consumer receives each table, in order, from one goroutine. It must be quick: the
+// next table waits for it.
 type Consumer interface {
 	// Update is called for the first table, whatever is in it, and then
 	// whenever something changed; also now and then with the same table and no
@@ -31,24 +31,24 @@ type ConsumerFunc func(table *routes.Table, changes routes.Changes)
 // Update is part of Consumer.
 func (f ConsumerFunc) Update(table *routes.Table, changes routes.Changes) { f(table, changes) }
 
-// Options say what is watched, and who is told.
+// Options say what is watched, and what receives the tables.
 type Options struct {
 	// Namespace is the one to watch; empty for all.
 	Namespace string
 	// Policy is what tables are made by; routes.DefaultPolicy where it is zero.
 	Policy routes.Policy
-	// Consumers are handed each table, one after the other.
+	// Consumers receive each table, one after the other.
 	Consumers []Consumer
-	// AddressService is a Service whose addresses OnAddresses is told, in any
-	// namespace; the zero value for none.
+	// AddressService is a Service, in any namespace, whose addresses are passed to
+	// OnAddresses; the zero value for none.
 	AddressService types.NamespacedName
-	// AddressPort is the name of the port of AddressService that is meant; of
-	// a Service with one port it is that one, whatever its name.
+	// AddressPort is the name of a port of AddressService. If the Service has only one
+	// port, that one is used, whatever its name.
 	AddressPort string
-	// OnAddresses is called with the ClusterIPs of AddressService, of all
-	// families, and its port: before the first table, and then whenever they
-	// are others. With none, why says what is wrong with the Service. The
-	// goroutine that calls the Consumers calls it.
+	// OnAddresses is called with the ClusterIPs of AddressService, of all families, and
+	// its port: before the first table, and then whenever they change. If there are
+	// none, why says what is wrong with the Service. It is called by the goroutine that
+	// calls the Consumers.
 	OnAddresses func(addresses []netip.AddrPort, why string)
 	Log         *slog.Logger
 }
@@ -69,8 +69,7 @@ type Watch struct {
 	pulse   *pulse
 }
 
-// New makes a Watch. It makes no request, and fails only on a configuration that
-// cannot be.
+// New makes a Watch. It makes no request, and fails only on an invalid configuration.
 func New(config *rest.Config, options Options) (*Watch, error) {
 	client, err := newClient(config)
 	if err != nil {
@@ -96,10 +95,10 @@ func (w *Watch) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// Healthy fails when for a minute no change has become a table, or no Consumer has
-// returned from one, if it was called every 15 s or more often in that minute. It does
-// not fail because the API server does not answer: the last table is served then. It
-// never waits.
+// Healthy fails when changes have not got through for a minute: none becomes a table,
+// or a Consumer does not return. It must be called at least every 15 s: of a longer
+// time between two calls, only 15 s count. It does not fail because the API server does
+// not answer: the last table is served then. It never waits.
 func (w *Watch) Healthy() error { return w.pulse.look() }
 
 func (w *Watch) sources() []*source {
@@ -121,7 +120,7 @@ var (
 	endpointSliceResource = discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
 )
 
-// one selects the object of a name.
+// one returns the field selector of the object with this name.
 func one(name string) string { return fields.OneTermEqualSelector("metadata.name", name).String() }
 
 // Describe is part of prometheus.Collector.

@@ -12,48 +12,50 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// clusterSync is what an Envoy knows of clusters and their endpoints, and what
-// of it may be out of date.
+// clusterSync says which clusters and endpoints an Envoy has, and which of them may be
+// out of date.
 type clusterSync struct {
 	known  map[string]*cluster
-	there  int             // of these, how many are in the table
-	wanted map[string]bool // whose endpoints are subscribed
-	// stale are those whose cluster and whose assignment to look at, since when.
+	there  int             // how many of known are in the table
+	wanted map[string]bool // clusters whose endpoints the Envoy subscribes to
+	// stale and staleAssignments are the clusters and the assignments to look at, and
+	// since when.
 	stale, staleAssignments map[string]time.Time
-	// leaving are gone from the table and still in the Envoy.
+	// leaving are clusters that are gone from the table and still in the Envoy.
 	leaving map[string]*cluster
-	// changed tells that a cluster came or went, was refused or taken, or became
-	// warm, since sendRoutes looked last: an object may be sent then that could not.
+	// changed tells that a cluster was added or removed, refused or accepted, or became
+	// warm, since sendRoutes looked last: an object that had to wait may be due now.
 	changed bool
-	// sentSet stands for all clusters that the Envoy has or was sent, and
-	// assignedSet for all assignments that were sent and are subscribed.
+	// sentSet is the combined version of all clusters that the Envoy has or was sent,
+	// and assignedSet that of all assignments that were sent and are subscribed to.
 	sentSet, assignedSet version
 }
 
 // cluster is one cluster on one stream.
 type cluster struct {
-	// backend is what it is in the table, or was last when it is gone; nil for
-	// one that was never there.
+	// backend is the cluster's backend in the table, or its last one when the cluster
+	// is gone; nil for a cluster that was never in the table.
 	backend *routes.Backend
 	gone    bool
 	// sent and assigned are the versions of cluster and assignment that the
 	// Envoy has, or was sent last.
 	sent, assigned version
-	// again tells to send the assignment though it is the same: a cluster that
-	// is replaced waits for one.
+	// again tells to send the assignment even if it is unchanged: a cluster that is
+	// replaced warms until an assignment arrives.
 	again bool
-	// refused tells that the Envoy does not take it as it was sent last, as far
-	// as it has answered.
+	// refused tells that the Envoy refused the cluster. It is false again once the
+	// cluster is sent in another form, until the Envoy answers.
 	refused bool
-	// withheld tells that the assignment is not sent, as there was a panic over it.
+	// withheld tells that the assignment is not sent, because making it panicked.
 	withheld bool
-	// named counts the virtual hosts, accepted or on their way, that name it.
+	// named counts the virtual hosts, accepted or in an unanswered push, that name it.
 	named int
-	// free is when it was first found gone and not named.
+	// free is when the cluster was first seen gone from the table and not named.
 	free time.Time
 }
 
-// warm tells that requests may be sent to it.
+// warm tells that the Envoy has or was sent the cluster's assignment, so that routes may
+// name the cluster.
 func (c *cluster) warm() bool { return c != nil && c.assigned > absent }
 
 func newClusterSync() clusterSync {
@@ -73,7 +75,8 @@ func (s *clusterSync) of(name string) *cluster {
 	return c
 }
 
-// forget drops a cluster of which there is nothing to know.
+// forget drops a cluster that is not in the table, if the Envoy does not have it, no
+// virtual host names it, and its endpoints are not subscribed to.
 func (s *clusterSync) forget(name string) {
 	if c := s.known[name]; c != nil && (c.backend == nil || c.gone) && c.sent == 0 && c.named == 0 && !s.wanted[name] {
 		delete(s.known, name)
@@ -81,8 +84,8 @@ func (s *clusterSync) forget(name string) {
 	}
 }
 
-// touch notes that a cluster is to be looked at, and touchAssignment that its
-// assignment is.
+// touch notes that a cluster has to be looked at, and touchAssignment that its
+// assignment has to be.
 func (s *clusterSync) touch(name string) { since(s.stale, name) }
 
 func (s *clusterSync) touchAssignment(name string) { since(s.staleAssignments, name) }
@@ -93,15 +96,15 @@ func (s *clusterSync) touchAssignments() {
 	}
 }
 
-// since adds a name to those that are there, which keep their time.
+// since adds a name with the current time; a name that is there already keeps its time.
 func since(all map[string]time.Time, name string) {
 	if _, there := all[name]; !there {
 		all[name] = time.Now()
 	}
 }
 
-// without returns a map without a key, which may be the same map. A map keeps the room
-// of all it ever had: one that is empty is made anew.
+// without deletes a key from a map. It returns the map or, when that is empty, a new one:
+// a map never gives back the memory of its deleted entries.
 func without[K comparable, V any](all map[K]V, key K) map[K]V {
 	if delete(all, key); len(all) == 0 {
 		return make(map[K]V)
@@ -120,7 +123,8 @@ func (s *clusterSync) setAssigned(name string, c *cluster, v version) {
 	c.assigned = v
 }
 
-// replaced stands for a set in which a resource has another version; 0 for none.
+// replaced returns the combined version of a set in which the version of one resource
+// changes; version 0 stands for a resource that is not in the set.
 func replaced(set version, name string, before, after version) version {
 	for _, v := range []version{before, after} {
 		if v != 0 {
@@ -161,7 +165,8 @@ func (st *stream) lookAtAllClusters() {
 	st.clusters.touchAssignments()
 }
 
-// lookAtCluster notes what a cluster is in the table now; nil for gone.
+// lookAtCluster notes the backend that a cluster has in the table now; nil if the cluster
+// is gone.
 func (st *stream) lookAtCluster(name string, b *routes.Backend) {
 	s := &st.clusters
 	if b != nil {
@@ -194,7 +199,7 @@ func (st *stream) lookAtCluster(name string, b *routes.Backend) {
 	s.forget(name)
 }
 
-// noteCluster notes a cluster that an Envoy has from another stream.
+// noteCluster notes a cluster that an Envoy has from an earlier stream.
 func (st *stream) noteCluster(name string, v version) {
 	c := st.clusters.of(name)
 	st.clusters.setSent(name, c, v)
@@ -204,8 +209,8 @@ func (st *stream) noteCluster(name string, v version) {
 	}
 }
 
-// subscribe and unsubscribe note whose endpoints an Envoy wants, and the version
-// that it has.
+// subscribe and unsubscribe note that an Envoy wants or no longer wants the endpoints of
+// a cluster. has is the version of the endpoints that it has.
 func (st *stream) subscribe(name string, has version) {
 	s := &st.clusters
 	c := s.of(name)
@@ -224,8 +229,8 @@ func (st *stream) unsubscribe(name string) {
 	}
 }
 
-// sendClusters sends clusters that are new or other than before, and removes
-// those that nobody needs any more.
+// sendClusters sends clusters that are new or have changed, and removes clusters that
+// the Envoy no longer needs.
 func (st *stream) sendClusters(now time.Time) error {
 	ch, s := &st.channels[cds], &st.clusters
 	if !ch.asked {
@@ -250,8 +255,8 @@ func (st *stream) sendClusters(now time.Time) error {
 			if v == c.sent {
 				continue
 			}
-			// In the state of the world, an Envoy says what it has from another
-			// stream by asking for its endpoints.
+			// With the state of the world, an Envoy says which clusters it has from
+			// an earlier stream by asking for their endpoints.
 			if c.sent != 0 || s.wanted[name] {
 				c.again = true
 				s.touchAssignment(name)
@@ -282,14 +287,14 @@ func (st *stream) sendClusters(now time.Time) error {
 	return nil
 }
 
-// adoptClusters notes that an Envoy has all clusters, where it says so.
+// adoptClusters notes that an Envoy has clusters from an earlier stream, if it says so.
 func (st *stream) adoptClusters() {
 	ch := &st.channels[cds]
 	if ch.answered {
 		return
 	}
 	if st.delta {
-		// It has some: nothing has to be sent to have it begin.
+		// The Envoy has some clusters: it needs no response to begin.
 		if st.clusters.sentSet != 0 {
 			ch.adopt(st.clusters.sentSet)
 		}
@@ -316,9 +321,9 @@ func (st *stream) adoptClusters() {
 	ch.adopt(all)
 }
 
-// namesAt returns when clusters are sent, in the state of the world, to an Envoy
-// that has others from another stream though it has not said which, as it does by
-// asking for the endpoints of each; zero when that is no question.
+// namesAt returns until when sendClusters waits for an Envoy to say which clusters it has
+// from an earlier stream: with the state of the world, the Envoy says so by asking for
+// their endpoints. It returns zero if there is nothing to wait for.
 func (st *stream) namesAt() time.Time {
 	ch := &st.channels[cds]
 	if st.delta || !ch.asked || ch.answered || ch.had == 0 || st.channels[eds].asked {
@@ -327,11 +332,12 @@ func (st *stream) namesAt() time.Time {
 	return ch.since.Add(st.server.settle)
 }
 
-// adoptGone notes the clusters that an Envoy has from another stream, in the state
-// of the world, and that went from the table meanwhile: its routes may name them
-// until it has those of now. How they look is not known. Sent as most of them do,
-// they are the same, and serve on with the endpoints that they have; one that is
-// not serves on too, until another would have endpoints, which are not sent.
+// adoptGone notes the clusters that an Envoy has from an earlier stream, with the state
+// of the world, and that have gone from the table meanwhile: the Envoy's routes may name
+// them until it has the current routes. Their protocol is not known; they are sent with
+// the most common one. A cluster of that protocol is unchanged, and goes on serving with
+// the endpoints that it has. Any other goes on serving too, until its replacement gets
+// endpoints, which are not sent.
 func (st *stream) adoptGone() {
 	s := &st.clusters
 	for name := range s.wanted {
@@ -341,15 +347,16 @@ func (st *stream) adoptGone() {
 		}
 		c.backend, c.gone = &routes.Backend{Cluster: name}, true
 		s.setSent(name, c, st.server.render.clusterVersion(c.backend))
-		// What it has is as good as sent; should it come back, it gets its own.
+		// The endpoints that the Envoy has count as sent. If the cluster comes back,
+		// its own endpoints are sent.
 		s.setAssigned(name, c, st.server.render.assignmentVersion(c.backend, st.fallback))
 		c.again = true
 		s.leaving[name] = c
 	}
 }
 
-// removals takes the clusters out whose time has come. None goes before the
-// Envoy is known to have routes that do not name it.
+// removals takes out the clusters that may be removed, and returns their names. No
+// cluster is removed before the Envoy is known to have routes that do not name it.
 func (st *stream) removals(now time.Time) []string {
 	s := &st.clusters
 	if len(s.leaving) == 0 || !st.routes.synced {
@@ -367,8 +374,8 @@ func (st *stream) removals(now time.Time) []string {
 			continue
 		}
 		delete(s.leaving, name)
-		// Should it come back before the Envoy has said that it wants no
-		// endpoints any more, it is as cold as a new one.
+		// If the cluster comes back before the Envoy unsubscribes from its
+		// endpoints, it has to become warm like a new one.
 		s.setSent(name, c, 0)
 		s.setAssigned(name, c, 0)
 		removed = append(removed, name)
@@ -382,8 +389,8 @@ func (st *stream) cluster(name string, c *cluster) resource {
 	return resource{name: name, version: c.sent, content: marshal(st.server.render.Cluster(c.backend))}
 }
 
-// allClusters are those that a response of the state of the world has: what is
-// not in it is removed.
+// allClusters returns the clusters of a response of the state of the world: Envoy removes
+// a cluster that is not in it.
 func (st *stream) allClusters() []resource {
 	all := make([]resource, 0, len(st.clusters.known))
 	for name, c := range st.clusters.known {
@@ -399,8 +406,7 @@ func sortResources(all []resource) {
 	slices.SortFunc(all, func(a, b resource) int { return strings.Compare(a.name, b.name) })
 }
 
-// sendEndpoints answers every subscription, and sends the assignments that are
-// other than before.
+// sendEndpoints answers every subscription, and sends the assignments that have changed.
 func (st *stream) sendEndpoints(time.Time) error {
 	ch, s := &st.channels[eds], &st.clusters
 	if !ch.asked {
@@ -442,11 +448,11 @@ func (st *stream) addAssignment(r *response, name string) {
 		return
 	}
 	if _, stale := s.stale[name]; stale && st.channels[cds].asked {
-		return // after the cluster that it is for
+		return // it is sent after its cluster
 	}
 	s.staleAssignments = without(s.staleAssignments, name)
 	if c.gone && c.sent != 0 && c.assigned > absent {
-		return // it is used up as it is
+		return // a leaving cluster keeps the endpoints that it has
 	}
 	if c.backend == nil || c.gone && c.sent == 0 {
 		if c.assigned == absent {
@@ -482,8 +488,8 @@ func (st *stream) addAssignment(r *response, name string) {
 	r.resources = append(r.resources, resource{name, v, content})
 }
 
-// adoptEndpoints notes that an Envoy has all endpoints that it asks for, where it
-// says so in the state of the world.
+// adoptEndpoints notes that an Envoy already has all endpoints that it asks for, if it
+// says so with the state of the world.
 func (st *stream) adoptEndpoints() {
 	ch, s := &st.channels[eds], &st.clusters
 	if st.delta || ch.answered || ch.had == 0 {
@@ -509,11 +515,11 @@ func (st *stream) adoptEndpoints() {
 	ch.adopt(all)
 }
 
-// clustersAnswered notes whether clusters or endpoints were taken. Envoy takes
-// what is good of them, and says what is not; that is not sent again until it is
-// another.
+// clustersAnswered notes which clusters or endpoints the Envoy accepted. Envoy accepts
+// the good ones and names the others in its refusal; these are not sent again until they
+// change.
 func (st *stream) clustersAnswered(k kind, names []string, refusal string) {
-	// Both may be of thousands of clusters: the refusal is read once.
+	// Both names and refusal may name thousands of clusters: refusal is read once.
 	sent, refused := make(map[string]bool, len(names)), make(map[string]bool)
 	for _, name := range names {
 		sent[name] = true
@@ -524,14 +530,14 @@ func (st *stream) clustersAnswered(k kind, names []string, refusal string) {
 			refused[word] = true
 			st.clusterRefused(k, word, refusal)
 		}
-		// In the state of the world each response has all clusters, also those
+		// With the state of the world each response has all clusters, also those
 		// that were refused before.
 		if c := st.clusters.known[word]; k == cds && c != nil && c.refused {
 			explained = true
 		}
 	}
 	if !explained {
-		return // it is not known for what
+		return // it is not known which resource is refused
 	}
 	taken := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return refused[name] })
 	for _, name := range taken {
@@ -562,8 +568,8 @@ func (st *stream) clusterRefused(k kind, name, refusal string) {
 	st.refuses(route, k, name, "spec.scaleTargetRef", what, errors.New(refusal), stays)
 }
 
-// lacks tells whether the Envoy refuses a cluster and has none of that name from
-// before, so that no route may name it.
+// lacks tells whether the Envoy refuses a cluster and has no earlier one of that name, so
+// that no route may name it.
 func (st *stream) lacks(name string) bool {
 	c := st.clusters.known[name]
 	return c != nil && c.refused && !c.warm() && !st.clusters.wanted[name]
@@ -578,7 +584,7 @@ func routeOf(table *routes.Table, cluster string) *routes.Route {
 	return table.Route(object)
 }
 
-// backendOf returns the backend whose cluster has a name; nil when it is gone.
+// backendOf returns the backend of the cluster with this name; nil when it is gone.
 func backendOf(table *routes.Table, cluster string) *routes.Backend {
 	route := routeOf(table, cluster)
 	if route == nil {

@@ -37,8 +37,8 @@ func (s *Server) ListEnvoys(w http.ResponseWriter, _ *http.Request) {
 // EnvoyList is what ListEnvoys serves.
 type EnvoyList []EnvoyState
 
-// Print writes the list for a terminal: a line for each Envoy, and below them those
-// for the objects that one has not acknowledged. Times are in UTC.
+// Print writes the list for a terminal: a line for each Envoy, and below these lines one
+// for each object that an Envoy has not acknowledged. Times are in UTC.
 func (l *EnvoyList) Print(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ENVOY\tADDRESS\tNAMESPACES\tCONNECTED\tOBJECTS\tUNACKNOWLEDGED\tROUTES\tACKNOWLEDGED")

@@ -1,76 +1,77 @@
-// Package xds serves a routing table to Envoys, as an aggregated discovery
-// service: what changes (delta) or the state of the world.
+// Package xds serves a routing table to Envoys, as an aggregated discovery service
+// (ADS), in both protocols: delta and the state of the world.
 //
-// What an Envoy was sent and has acknowledged is in its stream, and nowhere else. The
-// stream's goroutine changes it, and people read it (EnvoyState).
+// What an Envoy was sent and has acknowledged is in its stream, and nowhere else. Only
+// the stream's goroutine changes this state; people read it (EnvoyState).
 //
-// # In which order
+// # Order
 //
 // Each stream is one goroutine, which looks at the newest table whenever it may
-// send; nothing is queued for an Envoy that is slow. An Envoy applies what comes
-// on one stream in order, so that no request falls between two resources:
+// send; nothing is queued for an Envoy that is slow. An Envoy applies the responses
+// of one stream in order. The order is make before break, so that no request is lost
+// between two resources:
 //
 //   - An object is sent once the endpoints of all clusters that it names were
-//     sent in answer to the Envoy's subscription. Until then the Envoy keeps its
-//     form before; all other objects go on.
-//   - The first route configuration of a stream waits until that is so for all
-//     clusters, for 15 s at most: the Envoy may serve all of them already.
-//   - A cluster goes when the Envoy has acknowledged routes that do not name it,
-//     and Settings.Linger after that. Envoy lets requests and WebSockets go on
-//     that are in flight on it.
-//   - A cluster that is replaced (another protocol) gets its endpoints again,
-//     for which the new one waits.
+//     sent in answer to the Envoy's subscription. Until then the Envoy keeps the
+//     previous form of the object; all other objects are sent meanwhile.
+//   - The first route configuration of a stream waits until the endpoints of all
+//     clusters were sent, for 15 s at most: the Envoy may serve all of them already.
+//   - A cluster is removed Settings.Linger after the Envoy has acknowledged routes
+//     that do not name it. Envoy does not cut requests and WebSockets that are in
+//     flight on it.
+//   - When a cluster is replaced (its protocol changed), its endpoints are sent
+//     again: the new cluster warms until they arrive.
 //
-// There is one route configuration, at most one of which is on its way to an
-// Envoy; what changes meanwhile goes together in the next.
+// There is one route configuration. An Envoy has at most one unanswered push of it;
+// changes made meanwhile go together into the next push.
 //
 // # Versions
 //
-// Versions are made of contents. An Envoy that comes back, to this or to another
-// interceptor, is sent what differs from what it has. In the state of the world
-// it does not say which clusters it has, and gets all when one differs. Those that
-// it asks for the endpoints of, and that have gone meanwhile, are among them until
-// it has routes that do not name them. How these look is not known: they are sent
-// as clusters of HTTP/1.1 are. One that spoke HTTP/2 may be replaced for that time.
+// Versions are hashes of contents. An Envoy that reconnects, to this or to another
+// interceptor, is sent what differs from what it has. With the state of the world it
+// does not say which clusters it has, and gets all when one differs. Clusters that
+// have gone meanwhile, but whose endpoints it asks for, are among them until it has
+// routes that do not name them. Their protocol is not known: they are sent as HTTP/1.1
+// clusters. A cluster that spoke HTTP/2 may be replaced for that time.
 //
 // # What an Envoy refuses
 //
-// An object of which Envoy would refuse what is made of it is not sent. All Envoys
-// get its last valid form instead, with the current split (admit). An interceptor
-// that has started since knows no such form; an Envoy that comes back to it may.
+// An object is not sent if Envoy would refuse the resources made from it. All Envoys
+// get its last valid form instead, with the current split (admit). An interceptor that
+// started after the object became invalid knows no such form; an Envoy that reconnects
+// to it may have one.
 //
-// What one Envoy refuses beyond that changes nothing for another. Each stream keeps
-// the table that its Envoy has acknowledged. A push is that table with some objects
-// in their current form. Envoy refuses a route configuration as a whole; then the
-// objects of the push are suspects, which are sent in halves, in turns with what
-// else is pending, until one is left. That form of it is in quarantine, on this
-// stream: the acknowledged table keeps the form before, if there is one, until the
-// object changes. That form is sent with the current split, so that an abort of the
-// object arrives. Of clusters and endpoints Envoy takes what is good; an object
-// that names a cluster which the Envoy refuses, and has none of that name from
-// before, waits.
+// If one Envoy refuses anything else, nothing changes for the other Envoys. Each stream
+// keeps the table that its Envoy has acknowledged. A push is that table with some objects
+// in their current form. Envoy refuses a route configuration as a whole (NACK); then the
+// objects of the push are suspects, which are sent in halves, in turns with other
+// pending objects, until one is left. The refused form of that object is in quarantine,
+// on this stream: until the object changes, the acknowledged table keeps its previous
+// form, if there is one. The previous form is sent with the current split, so that an
+// abort reaches the Envoy. Of clusters and endpoints, Envoy accepts the good ones; an
+// object waits if it names a cluster that the Envoy refuses, and the Envoy has no
+// earlier cluster of that name.
 //
-// The version of a route configuration lists what stands in for refused and for
-// invalid objects, in 32 KiB at most. An Envoy that comes back says it, and the first
-// configuration has just that, so that the Envoy takes it; then the objects that it
-// refused are tried again (versionText, restore). What it has of an object that is
-// invalid and of which the server has no valid form is in the table of its stream, as
-// the last valid form is in that of all: with the current split and endpoints, until
-// the object is valid, gone or made anew (adoptStandIns). An object that is not there
-// any more is not invalid, and goes. An Envoy that starts has nothing of either. An
-// object that became invalid while no interceptor was there is in no version: its
-// routes go.
+// The version of a route configuration lists the forms that are served in place of
+// refused and of invalid objects, in 32 KiB at most. An Envoy that reconnects sends this
+// version, and the first configuration has these same forms, so that the Envoy accepts
+// it; then the objects that it refused are tried again (versionText, restore). If an
+// object is invalid and the server has no valid form of it, the Envoy's form is in the
+// table of the Envoy's stream, with the current split and endpoints, until the object is
+// valid, deleted or recreated (adoptStandIns). A deleted object is not invalid: its
+// routes are removed. An Envoy that has just started has no such forms. An object that
+// became invalid while no interceptor ran is in no version: its routes are removed.
 //
-// Where an Envoy that has routes from another stream refuses the first
-// configuration nevertheless, an object changed while the Envoy was away, to a form
-// that this Envoy has not refused before. What it has is not known, so that halves,
-// once accepted, would end the routes of the other half. Instead everything but one
-// group of objects is sent, one group after the other, 64 at most: a refusal costs
-// nothing. With up to 64 objects a group is one object, and the configuration that
-// is accepted lacks the object at fault alone. With more, the others of its group,
-// n/64, are missing until the search by halves among them has found them good. All
-// other objects are in each of these configurations in their current form. Objects
-// at fault in several groups make all of these be refused; then it comes to halves,
-// and domains of other objects are missing meanwhile (searchFirst). The object at
-// fault has no routes there until it changes.
+// If an Envoy that has routes from an earlier stream refuses the first configuration
+// nevertheless, an object changed while the Envoy was away, to a form that this Envoy
+// has not refused before. The server does not know which routes the Envoy has; if it
+// sent a half and the Envoy accepted it, the routes of the other half would be gone.
+// Instead it sends everything but one group of objects, and leaves out one group after
+// the other, 64 at most: a refusal costs nothing. With up to 64 objects a group is one
+// object, and the configuration that is accepted lacks only the object at fault. With
+// more, the others of its group, n/64, are missing until the search by halves among them
+// has found them good. All other objects are in each of these configurations in their
+// current form. If objects in several groups are at fault, all these configurations are
+// refused; then the search goes on by halves, and domains of other objects are missing
+// meanwhile (searchFirst). The object at fault has no routes there until it changes.
 package xds

@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// guard ends a stream that panics, and nothing but that: its Envoy keeps what it
-// has and comes again, and requests of the embedded proxy go on.
+// guard recovers from a panic and ends only the stream that panicked: its Envoy keeps
+// what it has and reconnects, and the embedded proxy goes on serving requests.
 func (s *Server) guard(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -25,7 +25,7 @@ func (s *Server) guard(srv any, stream grpc.ServerStream, _ *grpc.StreamServerIn
 	return handle(srv, stream)
 }
 
-// panicError is a panic over one object.
+// panicError is a panic while objects were translated, recovered by attempt.
 type panicError struct {
 	cause any
 	stack string
@@ -35,8 +35,8 @@ func (e *panicError) Error() string {
 	return fmt.Sprintf("the interceptor failed to translate it (%v), which is an error of its own: its log has more", e.cause)
 }
 
-// attempt does something of which a panic is an error: one over an object costs the
-// others nothing.
+// attempt calls do and returns a panic as an error, so that a panic over one object does
+// not affect the others.
 func attempt(do func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -51,8 +51,8 @@ func (s *Server) validated(route *routes.Route) error {
 	return attempt(func() error { return s.validate(route) })
 }
 
-// panicsOver returns the objects over each of which alone a virtual host cannot be
-// made; none where it takes several.
+// panicsOver returns the objects that each, on their own, make the rendering of a virtual
+// host panic; none if only several of them together do.
 func (s *Server) panicsOver(vh routes.VirtualHost) (objects []types.NamespacedName) {
 	for i, m := range vh.Matches {
 		alone := routes.VirtualHost{Domain: vh.Domain, Matches: vh.Matches[i : i+1]}

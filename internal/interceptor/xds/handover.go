@@ -10,10 +10,10 @@ import (
 
 // handOver is how one Envoy reaches the fallback listeners.
 type handOver struct {
-	// overTLS tells that the Envoy's bootstrap has the listener that hands over with
-	// TLS.
+	// overTLS tells that the Envoy's bootstrap has the listener that hands requests
+	// over with TLS.
 	overTLS bool
-	// refused tells that the fallback listeners close its connections.
+	// refused tells that the fallback listeners close the Envoy's connections.
 	refused bool
 }
 
@@ -23,8 +23,8 @@ func (s *Server) handsOver(node *corev3.Node) handOver {
 	return handOver{overTLS: over, refused: s.settings.RequireNamespaces && !over}
 }
 
-// to returns the fallback of the Envoy's clusters. It is empty where the fallback
-// listeners would refuse the Envoy: that one makes second tries itself.
+// to returns the fallback of the Envoy's clusters. It is empty if the fallback
+// listeners would refuse the Envoy: then the Envoy retries requests itself.
 func (h handOver) to(addresses []netip.AddrPort) envoy.Fallback {
 	if h.refused {
 		return envoy.Fallback{}

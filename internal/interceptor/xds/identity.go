@@ -11,8 +11,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/certified"
 )
 
-// shownBy returns what the certificate of an Envoy names, and whether it has shown
-// one: without mutual TLS none does.
+// shownBy returns the namespaces that an Envoy's client certificate names, and whether
+// the Envoy showed one: without mutual TLS no Envoy does.
 func shownBy(p *peer.Peer) (names certified.Namespaces, shown bool) {
 	info, is := p.AuthInfo.(credentials.TLSInfo)
 	if !is {
@@ -21,8 +21,8 @@ func shownBy(p *peer.Peer) (names certified.Namespaces, shown bool) {
 	return certified.Of(&info.State), len(info.State.VerifiedChains) > 0
 }
 
-// granted returns the namespaces that an Envoy gets, nil for all. declared are those
-// that its node metadata lists, nil where it has no list: it fails unless the
+// granted returns the namespaces that an Envoy gets, nil for all. declared are the
+// namespaces that its node metadata lists, nil without a list; granted fails unless the
 // certificate names them all. A certificate that names no namespace is ignored, or
 // refused with Settings.RequireNamespaces.
 func (s *Server) granted(declared []string, names certified.Namespaces) ([]string, error) {

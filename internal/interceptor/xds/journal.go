@@ -6,11 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// journalLength is how many changes are kept for those that are behind; whoever
-// is further behind compares everything.
+// journalLength is how many changes are kept, at least, for streams that are behind; a
+// stream that is further behind compares everything.
 const journalLength = 8192
 
-// change says what to look at again. What it is now is in the snapshot.
+// change says what a stream has to look at again. The current state is in the view.
 type change struct {
 	kind    subject
 	object  types.NamespacedName
@@ -26,7 +26,7 @@ const (
 	allAssignments
 )
 
-// journal is what changed, in order. Its readers keep their own place in it.
+// journal lists what changed, in order. Each reader keeps its own place in it.
 type journal struct {
 	first   uint64 // the place of changes[0]
 	changes []change
@@ -34,7 +34,7 @@ type journal struct {
 
 func (j *journal) end() uint64 { return j.first + uint64(len(j.changes)) }
 
-// add does not touch what readers have been given.
+// add does not modify what since has returned.
 func (j *journal) add(changes ...change) {
 	if more := len(changes) - journalLength; more > 0 {
 		j.first, j.changes, changes = j.end()+uint64(more), nil, changes[more:]
@@ -49,8 +49,8 @@ func (j *journal) add(changes ...change) {
 	}
 }
 
-// since returns what changed from a place on, and false when that is not known
-// any more.
+// since returns what changed from a place on, and false when these changes are no
+// longer kept.
 func (j *journal) since(place uint64) ([]change, bool) {
 	if place < j.first || place > j.end() {
 		return nil, false

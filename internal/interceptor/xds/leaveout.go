@@ -10,20 +10,20 @@ import (
 // configuration, one at a time.
 const maxLeftOut = 64
 
-// servesOthers tells whether the Envoy serves routes from another stream, of which
-// this one knows no more than restore found: a configuration that is accepted ends
-// those that are missing in it.
+// servesOthers tells whether the Envoy serves routes from an earlier stream, of which
+// this stream knows only what restore found: once the Envoy accepts a configuration,
+// routes that are missing in it are gone.
 func (st *stream) servesOthers() bool { return !st.routes.synced && st.channels[rds].had != 0 }
 
 // searchFirst begins the search for the object at fault when an Envoy that serves
-// routes from another stream refuses the first configuration. It tells whether the
-// search goes on: halves would be accepted, and cost the routes of the other half.
-// Instead all is sent but one group of objects, which costs nothing while it is
-// refused. With as many objects as maxLeftOut a group is one object, so that the
-// first configuration to be accepted lacks the object at fault alone. With more of
-// them, the others of its group are missing until they are found to be good.
-// Where objects of several groups are at fault, no such configuration is accepted,
-// and it comes to halves.
+// routes from an earlier stream refuses the first configuration. It returns false when
+// the caller has to search by halves. Halves come last: if the Envoy accepts a half, the
+// routes of the other half are gone. searchFirst sends all objects but one group, which
+// costs nothing while it is refused. With up to maxLeftOut objects a group is one
+// object, so that the first configuration to be accepted lacks only the object at fault.
+// With more objects, the others of its group are missing until they are found to be
+// good. If objects of several groups are at fault, the Envoy accepts no configuration
+// that lacks one group, and the search goes on by halves.
 func (st *stream) searchFirst(push *routePush) bool {
 	s := &st.routes
 	if !st.servesOthers() {
@@ -38,8 +38,8 @@ func (st *stream) searchFirst(push *routePush) bool {
 	return true
 }
 
-// withoutNextGroup returns a push of all that may be sent but the next group; nil
-// when all groups have been left out.
+// withoutNextGroup returns a push of all objects that may be sent, except the next
+// group; nil when all groups have been left out.
 func (st *stream) withoutNextGroup() *routePush {
 	s := &st.routes
 	for len(s.leftOut) > 0 {

@@ -20,8 +20,8 @@ func (st *stream) sendListeners(time.Time) error {
 	return nil
 }
 
-// sendSecret sends the certificate to an Envoy that has a TLS listener. While
-// there is none, that listener waits for it.
+// sendSecret sends the certificate to an Envoy that has a TLS listener. While there
+// is no certificate, that listener waits for it.
 func (st *stream) sendSecret(time.Time) error {
 	ch := &st.channels[sds]
 	if !ch.wanted[envoy.SecretName] || st.secret == nil {
@@ -30,8 +30,8 @@ func (st *stream) sendSecret(time.Time) error {
 	return st.sendSmall(sds, map[string][]byte{envoy.SecretName: st.secret})
 }
 
-// sendSmall sends all resources of a type of which there are few, if one of them
-// is not what the Envoy has.
+// sendSmall sends the resources of a type that has few of them: with delta those that
+// differ from what the Envoy has, with the state of the world all if one differs.
 func (st *stream) sendSmall(k kind, there map[string][]byte) error {
 	if !st.free(k) {
 		return nil

@@ -17,8 +17,8 @@ var (
 
 type metrics struct {
 	streams *prometheus.GaugeVec
-	// unidentified counts those that RequireNamespaces would turn away, or whose
-	// fallback it would.
+	// unidentified counts streams that RequireNamespaces would turn away, or whose
+	// Envoy the fallback listeners would refuse with it.
 	unidentified prometheus.Gauge
 	pushes       *prometheus.CounterVec
 	nacks        *prometheus.CounterVec
@@ -69,7 +69,7 @@ func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.streams, m.unidentified, m.pushes, m.nacks, m.latency, m.rendered}
 }
 
-// Describe is part of prometheus.Collector: a Server is registered as what it is.
+// Describe is part of prometheus.Collector: a Server is registered as a collector.
 func (s *Server) Describe(descs chan<- *prometheus.Desc) {
 	for _, c := range s.metrics.collectors() {
 		c.Describe(descs)
@@ -101,8 +101,8 @@ func (s *Server) Collect(collected chan<- prometheus.Metric) {
 	s.collectUnacknowledged(collected)
 }
 
-// collectUnacknowledged makes one series for each state, of all Envoys together: series
-// of each Envoy would come and go with it.
+// collectUnacknowledged makes one series for each state, of all Envoys together: a series
+// per Envoy would come and go with the Envoy.
 func (s *Server) collectUnacknowledged(collected chan<- prometheus.Metric) {
 	oldest := make(map[Acknowledgement]time.Time)
 	for _, st := range s.connected() {

@@ -13,19 +13,20 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
-// maxToldName bounds how much of a name that an Envoy gives itself is told, in bytes.
+// maxToldName bounds how much of a name that an Envoy gives itself appears in messages,
+// in bytes.
 const maxToldName = 150
 
 const (
 	// maxNamespaces bounds the namespaces that one Envoy lists, for all of them are
-	// kept while it is connected. One that wants more wants all.
+	// kept while it is connected. An Envoy that wants more has to ask for all.
 	maxNamespaces = 1000
 	// maxNamespaceBytes is the length of the longest name of a namespace.
 	maxNamespaceBytes = 63
 )
 
 // namespacesOf returns the namespaces that an Envoy wants, sorted; none for all.
-// It refuses a node that is not meant to be here.
+// It fails for a node that does not have envoy.NodeID, or has an invalid list.
 func namespacesOf(node *corev3.Node) ([]string, error) {
 	if node.GetId() != envoy.NodeID {
 		return nil, status.Errorf(codes.InvalidArgument,
@@ -51,8 +52,8 @@ func podOf(node *corev3.Node) string {
 	return printable(clip(node.GetMetadata().GetFields()[envoy.PodKey].GetStringValue(), maxToldName))
 }
 
-// name returns how an Envoy is called in what is told of it: by its pod, if it says
-// that, and by its address, which may be that of a gateway.
+// name returns what messages call an Envoy: its pod, if the Envoy names one, and its
+// address, which may be that of a gateway.
 func (st *stream) name() string {
 	if st.pod != "" {
 		return fmt.Sprintf("kedify-proxy %s, at %s,", st.pod, st.address)

@@ -14,12 +14,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// RefusedByEnvoy is the reason of Problems of HTTPScaledObjects that an Envoy does
-// not take. What it took of them before stays there.
+// RefusedByEnvoy is the reason of Problems of HTTPScaledObjects that an Envoy refuses.
+// The Envoy keeps what it accepted of them before.
 const RefusedByEnvoy routes.Reason = "RefusedByEnvoy"
 
-// Envoys are believed about an object, but not about any number of them: whoever
-// reaches the port can refuse everything, in ever other words.
+// The number of Problems that Envoys cause is bounded: any client that reaches the port
+// can refuse every object, with a new text each time.
 const (
 	// maxTold is how many different Problems the Envoys of one address may cause
 	// within toldTime.
@@ -29,9 +29,9 @@ const (
 	maxTellers = 500
 )
 
-// refusals is what is said of the HTTPScaledObjects that Envoys refuse now. It is
-// for people alone: nothing that an Envoy is sent depends on it. Of each object
-// there is one Problem at most, whichever Envoys refuse it.
+// refusals makes Problems of the HTTPScaledObjects that Envoys refuse now. They are
+// for people alone: nothing that an Envoy is sent depends on them. Each object has one
+// Problem at most, however many Envoys refuse it.
 type refusals struct {
 	now func() time.Time
 
@@ -42,15 +42,15 @@ type refusals struct {
 	tellers map[string]map[routes.Problem]time.Time // by address
 }
 
-// claim is one stream's word on one object.
+// claim is one stream's report that a part of an object is refused.
 type claim struct {
 	by      *stream
 	what    subjectOfClaim
 	problem routes.Problem
 }
 
-// subjectOfClaim is what of an object is refused: its routes, or the cluster or the
-// endpoints of a name.
+// subjectOfClaim is the part of an object that is refused: its routes, or the cluster or
+// the endpoints of a name.
 type subjectOfClaim struct {
 	object  types.NamespacedName
 	kind    kind
@@ -64,8 +64,8 @@ func newRefusals() *refusals {
 	}
 }
 
-// set notes a claim in place of the stream's earlier one of the same subject. It
-// tells whether there is a Problem of the object.
+// set notes a claim in place of the stream's earlier claim on the same subject. It
+// tells whether the object has a Problem.
 func (r *refusals) set(c claim) (told bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,8 +98,8 @@ func (r *refusals) drop(by *stream, what subjectOfClaim) {
 	}
 }
 
-// settle tells of an object's first claim that may be told of, unless the Problem
-// that was told still stands.
+// settle leaves an object's reported Problem as it is while a claim has the same one.
+// Otherwise it resolves that Problem, and reports the first claim that may be reported.
 func (r *refusals) settle(object types.NamespacedName) {
 	told, is := r.told[object]
 	claims := r.claims[object]
@@ -147,7 +147,7 @@ func (r *refusals) mayTell(address string, p routes.Problem) bool {
 	return true
 }
 
-// forget drops what an address caused long ago.
+// forget drops the Problems that an address caused toldTime ago or earlier.
 func (r *refusals) forget(address string, now time.Time) {
 	all := r.tellers[address]
 	for p, at := range all {
@@ -160,7 +160,8 @@ func (r *refusals) forget(address string, now time.Time) {
 	}
 }
 
-// say tells of Problems, in the order in which they open and resolve.
+// say reports Problems, in the order in which they open and resolve. It is called with
+// mu held.
 func (r *refusals) say(opened, resolved []routes.Problem) {
 	if r.tell != nil && len(opened)+len(resolved) > 0 {
 		r.tell(opened, resolved)
@@ -174,10 +175,10 @@ func (r *refusals) objects() int {
 	return len(r.claims)
 }
 
-// maxWarnings bounds the lines of the log about what one stream refuses.
+// maxWarnings bounds the log lines about what one stream refuses.
 const maxWarnings = 100
 
-// warn logs what is wrong with an Envoy, until it has been too much.
+// warn logs what is wrong with an Envoy, maxWarnings times at most.
 func (st *stream) warn(message string, attributes ...any) {
 	switch st.warnings++; {
 	case st.warnings <= maxWarnings:
@@ -187,8 +188,8 @@ func (st *stream) warn(message string, attributes ...any) {
 	}
 }
 
-// refuses tells that the Envoy refuses something of an object, or is not sent it as
-// there is a panic over it.
+// refuses reports that the Envoy refuses a part of an object, or is not sent it because
+// making it panicked.
 func (st *stream) refuses(route *routes.Route, k kind, cluster, field, what string, reason error, consequence string) {
 	subject := subjectOfClaim{route.Name, k, cluster}
 	if _, claimed := st.claims[subject]; !claimed {
@@ -215,7 +216,7 @@ func (st *stream) refuses(route *routes.Route, k kind, cluster, field, what stri
 	}
 }
 
-// takes tells that the Envoy does not refuse something of an object, any more.
+// takes withdraws the report that the Envoy refuses a part of an object, if there is one.
 func (st *stream) takes(object types.NamespacedName, k kind, cluster string) {
 	subject := subjectOfClaim{object, k, cluster}
 	if _, claimed := st.claims[subject]; claimed {
@@ -224,21 +225,22 @@ func (st *stream) takes(object types.NamespacedName, k kind, cluster string) {
 	}
 }
 
-// maxReason bounds how much of Envoy's words is told, in bytes.
+// maxReason bounds how much of an error message of Envoy is reported, in bytes.
 const maxReason = 400
 
-// wantedValue matches the value of a header in the resource that Envoy prints with
-// what is wrong with it; the end of the text may be missing.
+// wantedValue matches the value of a header in an error message of Envoy, which prints
+// the refused resource; the end of the message may be missing.
 var wantedValue = regexp.MustCompile(`\bexact("?\s*:\s*)"(?:[^"\\]|\\(?s:.))*(?:"|\\?$)`)
 
-// oneLine makes Envoy's words fit for a line of a log and an Event. The values of
+// oneLine makes an error message of Envoy fit for a log line and an Event. The values of
 // headers, which may be secrets, are left out.
 func oneLine(text string) string {
 	text = wantedValue.ReplaceAllString(clip(text, 4*maxReason), `exact$1"..."`)
 	return printable(clip(text, maxReason))
 }
 
-// clip returns the beginning of a text, of whole characters.
+// clip cuts a text that is longer than this many bytes, between characters, and appends
+// "..." to it.
 func clip(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -246,7 +248,7 @@ func clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// printable returns a text as one line of what can be printed.
+// printable returns a text as one line of printable characters.
 func printable(text string) string {
 	blank := func(r rune) rune {
 		if unicode.IsPrint(r) {

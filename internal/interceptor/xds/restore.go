@@ -16,15 +16,15 @@ import (
 // bytes.
 const maxVersionText = 32 << 10
 
-// versionText returns the version of a route configuration of a table as the Envoy
-// is told it: a hash of the content and, where this Envoy refuses objects or objects
-// are invalid, a space and each of them with the form that is served in its place.
-// That is null for one that is refused and not served.
+// versionText returns the version of a route configuration of a table as it is sent to
+// the Envoy: a hash of the content and, if this Envoy refuses objects or objects are
+// invalid, a space and each of these objects with the form that is served in its place.
+// The form is null for an object that is refused and not served.
 //
-// An Envoy that comes back says the version that it has, to whichever interceptor.
-// So that one knows what to begin with, although nobody has told it and nothing is
-// kept for an Envoy that is away. Beyond maxVersionText forms are left out, those
-// of objects that the Envoy does not serve first.
+// An Envoy that reconnects, to any interceptor, sends the version that it has. So the
+// interceptor knows what to begin with, although no other interceptor has told it and
+// nothing is kept for an Envoy that is away. Beyond maxVersionText forms are left out,
+// first those of objects that the Envoy does not serve.
 func (st *stream) versionText(v version, table *routes.Table) string {
 	type entry struct {
 		name   types.NamespacedName
@@ -87,8 +87,8 @@ func (st *stream) standsIn(served *routes.Route) bool {
 	return invalid && object.route.UID == served.UID
 }
 
-// refusesCurrent tells whether a pending object is not as it should be because the
-// Envoy refuses it, and not because it has yet to be sent.
+// refusesCurrent tells whether the Envoy lacks the current form of a pending object
+// because it refuses it, and not because the form has yet to be sent.
 func (st *stream) refusesCurrent(name types.NamespacedName, p *pendingObject) bool {
 	if p.quarantined || p.restored && !st.routes.synced {
 		return true
@@ -97,16 +97,17 @@ func (st *stream) refusesCurrent(name types.NamespacedName, p *pendingObject) bo
 	return current != nil && slices.ContainsFunc(current.Backends, func(b routes.Backend) bool { return st.lacks(b.Cluster) })
 }
 
-// restore begins with what an Envoy says it has in place of what it refused, by
-// the text of a version. The first configuration leaves that as it is, so that the
-// Envoy takes it; then the objects are tried again. A text that is not ours says
-// nothing. What a forged version names changes the routes of its own stream alone.
+// restore begins with the forms that an Envoy has in place of those that it refused,
+// according to the text of its version. The first configuration leaves these forms as
+// they are, so that the Envoy accepts it; then the objects are tried again. A text that
+// is not from an interceptor is ignored. A forged text changes only the routes of its own
+// stream.
 func (st *stream) restore(text string) {
 	s := &st.routes
 	for name, saved := range savedIn(text) {
 		p, current := s.pending[name], st.table.Route(name)
 		if p == nil || current == nil {
-			continue // it is not for this Envoy, or not any more
+			continue // the object is not for this Envoy, or no longer
 		}
 		p.restored = true
 		if saved == nil || saved.UID != current.UID {
@@ -122,8 +123,8 @@ func (st *stream) restore(text string) {
 	}
 }
 
-// savedIn returns what the text of a version says is served in place of objects, nil
-// for nothing.
+// savedIn returns the forms that are served in place of objects, according to the text
+// of a version; nil for an object that is not served.
 func savedIn(text string) map[types.NamespacedName]*routes.SavedRoute {
 	_, list, _ := strings.Cut(text, " ")
 	var all map[string]*routes.SavedRoute
@@ -138,7 +139,8 @@ func savedIn(text string) map[types.NamespacedName]*routes.SavedRoute {
 	return named
 }
 
-// restored returns the form of an object that an Envoy says it has.
+// restored returns the form of an object that an Envoy says it has. It fails if that form
+// is not valid.
 func (st *stream) restored(name types.NamespacedName, saved *routes.SavedRoute) (*routes.Route, error) {
 	served, err := saved.Restore(name)
 	if err == nil {

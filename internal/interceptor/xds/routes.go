@@ -13,89 +13,89 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// anyDomain is the domain of a host for any name. It sorts before all others.
+// anyDomain is the domain of a virtual host for any name. It sorts before all others.
 const anyDomain = "*"
 
-// routeSync is what one Envoy has of the routes, and what of the table it does
-// not have yet. There is at most one route configuration on its way to it. None
-// of it is known to other streams.
+// routeSync says which routes one Envoy has, and which objects of the table it does not
+// have yet. At most one route configuration waits for its answer. Other streams do not
+// see a routeSync.
 type routeSync struct {
-	// table is the one that the Envoy has, as far as its namespaces go: each
-	// object in the form that it has acknowledged. hosts are its virtual hosts,
-	// and order their domains, sorted. Before synced they mean nothing, but that
-	// table has the forms that the Envoy says it has (see restore).
+	// table is the table that the Envoy has: each object of its namespaces in the form
+	// that it has acknowledged. hosts are its virtual hosts, and order their domains,
+	// sorted. Before synced, hosts and order mean nothing, and table has only the forms
+	// that the Envoy says it has (see restore).
 	table  *routes.Table
 	hosts  map[string]*host
 	order  []string
 	synced bool
 	// begun tells that the first configuration was sent.
 	begun bool
-	// nothingDue tells that nothing could be sent when that was last looked at, and
-	// nothing that decides it has happened since.
+	// nothingDue tells that the last look found nothing to send, and that nothing has
+	// happened since that could change this.
 	nothingDue bool
-	// pending are the objects whose form in table may not be the current one,
-	// since the oldest of their changes.
+	// pending are the objects whose form in table may not be the current one. since is
+	// when the oldest change was made that is in no push yet; zero for none.
 	pending map[types.NamespacedName]*pendingObject
 	since   time.Time
-	push    *routePush // on its way
+	push    *routePush // that waits for an answer; nil for none
 	// suspects are groups of pending objects; an Envoy refused each group as a
 	// part of a larger one.
 	suspects [][]types.NamespacedName
-	// probed tells that the last push was of suspects: they take turns with the
-	// other pending objects.
+	// probed tells that the last push was a probe: probes take turns with pushes of
+	// the other pending objects.
 	probed bool
 	// searched tells that the first configuration was refused by an Envoy that
-	// serves routes from another stream. leftOut are the groups of objects that are
+	// serves routes from an earlier stream. leftOut are the groups of objects that are
 	// still to be left out of it, one at a time.
 	searched bool
 	leftOut  [][]types.NamespacedName
-	// version and had are the version that the Envoy has, and its text, which
-	// before synced is that of another stream. rejected is a text that it refused
-	// though the routes were those that it has.
+	// version is the version that the Envoy has, and had its text; before synced, had
+	// is the text from an earlier stream. rejected is a text that the Envoy refused
+	// though the routes did not change.
 	version       version
 	had, rejected string
-	// adopted and restored tell that what the Envoy says it has in place of invalid
-	// and of refused objects was looked at.
+	// adopted and restored tell that adoptStandIns and restore have looked at the forms
+	// that the Envoy says it has in place of invalid and of refused objects.
 	adopted, restored bool
 }
 
 // pendingObject is an object that an Envoy does not have in its current form.
 type pendingObject struct {
-	since   time.Time // it changed first
+	since   time.Time // when it first changed
 	suspect bool      // it is in a group of suspects
-	// restored tells that the Envoy said it has another form of the object. It
-	// keeps that until it has acknowledged a first configuration or the object
+	// restored tells that the Envoy said it has another form of the object. The Envoy
+	// keeps that form until it has acknowledged a first configuration or the object
 	// changes.
 	restored bool
-	// quarantined tells that the Envoy refused the current form, which is
-	// refused; nil for a deletion.
+	// quarantined tells that the Envoy refused the current form. refused is that form;
+	// nil for a deletion.
 	quarantined bool
 	refused     *routes.Route
-	// refusedSplit is the form that it has with the current split, where the Envoy
+	// refusedSplit is the form that the Envoy has, with the current split, if the Envoy
 	// refused that as well.
 	refusedSplit *routes.Route
-	// kept tells that the Envoy also refused to let go of the form that it has.
+	// kept tells that the Envoy also refused the removal of the form that it has.
 	kept bool
 }
 
 // routePush is a route configuration that waits for an Envoy's answer.
 type routePush struct {
-	objects []types.NamespacedName // that have another form in it
+	objects []types.NamespacedName // whose form changes with this push
 	table   *routes.Table
-	hosts   map[string]*host // that are other than before, nil for one that goes
-	all     []*host          // as sent, in order
+	hosts   map[string]*host // that change, by domain; nil for one that is removed
+	all     []*host          // all virtual hosts as sent, in order
 	version version
 	text    string
 	since   time.Time
-	probe   bool // of suspects, or without a group of objects
-	// failure is a panic over it: it cannot be sent. over are the objects that this
-	// is over, where it is over these alone.
+	probe   bool // it is of suspects, or without a group of objects
+	// failure is a panic while the push was made: it cannot be sent. over are the
+	// objects that cause the panic on their own.
 	failure error
 	over    []types.NamespacedName
 }
 
-// noteHad notes the text of the version that an Envoy has from another stream. One
-// that is too long is none of ours.
+// noteHad notes the text of the version that an Envoy has from an earlier stream. A text
+// that is too long is not from an interceptor.
 func (s *routeSync) noteHad(text string) {
 	if len(text) <= maxVersionText {
 		s.had = text
@@ -106,14 +106,14 @@ func newRouteSync() routeSync {
 	return routeSync{table: &routes.Table{}, hosts: make(map[string]*host), pending: make(map[types.NamespacedName]*pendingObject)}
 }
 
-// touch notes that an object may have another form than the Envoy has, since a
-// moment at which it changed; zero for one that may not have changed.
+// touch notes that an object may have another form than the Envoy has. at is when the
+// object changed; zero if it may not have changed.
 func (st *stream) touch(object types.NamespacedName, at time.Time) {
 	if !st.scope.has(object) {
 		return
 	}
 	s, current := &st.routes, st.table.Route(object)
-	s.nothingDue = false // that an object is invalid now, or valid, is part of the version
+	s.nothingDue = false // the version says which objects are invalid, too
 	if current == nil {
 		st.takes(object, rds, "")
 	}
@@ -128,11 +128,11 @@ func (st *stream) touch(object types.NamespacedName, at time.Time) {
 		s.pending[object] = p
 	}
 	p.quarantined = p.quarantined && sameRouting(p.refused, current)
-	// What was refused in a larger push was another form of it: this one does not
-	// wait for the end of the search.
+	// The Envoy refused an earlier form of it in a larger push: the current form does
+	// not wait for the end of the search.
 	p.suspect = p.suspect && at.IsZero()
-	// One that changes later does not wait for the answer to a first configuration,
-	// which may never be accepted.
+	// An object that changes after the first configuration was sent does not wait for
+	// the answer: the Envoy may never accept a first configuration.
 	p.restored = p.restored && current != nil && !s.begun
 	if s.since.IsZero() {
 		s.since = at
@@ -151,8 +151,8 @@ func (st *stream) touchAllObjects() {
 	}
 }
 
-// settlesAt returns when the first configuration is sent though endpoints of some
-// cluster were not asked for; zero when that is no question.
+// settlesAt returns when the first configuration is sent even if the Envoy has not asked
+// for the endpoints of some cluster; zero if no first configuration is waiting.
 func (st *stream) settlesAt() time.Time {
 	if ch := &st.channels[rds]; ch.asked && !st.routes.begun {
 		return ch.since.Add(st.server.settle)
@@ -175,8 +175,8 @@ func (st *stream) settled(now time.Time) bool {
 	return true
 }
 
-// sendRoutes sends the route configuration when there is another one to be
-// accepted, and none on its way.
+// sendRoutes sends the route configuration when it has changed and no push waits for an
+// answer.
 func (st *stream) sendRoutes(now time.Time) error {
 	ch, s := &st.channels[rds], &st.routes
 	if !ch.asked || !ch.wanted[envoy.RouteConfigurationName] || s.push != nil || !st.free(rds) || !st.settled(now) {
@@ -194,7 +194,7 @@ func (st *stream) sendRoutes(now time.Time) error {
 	}
 	push := st.nextSoundPush()
 	for s.begun && push != nil && len(push.hosts) == 0 && push.text == s.had {
-		st.routesAccepted(push) // what changed is nothing to an Envoy
+		st.routesAccepted(push) // the change makes no difference to an Envoy
 		push = st.nextSoundPush()
 	}
 	if push == nil && s.begun {
@@ -211,7 +211,7 @@ func (st *stream) sendRoutes(now time.Time) error {
 	}
 	if !s.synced && ch.had == push.version {
 		had := s.had
-		st.routesAnswered(push, "") // the Envoy has it, from another stream
+		st.routesAnswered(push, "") // the Envoy has it, from an earlier stream
 		s.had = had
 		ch.adopt(push.version)
 		return st.sendRoutes(now)
@@ -224,9 +224,9 @@ func (st *stream) sendRoutes(now time.Time) error {
 	})
 }
 
-// firstPush returns the first configuration where nothing is due yet: what the Envoy
-// says it has, without the objects over which there is a panic. The Envoy would come
-// back with these again and again.
+// firstPush returns the first configuration if no object is due yet: the forms that the
+// Envoy says it has, without the objects that cause a panic. Otherwise the Envoy would
+// reconnect with these again and again.
 func (st *stream) firstPush() *routePush {
 	s := &st.routes
 	for {
@@ -240,13 +240,13 @@ func (st *stream) firstPush() *routePush {
 			s.table = s.table.With(name, nil)
 		}
 		if s.table == before {
-			s.table = s.table.Empty() // of which there is nothing to make
+			s.table = s.table.Empty() // which leaves nothing to panic over
 		}
 	}
 }
 
 // nextSoundPush returns the next configuration to send; nil when there is none that
-// may be sent now. One over which there is a panic counts as refused.
+// may be sent now. A configuration counts as refused if making it panicked.
 func (st *stream) nextSoundPush() *routePush {
 	for {
 		push := st.nextPush()
@@ -257,8 +257,8 @@ func (st *stream) nextSoundPush() *routePush {
 	}
 }
 
-// routesFailed has the objects left out over which there is a panic. Where these are
-// not known, they are searched as after a refusal.
+// routesFailed leaves out the objects that cause a panic. If these are not known, it
+// searches for them as after a refusal.
 func (st *stream) routesFailed(push *routePush) {
 	s, known := &st.routes, false
 	for _, name := range push.over {
@@ -267,7 +267,7 @@ func (st *stream) routesFailed(push *routePush) {
 			st.quarantine(name, push.table.Route(name), push.failure)
 			known = true
 		case p != nil && p.restored && s.table.Route(name) != nil:
-			s.table, known = s.table.With(name, nil), true // whatever the Envoy says it has
+			s.table, known = s.table.With(name, nil), true // though the Envoy says it has the object
 		}
 	}
 	if !known {
@@ -279,7 +279,7 @@ func (st *stream) routesFailed(push *routePush) {
 // may be sent now.
 func (st *stream) nextPush() *routePush {
 	s := &st.routes
-	// What changes meanwhile may be what was at fault: then all are tried again.
+	// If an object has changed meanwhile, it may be the one at fault: all are tried again.
 	if len(s.leftOut) > 0 && (!s.probed || s.since.IsZero()) {
 		if push := st.withoutNextGroup(); push != nil {
 			return push
@@ -312,8 +312,8 @@ func (st *stream) nextPush() *routePush {
 	if push := st.news(); push != nil {
 		return push
 	}
-	// The version is to say what the Envoy has in place of what it refuses: the
-	// next interceptor it turns to begins with that.
+	// The version has to list the forms that the Envoy has in place of those that it
+	// refuses: the next interceptor that it connects to begins with these forms.
 	if !s.synced {
 		return nil
 	}
@@ -323,8 +323,8 @@ func (st *stream) nextPush() *routePush {
 	return nil
 }
 
-// news returns a push of all that is pending and may be sent, and is not suspect;
-// nil when there is nothing.
+// news returns a push of all pending objects that may be sent and are not suspects; nil
+// when there are none.
 func (st *stream) news() *routePush {
 	s := &st.routes
 	var objects []types.NamespacedName
@@ -348,9 +348,9 @@ func (st *stream) news() *routePush {
 }
 
 // target returns the form of a pending object that the Envoy is to have; nil for
-// none. In place of a form in quarantine that is the form which the Envoy has, with
-// the current split: an abort reaches an Envoy that refuses something else of the
-// object.
+// none. If the current form is in quarantine, the target is the form that the Envoy has,
+// with the current split: so an abort reaches an Envoy that refuses something else of
+// the object.
 func (st *stream) target(name types.NamespacedName, p *pendingObject) *routes.Route {
 	current, has := st.table.Route(name), st.routes.table.Route(name)
 	switch {
@@ -359,7 +359,7 @@ func (st *stream) target(name types.NamespacedName, p *pendingObject) *routes.Ro
 	case has == nil || p.kept || current == nil:
 		return has
 	case has.UID != current.UID:
-		return nil // an object made anew under an old name has nothing of the old one
+		return nil // a recreated object takes over nothing from the deleted one
 	}
 	next := has.WithSplitOf(current)
 	if sameRouting(next, p.refused) || p.refusedSplit != nil && sameRouting(next, p.refusedSplit) {
@@ -379,7 +379,7 @@ func (st *stream) due(name types.NamespacedName, p *pendingObject) bool {
 	return target == nil || !slices.ContainsFunc(target.Backends, func(b routes.Backend) bool { return !st.clusters.known[b.Cluster].warm() })
 }
 
-// newPush makes the configuration in which these objects have their targets, and
+// newPush makes the configuration in which these objects have their target forms, and
 // all others are as the Envoy has them.
 func (st *stream) newPush(objects []types.NamespacedName) *routePush {
 	s := &st.routes
@@ -416,9 +416,9 @@ func (st *stream) newPush(objects []types.NamespacedName) *routePush {
 	return push
 }
 
-// tableWith returns the table that the Envoy has once it has the targets of these
-// objects. It begins with whichever table has less to be replaced; where nothing
-// stays behind, that is the current table, which all streams share.
+// tableWith returns the table that the Envoy has once it has the target forms of these
+// objects. It begins with the table in which fewer objects have to be replaced; if no
+// other object is pending, that is the current table, which all streams share.
 func (st *stream) tableWith(objects []types.NamespacedName) *routes.Table {
 	s := &st.routes
 	sent := make(map[types.NamespacedName]bool, len(objects))
@@ -443,7 +443,7 @@ func (st *stream) tableWith(objects []types.NamespacedName) *routes.Table {
 	return table
 }
 
-// compose returns the virtual hosts that the Envoy has with some changed, in order.
+// compose returns the virtual hosts that the Envoy has, with these changes, in order.
 func (s *routeSync) compose(changed map[string]*host, noMatch *host) []*host {
 	all := make([]*host, 0, len(s.order)+len(changed)+1)
 	add := func(h *host) {
@@ -482,7 +482,8 @@ func configurationVersion(s *Server, all []*host) version {
 	return versionOf(content)
 }
 
-// hold counts the clusters that a virtual host names, which have to stay.
+// hold adds times to the count of each cluster that a virtual host names: a cluster has to
+// stay in the Envoy while it is named.
 func (st *stream) hold(h *host, times int) {
 	if h == nil {
 		return
@@ -493,8 +494,8 @@ func (st *stream) hold(h *host, times int) {
 	}
 }
 
-// routesAnswered notes whether a route configuration was taken, which refusal
-// says when it is not empty. It is taken or refused as a whole.
+// routesAnswered notes whether the Envoy accepted a route configuration or, if refusal is
+// not empty, refused it: always as a whole.
 func (st *stream) routesAnswered(push *routePush, refusal string) {
 	s := &st.routes
 	s.push, s.nothingDue = nil, false
@@ -564,12 +565,12 @@ func (st *stream) arrived(object types.NamespacedName) {
 	st.takes(object, rds, "")
 }
 
-// quarantine has a form of an object sent to this Envoy no more.
+// quarantine stops sending a form of an object to this Envoy.
 func (st *stream) quarantine(object types.NamespacedName, refused *routes.Route, reason error) {
 	s, current := &st.routes, st.table.Route(object)
 	p := s.pending[object]
 	if refused == nil {
-		// It was deleted, or made anew in a form that is in quarantine.
+		// The object was deleted, or recreated in a form that is in quarantine.
 		st.warn("an Envoy refuses routes in which an HTTPScaledObject is missing", "httpscaledobject", object.String(), "reason", oneLine(reason.Error()))
 		if p.quarantined {
 			p.kept = true

@@ -10,8 +10,8 @@ import (
 )
 
 // scope is what Envoys with the same namespaces have in common: which objects they
-// get, and the work of making resources, which the first of them does for the
-// others. It says nothing of what any of them has.
+// get, and the resources, which are made for the first of them and reused for the
+// others. It does not say what any Envoy has.
 type scope struct {
 	server     *Server
 	key        string
@@ -42,9 +42,9 @@ func (s *scope) hasCluster(name string) bool {
 }
 
 // host returns the virtual host of a domain in a stream's table; nil when there is
-// none. An error is a panic over it, with the objects that it is over where it is over
-// these alone. It is kept for others if it is that of the current table too: what one Envoy
-// alone has goes with its stream.
+// none. An error is a panic while it was made; over are the objects that cause the panic
+// on their own. The virtual host is kept for other streams if it is that of the current
+// table too: a virtual host that only one Envoy has goes with its stream.
 func (s *scope) host(table, current *routes.Table, domain string) (h *host, over []types.NamespacedName, err error) {
 	vh, found := table.VirtualHost(domain, s.namespaces)
 	s.mu.Lock()
@@ -73,8 +73,8 @@ func (s *scope) host(table, current *routes.Table, domain string) (h *host, over
 }
 
 // sendConfiguration calls send with the route configuration of these virtual hosts.
-// Streams that send it at the same time share it, and it is kept no longer: with ten
-// thousand hosts it has 10 MB.
+// Streams that send it at the same time share it. It is dropped after the last of them:
+// with ten thousand hosts it has 10 MB.
 func (s *scope) sendConfiguration(v version, hosts []*host, send func(content []byte) error) error {
 	c := s.acquire(v, hosts)
 	defer s.release(c)

@@ -23,19 +23,19 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// maxRequestBytes bounds one request. An Envoy that comes back names all that it
-// has, about 200 bytes for each cluster.
+// maxRequestBytes bounds one request. An Envoy that reconnects names all resources that
+// it has, about 200 bytes for each cluster.
 const maxRequestBytes = 16 << 20
 
-// handshakeTime is how long an Envoy may take to begin, TLS included.
+// handshakeTime is how long the handshake of a connection may take, TLS included.
 const handshakeTime = 10 * time.Second
 
 // settleTime is how long the first route configuration of a stream waits for an
 // Envoy to ask for the endpoints of all clusters.
 const settleTime = 15 * time.Second
 
-// Server tells Envoys what is in the routing table. All methods are safe for any
-// number of goroutines, except that Updates come in order from one.
+// Server serves the routing table to Envoys. All methods are safe for any number of
+// goroutines, except Update, which one goroutine calls, in order.
 type Server struct {
 	settings Settings
 	render   renderer
@@ -57,23 +57,23 @@ type Server struct {
 	refusals *refusals
 
 	mu      sync.Mutex
-	now     view // its changes are in the journal
+	now     view // without place, changes and complete, which look sets
 	journal journal
 	scopes  map[string]*scope
 	streams map[*stream]struct{}
 	servers []*grpc.Server
 }
 
-// view is what there is to tell, at one moment.
+// view is a snapshot of what there is to send to Envoys.
 type view struct {
-	table    *routes.Table  // of valid objects; nil until the first
-	invalid  invalidObjects // that are not in table, or in their last valid form
+	table    *routes.Table  // of valid objects; nil until the first Update
+	invalid  invalidObjects // that table lacks, or has in their last valid form
 	fallback []netip.AddrPort
 	secret   []byte // nil without a certificate
 
-	place    uint64 // in the journal
+	place    uint64 // the end of the journal
 	changes  []change
-	complete bool // changes are all there were
+	complete bool // changes are all changes since the place asked for
 }
 
 // New makes a Server. Settings have to be valid. Nothing is sent before the first
@@ -96,8 +96,8 @@ func New(settings Settings, translator *envoy.Translator, log *slog.Logger) *Ser
 	return s
 }
 
-// Update has the Envoys told what changed. It notes it and returns: its cost
-// follows the changes. Both are as a Builder's Commit returned them.
+// Update sends what changed to the Envoys. It notes the changes and returns at once: its
+// cost follows the changes. table and changes are as a Builder's Commit returned them.
 func (s *Server) Update(table *routes.Table, changes routes.Changes) {
 	at := time.Now()
 	s.mu.Lock()
@@ -140,8 +140,8 @@ func (s *Server) SetFallback(addrs []netip.AddrPort) {
 	s.wakeAll()
 }
 
-// SetCertificate sets what the TLS listener serves with, chain and key in PEM. It
-// may be called again with another.
+// SetCertificate sets the certificate chain and the key of the TLS listener, in PEM. It
+// may be called again with another certificate.
 func (s *Server) SetCertificate(certPEM, keyPEM []byte) {
 	secret := marshal(envoy.Secret(certPEM, keyPEM))
 	s.mu.Lock()
@@ -150,18 +150,17 @@ func (s *Server) SetCertificate(certPEM, keyPEM []byte) {
 	s.wakeAll()
 }
 
-// OnProblems sets who is told of HTTPScaledObjects that Envoy would refuse or that
-// an Envoy refuses, and of those of which that is over. Calls come one at a time
-// and have to return soon. Set it before Update and Serve.
+// OnProblems sets the function that is called when Problems open and when they resolve:
+// of HTTPScaledObjects that Envoy would refuse, or that an Envoy refuses. Calls come one
+// at a time and have to return soon. Call OnProblems before Update and Serve.
 func (s *Server) OnProblems(tell func(opened, resolved []routes.Problem)) {
 	s.refusals.mu.Lock()
 	defer s.refusals.mu.Unlock()
 	s.refusals.tell = tell
 }
 
-// Serve serves Envoys on a listener, with TLS when a configuration for it is
-// given. It returns nil once Shutdown is called, and otherwise what is wrong with
-// the listener.
+// Serve serves Envoys on a listener, with TLS unless config is nil. It returns nil once
+// Shutdown is called, and otherwise the error of the listener.
 func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 	options := []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{
@@ -194,9 +193,9 @@ func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 	return nil
 }
 
-// Shutdown ends all streams, whose Envoys go on serving with what they have and
-// turn to another interceptor. It returns with ctx at the latest; what has not
-// ended by then is cut.
+// Shutdown ends all streams. Their Envoys go on serving with what they have and connect
+// to another interceptor. It returns when ctx is done at the latest; connections that
+// have not ended by then are cut.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.closeOnce.Do(func() { close(s.closing) })
 	s.mu.Lock()
@@ -212,14 +211,14 @@ func (s *Server) Shutdown(ctx context.Context) {
 		select {
 		case <-ended:
 		case <-ctx.Done():
-			// It waits for connections that have not said a word yet, and
-			// nobody for it.
+			// Stop waits for connections that have not sent anything yet;
+			// Shutdown does not wait for Stop.
 			go server.Stop()
 		}
 	}
 }
 
-// look returns what there is now, and what changed since a place in the journal.
+// look returns a snapshot, and what changed since a place in the journal.
 func (s *Server) look(place uint64) view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,15 +228,15 @@ func (s *Server) look(place uint64) view {
 	return now
 }
 
-// wakeAll has every stream look. It is called with mu held.
+// wakeAll wakes every stream, which then looks. It is called with mu held.
 func (s *Server) wakeAll() {
 	for st := range s.streams {
 		st.wakeUp()
 	}
 }
 
-// join makes a stream one of a scope, and leave ends it. Of one address there are
-// not more streams than one connection may have.
+// join adds a stream to the scope of its namespaces, and leave removes it. join fails if
+// the stream's address has Settings.MaxConcurrentStreams streams already.
 func (s *Server) join(st *stream, namespaces []string) error {
 	key := strings.Join(namespaces, "/")
 	s.mu.Lock()

@@ -11,23 +11,23 @@ import (
 // Settings say how the server treats its connections. The zero value is not
 // useful: begin with DefaultSettings.
 type Settings struct {
-	// KeepaliveTime is how long a connection may be silent before it is asked
-	// whether it lives, and KeepaliveTimeout how long it has to answer; above 0.
+	// KeepaliveTime is how long a connection may be idle before the server sends a
+	// keep-alive ping, and KeepaliveTimeout how long the client has to answer; above 0.
 	KeepaliveTime, KeepaliveTimeout time.Duration
-	// KeepaliveMinTime is how often a client may ask the same; one that asks
-	// more often is cut off. 0 or more.
+	// KeepaliveMinTime is the shortest time between two keep-alive pings of a client;
+	// a client that sends them more often is cut off. 0 or more.
 	KeepaliveMinTime time.Duration
 	// MaxConnectionAge is about how old a connection becomes before its Envoy has to
-	// make another, which may be to another interceptor; a second or more, 0 for as old
-	// as it likes. It ends at 1.1 to 1.3 times the age, once its Envoy has answered
+	// make another, which may be to another interceptor; a second or more, 0 for no
+	// limit. Its stream ends at 1.1 to 1.3 times the age, once the Envoy has answered
 	// everything, and is cut at twice the age.
 	MaxConnectionAge time.Duration
 	// MaxConcurrentStreams bounds the streams of one connection, and those of all
-	// connections from one address; above 0. Each Envoy has one of each.
+	// connections from one address; above 0. An Envoy has one connection and one stream.
 	MaxConcurrentStreams uint32
 	// Linger is how long a cluster that is gone stays in an Envoy after the
 	// last virtual host that named it was replaced there; 0 or more. It is for
-	// requests that chose the cluster just before, and for their second try.
+	// requests that chose the cluster just before, and for their retries.
 	Linger time.Duration
 	// RequireNamespaces turns Envoys away whose certificate names no namespace. It
 	// is for a Server that is served with TLS, and asks for certificates.
@@ -37,7 +37,7 @@ type Settings struct {
 // leastConnectionAge is the least of Settings.MaxConnectionAge.
 const leastConnectionAge = time.Second
 
-// DefaultSettings returns the settings of an interceptor that nothing is said to.
+// DefaultSettings returns the settings of an interceptor that is given none.
 func DefaultSettings() Settings {
 	return Settings{
 		KeepaliveTime:        30 * time.Second,
@@ -49,7 +49,7 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Validate tells of the first setting that cannot be.
+// Validate returns an error for the first setting that is out of range.
 func (s *Settings) Validate() error {
 	for _, d := range []struct {
 		name     string
@@ -73,9 +73,9 @@ func (s *Settings) Validate() error {
 	return nil
 }
 
-// ReadEnvironment takes what the variables say that users of Kedify's chart set;
-// lookup is os.LookupEnv. A variable that is set and empty is as one that is not.
-// Settings stay as they were where a value is none.
+// ReadEnvironment reads the environment variables that users of Kedify's chart set;
+// lookup is os.LookupEnv. A variable that is empty counts as not set. If a value is
+// invalid, that setting stays as it was; the error lists all invalid values.
 func (s *Settings) ReadEnvironment(lookup func(string) (string, bool)) error {
 	var wrong []error
 	for _, v := range []struct {

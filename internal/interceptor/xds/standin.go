@@ -6,16 +6,17 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// standIn is what one Envoy is sent in place of an invalid object of which this
-// server knows no valid form: it has started since. The Envoy says that it has one.
+// standIn is what one Envoy is sent in place of an invalid object of which this server
+// knows no valid form, as it started after the object became invalid. The Envoy says
+// that it has one.
 type standIn struct {
 	invalid *routes.Route
-	form    *routes.Route // with the split of invalid, where that is valid
+	form    *routes.Route // with the split of invalid, if that split is valid
 }
 
-// see notes what there is now: the table of all Envoys, with what stands in for
-// invalid objects in this one. Where an object is valid again, is gone, or was made
-// anew, nothing stands in for it any more.
+// see notes a snapshot: the table of all Envoys, with the stand-ins of this Envoy for
+// invalid objects. The stand-in of an object is dropped when the object is valid again,
+// deleted or recreated.
 func (st *stream) see(now view) {
 	st.shared, st.invalid = now.table, now.invalid
 	st.fallback, st.secret = st.handOver.to(now.fallback), now.secret
@@ -46,8 +47,8 @@ func (st *stream) see(now view) {
 	}
 }
 
-// adoptStandIns notes what an Envoy says it has in place of invalid objects. An
-// object that was deleted is not among these: its routes go.
+// adoptStandIns notes the forms that an Envoy says it has in place of invalid objects. A
+// deleted object is not an invalid one: its routes are removed.
 func (st *stream) adoptStandIns() {
 	s := &st.routes
 	if s.adopted || !st.channels[rds].asked {

@@ -26,20 +26,21 @@ type EnvoyState struct {
 	// Types are the types of resource that the Envoy has asked for.
 	Types []TypeState `json:"types"`
 	// Objects is how many HTTPScaledObjects the Envoy is to have. Unacknowledged is how
-	// many HTTPScaledObjects, those that it is to lose among them, it has not
-	// acknowledged as they are now. UnacknowledgedObjects lists them, the oldest first
-	// and 1000 at most.
+	// many HTTPScaledObjects it has not acknowledged as they are now, including those
+	// that are to be removed. UnacknowledgedObjects lists them, the oldest first and
+	// 1000 at most.
 	Objects               int           `json:"objects"`
 	Unacknowledged        int           `json:"unacknowledged"`
 	UnacknowledgedObjects []ObjectState `json:"unacknowledgedObjects,omitempty"`
 }
 
 // TypeState is one type of resource. A version stands for all resources of the type
-// that the Envoy has; two interceptors with the same table have the same.
+// that the Envoy has; two interceptors with the same table have the same versions.
 type TypeState struct {
 	Type string `json:"type"`
-	// Sent, Acknowledged and Refused are the last of each; nil for none. What the
-	// Envoy has from another stream is acknowledged, and not sent.
+	// Sent, Acknowledged and Refused are the last version of each; nil for none. A
+	// version that the Envoy has from an earlier stream counts as acknowledged, and not
+	// as sent.
 	Sent         *VersionState `json:"sent,omitempty"`
 	Acknowledged *VersionState `json:"acknowledged,omitempty"`
 	Refused      *VersionState `json:"refused,omitempty"`
@@ -55,8 +56,8 @@ type VersionState struct {
 	At      time.Time `json:"at"`
 }
 
-// ObjectState is an HTTPScaledObject that an Envoy has not acknowledged as it is, by
-// its routes, clusters and endpoints, since it changed.
+// ObjectState is an HTTPScaledObject of which an Envoy has not acknowledged the current
+// routes, clusters or endpoints, and since when.
 type ObjectState struct {
 	Namespace string          `json:"namespace"`
 	Name      string          `json:"name"`
@@ -71,15 +72,15 @@ const (
 	// Waiting is an object that is to be sent: after others, or once the Envoy has
 	// asked for the endpoints of its clusters.
 	Waiting Acknowledgement = "waiting"
-	// Sent is one that the Envoy has not answered for.
+	// Sent is an object that was sent, and that the Envoy has not answered for.
 	Sent Acknowledgement = "sent"
-	// Refused is one of which the Envoy has refused something.
+	// Refused is an object of which the Envoy has refused something.
 	Refused Acknowledgement = "refused"
 )
 
 var acknowledgements = []Acknowledgement{Waiting, Sent, Refused}
 
-// maxListed bounds the objects that are listed of one Envoy.
+// maxListed bounds EnvoyState.UnacknowledgedObjects.
 const maxListed = 1000
 
 // connected returns the streams of all connected Envoys, sorted by pod and address.
@@ -107,7 +108,8 @@ func (st *stream) state() EnvoyState {
 	return state
 }
 
-// read copies the state. UnacknowledgedObjects are left to be listed, without a lock.
+// read copies the state under the lock. It leaves UnacknowledgedObjects empty: the caller
+// lists them from the second result, without the lock.
 func (st *stream) read() (EnvoyState, unacknowledged) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -157,8 +159,8 @@ type unacknowledgedObject struct {
 	since time.Time
 }
 
-// note adds a state of an object, since a moment. Of several states and moments the
-// earliest moment counts, and refused before waiting before sent.
+// note adds a state of an object, and since when. Of several times the earliest counts;
+// of several states Refused goes before Waiting, and Waiting before Sent.
 func (u unacknowledged) note(object types.NamespacedName, is Acknowledgement, since time.Time) {
 	o, there := u[object]
 	if !there || is == Refused || o.is == Sent {
@@ -175,8 +177,8 @@ func (u unacknowledged) noteCluster(cluster string, is Acknowledgement, since ti
 	}
 }
 
-// unacknowledged returns the objects of what the stream has still to send, or has sent
-// and waits to be answered. It is called with mu held.
+// unacknowledged returns the objects that the stream has still to send, whose answer it
+// waits for, or that the Envoy refuses. It is called with mu held.
 func (st *stream) unacknowledged() unacknowledged {
 	all := make(unacknowledged)
 	if st.table == nil {
@@ -217,15 +219,15 @@ func (st *stream) unacknowledged() unacknowledged {
 		}
 	}
 	for what, at := range st.claims {
-		if what.kind != rds { // of routes, pending tells
+		if what.kind != rds { // pending has those of routes
 			all.note(what.object, Refused, at)
 		}
 	}
 	return all
 }
 
-// oldest returns since when an object is in a state, of all objects in that state the
-// earliest moment; zero for none.
+// oldest returns the earliest time since which an object is in a state; zero if no object
+// is.
 func (u unacknowledged) oldest(is Acknowledgement) time.Time {
 	var oldest time.Time
 	for _, o := range u {

@@ -22,9 +22,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// stream is one Envoy. One goroutine does all of it, and looks at what there is now
-// each time it may send: nothing is queued for an Envoy that is slow. Other
-// goroutines read its state.
+// stream serves one Envoy. One goroutine does all of its work, and looks at the newest
+// snapshot each time it may send: nothing is queued for an Envoy that is slow. Other
+// goroutines only read its state.
 type stream struct {
 	server *Server
 	scope  *scope
@@ -35,11 +35,11 @@ type stream struct {
 	begins time.Time
 	ends   time.Time // when it is old enough to end; zero for never
 
-	// mu guards what follows. It is not held while the stream waits until its Envoy
-	// says something, or reads.
+	// mu guards the fields below. It is not held while the stream waits for the Envoy to
+	// send a request, or to read a response.
 	mu sync.Mutex
 
-	// What there was when it last looked.
+	// The snapshot of the last look.
 	begun bool
 	place uint64
 	// shared is the table of all Envoys, and table is the one for this Envoy: it has
@@ -55,12 +55,12 @@ type stream struct {
 	address  string                       // the same without its port
 	pod      string                       // that the Envoy says it is; empty for none
 	claims   map[subjectOfClaim]time.Time // that are in Server.refusals, since when
-	warnings int                          // logged
-	untold   bool                         // some claims have no Event, which was logged
+	warnings int                          // how many warn was asked to log
+	untold   bool                         // it was logged that some claims have no Event
 
 	nonces   uint64
 	channels [kinds]channel
-	ignored  map[string]bool // types of which there is nothing here
+	ignored  map[string]bool // types that the Envoy asks for and the server does not have
 
 	clusters clusterSync
 	routes   routeSync
@@ -86,7 +86,7 @@ func newStream(s *Server, w wire, delta bool) *stream {
 	return st
 }
 
-// serve serves an Envoy until it goes.
+// serve serves an Envoy until its stream ends.
 func (s *Server) serve(w wire, delta bool) error {
 	first, err := w.receive()
 	if err != nil {
@@ -180,9 +180,9 @@ func (st *stream) run(first *request) error {
 	}
 }
 
-// step notes what the Envoy said, nil for nothing, and what there is now if it is to
-// look, and sends what can be sent. It returns how long nothing has to be done unless
-// something happens.
+// step takes a request of the Envoy, nil for none, looks for changes if look is true, and
+// sends what can be sent. It returns how long the stream may wait unless something
+// happens.
 func (st *stream) step(said *request, look bool) (time.Duration, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -199,7 +199,7 @@ func (st *stream) step(said *request, look bool) (time.Duration, error) {
 	return st.age(next)
 }
 
-// protocol is what the Envoy asks for.
+// protocol returns the protocol that the Envoy uses.
 func (st *stream) protocol() string {
 	if st.delta {
 		return "delta"
@@ -217,11 +217,11 @@ func ending(err error) error {
 func (st *stream) wakeUp() {
 	select {
 	case st.wake <- struct{}{}:
-	default: // it will look
+	default: // a wake-up is pending already
 	}
 }
 
-// look notes what changed since it last looked.
+// look notes what changed since the last look.
 func (st *stream) look() {
 	now := st.server.look(st.place)
 	if now.table == nil {
@@ -252,7 +252,7 @@ func (st *stream) look() {
 	}
 }
 
-// take notes what an Envoy says.
+// take notes what a request of the Envoy says.
 func (st *stream) take(r *request) {
 	k, known := kindOf(r.typeURL)
 	if !known {
@@ -265,7 +265,7 @@ func (st *stream) take(r *request) {
 	ch := &st.channels[k]
 	if r.nonce != "" {
 		if !st.delta && r.nonce != ch.last && ch.last != "" {
-			return // its answer to the last response will say the same
+			return // stale: the Envoy's answer to the last response will say the same
 		}
 		if f := ch.flights[r.nonce]; f != nil {
 			delete(ch.flights, r.nonce)
@@ -323,12 +323,12 @@ func (st *stream) take(r *request) {
 	}
 }
 
-// maxNameBytes bounds the names of resources: those of clusters, which are the
-// longest, are made of three names of Kubernetes, of 253 bytes at most.
+// maxNameBytes bounds the names of resources. The longest are the names of clusters, of
+// three Kubernetes names of at most 253 bytes each.
 const maxNameBytes = 1024
 
-// dropLongNames takes out of a request what cannot be the name of a resource. What
-// is kept for an Envoy is bounded by the number of names (see bounded).
+// dropLongNames drops the names from a request that are too long for a resource: bounded
+// limits only the number of names that are kept for an Envoy.
 func (st *stream) dropLongNames(r *request) {
 	tooLong := func(name string) bool {
 		if len(name) <= maxNameBytes {
@@ -341,12 +341,12 @@ func (st *stream) dropLongNames(r *request) {
 	maps.DeleteFunc(r.initial, func(name, _ string) bool { return tooLong(name) })
 }
 
-// maxUnknown is how many names an Envoy may speak of that are not in the table, and
-// as many again as are there.
+// maxUnknown is how many names an Envoy may use beyond two for each cluster that the
+// table has for it.
 const maxUnknown = 10000
 
-// bounded fails when an Envoy speaks of more than it can have: what is kept for it
-// grows with that.
+// bounded fails when an Envoy names more resources than it can have: what is kept for the
+// Envoy grows with these names.
 func (st *stream) bounded() error {
 	kept := len(st.clusters.known)
 	for k := range st.channels {
@@ -358,7 +358,7 @@ func (st *stream) bounded() error {
 	return nil
 }
 
-// onlyNames are of types that have one resource.
+// onlyNames has the name of the resource, for types that have only one.
 var onlyNames = [kinds]string{rds: envoy.RouteConfigurationName, sds: envoy.SecretName}
 
 // want notes that an Envoy wants a resource, and the version that it has.
@@ -369,7 +369,7 @@ func (st *stream) want(k kind, name string, has version) {
 	}
 	if k == rds {
 		st.channels[rds].had = max(st.channels[rds].had, has)
-		st.routes.begun = false // who asks again has dropped it
+		st.routes.begun = false // an Envoy that asks again has dropped it
 		return
 	}
 	st.small[k][name] = has
@@ -397,7 +397,7 @@ func (st *stream) difference(k kind, names []string) (added, dropped []string) {
 	return added, dropped
 }
 
-// answered notes whether a response was taken.
+// answered notes whether the Envoy accepted a response (ACK) or refused it (NACK).
 func (st *stream) answered(k kind, f *flight, r *request) {
 	ch, refusal := &st.channels[k], ""
 	answer := mark{f.version, time.Now()}
@@ -421,8 +421,8 @@ func (st *stream) answered(k kind, f *flight, r *request) {
 	}
 }
 
-// advance sends all that can be sent now. It returns how long nothing has to be
-// done unless something happens.
+// advance sends all that can be sent now. It returns how long the stream may wait unless
+// something happens.
 func (st *stream) advance() (time.Duration, error) {
 	if st.table == nil {
 		return time.Hour, nil
@@ -441,7 +441,7 @@ func (st *stream) advance() (time.Duration, error) {
 	next := time.Hour
 	for _, at := range []time.Time{st.clusters.nextRemoval(st.server.settings.Linger), st.settlesAt(), st.namesAt()} {
 		if !at.IsZero() {
-			// A moment later than that: timers are not exact.
+			// A millisecond later than at: timers are not exact.
 			next = min(next, max(time.Millisecond, time.Until(at)+time.Millisecond))
 		}
 	}
@@ -457,8 +457,8 @@ func (st *stream) free(k kind) bool {
 	return flights == 0
 }
 
-// send sends a response. It waits while the Envoy does not read; nobody else
-// does.
+// send sends a response. It blocks while the Envoy does not read, without mu: no other
+// goroutine has to wait for it.
 func (st *stream) send(r *response, f *flight) error {
 	ch := &st.channels[r.kind]
 	st.nonces++

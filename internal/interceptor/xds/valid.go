@@ -15,20 +15,20 @@ import (
 // would refuse. No Envoy is sent them.
 const InvalidForEnvoy routes.Reason = "InvalidForEnvoy"
 
-// invalidObjects are the objects that no Envoy is sent as they are, by name. It is
-// not changed once others than the Server may have it.
+// invalidObjects are the objects that no Envoy is sent as they are, by name. The map is
+// not changed once streams may have it.
 type invalidObjects map[types.NamespacedName]invalidObject
 
-// invalidObject is one of them: what is wrong with it, and how it is.
+// invalidObject is an object that is invalid: its Problem, and its current form.
 type invalidObject struct {
 	problem routes.Problem
 	route   *routes.Route
 }
 
-// admit returns a table of which Envoy takes every object, and how it differs from
-// the one before: an object that is invalid has its last valid form in it, or is
-// left out when there is none. It looks only at what changed. It is called with mu
-// held.
+// admit returns a table of which Envoy accepts every object, and how it differs from
+// the table that admit returned before: an object that is invalid has its last valid form
+// in it, or is left out when there is none. admit looks only at what changed. It is called
+// with mu held.
 func (s *Server) admit(table *routes.Table, changes routes.Changes) (_ *routes.Table, _ routes.Changes, opened, resolved []routes.Problem) {
 	before := s.now.table
 	if before == nil {
@@ -37,7 +37,7 @@ func (s *Server) admit(table *routes.Table, changes routes.Changes) (_ *routes.T
 			changes.Routes = append(changes.Routes, routes.RouteChange{Name: route.Name, After: route})
 		}
 	}
-	// Without an invalid object it is the table that the embedded proxy has.
+	// Without an invalid object, admitted is the table that the embedded proxy has.
 	admitted, onlyInvalid := table, len(s.now.invalid) == 0
 	if !onlyInvalid {
 		admitted = before
@@ -90,7 +90,7 @@ func (s *Server) admit(table *routes.Table, changes routes.Changes) (_ *routes.T
 	return admitted, adjusted, opened, resolved
 }
 
-// check fails for a route that is not valid, and says what is wrong with it.
+// check fails for a route that is not valid, and returns its Problem.
 func (s *Server) check(route, before *routes.Route) (problem routes.Problem, err error) {
 	if route == nil || before != nil && sameRouting(before, route) {
 		return problem, nil
@@ -112,9 +112,10 @@ func (s *Server) check(route, before *routes.Route) (problem routes.Problem, err
 	}, err
 }
 
-// lastValid returns what Envoys are sent in place of an invalid route: the form
-// before it of the same object, with the current split, so that an abort arrives;
-// where the split itself is invalid, with the split before and current endpoints.
+// lastValid returns what Envoys are sent in place of an invalid route: the previous form
+// of the same object, with the current split, so that an abort reaches the Envoys; if the
+// split itself is invalid, with the previous split and the current endpoints. It returns
+// nil if the object has no previous form.
 func (s *Server) lastValid(before, invalid *routes.Route) *routes.Route {
 	if before == nil || before.UID != invalid.UID {
 		return nil
@@ -136,7 +137,7 @@ func clustersOf(route *routes.Route) []routes.ClusterChange {
 	return all
 }
 
-// pass tells of Problems that are nobody's claims.
+// pass reports Problems that do not come from a claim of a stream.
 func (r *refusals) pass(opened, resolved []routes.Problem) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,23 +14,23 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// version tells one content of a resource from another, in every replica alike.
-// That of a resource which is not there is 0.
+// version identifies the content of a resource, in every replica alike. 0 is the version
+// of a resource that is not there.
 type version uint64
 
-// absent is the version of what an Envoy asked for and was told is not there.
+// absent is the version of a resource that an Envoy asked for and was told is not there.
 const absent version = 1
 
 func versionOf(content []byte) version {
 	sum := sha256.Sum256(content)
-	// 0 and absent have their meaning.
+	// 0 and absent are reserved.
 	return max(version(binary.BigEndian.Uint64(sum[:])), absent+1)
 }
 
 func (v version) String() string { return fmt.Sprintf("%016x", uint64(v)) }
 
-// parseVersion returns a version that an Envoy says it has; absent for one that
-// is none of ours. Text after a space is not part of it (see versionText).
+// parseVersion returns a version that an Envoy says it has; absent for a text that is not
+// from an interceptor. Text after a space is not part of it (see versionText).
 func parseVersion(text string) version {
 	text, _, _ = strings.Cut(text, " ")
 	n, err := strconv.ParseUint(text, 16, 64)
@@ -40,18 +40,17 @@ func parseVersion(text string) version {
 	return version(n)
 }
 
-// combined stands for a set of resources, in any order: it is changed by adding
-// what came and what went.
+// combined returns the version of a set of resources, in any order, after a resource came
+// or went: adding and removing are the same operation.
 func combined(set version, name string, v version) version {
 	return set ^ versionOf(append([]byte(name), v.String()...))
 }
 
-// renderer makes resources and their versions. Versions of clusters and
-// assignments are made of what these are made of, so that they need not be made
-// to be compared.
+// renderer makes resources and their versions. The version of a cluster or an assignment
+// is a hash of its inputs, so that these resources need not be made to be compared.
 type renderer struct {
 	*envoy.Translator
-	clusterForm, assignmentForm version // what this build makes of a sample
+	clusterForm, assignmentForm version // of what this build makes of a sample
 }
 
 func newRenderer(t *envoy.Translator) renderer {
@@ -66,7 +65,7 @@ func newRenderer(t *envoy.Translator) renderer {
 	}
 }
 
-// overTLS stands, in versions, for a fallback over TLS: it is no address.
+// overTLS stands, in versions, for a fallback over TLS. It is not a valid address.
 var overTLS = []netip.AddrPort{{}}
 
 func (r *renderer) clusterVersion(b *routes.Backend) version {
@@ -84,7 +83,7 @@ func (r *renderer) assignmentVersion(b *routes.Backend, fallback envoy.Fallback)
 	if len(last) == 0 {
 		ready = b.Active()
 	} else if fallback.OverTLS {
-		last = overTLS // whatever they are
+		last = overTLS // the addresses make no difference
 	}
 	for _, list := range [][]netip.AddrPort{ready, last} {
 		content = append(content, 0)
@@ -104,7 +103,7 @@ func (r *renderer) assignment(b *routes.Backend, fallback envoy.Fallback) []byte
 func marshal(m proto.Message) []byte {
 	content, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
-		panic(fmt.Sprintf("a message of our own cannot be marshaled: %v", err)) // a text that is not UTF-8, which Kubernetes has none of
+		panic(fmt.Sprintf("a message of our own cannot be marshaled: %v", err)) // a text is not UTF-8, but all texts of Kubernetes are
 	}
 	return content
 }

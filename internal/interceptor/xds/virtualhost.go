@@ -17,7 +17,7 @@ type host struct {
 	version version
 	// field is the virtual host as it stands in a RouteConfiguration.
 	field []byte
-	// clusters are those that it names, each once.
+	// clusters are the names of the clusters that it routes to, each once.
 	clusters []string
 }
 
@@ -35,7 +35,7 @@ func (r *renderer) host(vh routes.VirtualHost) *host {
 	return h
 }
 
-// isOf tells whether the virtual host is made of the same as another would be.
+// isOf tells whether the virtual host was made of the same matches as vh has.
 func (h *host) isOf(vh routes.VirtualHost) bool {
 	return slices.EqualFunc(h.vh.Matches, vh.Matches, routes.Match.Equal)
 }

@@ -43,25 +43,25 @@ func kindOf(typeURL string) (kind, bool) {
 	return 0, false
 }
 
-// request is what an Envoy says, in either protocol.
+// request is a request of an Envoy, in either protocol.
 type request struct {
 	node    *corev3.Node
 	typeURL string
-	// nonce is that of the response it answers, empty for none, and refusal
-	// why the response was not taken.
+	// nonce is the nonce of the response that the request answers, empty for none.
+	// refusal is why the Envoy refused that response; nil if it accepted it.
 	nonce   string
 	refusal *statuspb.Status
-	// names are all that is wanted, in the state of the world; version is what
-	// the Envoy has.
+	// names are all resources that the Envoy wants, and version is the version that it
+	// has, with the state of the world.
 	names   []string
 	version string
-	// subscribe and unsubscribe change what is wanted, in delta; initial are
-	// the versions of what the Envoy has from another stream.
+	// subscribe and unsubscribe change what the Envoy wants, and initial are the versions
+	// of the resources that it has from an earlier stream, with delta.
 	subscribe, unsubscribe []string
 	initial                map[string]string
 }
 
-// resource is one to be sent.
+// resource is a resource to be sent.
 type resource struct {
 	name    string
 	version version
@@ -73,7 +73,7 @@ type response struct {
 	kind      kind
 	nonce     string
 	version   version // of all resources of the kind; for the state of the world
-	text      string  // of the version, and of that of the only resource; its own when empty
+	text      string  // sent in place of version and of the only resource's version; empty for neither
 	resources []resource
 	removed   []string
 }
@@ -85,7 +85,7 @@ func (r *response) textOf(v version) string {
 	return v.String()
 }
 
-// wire is one of both protocols.
+// wire is a gRPC stream of one of the two protocols.
 type wire interface {
 	Context() context.Context
 	receive() (*request, error)
@@ -103,7 +103,7 @@ func (s *service) StreamAggregatedResources(stream discoveryv3.AggregatedDiscove
 	return s.server.serve(sotwWire{stream}, false)
 }
 
-// DeltaAggregatedResources serves what changes.
+// DeltaAggregatedResources serves the delta protocol.
 func (s *service) DeltaAggregatedResources(stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
 	return s.server.serve(deltaWire{stream}, true)
 }

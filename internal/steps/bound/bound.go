@@ -1,8 +1,8 @@
-// Package bound keeps what the author of a Rollout writes, templates and expressions, from
-// taking more than a little time and memory of the process that all Rollouts share.
+// Package bound limits the time and memory that the templates and expressions in a Rollout
+// can take in the process that all Rollouts share.
 //
-// Neither language can be interrupted. So each step of an evaluation pays for what it is
-// about to do out of a Budget, and fails when that is used up. The same text over the same
+// Neither language can be interrupted. So each step of an evaluation pays from a Budget for
+// what it is about to do, and fails when the Budget is used up. The same text over the same
 // data costs the same on every machine.
 package bound
 
@@ -19,18 +19,18 @@ type Budget struct {
 	pool  *Pool
 }
 
-// maxPool bounds what the evaluations of one operation of a step do together: a configuration
-// has room for more than a thousand.
+// maxPool bounds what the evaluations of one operation of a step do together, in units of a
+// Budget: a configuration has room for more than a thousand templates and expressions.
 const maxPool = 16 << 20
 
-// Pool is what the evaluations of one operation of a step may do together, besides the bounds
-// of each. It is not safe for concurrent use. A nil Pool has no bound.
+// Pool is what the evaluations of one operation of a step may do together, in addition to the
+// Budget of each. It is not safe for concurrent use. A nil Pool has no bound.
 type Pool struct{ left int }
 
 // NewPool returns the Pool of an operation.
 func NewPool() *Pool { return &Pool{left: maxPool} }
 
-// Budget returns a budget that takes what it spends from the pool too.
+// Budget returns a budget that also takes what it spends from the pool.
 func (p *Pool) Budget(work, value int) *Budget { return &Budget{left: work, value: value, pool: p} }
 
 // New returns a budget of so many units of work, each of about 10 ns or one byte of memory,
@@ -68,7 +68,7 @@ func (b *Budget) Spend(units int) error {
 // Left is how many units are left.
 func (b *Budget) Left() int { return b.left }
 
-// Take pays for reading values whole. It is an error when they are too large together.
+// Take pays for reading values whole. It is an error if together they are too large.
 func (b *Budget) Take(values ...any) error {
 	m := measure{left: b.value}
 	for _, value := range values {
@@ -95,14 +95,14 @@ func (b *Budget) tooLong() error {
 	return Errorf("a value of more than %d KiB is not allowed", b.value>>10)
 }
 
-// maxDepth bounds how deep lists and objects are in one another.
+// maxDepth bounds how deeply lists and objects are nested.
 const maxDepth = 64
 
-// elementSize is what a value takes beside its text.
+// elementSize is what a value takes besides its text, in bytes.
 const elementSize = 16
 
-// measure counts the bytes of a value, as often as something in it is referred to: that is
-// what printing and comparing it takes.
+// measure counts the bytes of a value. A part that is referred to several times counts each
+// time, because printing and comparing read it each time.
 type measure struct {
 	left int
 	deep bool
@@ -155,8 +155,8 @@ func (b *Budget) Join(texts []string, separator string) (string, error) {
 	return strings.Join(texts, separator), nil
 }
 
-// maxCutset bounds the characters that Trim looks for, in bytes: each of the text's is
-// compared with each of them.
+// maxCutset bounds the characters that Trim looks for, in bytes: each character of the text
+// is compared with each of them.
 const maxCutset = 64
 
 // Trim takes characters off both ends of a text.

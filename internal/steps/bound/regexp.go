@@ -9,10 +9,10 @@ import (
 const (
 	// maxPattern bounds a regular expression, in bytes.
 	maxPattern = 256
-	// maxWeight bounds what a regular expression is compiled to: a few bytes of counted
-	// repetitions can be a million instructions.
+	// maxWeight bounds the instructions that a regular expression is compiled to: a few bytes
+	// of counted repetitions can be a million instructions.
 	maxWeight = 1000
-	// compileCost is what compiling one instruction takes.
+	// compileCost is what compiling one instruction costs, in units of a Budget.
 	compileCost = 100
 )
 
@@ -74,7 +74,7 @@ func weigh(re *syntax.Regexp) int {
 	return min(weight, maxWeight+1)
 }
 
-// cost is what looking for a regular expression once in a text can take.
+// cost is the most that one search for a regular expression in a text can cost.
 func (p *pattern) cost(text string) int { return (len(text) + 1) * p.weight }
 
 // Match tells whether a text has a match of a regular expression.

@@ -3,7 +3,7 @@ package bound
 import "iter"
 
 // Structure yields the braces, brackets, commas and colons of a JSON text, without those in
-// its strings: how deep and how large a value is can be known before it is decoded.
+// its strings. They tell the depth and the size of a value before it is decoded.
 func Structure(text []byte) iter.Seq[byte] {
 	return func(yield func(byte) bool) {
 		inText, escaped := false, false

@@ -1,16 +1,17 @@
 // Package expression evaluates the expressions that authors of Rollouts write.
 //
-// They are of the language of https://expr-lang.org/docs/language-definition over maps,
+// They are in the language of https://expr-lang.org/docs/language-definition over maps,
 // lists, texts, numbers and booleans, and differ from what expr does where an author could
 // do harm or would not see a mistake:
 //
-//   - A name that is not there is an error, with the nearest name. A key that an object
-//     does not have is nil, as in expr: body.state == nil, or body?.state where body itself
-//     may be nil.
+//   - An unknown name is an error that names the nearest one. A key that an object does not
+//     have is nil, as in expr: body.state == nil, or body?.state where body itself may be
+//     nil.
 //   - There are no methods, no $env, and no functions that depend on the time.
-//   - An expression has 4 KiB at most, and evaluating it may take about a tenth of a second,
-//     on any machine the same amount of work. Values that are compared, searched or given
-//     to a function have 1 MiB at most, those that are only looked into any size.
+//   - An expression has 4 KiB at most, and evaluating it may do a fixed amount of work, the
+//     same on every machine: about a tenth of a second. Values that are compared, searched
+//     or given to a function have 1 MiB at most; values of which only a part is read may
+//     have any size.
 //
 // The functions offered are
 //
@@ -22,8 +23,8 @@
 //	others  get keys values type int float string abs ceil floor round toJSON fromJSON
 //	        toBase64 fromBase64
 //
-// keys and values are in the order of the keys, regular expressions after matches are 256
-// bytes at most.
+// The results of keys and values are in the order of the keys, and regular expressions after
+// matches are 256 bytes at most.
 package expression
 
 import (
@@ -45,12 +46,12 @@ import (
 )
 
 const (
-	// maxText bounds an expression and a text that is its result, in bytes.
+	// maxText bounds an expression, maxTextResult a text that is its result, in bytes.
 	maxText       = 4 << 10
 	maxTextResult = 64 << 10
 	// maxNodes bounds the operators, functions and values of an expression.
 	maxNodes = 1000
-	// maxValue bounds each value that an operation reads whole.
+	// maxValue bounds each value that an operation reads whole, in bytes.
 	maxValue = 1 << 20
 	// maxWork bounds what an evaluation does, in units of a bound.Budget.
 	maxWork = 8 << 20
@@ -62,21 +63,21 @@ const (
 type Expression struct {
 	text    string
 	program *vm.Program
-	// names are those that the expression refers to, in order.
+	// names are the names that the expression refers to, in alphabetical order.
 	names []string
 	nodes int
 	pool  *bound.Pool
 }
 
-// Within returns the expression with a pool that its evaluations take their work from. It is
-// for one operation, and is not safe for concurrent use.
+// Within returns the expression with a pool that its evaluations pay from. The result is for
+// one operation, and is not safe for concurrent use.
 func (e *Expression) Within(pool *bound.Pool) *Expression {
 	within := *e
 	within.pool = pool
 	return &within
 }
 
-// Compile reads an expression. An error shows it and the place in it.
+// Compile reads an expression. An error shows the expression and the place in it.
 func Compile(text string) (*Expression, error) {
 	e := &Expression{text: text}
 	if len(text) > maxText {
@@ -96,7 +97,7 @@ func Compile(text string) (*Expression, error) {
 	return e, nil
 }
 
-// Names returns what the expression expects to be given, in alphabetical order.
+// Names returns the names that env must have for the expression, in alphabetical order.
 func (e *Expression) Names() []string { return e.names }
 
 // Check returns an error, with the nearest name, if the expression refers to something that
@@ -114,8 +115,8 @@ func (e *Expression) Check(names ...string) error {
 	return nil
 }
 
-// Bool evaluates an expression that is a condition. Numbers of env are of Go's types of
-// numbers, not json.Number.
+// Bool evaluates an expression that is a condition. Numbers in env must have one of Go's
+// numeric types, not json.Number.
 func (e *Expression) Bool(env map[string]any) (bool, error) {
 	result, err := e.evaluate(env, e.pool.Budget(maxWork, maxValue))
 	if err != nil {
@@ -129,7 +130,7 @@ func (e *Expression) Bool(env map[string]any) (bool, error) {
 }
 
 // Text evaluates an expression that is a text, a number or a boolean, and returns it as a
-// text of 64 KiB at most. Numbers have no exponent where they can be without.
+// text of 64 KiB at most. Numbers below 1e21 have no exponent.
 func (e *Expression) Text(env map[string]any) (string, error) {
 	result, err := e.evaluate(env, e.pool.Budget(maxWork, maxValue))
 	if err != nil {
@@ -182,9 +183,9 @@ func (e *Expression) evaluate(env map[string]any, budget *bound.Budget) (any, er
 const (
 	// maxShown bounds what an error shows of an expression, in bytes.
 	maxShown = 100
-	// maxMessage bounds what it says, in bytes.
+	// maxMessage bounds what an error says after that, in bytes.
 	maxMessage = 300
-	// maxSuggested bounds the names that are compared with others.
+	// maxSuggested bounds a wrong name that is compared with others, in bytes.
 	maxSuggested = 64
 )
 

@@ -20,11 +20,11 @@ import (
 // argument.
 var overItems = strings.Fields("all any none one filter map count find findIndex findLast findLastIndex groupBy sortBy reduce sum")
 
-// ofParts are the functions that look at a part of what they are given.
+// ofParts are the functions that look at only a part of their first argument.
 var ofParts = strings.Fields("len first last get take type")
 
-// ofWhole are the functions whose time and memory are linear in the size of what they are
-// given (sort: nearly).
+// ofWhole are the functions whose time and memory are linear in the size of their arguments
+// (sort: nearly).
 var ofWhole = strings.Fields(`abs ceil floor round int float string trimPrefix trimSuffix
 	upper lower split indexOf lastIndexOf hasPrefix hasSuffix max min mean median toJSON
 	fromJSON toBase64 fromBase64 concat flatten reverse sort`)
@@ -43,8 +43,8 @@ func parse(text string) (*parser.Tree, error) {
 	return parser.ParseWithConfig(text, config)
 }
 
-// inspect refuses what an expression may not have, and returns the names that it refers to
-// and how many nodes it has.
+// inspect returns the names that an expression refers to and how many nodes it has, or an
+// error if it uses something that is not offered.
 func inspect(tree *parser.Tree) (names []string, nodes int, err error) {
 	i := inspector{source: tree.Source, variables: map[string]bool{}, names: map[string]bool{}}
 	ast.Walk(&tree.Node, &i)
@@ -88,7 +88,7 @@ func (i *inspector) Visit(node *ast.Node) {
 		}
 		i.problem(n, "there is no function %s: did you mean %s?", callee.Value, nearest.Word(callee.Value, Functions()))
 	case *ast.BinaryNode:
-		// The compiler would compile it, whatever it takes.
+		// expr compiles a constant pattern with the expression, however long that takes.
 		if constant, ok := n.Right.(*ast.StringNode); ok && n.Operator == "matches" {
 			if err := bound.CheckPattern(constant.Value); err != nil {
 				i.problem(n.Right, "%s", err)
@@ -97,7 +97,7 @@ func (i *inspector) Visit(node *ast.Node) {
 	}
 }
 
-// problem keeps the first thing that is wrong.
+// problem records an error; only the first one is kept.
 func (i *inspector) problem(at ast.Node, format string, args ...any) {
 	if i.err == nil {
 		err := &file.Error{Location: at.Location(), Message: fmt.Sprintf(format, args...)}

@@ -18,22 +18,23 @@ const (
 	budgetName = " budget"
 	// takeName is the function that pays for a value that is read whole.
 	takeName = " take"
-	// partName is the function that pays for a value that is looked into: for the length of
-	// a text, as its characters are counted, and for nothing else.
+	// partName is the function that pays for a value of which a part is read: for the length
+	// of a text, because its characters are counted, and nothing for other values.
 	partName = " part"
 	// roundsName is the function that pays for each evaluation of a predicate.
 	roundsName = " rounds"
 )
 
 const (
-	// nodeCost is what evaluating a node takes.
+	// nodeCost is what evaluating a node costs.
 	nodeCost = 20
-	// roundCost is what a round takes beside its nodes, sorting included.
+	// roundCost is what one evaluation of a predicate costs besides its nodes, sorting
+	// included.
 	roundCost = 50
 )
 
-// replaced are the functions and operators whose result is not bounded by the size of what
-// they are given, or that go over keys in no order.
+// replaced are the functions whose result or cost is not bounded by the size of their
+// arguments, or that return keys in random order.
 var replaced = map[string]func(*bound.Budget, []any) (any, error){
 	"trim": func(b *bound.Budget, args []any) (any, error) {
 		texts, err := textsOf("trim", args, 1, 2)
@@ -92,7 +93,8 @@ var replaced = map[string]func(*bound.Budget, []any) (any, error){
 	},
 }
 
-// matches is the operator of regular expressions. Nothing matches nothing, as in expr.
+// matches is the operator of regular expressions. It is false if either side is nil, as in
+// expr.
 func matches(b *bound.Budget, args []any) (any, error) {
 	if args[0] == nil || args[1] == nil {
 		return false, nil
@@ -104,7 +106,7 @@ func matches(b *bound.Budget, args []any) (any, error) {
 	return b.Match(texts[0], texts[1])
 }
 
-// textsOf returns values as texts, which they must be.
+// textsOf returns values as texts; a value that is no text is an error.
 func textsOf(name string, args []any, least, most int) ([]string, error) {
 	if len(args) < least || len(args) > most {
 		return nil, fmt.Errorf("%s: want %d to %d values, not %d", name, least, most, len(args))
@@ -120,7 +122,7 @@ func textsOf(name string, args []any, least, most int) ([]string, error) {
 	return texts, nil
 }
 
-// objectOf returns the one argument of a function as an object, which it must be.
+// objectOf returns the one argument of a function as an object; anything else is an error.
 func objectOf(name string, args []any) (map[string]any, error) {
 	if len(args) != 1 {
 		return nil, fmt.Errorf("%s: want one object, not %d", name, len(args))
@@ -166,7 +168,7 @@ func options() []expr.Option {
 	return all
 }
 
-// function offers a function whose first argument is the budget.
+// function registers a function whose first argument is the budget.
 func function(name string, f func(*bound.Budget, []any) (any, error)) expr.Option {
 	return expr.Function(name, func(args ...any) (any, error) {
 		budget, ok := args[0].(*bound.Budget)
@@ -222,8 +224,8 @@ func (patcher) Visit(node *ast.Node) {
 	}
 }
 
-// take returns a node that pays for a value that is read whole. Values that the author has
-// written have been paid for with the expression.
+// take returns a node that pays for a value that is read whole. Constants have been paid for
+// as nodes of the expression.
 func take(of ast.Node) ast.Node {
 	switch of.(type) {
 	case *ast.NilNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode:
@@ -232,7 +234,7 @@ func take(of ast.Node) ast.Node {
 	return call(of, takeName, of)
 }
 
-// call returns a call of one of the functions that are given the budget.
+// call returns a call of one of the functions that take the budget.
 func call(from ast.Node, name string, args ...ast.Node) ast.Node {
 	budget := at(from, &ast.IdentifierNode{Value: budgetName})
 	return at(from, &ast.CallNode{
@@ -241,7 +243,7 @@ func call(from ast.Node, name string, args ...ast.Node) ast.Node {
 	})
 }
 
-// at gives a node the place of another.
+// at gives a node the location of another.
 func at(from, node ast.Node) ast.Node {
 	node.SetLocation(from.Location())
 	return node

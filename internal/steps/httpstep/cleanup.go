@@ -13,9 +13,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/outbound"
 )
 
-// refusedState is the State of an attempt whose first request, as far as is known, was
-// refused. The outside may refuse it because it has carried out the same one before: a
-// controller that ended before it had noted that has made it, of which nobody knows.
+// refusedState is the State of an attempt whose first known request was refused. The
+// outside system may have refused it because it had carried out the same request before:
+// one of a controller that ended before it could record the request.
 var refusedState = json.RawMessage(`{"refused":true}`)
 
 // Cancel stops running work.
@@ -31,7 +31,7 @@ func (s *step) Cancel(ctx context.Context, work steps.Work) error {
 		err := n.cleanUp(ctx, s.cancel, work.Key+"-cancel")
 		var refused *outbound.RefusedError
 		if errors.As(err, &refused) && bytes.Equal(work.State, refusedState) {
-			return steps.ErrNoEffect // as it was with request
+			return steps.ErrNoEffect // cancel was refused as request was
 		}
 		if err != nil && looked != nil {
 			err = fmt.Errorf("%w (looking for what it is about: %w)", err, looked)
@@ -48,8 +48,9 @@ func (s *step) Undo(ctx context.Context, work steps.Work) error {
 	return s.tidy(ctx, work, func(n *session) error { return n.cleanUp(ctx, s.onAbort, work.Key+"-undo") })
 }
 
-// tidy carries out a Cancel or an Undo, also while a secret of another request cannot be
-// read: it may never come back. Why it has failed is not said then.
+// tidy carries out a Cancel or an Undo, even while a secret of another request cannot be
+// read: that secret may never come back. An error then does not quote the answer, which
+// may repeat the secret.
 func (s *step) tidy(ctx context.Context, work steps.Work, operation func(*session) error) error {
 	n, err := s.session(ctx, work)
 	if err == nil {
@@ -62,9 +63,9 @@ func (s *step) tidy(ctx context.Context, work steps.Work, operation func(*sessio
 	return err
 }
 
-// catchUp looks for outputs that the step does not have yet, as an outside may list some time
-// later what it has started. found is true when find has found the work; where it has not,
-// and it is not known whether there is any, nothing else is asked.
+// catchUp looks for outputs that the step does not have yet, as an outside system may list
+// started work only some time later. found is true when find has found the work. If it has
+// not, and it is not known whether there is any work, catchUp makes no other request.
 func (s *session) catchUp(ctx context.Context) (found bool, err error) {
 	outputs := maps.Clone(s.work.Outputs)
 	if outputs == nil {
@@ -91,7 +92,7 @@ func (s *session) catchUp(ctx context.Context) (found bool, err error) {
 	return found, err
 }
 
-// pollOutputs returns the outputs that a poll has now.
+// pollOutputs makes a poll, and returns the outputs that its answer has.
 func (s *session) pollOutputs(ctx context.Context) (map[string]string, error) {
 	a, err := s.send(ctx, &s.poll.call, "")
 	defer s.kind.read()()
@@ -114,9 +115,9 @@ func lacks(values map[string]string, outputs []output) bool {
 	return false
 }
 
-// withoutEmptyOutputs is the scope of the URL of a clean-up, in which an output without a
-// value is missing: a path with nothing between two slashes is that of something else, which
-// is answered with 404, as if nothing were left.
+// withoutEmptyOutputs returns the scope of the URL of a clean-up, without outputs that
+// have no value. Such an output would leave nothing between two slashes of a path, and the
+// answer 404 for that path would look as if nothing were left to clean up.
 func (s *session) withoutEmptyOutputs() map[string]any {
 	outputs, _ := s.scope["outputs"].(map[string]any)
 	outputs = maps.Clone(outputs)

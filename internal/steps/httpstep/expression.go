@@ -22,7 +22,7 @@ const (
 // overAnswer is an expression over an answer.
 type overAnswer struct {
 	*expression.Expression
-	// parts are those of the answer that it may look at.
+	// parts are the parts of the answer that the expression may look at.
 	parts []string
 }
 
@@ -50,8 +50,8 @@ func (p parser) expression(path, text string) (*overAnswer, error) {
 // ofResponse finds response, with the key that follows.
 var ofResponse = regexp.MustCompile(`\bresponse\b(?:\s*\??\.\s*(\w+))?`)
 
-// partsIn returns the parts of an answer that an expression may look at: all, where it does
-// not say by name. The others are not decoded for it.
+// partsIn returns the parts of an answer that an expression may look at: all of them,
+// unless it names each part. Other parts are not decoded for it.
 func partsIn(text string) (parts []string) {
 	all := []string{partHeaders, partJSON, partText}
 	for _, found := range ofResponse.FindAllStringSubmatch(text, -1) {

@@ -1,9 +1,9 @@
 // Package httpstep is the kind of steps that make HTTP requests.
 //
 // A step is a request, which starts work, then polls; or polls alone. Its configuration is
-// Config. Requests go through package outbound, to allowed hosts alone; secrets come through
-// package secret, which keeps them out of what the step says. An answer is cleaned of them
-// before an expression sees it, so that an expression cannot take a secret apart.
+// Config. Requests go through package outbound, to allowed hosts only; secrets come through
+// package secret, which keeps them out of what the step says. Secrets are removed from an
+// answer before an expression sees it, so that an expression cannot take a secret apart.
 package httpstep
 
 import (
@@ -29,7 +29,7 @@ type Options struct {
 	// AllowHosts and AllowAddresses are where requests may go.
 	AllowHosts     []string
 	AllowAddresses []netip.Prefix
-	// SecretsNamespace is the one other namespace of which a preset may name Secrets.
+	// SecretsNamespace is the one other namespace whose Secrets a preset may name.
 	SecretsNamespace string
 }
 
@@ -49,8 +49,9 @@ type Kind struct {
 // memory, and all Rollouts may ask at the same time.
 const readers = 2
 
-// read waits for the turn to read an answer, which is there already; done ends that. The wait
-// does not end with the operation's time, so that none fails because of the others.
+// read waits for its turn to read an answer that has arrived; the caller calls done after
+// reading it. The wait does not end with the operation's time, so that no operation fails
+// because of others.
 func (k *Kind) read() (done func()) {
 	k.reading <- struct{}{}
 	return func() { <-k.reading }
@@ -94,7 +95,7 @@ func (k *Kind) Parse(source steps.Source) (steps.Step, error) {
 }
 
 // checkHosts returns an error if one of the step's requests goes to a host that is not
-// allowed: that of cancel would otherwise fail when there is something to cancel.
+// allowed: a cancel would otherwise fail only when there is something to cancel.
 func (s *step) checkHosts() error {
 	for _, c := range s.calls() {
 		for _, o := range c.origins {

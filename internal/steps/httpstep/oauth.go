@@ -25,14 +25,14 @@ import (
 const (
 	// maxTokens is how many tokens are kept.
 	maxTokens = 256
-	// tokenKept is how long a token is kept whose end is not known.
+	// tokenKept is how long a token without a known expiry is kept.
 	tokenKept = time.Hour
 )
 
 // tokenKey is a hash of all that a token depends on.
 type tokenKey [sha256.Size]byte
 
-// tokens are those that were got. Its methods are safe for concurrent use.
+// tokens is a cache of tokens. Its methods are safe for concurrent use.
 type tokens struct {
 	mu  sync.Mutex
 	all map[tokenKey]keptToken
@@ -53,7 +53,7 @@ func (t *tokens) get(key tokenKey, now time.Time) *oauth2.Token {
 	return kept.Token
 }
 
-// last returns the last token that was got, which may have expired.
+// last returns the last token for a key, even if it has expired.
 func (t *tokens) last(key tokenKey) *oauth2.Token {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +87,7 @@ func (t *tokens) drop(key tokenKey) {
 // oauthClient is a client of OAuth2 with what it needs for a token.
 type oauthClient struct {
 	clientcredentials.Config
-	// key is that of its token.
+	// key is the key of its token in tokens.
 	key tokenKey
 }
 
@@ -104,8 +104,8 @@ func (s *session) oauthClient(ctx context.Context, c *call) (client oauthClient,
 	return client, err
 }
 
-// token returns the header Authorization for a client of OAuth2. An error means that the
-// step's request has not been made.
+// token returns the header Authorization for a client of OAuth2. kept is true for a token
+// from the cache. An error means that the step's request has not been made.
 func (s *session) token(ctx context.Context, c *call, ca []byte) (authorization string, key tokenKey, kept bool, err error) {
 	config, err := s.oauthClient(ctx, c)
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *session) token(ctx context.Context, c *call, ca []byte) (authorization 
 	return token.Type() + " " + token.AccessToken, key, kept, nil
 }
 
-// tokenError says why there is no token. The outside has not had the step's request then.
+// tokenError says why there is no token. The step's request has not been sent then.
 func (s *session) tokenError(what string, err error) error {
 	var answered *oauth2.RetrieveError
 	if errors.As(err, &answered) && answered.Response.StatusCode != http.StatusOK {
@@ -152,7 +152,7 @@ func (s *session) tokenError(what string, err error) error {
 	if errors.As(err, &lost) {
 		return errors.New(lost.Cause.Error())
 	}
-	// The URL is in the text of an url.Error.
+	// The text of a url.Error repeats the URL.
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
@@ -160,7 +160,7 @@ func (s *session) tokenError(what string, err error) error {
 	return fmt.Errorf("%s: %s", what, oneLine(s.reader.Redactor.Text(err.Error()), maxQuoted))
 }
 
-// tokenTransport makes the requests of package oauth2.
+// tokenTransport makes the requests of package oauth2 by package outbound.
 type tokenTransport struct {
 	*session
 	call *call

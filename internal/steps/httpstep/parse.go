@@ -50,18 +50,18 @@ type step struct {
 
 // call is a request that has been read.
 type call struct {
-	// path is where the configuration has it.
+	// path is the key of the request in the configuration.
 	path   string
 	method string
 	url    text
-	// origins are the beginnings of url and tokenURL that are the same whatever their
-	// templates are rendered to, where those have the host.
+	// origins are the beginnings of url and tokenURL that no template can change, if they
+	// include the host.
 	origins []origin
 	headers []header
 	json    *template.JSON
 	text    *template.Template
 	auth    auth
-	// ca is of the kind caKind, nil for the system's.
+	// ca refers to an object of the kind caKind; nil for the system's certificates.
 	ca      *secret.KeyRef
 	caKind  string
 	timeout time.Duration
@@ -103,7 +103,7 @@ type output struct {
 	value      *overAnswer
 }
 
-// auth has one of bearer, user and client, or none.
+// auth has bearer, or user and password, or the fields of OAuth2 after them, or none.
 type auth struct {
 	bearer         text
 	user, password text
@@ -251,7 +251,7 @@ func (p parser) outputs(path string, texts map[string]string) ([]output, error) 
 	return outputs, nil
 }
 
-// call reads a request, with defaults of another one.
+// call reads a request. auth and caFrom default to those of defaults.
 func (p parser) call(path string, r, defaults *Request, methods []string) (*call, error) {
 	if r == nil {
 		return nil, nil
@@ -320,7 +320,7 @@ func (p parser) call(path string, r, defaults *Request, methods []string) (*call
 	return c, p.headers(c, r.Headers)
 }
 
-// originOf returns the beginning of a URL's template up to its path, if no action is in it.
+// originOf returns the beginning of a URL up to its path; none if a template can change it.
 func originOf(path, source string) []origin {
 	literal, _, has := strings.Cut(source, "{{")
 	if !has {
@@ -375,7 +375,7 @@ func (p parser) text(path string, value secret.Value) (text, error) {
 	return text{path: path, template: parsed}, err
 }
 
-// reference reads what is given by reference alone.
+// reference reads a value that has to be a reference.
 func (p parser) reference(path string, value secret.Value) (text, error) {
 	if value.IsZero() {
 		return text{}, fmt.Errorf("%s: want valueFrom with a secretKeyRef", path)
@@ -451,7 +451,7 @@ func (p parser) ca(c *call, path string, from *CAFrom) error {
 	}
 }
 
-// secrets are what a call has by reference.
+// secrets returns the texts of a call that are references.
 func (c *call) secrets() []text {
 	texts := []text{c.url, c.auth.bearer, c.auth.user, c.auth.password, c.auth.id, c.auth.secret}
 	for _, h := range c.headers {
@@ -460,7 +460,7 @@ func (c *call) secrets() []text {
 	return slices.DeleteFunc(texts, func(t text) bool { return t.ref == nil })
 }
 
-// confined tells whether a call has a secret that goes to the preset's hosts alone.
+// confined tells whether a call has a secret that may be sent only to the preset's hosts.
 func (c *call) confined() bool {
 	return slices.ContainsFunc(c.secrets(), func(t text) bool { return t.ref.Elsewhere() })
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
-// freeKeys are what a Rollout may set of a request that has a Secret of another namespace.
-// All others say what is sent and where, or read what the Secret gives access to.
+// freeKeys are the keys that a Rollout may set in a request that has a Secret of another
+// namespace. All other keys say what is sent and where, or read what the Secret gives
+// access to.
 var freeKeys = []string{"timeout", "interval"}
 
-// checkPresetSecrets returns an error if a Rollout sets something of a request that has a
-// Secret of another namespace, which only a preset can refer to: its author could make any
-// request with that Secret to the preset's hosts, and read the answer.
+// checkPresetSecrets returns an error if a Rollout changes a request that has a Secret of
+// another namespace, to which only a preset can refer: the Rollout's author could
+// otherwise make any request with that Secret to the preset's hosts, and read the answer.
 func (s *step) checkPresetSecrets(source steps.Source) error {
 	given, preset := objectIn(source.Config), objectIn(source.Defaults)
 	for _, c := range s.calls() {
@@ -33,8 +34,8 @@ func (s *step) checkPresetSecrets(source steps.Source) error {
 	return nil
 }
 
-// setByRollout returns what a Rollout has set of a request, with what that takes from
-// another one; empty for nothing.
+// setByRollout returns a key that a Rollout has set of a request, or of what that request
+// takes from `request`; empty if there is none.
 func setByRollout(path string, given, preset map[string]any) string {
 	call := inner(given, path)
 	if key := differing(call, inner(preset, path)); key != "" {
@@ -51,7 +52,8 @@ func setByRollout(path string, given, preset map[string]any) string {
 	return ""
 }
 
-// differing returns the first key that two requests do not have alike; empty for none.
+// differing returns the first key, except freeKeys, in which two requests differ; empty if
+// there is none.
 func differing(a, b map[string]any) string {
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(keys)

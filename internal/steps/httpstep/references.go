@@ -13,14 +13,14 @@ import (
 )
 
 var (
-	// outputInTemplate finds .outputs.id, and not .steps.build.outputs.id.
+	// outputInTemplate finds .outputs.id, but not .steps.build.outputs.id.
 	outputInTemplate   = regexp.MustCompile(`(?:^|[^A-Za-z0-9_.)\]])\.outputs\.([A-Za-z0-9_]+)`)
 	outputInExpression = regexp.MustCompile(`(?:^|[^A-Za-z0-9_.)\]])outputs\??\.([A-Za-z0-9_]+)`)
-	// action is what a template evaluates, and movesDot one that has a dot mean something
-	// else.
+	// action matches what a template evaluates. movesDot matches the beginning of an
+	// action in which the dot means something else.
 	action   = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 	movesDot = regexp.MustCompile(`\{\{-?\s*(?:range|with)\b`)
-	// literal is a text in a template or an expression.
+	// literal matches a string in a template or an expression.
 	literal = regexp.MustCompile("\"(?:\\\\.|[^\"\\\\])*\"|'(?:\\\\.|[^'\\\\])*'|`[^`]*`")
 )
 
@@ -40,7 +40,7 @@ func outputNames(c Config) []string {
 }
 
 // references returns an error if a text refers to an output that the step does not have.
-// Without it, a mistake in cancel is seen when there is something to cancel.
+// Otherwise a mistake in cancel would show only when there is something to cancel.
 func (p parser) references(form *regexp.Regexp, text string) error {
 	for _, found := range form.FindAllStringSubmatch(literal.ReplaceAllString(text, `""`), -1) {
 		name := found[1]
@@ -74,7 +74,7 @@ func (p parser) templateReferences(source string) error {
 	return p.references(outputInTemplate, strings.Join(action.FindAllString(source, -1), " "))
 }
 
-// referencesIn looks at each string of a JSON value.
+// referencesIn checks the references in each string of a JSON value.
 func (p parser) referencesIn(path string, value any) error {
 	switch value := value.(type) {
 	case string:

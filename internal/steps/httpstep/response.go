@@ -22,7 +22,7 @@ const (
 	// message says, in bytes.
 	maxQuoted  = 200
 	maxMessage = 400
-	// maxRetryAfter bounds what Retry-After says.
+	// maxRetryAfter bounds the wait that Retry-After asks for.
 	maxRetryAfter = time.Hour
 )
 
@@ -30,14 +30,15 @@ const (
 type againError struct {
 	what  string
 	after time.Duration
-	// unsure is true when the outside may have carried the request out.
+	// unsure is true when the outside system may have carried the request out.
 	unsure bool
 }
 
 // Error names the request and the answer.
 func (e *againError) Error() string { return e.what }
 
-// Unwrap has the frame know that the outside may have carried the request out.
+// Unwrap returns an UnansweredError if the outside system may have carried the request
+// out.
 func (e *againError) Unwrap() error {
 	if e.unsure {
 		return &steps.UnansweredError{Cause: fmt.Errorf("%s", e.what)}
@@ -52,14 +53,14 @@ func (s *session) judge(a *answer, accept ...int) error {
 	case a.Status >= 200 && a.Status < 300 || slices.Contains(accept, a.Status):
 		return nil
 	case a.Status == http.StatusTooManyRequests || a.Status >= 500:
-		// A gateway answers 5xx also when the server behind it has begun.
+		// A gateway may answer 5xx although the server behind it has begun.
 		return &againError{s.quote(a), retryAfter(a.Header.Get("Retry-After"), s.kind.now()), a.Status >= 500}
 	default:
 		return &outbound.RefusedError{Cause: fmt.Errorf("%s", s.quote(a)), Reached: true}
 	}
 }
 
-// retryAfter reads Retry-After, which has seconds or a date.
+// retryAfter reads Retry-After, which is a number of seconds or a date.
 func retryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
@@ -70,7 +71,7 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// quote says what an answer was, for people: its status and the beginning of its body.
+// quote describes an answer for people: its status and the beginning of its body.
 func (s *session) quote(a *answer) string {
 	said := fmt.Sprintf("%s answered %s", a.what, strings.TrimSpace(fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status))))
 	if body := oneLine(s.reader.Redactor.Text(string(a.Body)), maxQuoted); body != "" {
@@ -79,7 +80,7 @@ func (s *session) quote(a *answer) string {
 	return said
 }
 
-// oneLine is the beginning of a text, on one line.
+// oneLine returns the beginning of a text, on one line.
 func oneLine(text string, limit int) string {
 	cut := len(text) > limit
 	if cut {
@@ -138,7 +139,7 @@ func valuesIn(body []byte) int {
 	return n
 }
 
-// decode reads a body that is JSON; nil for another. Numbers stay as they are written.
+// decode reads a JSON body; nil if it is not JSON. Numbers stay as they are written.
 func decode(body []byte) any {
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(body))
@@ -149,8 +150,8 @@ func decode(body []byte) any {
 	return value
 }
 
-// plain makes numbers of JSON whole ones where they are: an id of 64 bits has more digits
-// than a float64.
+// plain turns the whole numbers of JSON into ints: an id of 64 bits has more digits than a
+// float64.
 func plain(value any) any {
 	switch value := value.(type) {
 	case map[string]any:

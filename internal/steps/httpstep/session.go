@@ -21,10 +21,10 @@ type session struct {
 	work   steps.Work
 	reader *secret.Reader
 	scope  map[string]any
-	// pool is what the step's templates and expressions may do in this operation.
+	// pool bounds the work of the step's templates and expressions in this operation.
 	pool *bound.Pool
-	// unread says which of the step's secrets could not be read, so that an answer may
-	// repeat it unseen.
+	// unread says which of the step's secrets could not be read: if an answer repeats it,
+	// that cannot be noticed.
 	unread error
 }
 
@@ -41,7 +41,7 @@ func (s *step) session(ctx context.Context, work steps.Work) (*session, error) {
 	return n, err
 }
 
-// setOutputs has templates and expressions see the step's outputs.
+// setOutputs makes the step's outputs visible to templates and expressions.
 func (s *session) setOutputs(outputs map[string]string) {
 	all := map[string]any{}
 	for name, value := range outputs {
@@ -50,9 +50,9 @@ func (s *session) setOutputs(outputs map[string]string) {
 	s.scope["outputs"] = all
 }
 
-// readSecrets reads all that the step refers to, so that it is kept out of what this
-// operation says: an answer may repeat what another request of the step has sent. The error
-// names the first that cannot be read.
+// readSecrets reads all secrets that the step refers to, so that they are kept out of what
+// this operation says: an answer may repeat what another request of the step has sent. The
+// error names the first secret that cannot be read.
 func (s *session) readSecrets(ctx context.Context) (err error) {
 	for _, c := range s.calls() {
 		for _, t := range c.secrets() {
@@ -92,8 +92,8 @@ func (s *step) calls() []*call {
 	return all
 }
 
-// value returns a text or the secret that stands in its place. What is wrong with it does
-// not become better, but for a secret that is not there.
+// value returns the rendered text, or the secret to which it refers. A text that cannot be
+// rendered is a RefusedError; reading a secret may succeed at another attempt.
 func (s *session) value(ctx context.Context, t text) (string, error) {
 	return s.valueIn(ctx, t, s.scope)
 }
@@ -116,17 +116,18 @@ func (s *session) valueIn(ctx context.Context, t text, scope map[string]any) (st
 	return value, nil
 }
 
-// answer is what the outside has answered. It may repeat secrets: what is said of it, and
-// what expressions see, comes from quote and environment.
+// answer is an answer of the outside system. It may repeat secrets: messages take their
+// text from quote, and expressions theirs from environment, without the secrets.
 type answer struct {
 	// what names the request for messages: POST https://ci.example.com.
 	what string
 	*outbound.Response
-	// seen has the parts of the answer that expressions have seen.
+	// seen holds the parts of the answer that expressions have seen.
 	seen map[string]any
 }
 
-// send makes a request. key is its Idempotency-Key; empty for one that changes nothing.
+// send makes a request. key is its Idempotency-Key; empty for a request that changes
+// nothing.
 func (s *session) send(ctx context.Context, c *call, key string) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -204,13 +205,13 @@ func (s *session) prepare(ctx context.Context, c *call, key string) (r outbound.
 			return r, fmt.Errorf("%s.caFrom: %w", c.path, err)
 		}
 		if r.CA == nil {
-			r.CA = []byte{} // an empty one is not the system's
+			r.CA = []byte{} // nil would be the system's
 		}
 	}
 	return r, nil
 }
 
-// authorize adds the credentials of auth. kept is true for a token that was got before.
+// authorize adds the credentials of auth. kept is true for a token from the cache.
 func (s *session) authorize(ctx context.Context, c *call, r *outbound.Request) (token tokenKey, kept bool, err error) {
 	authorization := ""
 	switch {
@@ -251,7 +252,8 @@ func (s *session) pair(ctx context.Context, user, password text) (name, secret s
 	return name, secret, err
 }
 
-// evaluate returns outputs over an answer. partial leaves those out that have no value.
+// evaluate returns the outputs over an answer. An output without a value is an error, or
+// left out if partial is true.
 func (s *session) evaluate(outputs []output, a *answer, partial bool) (map[string]string, error) {
 	if len(outputs) == 0 {
 		return nil, nil
@@ -282,7 +284,7 @@ func (s *session) holds(e *overAnswer, a *answer) (bool, error) {
 	return e.Within(s.pool).Bool(env)
 }
 
-// environment is what an expression sees.
+// environment returns what an expression sees.
 func (s *session) environment(a *answer, e *overAnswer) (map[string]any, error) {
 	if a.seen == nil {
 		a.seen = map[string]any{"status": a.Status}
@@ -302,7 +304,7 @@ func (s *session) environment(a *answer, e *overAnswer) (map[string]any, error) 
 	return env, nil
 }
 
-// clean returns what an operation has found without the secrets.
+// clean removes the secrets from what an operation has found.
 func (s *session) clean(p steps.Progress, err error) (steps.Progress, error) {
 	redactor := &s.reader.Redactor
 	p.Message, p.Waiting = redactor.Text(p.Message), redactor.Text(p.Waiting)

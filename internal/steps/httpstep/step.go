@@ -39,8 +39,8 @@ func (s *step) Left(work steps.Work) string {
 	return left
 }
 
-// operate carries an operation out. What does not become better fails the step or the
-// attempt; the other errors have it be made again.
+// operate carries an operation out. A failure that another attempt cannot mend fails the
+// step or the attempt; after other errors the operation is made again.
 func (s *step) operate(ctx context.Context, work steps.Work, operation func(*session, context.Context) (steps.Progress, error)) (steps.Progress, error) {
 	n, err := s.session(ctx, work)
 	if err == nil {
@@ -52,8 +52,8 @@ func (s *step) operate(ctx context.Context, work steps.Work, operation func(*ses
 	return n.clean(operation(n, ctx))
 }
 
-// failed makes a failure of what does not become better. started tells whether work was
-// started before.
+// failed turns an error that another attempt cannot mend into a failure. started tells
+// whether work may have been started before.
 func failed(err error, started bool) (steps.Progress, error) {
 	var refused *outbound.RefusedError
 	if errors.As(err, &refused) {
@@ -92,7 +92,7 @@ func (s *session) start(ctx context.Context) (steps.Progress, error) {
 	return s.started(fmt.Sprintf("%s answered %d %s", a.what, a.Status, http.StatusText(a.Status)), outputs), nil
 }
 
-// started is what a step has found when its work was started.
+// started returns the Progress of a step whose work has been started.
 func (s *session) started(how string, outputs map[string]string) steps.Progress {
 	if s.poll == nil {
 		return steps.Progress{Phase: steps.Successful, Message: how, Outputs: outputs}
@@ -106,8 +106,8 @@ func (s *session) started(how string, outputs map[string]string) steps.Progress 
 	return p
 }
 
-// look finds what an earlier request has started. All its errors are of a request that
-// changes nothing.
+// look finds what an earlier request has started. As it changes nothing, no error leaves
+// open whether a request was carried out.
 func (s *session) look(ctx context.Context) (outputs map[string]string, found bool, err error) {
 	a, err := s.send(ctx, &s.find.call, "")
 	defer s.kind.read()()
@@ -134,8 +134,8 @@ func (s *session) look(ctx context.Context) (outputs map[string]string, found bo
 	return outputs, true, nil
 }
 
-// harmless is the error of a request that changes nothing, whether or not the outside had
-// it.
+// harmless returns the error of a request that changes nothing, as one that does not leave
+// open whether the request was carried out.
 func harmless(err error) error {
 	var again *againError
 	var lost *steps.UnansweredError
@@ -185,8 +185,8 @@ func (s *session) ask(ctx context.Context) (steps.Progress, error) {
 	return p, nil
 }
 
-// verdict judges the answer to a poll. An error is of a condition, over an answer that may
-// be another the next time.
+// verdict judges the answer to a poll. An error says that a condition cannot be evaluated,
+// and the next answer may be another one.
 func (s *session) verdict(a *answer) (verdict steps.Phase, why string, err error) {
 	if s.poll.failure != nil {
 		has, err := s.holds(s.poll.failure, a)
@@ -213,7 +213,8 @@ func (s *session) verdict(a *answer) (verdict steps.Phase, why string, err error
 	return steps.Running, "waiting for " + a.what, nil
 }
 
-// waiting is work that is running. Its message is the configuration's, or says why.
+// waiting returns the Progress of running work. Its message is the configuration's, else
+// why.
 func (s *session) waiting(why string) steps.Progress {
 	if why == "" {
 		why = "waiting for it to end"

@@ -20,7 +20,7 @@ import (
 
 // Labels of a step's Job.
 const (
-	// RolloutLabel has the Rollout's name, of which a label holds 63 characters.
+	// RolloutLabel has the Rollout's name, cut to the 63 characters of a label.
 	RolloutLabel = "rollouts.kedify.io/rollout"
 	// RolloutUIDLabel has the Rollout's UID.
 	RolloutUIDLabel = "rollouts.kedify.io/rollout-uid"
@@ -37,13 +37,14 @@ const (
 	// idLimit bounds the step's id in a name, keyDigits the key.
 	idLimit   = 20
 	keyDigits = 10
-	// deadlineMargin is how much longer than the step a Job may run. The step's timeout
-	// shows the log and deletes the Job; the Job's deadline is for when nobody asks.
+	// deadlineMargin is how much longer than the step a Job may run. At the step's timeout
+	// the plugin shows the log and deletes the Job; the Job's deadline is for when the
+	// controller does not call the step any more.
 	deadlineMargin = time.Minute
 )
 
-// build returns the Job of an attempt at a step: a spec whose templates are rendered, with
-// what every step's Job has.
+// build returns the Job of an attempt at a step: the rendered spec, with the defaults,
+// environment and metadata that every step's Job has.
 func build(work steps.Work, spec *batchv1.JobSpec, old *corev1.PodTemplateSpec) *batchv1.Job {
 	ro := work.Rollout
 	spec = spec.DeepCopy()
@@ -81,7 +82,7 @@ func build(work steps.Work, spec *batchv1.JobSpec, old *corev1.PodTemplateSpec) 
 	}
 }
 
-// environment is what every container of a step's Job is told.
+// environment returns the variables that every container of a step's Job gets.
 func environment(work steps.Work, old *corev1.PodTemplateSpec) []corev1.EnvVar {
 	scope := steps.Scope(work, old)
 	in := func(object, key string) string { return fmt.Sprint(scope[object].(map[string]any)[key]) }
@@ -131,20 +132,20 @@ func nameOf(work steps.Work) string {
 	return strings.Join([]string{rollout, id, key}, "-")
 }
 
-// dnsLabel makes a part of a DNS label of a text.
+// dnsLabel turns a text into a part of a DNS label.
 func dnsLabel(text string, limit int) string {
 	text = notInName.ReplaceAllString(strings.ToLower(text), "-")
 	return strings.Trim(text[:min(limit, len(text))], "-")
 }
 
-// labelOf makes a label's value of a text.
+// labelOf turns a text into the value of a label.
 func labelOf(text string) string {
 	return strings.Trim(text[:min(validation.LabelValueMaxLength, len(text))], "-_.")
 }
 
 func pointer[T any](value T) *T { return &value }
 
-// isOf tells whether a Job is that of an attempt at a step.
+// isOf tells whether a Job belongs to an attempt at a step.
 func isOf(job *batchv1.Job, work steps.Work) bool {
 	return job.Labels[KeyLabel] == work.Key && isOwnedBy(job, work.Rollout)
 }

@@ -1,8 +1,8 @@
 // Package jobstep is the kind "job" of canary steps: a step runs a Job in the Rollout's
 // namespace, and succeeds or fails with it.
 //
-// The controller's ServiceAccount, under which the plugin runs, needs these, which are in
-// deploy/rbac-step/job.yaml:
+// The controller's ServiceAccount, under which the plugin runs, needs these permissions
+// (deploy/rbac-step/job.yaml):
 //
 //	batch jobs           create, get     make the Job of a step, and ask how it goes
 //	batch jobs           list            find Jobs that an earlier revision has left running
@@ -12,11 +12,11 @@
 //	events               list            say why a Job has no pod, such as a quota
 //	apps replicasets     get             read the images of the stable version
 //
-// A Rollout's author gains nothing by the controller's rights. A Rollout runs pods of any
-// template in its namespace as it is, and a Job of a step is of the same namespace; with
-// what pods may do there, Pod Security admission, quotas and admission policies deal alike.
-// Its ServiceAccount and Secrets are those of the namespace. An admin who wants steps to run
-// certain Jobs alone gives the registration a preset that has the Job and locks "job".
+// A Rollout's author gains nothing by the controller's permissions. A Rollout runs pods of
+// any template in its namespace anyway, and the Job of a step runs in the same namespace,
+// with the ServiceAccounts and Secrets of that namespace. Pod Security admission, quotas and
+// admission policies apply to both alike. An admin who wants steps to run only certain Jobs
+// gives the registration a preset that has the Job and locks "job".
 package jobstep
 
 import (
@@ -41,7 +41,7 @@ const (
 	// defaultTTL is how long a finished Job stays, in seconds; minTTL is the least.
 	defaultTTL = 3600
 	minTTL     = 300
-	// defaultLogLines and maxLogLines are of a log in a message.
+	// defaultLogLines and maxLogLines are numbers of log lines in a message.
 	defaultLogLines = 10
 	maxLogLines     = 50
 )
@@ -124,8 +124,8 @@ func (k *kind) Parse(source steps.Source) (steps.Step, error) {
 	return &step{kind: k, config: config, texts: texts}, nil
 }
 
-// check returns what is wrong with a configuration beyond what the API server finds, which
-// nobody hears of before the step runs.
+// check returns what is wrong with a configuration. What it leaves to the API server shows
+// only when the step runs.
 func (c *Config) check() error {
 	template := &c.Job.Template.Spec
 	switch {

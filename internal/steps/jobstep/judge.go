@@ -15,19 +15,20 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
-// grace is how long what keeps a pod from starting may last: registries have hiccups,
-// Secrets come a moment later, and pods of the last version leave their quota.
+// grace is how long a problem that keeps a pod from starting may last: registries have
+// hiccups, Secrets come a moment later, and pods of the last version leave their quota.
 const grace = time.Minute
 
 // seen is what an operation has read of a Job.
 type seen struct {
 	job *batchv1.Job
-	// pods are the Job's.
+	// pods are the pods of the Job.
 	pods []corev1.Pod
-	// refused is what the API server said last on a pod that could not be made, where the
-	// Job has none.
+	// refused is the last message about a pod that could not be created; empty if the Job
+	// has pods.
 	refused string
-	// unmounted is what the kubelet said last on the volumes of a pod that waits for them.
+	// unmounted is the kubelet's last message about the volumes of a pod that waits for
+	// them.
 	unmounted string
 	state     state
 	now       time.Time
@@ -40,23 +41,23 @@ type state struct {
 	Since   time.Time `json:"since,omitzero"`
 }
 
-// verdict is what has become of a Job.
+// verdict is the outcome of a look at a Job.
 type verdict struct {
 	phase   steps.Phase
 	message string
 	waiting string
 	state   state
 	outputs map[string]string
-	// mayRun is true for a failed step whose Job goes on.
+	// mayRun is true for a failed step whose Job still runs.
 	mayRun bool
-	// log is the container whose last lines tell more.
+	// log is the container whose last log lines tell more.
 	log *container
 }
 
-// container is one of a pod.
+// container is a container of a pod.
 type container struct {
 	pod, name string
-	// message is what it has left as its termination message.
+	// message is its termination message.
 	message string
 }
 
@@ -129,8 +130,8 @@ func judgeFailed(s seen, failure *batchv1.JobCondition) verdict {
 	return v
 }
 
-// failedContainer returns the container that has failed last, and its pod; a pod alone where
-// one has failed without a container.
+// failedContainer returns the container that has failed last, and its pod. If no container
+// has failed but a pod has, it returns that pod alone.
 func failedContainer(pods []corev1.Pod) (*corev1.Pod, *corev1.ContainerStatus) {
 	var pod *corev1.Pod
 	var last *corev1.ContainerStatus
@@ -150,7 +151,7 @@ func failedContainer(pods []corev1.Pod) (*corev1.Pod, *corev1.ContainerStatus) {
 	return pod, last
 }
 
-// allStatuses are those of a pod's initContainers and containers.
+// allStatuses returns the statuses of a pod's initContainers and containers.
 func allStatuses(pod *corev1.Pod) []*corev1.ContainerStatus {
 	var all []*corev1.ContainerStatus
 	for i := range pod.Status.InitContainerStatuses {
@@ -176,8 +177,8 @@ func runningContainer(pods []corev1.Pod) *container {
 	return last
 }
 
-// outputsOf returns the outputs that containers have left as their termination messages,
-// those that have ended last over those before.
+// outputsOf returns the outputs in the termination messages of pods that have succeeded.
+// Outputs of containers that ended later replace earlier ones.
 func outputsOf(pods []corev1.Pod) map[string]string {
 	var ended []*corev1.ContainerStateTerminated
 	for i := range pods {
@@ -195,8 +196,8 @@ func outputsOf(pods []corev1.Pod) map[string]string {
 	return outputs
 }
 
-// readOutputs reads a JSON object; a termination message that is another text has no outputs.
-// Strings are taken as they are, other values as JSON.
+// readOutputs reads the outputs in a termination message; one that is not a JSON object
+// has none. Strings are taken as they are, other values as JSON.
 func readOutputs(message string) map[string]string {
 	var values map[string]json.RawMessage
 	if json.Unmarshal([]byte(message), &values) != nil {
@@ -215,7 +216,7 @@ func readOutputs(message string) map[string]string {
 
 // problem is what keeps a pod from starting.
 type problem struct {
-	// kind tells whether two looks have seen the same.
+	// kind is the same as long as the problem is the same.
 	kind, text string
 	// allowed is how long it may last; negative means until the step's timeout.
 	allowed time.Duration
@@ -252,7 +253,7 @@ var allowedFor = map[string]time.Duration{
 	"RunContainerError":          grace,
 }
 
-// problemOf returns what keeps one of a Job's pods from starting; nil where nothing does.
+// problemOf returns what keeps one of a Job's pods from starting; nil if nothing does.
 func problemOf(s seen) *problem {
 	for i := range s.pods {
 		pod := &s.pods[i]
@@ -269,13 +270,14 @@ func problemOf(s seen) *problem {
 			if waits.Message != "" {
 				text += ": " + waits.Message
 			}
-			// The reasons take turns, as ErrImagePull and ImagePullBackOff do.
+			// kind leaves out the reason, as reasons such as ErrImagePull and
+			// ImagePullBackOff alternate.
 			return &problem{"container " + status.Name, text, allowed}
 		}
 	}
 	if pod := creating(s.pods); pod != nil && s.unmounted != "" {
 		p := &problem{"volume", fmt.Sprintf("the volumes of pod %s are not mounted: %s", pod.Name, s.unmounted), -1}
-		if strings.Contains(s.unmounted, "not found") { // a Secret or a ConfigMap; a disk may come
+		if strings.Contains(s.unmounted, "not found") { // a Secret or a ConfigMap; a disk may still come
 			p.allowed = grace
 		}
 		return p
@@ -285,8 +287,8 @@ func problemOf(s seen) *problem {
 	}
 	p := &problem{"pod", "it has no pod: " + s.refused, -1}
 	for _, words := range []string{"is forbidden", "is invalid", "denied the request"} {
-		// A quota, Pod Security, a ServiceAccount that is not there, a webhook that says
-		// no. A webhook that does not answer is waited for.
+		// A quota, Pod Security, a missing ServiceAccount, or a webhook that denies the
+		// pod. For a webhook that does not answer, the step waits.
 		if strings.Contains(s.refused, words) {
 			p.allowed = grace
 		}
@@ -294,9 +296,9 @@ func problemOf(s seen) *problem {
 	return p
 }
 
-// creating returns a pod that waits for its volumes or its network; nil where there is none.
-// After these the kubelet has its images pulled, which is under the same reason
-// ContainerCreating; the condition tells them apart. Kubernetes before 1.29 does not have it.
+// creating returns a pod that waits for its volumes or its network; nil if there is none.
+// The kubelet pulls the images after that, with the same reason ContainerCreating: only
+// the condition tells the two apart. Kubernetes before 1.29 does not have it.
 func creating(pods []corev1.Pod) *corev1.Pod {
 	for i := range pods {
 		waits := slices.ContainsFunc(pods[i].Status.Conditions, func(c corev1.PodCondition) bool {

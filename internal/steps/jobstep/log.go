@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// headLimit bounds what a message says before the lines of a log, tailLimit those
-	// lines, in bytes. A step's message has 2 KiB, and the frame adds some words.
+	// headLimit bounds the text of a message before the log lines, tailLimit the log
+	// lines, in bytes. A step's message has 2 KiB, and package steps adds some words.
 	headLimit = 512
 	tailLimit = 1400
-	// logRead bounds what is read of a log, in bytes.
+	// logRead bounds how much of a log is read, in bytes.
 	logRead    = 256 << 10
 	logTimeout = 5 * time.Second
 )
@@ -44,14 +44,16 @@ func (s *step) withLog(ctx context.Context, work steps.Work, c *container, messa
 	}
 }
 
-// lineEnds are those of Windows, and of progress bars, which write a line again.
+// lineEnds replaces the line ends of Windows, and those of progress bars, which rewrite a
+// line.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-// unprintable are what moves a terminal's cursor or colours its text, and what is no text.
+// unprintable matches terminal escape sequences, control characters and changes of the
+// writing direction.
 var unprintable = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 
-// tailOf returns the last lines of a text, as many as fit a limit in bytes, without control
-// characters. Of a last line that does not fit it is the end.
+// tailOf returns the last lines of a text, as many as fit a limit in bytes, without
+// control characters. If the last line does not fit, it returns the end of that line.
 func tailOf(text string, lines, limit int) string {
 	text = unprintable.ReplaceAllString(lineEnds.Replace(strings.ToValidUTF8(text, "�")), "")
 	all := strings.Split(strings.Trim(text, "\n"), "\n")

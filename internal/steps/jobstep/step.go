@@ -26,14 +26,14 @@ var (
 	events = corev1.SchemeGroupVersion.WithResource("events")
 )
 
-// podLimit and eventLimit bound what is read of a Job's pods and Events.
+// podLimit and eventLimit bound how many of a Job's pods and Events are read.
 const (
 	podLimit   = 500
 	eventLimit = 100
 )
 
-// step runs a Job. The API server makes a Job of a name once, so a Start that is made again
-// finds what the one before has made.
+// step runs a Job. The API server creates only one Job of a name, so a repeated Start
+// finds the Job that the earlier one has created.
 type step struct {
 	kind   *kind
 	config Config
@@ -73,22 +73,24 @@ func (s *step) Start(ctx context.Context, work steps.Work) (steps.Progress, erro
 	}
 }
 
-// isRefused tells whether the API server will never make a Job: it is not valid, or
-// admission such as a quota has refused it. A grant that is missing may come.
+// isRefused tells whether the API server will never accept a Job: it is not valid, or
+// admission, such as a quota, has refused it. A missing permission does not count, as it
+// may be granted.
 func isRefused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) ||
 		apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "cannot create resource")
 }
 
-// isDeclined tells whether the API server has said that it has not done what was asked.
+// isDeclined tells whether the API server has answered that it did not carry out the
+// request.
 func isDeclined(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsTimeout(err)
 }
 
-// deleteFormer deletes the Jobs of this Rollout that run still. A Rollout is at one step at
-// a time: such a Job is of a revision that another has replaced, which the controller tells
-// nobody of.
+// deleteFormer deletes the Jobs of this Rollout's other attempts that still run. A Rollout
+// is at one step at a time, so such a Job belongs to a revision that another has replaced,
+// of which the controller does not tell the plugin.
 func (s *step) deleteFormer(ctx context.Context, work steps.Work) error {
 	var list batchv1.JobList
 	ro := work.Rollout
@@ -135,8 +137,8 @@ func (s *step) Poll(ctx context.Context, work steps.Work) (steps.Progress, error
 	return progress, err
 }
 
-// look reads what there is to know of a Job: its pods, unless all of them run, and if there
-// are none, why.
+// look reads the state of a Job: its pods, unless all of them run, and the Event that says
+// why there are none or why one does not start.
 func (s *step) look(ctx context.Context, work steps.Work, job *batchv1.Job) (seen, error) {
 	saw := seen{job: job, now: s.kind.now().UTC().Truncate(time.Second)}
 	if len(work.State) > 0 {
@@ -178,8 +180,8 @@ func (s *step) look(ctx context.Context, work steps.Work, job *batchv1.Job) (see
 	return saw, err
 }
 
-// lastEvent returns the message of the last Event about an object with a reason; empty
-// where there is none.
+// lastEvent returns the message of the last Event with a reason about an object; empty if
+// there is none.
 func (s *step) lastEvent(ctx context.Context, namespace string, about types.UID, reason string) (string, error) {
 	var list corev1.EventList
 	err := s.kind.objects.List(ctx, events, namespace, kube.Selection{Fields: "involvedObject.uid=" + string(about) + ",reason=" + reason, Limit: eventLimit}, &list)
@@ -203,7 +205,7 @@ func (s *step) Cancel(ctx context.Context, work steps.Work) error { return s.rem
 // Undo deletes the Job that has finished.
 func (s *step) Undo(ctx context.Context, work steps.Work) error { return s.remove(ctx, work) }
 
-// remove deletes the Job of an attempt at a step, and no other of its name.
+// remove deletes the Job of an attempt at a step, but no other Job of the same name.
 func (s *step) remove(ctx context.Context, work steps.Work) error {
 	var job batchv1.Job
 	err := s.kind.objects.Get(ctx, jobs, work.Rollout.Namespace, nameOf(work), &job)
@@ -228,7 +230,7 @@ func failed(message string) steps.Progress {
 	return steps.Progress{Phase: steps.Failed, Message: bound.Shorten(message, headLimit+tailLimit)}
 }
 
-// say begins a sentence with the Job.
+// say returns a sentence that begins with the Job's name.
 func say(work steps.Work, what string) string {
 	return nameForPeople(work) + " " + what
 }
@@ -237,7 +239,7 @@ func nameForPeople(work steps.Work) string {
 	return fmt.Sprintf("Job %s/%s", work.Rollout.Namespace, nameOf(work))
 }
 
-// problemWith is an error of a request about the Job.
+// problemWith returns the error of a request about the Job.
 func problemWith(work steps.Work, what string, err error) error {
 	return fmt.Errorf("%s: %w%s", say(work, "cannot "+what), err, advice(err))
 }

@@ -69,8 +69,8 @@ func parseTexts(spec *batchv1.JobSpec) ([]text, error) {
 	return texts, err
 }
 
-// render returns a copy of a JobSpec with its templates rendered, which take work from one
-// pool.
+// render returns a copy of a JobSpec with its templates rendered. One pool bounds the work
+// of all templates together.
 func render(spec *batchv1.JobSpec, texts []text, scope map[string]any) (*batchv1.JobSpec, error) {
 	rendered := spec.DeepCopy()
 	next, pool := 0, bound.NewPool()

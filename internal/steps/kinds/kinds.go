@@ -1,4 +1,4 @@
-// Package kinds knows all kinds of steps, which do not know one another.
+// Package kinds brings together all kinds of steps, whose packages do not know one another.
 package kinds
 
 import (
@@ -33,7 +33,7 @@ type Options struct {
 	AllowNamespaces []string
 }
 
-// For returns what a registration says of its kind's options.
+// For returns the options that a registration sets.
 func For(r registration.Registration) Options {
 	return Options{
 		AllowHosts: r.AllowHosts, AllowAddresses: r.AllowAddresses, SecretsNamespace: r.SecretsNamespace,
@@ -41,7 +41,7 @@ func For(r registration.Registration) Options {
 	}
 }
 
-// All returns a Kind of each. They make no request before the first step.
+// All returns a Kind for each kind of step. They make no request before the first step.
 func All(o Options) []steps.Kind {
 	return []steps.Kind{
 		httpstep.New(httpstep.Options{
@@ -53,7 +53,7 @@ func All(o Options) []steps.Kind {
 	}
 }
 
-// Named returns the kind of a name, or nil.
+// Named returns the kind with a name, or nil.
 func Named(all []steps.Kind, name string) steps.Kind {
 	for _, kind := range all {
 		if kind.Name() == name {

@@ -1,5 +1,5 @@
-// Package lint checks what Rollouts, presets and argo-rollouts-config say of plugin steps,
-// without a cluster: pure functions from objects to problems.
+// Package lint checks the plugin steps of Rollouts, their presets and their registrations in
+// argo-rollouts-config, without a cluster: pure functions from objects to problems.
 package lint
 
 import (
@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// ConfigMapName is the ConfigMap that has the registrations.
+	// ConfigMapName is the name of the ConfigMap with the registrations.
 	ConfigMapName = "argo-rollouts-config"
-	// ListKey is its key that has those of step plugins.
+	// ListKey is the key of that ConfigMap with the registrations of step plugins.
 	ListKey = "stepPlugins"
-	// binary begins the names of a release's files.
+	// binary is the prefix of the file names in a release.
 	binary = "rollouts-plugin-step"
 )
 
 // Problem is something that is wrong.
 type Problem struct {
-	// Path leads to it in its object: "spec.strategy.canary.steps[2].plugin.config".
+	// Path is its path in the object: "spec.strategy.canary.steps[2].plugin.config".
 	Path    string
 	Message string
 }
@@ -38,15 +38,16 @@ type Entry struct {
 	plugintypes.PluginItem
 	// Index is its place, from 0.
 	Index int
-	// Ours is whether it is of this plugin. What other step plugins are given is not looked
-	// at.
+	// Ours is true for an entry of this plugin. The configuration of other step plugins is
+	// not checked.
 	Ours bool
-	// Registration is what its args say, unless Wrong says what is wrong with them.
+	// Registration is what its args say. If Wrong is not nil, it says what is wrong with the
+	// args, and Registration has only what could be read.
 	Registration registration.Registration
 	Wrong        error
 }
 
-// Path leads to the entry in the ConfigMap.
+// Path is the path of the entry in the ConfigMap.
 func (e Entry) Path() string { return fmt.Sprintf("data.%s[%d]", ListKey, e.Index) }
 
 // Kinds makes the kinds of a registration.
@@ -112,8 +113,8 @@ func CheckEntries(entries []Entry) []Problem {
 	return problems
 }
 
-// NeedsHosts tells whether the steps of a registration make requests that need allowed
-// hosts, while nothing allows any. The preset is nil where there is none, or it is not known.
+// NeedsHosts tells whether every request of a registration's steps would be refused, because
+// no host is allowed. The preset is nil if there is none, or if it is not known.
 func NeedsHosts(e Entry, preset *steps.Preset) bool {
 	return e.Wrong == nil && e.Registration.Kind == "http" && len(e.Registration.AllowHosts) == 0 && (preset == nil || len(preset.Hosts) == 0)
 }

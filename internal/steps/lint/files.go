@@ -26,7 +26,7 @@ type Finding struct {
 	File string
 	// Document counts the documents of the file from 1.
 	Document int
-	// Object names what the document has: "Rollout demo/app".
+	// Object is the kind and the name of an object: "Rollout demo/app".
 	Object string
 	Problem
 }
@@ -44,9 +44,9 @@ func (f Finding) String() string {
 
 // Report is what was found in files.
 type Report struct {
-	// Findings are what is wrong, Unchecked what was not looked at, and why.
+	// Findings are problems, Unchecked says what was not checked, and why.
 	Findings, Unchecked []Finding
-	// Counts of what was looked at.
+	// Counts of what was found and checked.
 	Rollouts, Steps, Checked, Presets, Registrations int
 }
 
@@ -55,7 +55,7 @@ func (r Report) Summary() string {
 	return fmt.Sprintf("Rollouts: %d, plugin steps: %d (%d read with their registration), registrations: %d, presets: %d", r.Rollouts, r.Steps, r.Checked, r.Registrations, r.Presets)
 }
 
-// object is an object of a file that is looked at.
+// object names an object in a file.
 type object struct {
 	file     string
 	document int
@@ -69,7 +69,7 @@ type presetOf struct {
 	err    error
 }
 
-// linter is what is known of all files.
+// linter collects what the files hold.
 type linter struct {
 	report    Report
 	all       Kinds
@@ -163,11 +163,11 @@ func (l *linter) takeEntries(at object, list string, fail func(path, format stri
 	l.known = true
 	entries, err := ReadEntries(list, l.all)
 	if err != nil {
-		l.known = false // of what cannot be read nothing is missing
+		l.known = false // an unreadable list does not tell which entries are missing
 		fail("data."+ListKey, "%v", err)
 		return
 	}
-	// The controller passes over keys that it does not know.
+	// The controller ignores keys that it does not know.
 	if text, err := yaml.YAMLToJSONStrict([]byte(list)); err != nil {
 		fail("data."+ListKey, "%v", err)
 	} else if err := strict.Decode(text, &[]plugintypes.PluginItem{}); err != nil {
@@ -210,7 +210,7 @@ func (l *linter) preset(e Entry) (*steps.Preset, bool, error) {
 		return nil, false, nil // it is in the controller's container
 	}
 	found, known := l.presets[preset.String()]
-	if !known { // one whose namespace kustomize sets
+	if !known { // kustomize may set the namespace later
 		found, known = l.presets[preset.Name]
 	}
 	return found.preset, known, found.err

@@ -14,25 +14,26 @@ import (
 )
 
 var (
-	// templated is what a template evaluates.
+	// templated finds the actions of a template.
 	templated = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 	// inTemplate finds .steps.x and index .steps "x"; inExpression steps.x.outputs and
 	// steps["x"]. A text that is no expression has neither.
 	inTemplate   = regexp.MustCompile(`(?:^|[^A-Za-z0-9_.])\.steps\.([A-Za-z0-9_]+)|index\s+\.steps\s+["` + "`" + `]([^"` + "`" + `]+)["` + "`" + `]`)
 	inExpression = regexp.MustCompile(`(?:^|[^A-Za-z0-9_./])steps(?:\.([A-Za-z0-9_]+)\.outputs\b|\[["']([^"']+)["']\])`)
-	// field finds .rollout.name, quoted what is a text in a template, and movesDot what has a
-	// dot mean something else.
+	// field finds .rollout.name, quoted finds string literals in a template, and movesDot
+	// finds actions that change what the dot means.
 	field    = regexp.MustCompile(`(?:^|[^A-Za-z0-9_.)\]])\.([a-z]+)\.([A-Za-z0-9_]+)`)
 	quoted   = regexp.MustCompile("\"(?:\\\\.|[^\"\\\\])*\"|`[^`]*`")
 	movesDot = regexp.MustCompile(`\{\{-?\s*(?:range|with|define|block)\b`)
 )
 
-// references returns the uses of outputs of steps that are not there, or come later.
+// references returns a problem for each reference to the outputs of a step that does not
+// exist or comes later, and for each unknown field in a template.
 func references(all []pluginStep) []Problem {
 	var problems []Problem
 	for n, s := range all {
 		var earlier []string
-		for _, other := range all[:n+1] { // a step sees its own
+		for _, other := range all[:n+1] { // a step can refer to its own outputs
 			earlier = append(earlier, other.id)
 		}
 		walk(s.path, s.config, func(path, text string) {
@@ -75,11 +76,12 @@ func referredTo(text string) []string {
 	return ids
 }
 
-// scope is what templates can refer to, with nothing in what is the user's own.
+// scope is what templates can refer to. Maps whose keys come from the user are empty.
 var scope = steps.Scope(steps.Work{Rollout: &v1alpha1.Rollout{}}, nil)
 
-// unknownIn returns what a text's templates refer to in the scope that is not there. What
-// is in the scope beside, as the response to a request, is the kind's.
+// unknownIn returns a message for each field that a text's templates refer to and that the
+// scope does not have. Other top-level names, such as the response to a request, belong to
+// the kind of step and are not checked.
 func unknownIn(text string) []string {
 	var problems []string
 	for _, evaluated := range templated.FindAllString(text, -1) {

@@ -25,13 +25,13 @@ type Installation struct {
 	Kinds  Kinds
 }
 
-// Rollout is what was found of a Rollout's plugin steps.
+// Rollout is the result of checking a Rollout's plugin steps.
 type Rollout struct {
 	Problems []Problem
-	// Unchecked says of configurations why they were not looked at.
+	// Unchecked says which configurations were not checked, and why.
 	Unchecked []Problem
-	// Steps is how many plugin steps there are, Checked of how many the configuration was
-	// read by its kind.
+	// Steps is the number of plugin steps, Checked the number of those whose configuration
+	// was read by its kind.
 	Steps, Checked int
 }
 
@@ -40,7 +40,7 @@ type pluginStep struct {
 	index int
 	path  string
 	id    string
-	// config is that of the Rollout over the preset's.
+	// config is the step's configuration in the Rollout, merged over the preset's.
 	config map[string]any
 }
 
@@ -67,8 +67,8 @@ func (i Installation) CheckRollout(ro *v1alpha1.Rollout) Rollout {
 }
 
 // pausesFirst is about cleanStatusForRetry in rollout/stepplugin.go of argo-rollouts v1.10.1:
-// it forgets the steps of an aborted canary when the one that is retried is at its first
-// step, and is not called while that is a pause.
+// it clears the plugin steps of an aborted canary when the retried canary is at its first
+// step, and it is not called while that step is a pause.
 var pausesFirst = Problem{"spec.strategy.canary.steps[0]", "a canary with plugin steps must not begin with a pause: after an abort and a retry Argo Rollouts takes the plugin steps of the canary before for those of the new one, and skips them; begin with setWeight or setCanaryScale"}
 
 func (i Installation) checkStep(ro *v1alpha1.Rollout, index int, step *v1alpha1.PluginStep, found *Rollout) pluginStep {
@@ -128,10 +128,10 @@ func (i Installation) checkStep(ro *v1alpha1.Rollout, index int, step *v1alpha1.
 	return s
 }
 
-// take takes a configuration, as far as it is an object.
+// take stores a configuration, if it is an object.
 func (s *pluginStep) take(config map[string]any, err error) {
 	if err != nil {
-		return // its kind says so
+		return // its kind reports the error
 	}
 	s.config = config
 	if id, ok := config["id"].(string); ok && id != "" {
@@ -157,7 +157,7 @@ func (i Installation) presetOf(e Entry) (*steps.Preset, bool, error) {
 	return i.Preset(e)
 }
 
-// kind returns the kind of a registration, which makes no request.
+// kind returns the kind of a registration, without access to a cluster.
 func (i Installation) kind(e Entry) steps.Kind {
 	options := kinds.For(e.Registration)
 	options.Connect = func() (*rest.Config, error) { return nil, errors.New("there is no cluster") }
@@ -165,7 +165,7 @@ func (i Installation) kind(e Entry) steps.Kind {
 	return kinds.Named(i.Kinds(options), e.Registration.Kind)
 }
 
-// duplicates returns the steps whose id an earlier one has.
+// duplicates returns a problem for each step with the id of an earlier step.
 func duplicates(all []pluginStep) []Problem {
 	var problems []Problem
 	first := map[string]int{}

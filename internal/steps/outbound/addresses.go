@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// refused are the addresses that no connection is made to, unless --allow-address has
-// them. Private ranges are not among them: Services of the cluster have such addresses.
+// refused are the addresses that no connection is made to, unless --allow-address names
+// them. Private ranges are not refused: Services of the cluster have private addresses.
 var refused = []struct {
 	prefix netip.Prefix
 	what   string
@@ -30,14 +30,14 @@ var refused = []struct {
 }
 
 var (
-	// translated is where NAT64 has IPv4 addresses, in the last four bytes (RFC 6052).
+	// translated is the NAT64 prefix: the last four bytes are an IPv4 address (RFC 6052).
 	translated = netip.MustParsePrefix("64:ff9b::/96")
-	// tunnelled is where 6to4 has them, after the first two bytes (RFC 3056).
+	// tunnelled is the 6to4 prefix: the four bytes after it are an IPv4 address (RFC 3056).
 	tunnelled = netip.MustParsePrefix("2002::/16")
 )
 
-// checkAddress returns a RefusedError if no connection is to be made to an address. One
-// that stands for an IPv4 address is taken for that.
+// checkAddress returns a RefusedError if no connection is to be made to an address. An IPv6
+// address that stands for an IPv4 address is checked as the IPv4 address.
 func checkAddress(address netip.Addr, allowed []netip.Prefix) error {
 	plain := address.WithZone("").Unmap()
 	for _, prefix := range allowed {
@@ -61,7 +61,7 @@ func checkAddress(address netip.Addr, allowed []netip.Prefix) error {
 }
 
 // control checks the address of a connection before it is made. The name has been resolved
-// by then, so that a name whose address changes makes no difference.
+// by then, so a DNS answer that changes between two lookups cannot evade the check.
 func (c *Client) control(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -34,7 +34,7 @@ const (
 	maxResponseHeader = 64 << 10
 	// maxRedirects is how many redirects of one request are followed.
 	maxRedirects = 5
-	// connectTimeout bounds the making of a connection, and then TLS once more.
+	// connectTimeout bounds the TCP connect, and then the TLS handshake separately.
 	connectTimeout = 10 * time.Second
 )
 
@@ -68,15 +68,15 @@ type Request struct {
 	Body   []byte
 	// Hosts are allowed for this request, besides those of the Client.
 	Hosts Hosts
-	// HostsOnly has the request go to Hosts alone.
+	// HostsOnly allows Hosts alone, not those of the Client.
 	HostsOnly bool
 	// CA has the certificates (PEM) of the authorities that are trusted, in place of the
 	// system's; nil is the system's.
 	CA []byte
-	// NoRedirects has a redirect be the answer.
+	// NoRedirects returns a redirect as the answer, instead of following it.
 	NoRedirects bool
-	// Repeatable has a request that reads use a connection again. net/http makes it once
-	// more by itself when that ends without an answer.
+	// Repeatable lets a request that reads (ReadsOnly) reuse an idle connection. net/http
+	// repeats it by itself if that connection ends without an answer.
 	Repeatable bool
 }
 
@@ -87,32 +87,32 @@ type Response struct {
 	Body   []byte
 }
 
-// RefusedError is a request that is not made, or an answer that is not taken, and would not
-// be at another attempt either.
+// RefusedError says that a request was not made, or its answer not accepted, and that another
+// attempt would fail too.
 type RefusedError struct {
 	Cause error
-	// Reached is true when the outside has had the request.
+	// Reached is true when a server has received a request.
 	Reached bool
 }
 
-// Error says why.
+// Error returns the text of the cause.
 func (e *RefusedError) Error() string { return e.Cause.Error() }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Cause }
 
-// ReadsOnly tells whether a request with this method changes nothing outside.
+// ReadsOnly tells whether a request with this method changes nothing on the server.
 func ReadsOnly(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
 // Do makes a request and follows redirects: to allowed hosts, never from https to http, and
-// without the header's credentials to another host.
+// to another origin without the header's credentials.
 //
-// The error is a RefusedError for what another attempt does not mend, a
-// steps.UnansweredError for a request that the outside may have carried out, and another
-// one for a request that has surely not been sent. None holds the path or the query of the
-// URL. It may hold text of the outside, in which the outside may repeat a secret.
+// The error is a RefusedError if another attempt would fail too, a steps.UnansweredError if
+// the server may have carried out the request, and any other error if the request was
+// certainly not sent. No error holds the path or the query of the URL. It may hold text from
+// the server, in which the server may repeat a secret.
 func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	at, err := ParseURL(r.URL)
 	if err != nil {
@@ -181,20 +181,20 @@ func (c *Client) allow(at Target, r Request) error {
 	}
 }
 
-// hop is a request, or what a redirect has made of it.
+// hop is the first request, or one that follows a redirect.
 type hop struct {
 	method string
 	at     Target
 	header http.Header
 	body   []byte
-	// redirected is true for a redirect's, and done for one after which the outside may
-	// have carried the first request out.
+	// redirected is true for a request that follows a redirect; done is true for one that
+	// follows a redirect after which the server may have carried out the first request.
 	redirected, done bool
 }
 
 func (h hop) String() string { return h.method + " " + h.at.Origin() }
 
-// refused is an error that another attempt does not mend.
+// refused returns a RefusedError, which names the host if the request follows a redirect.
 func (h hop) refused(cause error) error {
 	if h.redirected {
 		return &RefusedError{Cause: fmt.Errorf("redirected to %s: %w", h.at.Origin(), cause), Reached: true}
@@ -211,9 +211,9 @@ func (p *transportPair) send(ctx context.Context, h hop, repeatable bool) (*Resp
 		return nil, &RefusedError{Cause: fmt.Errorf("%q is no method of HTTP", h.method)}
 	}
 	request.Header = h.header
-	// net/http makes a request again by itself that has failed on a connection used before,
-	// if it reads or has an Idempotency-Key. So what may change something has a connection
-	// of its own.
+	// net/http repeats a request by itself that failed on a reused connection, if the request
+	// reads or has an Idempotency-Key. So a request that may change something gets a new
+	// connection.
 	transport := p.single
 	if repeatable && ReadsOnly(h.method) {
 		transport = p.kept
@@ -237,7 +237,7 @@ func (p *transportPair) send(ctx context.Context, h hop, repeatable bool) (*Resp
 	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
 }
 
-// failed is the error of a request that has no answer.
+// failed returns the error of a request without an answer.
 func (h hop) failed(ctx context.Context, cause error, sent bool) error {
 	var refused *RefusedError
 	if errors.As(cause, &refused) && !sent {
@@ -265,7 +265,7 @@ func redirectOf(response *Response) (location string, ok bool) {
 	return location, location != ""
 }
 
-// follow returns the request that a redirect makes of this one.
+// follow returns the request that follows a redirect of this one.
 func (h hop) follow(status int, location string) (hop, error) {
 	refuse := func(format string, args ...any) (hop, error) {
 		return hop{}, &RefusedError{Cause: fmt.Errorf("%s: redirected: %w", h, fmt.Errorf(format, args...)), Reached: true}
@@ -289,8 +289,8 @@ func (h hop) follow(status int, location string) (hop, error) {
 	if next.at.Origin() != h.at.Origin() {
 		next.header = withoutCredentials(h.header)
 	}
-	// 307 and 308 have the same request be made elsewhere. After the others, the request
-	// has been carried out and there is something to read.
+	// 307 and 308 ask for the same request elsewhere. The other statuses mean that the
+	// request has been carried out, and that its result can be read.
 	if status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect && !ReadsOnly(h.method) {
 		next.method, next.body, next.done = http.MethodGet, nil, true
 		next.header.Del("Content-Type")

@@ -9,8 +9,8 @@ import (
 // maxHeader bounds the header of a request, in bytes.
 const maxHeader = 32 << 10
 
-// reserved are the fields of a header that are the connection's, or say where a request
-// goes or ends.
+// reserved are the header fields that belong to the connection (hop-by-hop), or say where a
+// request goes or ends.
 var reserved = map[string]bool{
 	"Connection": true, "Content-Length": true, "Expect": true, "Host": true, "Http2-Settings": true, "Keep-Alive": true,
 	"Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Connection": true, "Te": true, "Trailer": true,
@@ -63,8 +63,8 @@ func checkHeader(header http.Header) error {
 	return nil
 }
 
-// travelling are the fields that go along when a request is redirected to another host. All
-// others may be credentials.
+// travelling are the header fields that are kept when a request is redirected to another
+// origin. All others may be credentials.
 var travelling = []string{"Accept", "Accept-Language", "Content-Type", "Idempotency-Key", "User-Agent"}
 
 func withoutCredentials(header http.Header) http.Header {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Hosts are the hosts that requests may go to. None allow nothing.
+// Hosts are the hosts that requests may go to. An empty list allows nothing.
 type Hosts []host
 
 // host is one entry: a name or an address, and the port, which is empty for all ports.
@@ -23,8 +23,8 @@ type host struct {
 
 // ParseHosts reads allowed hosts: a name ("ci.example.com"), all names under one
 // ("*.example.com", to any depth and without example.com itself) or an address ("10.0.0.5",
-// "[fd00::5]"), each with a port ("ci.example.com:8443") or for all ports. Letters are of
-// either case.
+// "[fd00::5]"), each with a port ("ci.example.com:8443") or for all ports. Upper and lower
+// case are the same.
 func ParseHosts(texts []string) (Hosts, error) {
 	var hosts Hosts
 	for _, text := range texts {
@@ -61,7 +61,7 @@ func parseHost(text string) (host, bool) {
 	return h, true
 }
 
-// Allow tells whether requests may go to the host and port of an address.
+// Allow tells whether requests may go to the host and port of a target.
 func (h Hosts) Allow(at Target) bool {
 	for _, host := range h {
 		if host.port != "" && host.port != at.port {
@@ -77,16 +77,16 @@ func (h Hosts) Allow(at Target) bool {
 // Target is where a request goes.
 type Target struct {
 	url *url.URL
-	// host is the name or address in the form that it is compared in.
+	// host is the name or address in canonical form, for comparison.
 	host string
 	port string
 }
 
-// maxURL bounds an address, in bytes.
+// maxURL bounds a URL, in bytes.
 const maxURL = 8 << 10
 
-// ParseURL reads the address of a request. The error does not hold the address, which may
-// be a secret.
+// ParseURL reads the URL of a request. The error does not hold the URL, which may be a
+// secret.
 func ParseURL(text string) (Target, error) {
 	if len(text) > maxURL {
 		return Target{}, fmt.Errorf("the URL has more than %d bytes", maxURL)
@@ -109,7 +109,7 @@ func targetOf(parsed *url.URL) (Target, error) {
 	case parsed.User != nil:
 		return Target{}, fmt.Errorf("the URL has a user before its host: give user and password with auth.basic")
 	case slices.ContainsFunc(strings.FieldsFunc(parsed.Path, isSlash), isUpwards):
-		// A server would take it for another path than the configuration's.
+		// A server would resolve the dots, to another path than the configuration's.
 		return Target{}, fmt.Errorf("the URL's path has . or .. between its slashes: want the path that is meant")
 	}
 	canonical, _, err := canonicalHost(parsed.Hostname())
@@ -133,15 +133,15 @@ func targetOf(parsed *url.URL) (Target, error) {
 
 func isSlash(r rune) bool { return r == '/' || r == '\\' }
 
-// isUpwards tells whether a part of a path leads somewhere else; some servers cut what is
-// after a semicolon.
+// isUpwards tells whether a segment of a path is "." or "..". Some servers cut a segment off
+// at a semicolon, so only the part before it counts.
 func isUpwards(part string) bool {
 	part, _, _ = strings.Cut(part, ";")
 	return part == "." || part == ".."
 }
 
-// Origin is the scheme, host and port, which is all that messages show of an address: its
-// path may be a secret too.
+// Origin is the scheme, host and port, which is all that messages show of a URL: its path
+// may be a secret too.
 func (t Target) Origin() string { return t.url.Scheme + "://" + t.authority() }
 
 func (t Target) authority() string {
@@ -160,9 +160,9 @@ func validPort(text string) bool {
 	return err == nil && port > 0
 }
 
-// canonicalHost returns a host in the form that it is compared in. It is an error when the
-// host is neither a name nor an address in its usual form: other programs take 2130706433,
-// 0x7f.1 and 0177.0.0.1 for addresses.
+// canonicalHost returns a host in canonical form, for comparison. A host that is neither a
+// name nor an address in its usual form is an error: other programs take 2130706433, 0x7f.1
+// and 0177.0.0.1 for addresses.
 func canonicalHost(text string) (name string, isAddress bool, err error) {
 	if address, err := netip.ParseAddr(text); err == nil {
 		name, err = canonicalAddress(address)
@@ -186,7 +186,8 @@ func canonicalHost(text string) (name string, isAddress bool, err error) {
 
 var errNoHost = fmt.Errorf("the URL's host is neither a name such as ci.example.com (in ASCII) nor an address such as 10.0.0.5 or [fd00::5]")
 
-// canonicalAddress is an address as a host. A zone would choose the interface.
+// canonicalAddress returns an address in the form of a host. A zone is an error: it would
+// choose the network interface.
 func canonicalAddress(address netip.Addr) (string, error) {
 	if address.Zone() != "" {
 		return "", errNoHost

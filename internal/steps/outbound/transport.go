@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// maxTransports is for how many different sets of certificates connections are kept.
+// maxTransports is the number of sets of CA certificates for which connections are kept.
 const maxTransports = 16
 
-// transports has the connections for each set of certificates.
+// transports holds the connections for each set of CA certificates.
 type transports struct {
 	mu  sync.Mutex
 	all map[[sha256.Size]byte]*transportPair
 }
 
-// transportPair has the connections for one set of certificates.
+// transportPair holds the connections for one set of CA certificates.
 type transportPair struct {
-	// kept uses connections again, single makes one for each request.
+	// kept reuses idle connections, single makes a new connection for each request.
 	kept, single *http.Transport
 	used         time.Time
 }
@@ -55,7 +55,7 @@ func (t *transports) of(ca []byte, newTransport func(*x509.CertPool) *http.Trans
 	return pair, nil
 }
 
-// dropOldest forgets the connections that were not used for the longest time; t.mu is held.
+// dropOldest evicts the least recently used pair; the caller holds t.mu.
 func (t *transports) dropOldest() {
 	var oldest [sha256.Size]byte
 	for key, pair := range t.all {
@@ -67,11 +67,11 @@ func (t *transports) dropOldest() {
 	delete(t.all, oldest)
 }
 
-// newTransport makes connections that trust the authorities of a pool; nil is the system's.
+// newTransport returns a transport that trusts the CAs of a pool; nil is the system's pool.
 func (c *Client) newTransport(pool *x509.CertPool) *http.Transport {
 	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second, Control: c.control, Resolver: c.opts.Resolver}
 	return &http.Transport{
-		Proxy:                  nil, // not the environment's: see the package
+		Proxy:                  nil, // not the environment's: see the package comment
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool},
 		TLSHandshakeTimeout:    connectTimeout,

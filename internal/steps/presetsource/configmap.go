@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// keptFor is how long a preset that was read serves without being read again.
+	// keptFor is how long a preset that was read is used before it is read again.
 	keptFor = 30 * time.Second
-	// retryAfter is how long a preset that could not be read is not tried again: each call
-	// of the controller would wait for it.
+	// retryAfter is the wait after a failed read: without it, each call of the controller
+	// would wait for another read.
 	retryAfter = 5 * time.Second
 )
 
@@ -28,7 +28,7 @@ type ConfigMap struct {
 	now             func() time.Time
 	kept            kept
 
-	// reading is held while the ConfigMap is read; it guards what follows.
+	// reading is held while the ConfigMap is read; it guards the fields below.
 	reading chan struct{}
 	next    time.Time
 	failure error
@@ -44,8 +44,8 @@ func NewConfigMap(objects *kube.Objects, namespace, name string, logger hclog.Lo
 	}
 }
 
-// Preset returns the preset as it was within the last 30 seconds. One that has been read
-// before serves while the ConfigMap cannot be read, or is not there.
+// Preset returns the preset as it was within the last 30 seconds. While the ConfigMap cannot
+// be read or does not exist, it returns the preset that was last read.
 func (c *ConfigMap) Preset(ctx context.Context) (*steps.Preset, error) {
 	select {
 	case c.reading <- struct{}{}:

@@ -20,14 +20,14 @@ type File struct {
 	kept kept
 }
 
-// NewFile returns the preset of a file, which is read at each call: it takes effect as soon
-// as it is there.
+// NewFile returns the preset of a file, which is read at each call: a change takes effect at
+// the next call.
 func NewFile(path string, logger hclog.Logger) *File {
 	return &File{path: path, kept: kept{where: "preset " + path, logger: logger}}
 }
 
-// Preset returns the preset as it is now. One that has been read before serves while the
-// file cannot be read.
+// Preset returns the preset as it is now. While the file cannot be read, it returns the
+// preset that was last read.
 func (f *File) Preset(context.Context) (*steps.Preset, error) {
 	text, err := readFile(f.path)
 	if err != nil {

@@ -20,14 +20,14 @@ type kept struct {
 	// read is whether it was ever read, parsed whether text is what was read last.
 	read, parsed bool
 	text         string
-	// last is the last preset that was right.
+	// last is the last valid preset.
 	last *steps.Preset
 	err  error
-	// said is the last failure in the log.
+	// said is the failure that was logged last.
 	said string
 }
 
-// take takes what was read.
+// take parses a text that was read, if it has changed, and returns the preset.
 func (k *kept) take(text string) (*steps.Preset, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -46,7 +46,7 @@ func (k *kept) take(text string) (*steps.Preset, error) {
 	return k.answer()
 }
 
-// wrong takes that what was read is no preset.
+// wrong records that the object was read and has no preset.
 func (k *kept) wrong(cause error) (*steps.Preset, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,8 +60,8 @@ func (k *kept) refuse(cause error) (*steps.Preset, error) {
 	return k.answer()
 }
 
-// unread takes that the preset could not be read. The last one that was right serves until
-// it can.
+// unread records that the preset could not be read. It returns the outcome of the last read,
+// or an UnreadError if there was none.
 func (k *kept) unread(cause error) (*steps.Preset, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -80,7 +80,7 @@ func (k *kept) answer() (*steps.Preset, error) {
 	return k.last, nil
 }
 
-// log says each failure once.
+// log logs a failure, unless it is the one that was logged last.
 func (k *kept) log(text string) {
 	if text != k.said {
 		k.said = text
@@ -88,7 +88,7 @@ func (k *kept) log(text string) {
 	}
 }
 
-// again returns what was read last.
+// again returns the outcome of the last read.
 func (k *kept) again() (*steps.Preset, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

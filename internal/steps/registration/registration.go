@@ -75,9 +75,9 @@ func (a *Args) AddTo(flags *pflag.FlagSet) {
 	flags.StringVar(&a.name, "name", "", "the name under which argo-rollouts-config registers the plugin (default: that of its file)")
 }
 
-// Parse reads the args of a registration, of which kinds are those that there are. The error
-// is for a person who sees the args, and names the one that is wrong. What could be read is
-// returned beside it.
+// Parse reads the args of a registration; kinds are the names of all kinds. The error is for
+// a person who sees the args, and names the wrong one. With an error, the Registration has
+// what could be read.
 func Parse(args, kinds []string) (Registration, error) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -91,7 +91,7 @@ func Parse(args, kinds []string) (Registration, error) {
 	return r, problem
 }
 
-// Registration reads the flags and what is beside them.
+// Registration reads the flags and the arguments beside them.
 func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 	r := Registration{Flags: a.flags, AllowHosts: a.allowHosts, AllowNamespaces: a.allowNamespaces, SecretsNamespace: a.secretsNamespace, Name: a.name}
 	var problems []string // on one line, as a Rollout's status shows them
@@ -145,8 +145,8 @@ func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 	return r, nil
 }
 
-// unused returns the flags that are set and do nothing for a kind. An admin who has set one
-// takes the steps to be bounded in a way in which they are not.
+// unused returns the flags that are set and do nothing for a kind. An admin who has set such
+// a flag believes that it restricts the steps, and it does not.
 func (a *Args) unused(kind string) []string {
 	ofHTTP := map[string]bool{"allow-host": len(a.allowHosts) > 0, "allow-address": len(a.allowAddresses) > 0, "secrets-namespace": a.secretsNamespace != ""}
 	ofRollouts := map[string]bool{"allow-namespace": len(a.allowNamespaces) > 0, "watch-namespace": a.flags.WatchNamespace != ""}
@@ -163,7 +163,7 @@ func (a *Args) unused(kind string) []string {
 	return unused
 }
 
-// Unknown adds the nearest flag to the error of one that is not known.
+// Unknown adds the nearest flag to the error about an unknown flag.
 func Unknown(flags *pflag.FlagSet, err error) error {
 	if errors.Is(err, pflag.ErrHelp) {
 		return errors.New("--help: a registration has a kind and its flags alone")

@@ -10,30 +10,32 @@ import (
 
 // Place is a plugin step of a Rollout.
 type Place struct {
-	// Index is the step's, from 0.
+	// Index is the index of the step, from 0.
 	Index int
-	// Plugin is the registered name.
+	// Plugin is the plugin's registered name.
 	Plugin string
-	// Barrier is what the step's configuration says; empty where it says nothing.
+	// Barrier is the barrier that the step's own configuration names; empty if it names
+	// none.
 	Barrier string
 }
 
-// Barrier is where Rollouts meet: the steps that have the same name, each Rollout's first,
-// second and so on by themselves.
+// Barrier is where Rollouts meet: at steps of the same name. Each Rollout's first step of
+// that name meets the first of the others, the second the second, and so on.
 type Barrier struct {
-	// Name is that of the step's configuration, else the registered name.
+	// Name is the name that the step's configuration or the preset gives, else the
+	// registered name.
 	Name string
 	// Occurrence counts the steps of a Rollout with this name, from 1.
 	Occurrence int
-	// Plugin is the registered name, and Default the name of its steps whose configuration
-	// does not say one: the preset's, else the registered name.
+	// Plugin is the registered name. Default is the barrier of this plugin's steps that
+	// name none themselves: the one that the preset names, else the registered name.
 	Plugin, Default string
 }
 
 // String names the barrier for people: "acme/check-others#1".
 func (b Barrier) String() string { return fmt.Sprintf("%s#%d", b.Name, b.Occurrence) }
 
-// nameOf is the barrier's name of a step.
+// nameOf returns the name of a step's barrier.
 func (b Barrier) nameOf(p Place) string {
 	switch {
 	case p.Barrier != "":
@@ -45,7 +47,7 @@ func (b Barrier) nameOf(p Place) string {
 	}
 }
 
-// in returns the index of the barrier's step among those of a Rollout.
+// in returns the index of a Rollout's step at the barrier; ok is false if it has none.
 func (b Barrier) in(places []Place) (index int, ok bool) {
 	occurrence := 0
 	for _, place := range places {
@@ -59,8 +61,8 @@ func (b Barrier) in(places []Place) (index int, ok bool) {
 	return 0, false
 }
 
-// barrierOf returns the barrier of a step of the plugin. preset is the barrier of the
-// registration's steps that name none; empty where the preset names none either.
+// barrierOf returns the barrier of a step of the plugin. preset is the barrier that the
+// preset gives to steps that name none; empty if it gives none.
 func barrierOf(ro *v1alpha1.Rollout, plugin string, index int32, preset string) (Barrier, error) {
 	if ro.Spec.Strategy.Canary == nil || int(index) >= len(ro.Spec.Strategy.Canary.Steps) || ro.Spec.Strategy.Canary.Steps[index].Plugin == nil {
 		return Barrier{}, fmt.Errorf("step %d of the Rollout is no plugin step any more", index+1)

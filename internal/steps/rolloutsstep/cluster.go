@@ -20,11 +20,11 @@ import (
 const (
 	// watchWait is how long a look waits for the watch to begin.
 	watchWait = 10 * time.Second
-	// versionWait is cluster.versionWait: a watch is seldom seconds behind.
+	// versionWait is the default of cluster.versionWait: a watch is seldom seconds behind.
 	versionWait = 5 * time.Second
 )
 
-// cluster has the Rollouts of this cluster.
+// cluster reads the Rollouts of this cluster.
 type cluster struct {
 	rollouts *kube.Summaries[Rollout]
 	objects  *kube.Objects
@@ -34,7 +34,7 @@ type cluster struct {
 	versionWait time.Duration
 
 	mu sync.Mutex
-	// retried is when the watch has shown that Rollouts were no longer aborted.
+	// retried holds when the watch has shown that a Rollout was no longer aborted.
 	retried map[name]time.Time
 }
 
@@ -53,9 +53,9 @@ func newCluster(opts Options) *cluster {
 
 func (c *cluster) close() { c.rollouts.Close() }
 
-// changed notes when a Rollout is retried. Its canary begins anew then, at times with the
-// pods that it had: they stay for abortScaleDownDelaySeconds. Nothing in a Rollout's status
-// keeps the time.
+// changed notes when a Rollout is retried, as nothing in its status keeps that time. The
+// canary then begins anew, at times with the pods that it had: after an abort they stay
+// for abortScaleDownDelaySeconds.
 func (c *cluster) changed(before, after *kube.Summary[Rollout]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +70,8 @@ func (c *cluster) changed(before, after *kube.Summary[Rollout]) {
 	}
 }
 
-// snapshot returns the Rollouts of a selection but own, as new as version of own.
+// snapshot returns the Rollouts of a selection, except own. They are at least as new as
+// own at its resourceVersion version.
 func (c *cluster) snapshot(ctx context.Context, own name, version string, s selection) (Snapshot, error) {
 	watchCtx, cancel := context.WithTimeout(ctx, watchWait)
 	defer cancel()
@@ -139,8 +140,9 @@ func (c *cluster) selected(own name, s selection) (Snapshot, error) {
 	return snapshot, nil
 }
 
-// canarySince returns when a Rollout's canary began: when the oldest of its pods that still
-// run was created, or when it was retried after that; zero for one without pods.
+// canarySince returns when a Rollout's canary began: when the oldest of its pods that have
+// not ended was created, or when the canary was retried after that; zero if it has no
+// pods.
 func (c *cluster) canarySince(ctx context.Context, ro *v1alpha1.Rollout) (time.Time, error) {
 	if ro.Status.UpdatedReplicas == 0 {
 		return time.Time{}, nil
@@ -157,13 +159,13 @@ func (c *cluster) canarySince(ctx context.Context, ro *v1alpha1.Rollout) (time.T
 	return since.UTC(), nil
 }
 
-// oldestPod returns when the oldest pod of a Rollout's canary that still runs was created;
-// zero when there is none.
+// oldestPod returns when the oldest pod of a Rollout's canary that has not ended was
+// created; zero if there is none.
 func (c *cluster) oldestPod(ctx context.Context, ro *v1alpha1.Rollout) (time.Time, error) {
 	var pods metav1.PartialObjectMetadataList
 	of := kube.Selection{
 		Labels: labels.Set{v1alpha1.DefaultRolloutUniqueLabelKey: ro.Status.CurrentPodHash}.String(),
-		// Pods that were evicted stay, as Failed, and may be of an earlier try.
+		// Evicted pods stay, with phase Failed, and may be of an earlier try.
 		Fields:   "status.phase!=Failed,status.phase!=Succeeded",
 		Metadata: true,
 	}

@@ -56,10 +56,10 @@ type selection struct {
 	text string
 }
 
-// name is that of a Rollout. The namespace is empty for the Rollout's own.
+// name is the name of a Rollout. An empty namespace is that of the Rollout that waits.
 type name struct{ namespace, name string }
 
-// in returns the name with a namespace in place of none.
+// in returns the name, with namespace filled in if it has none.
 func (n name) in(namespace string) name {
 	if n.namespace == "" {
 		n.namespace = namespace
@@ -69,7 +69,8 @@ func (n name) in(namespace string) name {
 
 func (n name) String() string { return n.namespace + "/" + n.name }
 
-// selection reads which Rollouts are waited for.
+// selection returns the Rollouts that the step waits for, or what is wrong with the
+// configuration.
 func (c *Config) selection() (selection, error) {
 	var s selection
 	switch {

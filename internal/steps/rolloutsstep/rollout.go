@@ -13,26 +13,27 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 )
 
-// Of the controller, whose packages would bring many others.
+// These are of the controller. Its packages would bring in many others.
 const (
-	// workloadGeneration is the annotation with the generation of what workloadRef names
-	// (utils/annotations).
+	// workloadGeneration is the annotation with the generation of the object that
+	// workloadRef names (utils/annotations).
 	workloadGeneration = "rollout.argoproj.io/workload-generation"
-	// timedOutReason is that of the Progressing condition of a Rollout that has exceeded its
-	// progress deadline (utils/conditions).
+	// timedOutReason is the reason of the Progressing condition of a Rollout that has
+	// exceeded its progress deadline (utils/conditions).
 	timedOutReason = "ProgressDeadlineExceeded"
 )
 
-// textLimit bounds what is kept of a message of a Rollout, in bytes.
+// textLimit bounds what is kept of a Rollout's message, in bytes.
 const textLimit = 160
 
 // Rollout is what a verdict needs to know of a Rollout.
 type Rollout struct {
-	// Unreadable is why nothing else is known; empty for a Rollout that could be read.
+	// Unreadable is why the other fields are not known; empty for a Rollout that could be
+	// read.
 	Unreadable string
 	// Deleted is true once its deletion was asked for.
 	Deleted bool
-	// Observed is true when its controller has taken up its last change.
+	// Observed is true when the controller has observed the Rollout's last change.
 	Observed bool
 	// Phase and Message are those of its status.
 	Phase   v1alpha1.RolloutPhase
@@ -40,16 +41,16 @@ type Rollout struct {
 	// Deployed is true when it has a stable version, UnderWay when it is on the way from
 	// that to another one.
 	Deployed, UnderWay bool
-	// Aborted is true when it is to be aborted, AbortedAt when that has been done.
+	// Aborted is true when it is to be aborted; AbortedAt is when that was done.
 	Aborted   bool
 	AbortedAt time.Time
 	// Invalid is what is wrong with its spec, since InvalidAt.
 	Invalid   string
 	InvalidAt time.Time
-	// TimedOut is true when it has exceeded its progress deadline: no step of it is called
-	// any more until it makes progress in another way.
+	// TimedOut is true when it has exceeded its progress deadline: the controller calls
+	// none of its steps until it makes progress in another way.
 	TimedOut bool
-	// Step is the index of the canary's step, Steps how many there are.
+	// Step is the index of the canary's present step, Steps the number of its steps.
 	Step, Steps int
 	// Places are the canary's plugin steps.
 	Places []Place
@@ -138,7 +139,7 @@ func (r *Rollout) failure() (at time.Time, why string, failed bool) {
 	switch {
 	case r.Aborted:
 		return r.AbortedAt, r.Message, true
-	// One that has never run may still be waiting for its Services.
+	// A Rollout that has never run may still be waiting for its Services.
 	case r.Invalid != "" && r.Deployed:
 		return r.InvalidAt, r.Invalid, true
 	default:
@@ -158,8 +159,8 @@ func (r *Rollout) state() string {
 	return fmt.Sprintf("is %s (%s)", phase, r.Message)
 }
 
-// shorten returns a text of about textLimit bytes, on one line. It is in memory of its own, so
-// that the whole is not kept.
+// shorten returns a text of about textLimit bytes, on one line. It is a copy, so that the
+// whole text is not kept in memory.
 func shorten(text string) string {
 	return strings.Clone(bound.Shorten(strings.Join(strings.Fields(text), " "), textLimit))
 }

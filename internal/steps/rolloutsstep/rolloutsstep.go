@@ -1,9 +1,9 @@
 // Package rolloutsstep is the kind of step that waits for other Rollouts: canaries meet at a
 // barrier, and roll back together when one of them fails.
 //
-// What another Rollout means for a canary is decided by a pure function (verdict.go) of a
-// snapshot. The snapshot of this cluster comes from one watch for all steps of the process
-// (cluster.go); that of another one would be another source.
+// A pure function (verdict.go) of a snapshot decides what other Rollouts mean for a canary.
+// The snapshot of this cluster comes from one watch for all steps of the process
+// (cluster.go); a snapshot of another cluster would come from another source.
 package rolloutsstep
 
 import (
@@ -27,11 +27,11 @@ type Options struct {
 	// WatchNamespace is the namespace whose Rollouts are watched; all of them when it is
 	// empty. Rollouts of other namespaces are read one by one, by name alone.
 	WatchNamespace string
-	// Namespaces are those whose Rollouts a Rollout of another namespace may wait for, and
-	// so learn of their names, steps and failures; "*" is all of them.
+	// Namespaces are the namespaces for whose Rollouts a Rollout of another namespace may
+	// wait. It thereby learns their names, steps and failures. "*" is all namespaces.
 	Namespaces []string
 	Logger     hclog.Logger
-	// Now is time.Now where it is not set.
+	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -70,7 +70,7 @@ type step struct {
 	kind      *Kind
 	config    Config
 	selection selection
-	// presetBarrier is the barrier of the registration's steps that name none.
+	// presetBarrier is the barrier that the preset gives to steps that name none.
 	presetBarrier string
 }
 
@@ -141,8 +141,8 @@ func (s *step) look(ctx context.Context, work steps.Work) (steps.Progress, error
 	return progress, nil
 }
 
-// allowed returns an error if the step waits for Rollouts that a Rollout of this namespace
-// may not learn of.
+// allowed returns an error if the step waits for Rollouts of a namespace that Rollouts of
+// own may not learn about.
 func (s *step) allowed(own string) error {
 	check := func(key, namespace string) error {
 		if namespace == "" || namespace == own || slices.Contains(s.kind.opts.Namespaces, namespace) || slices.Contains(s.kind.opts.Namespaces, "*") {

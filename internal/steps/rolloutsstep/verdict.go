@@ -13,24 +13,24 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
-// Snapshot is what a verdict is made of: the same for Rollouts of this cluster and of others.
+// Snapshot is the input of a verdict, for Rollouts of this cluster and of others alike.
 type Snapshot struct {
 	Barrier Barrier
-	// Since is when this canary began: when its oldest pod was created, or when it was retried
-	// with the pods that it had. Before the first setWeight there may be no pods: what has
-	// failed when the canary comes to the barrier is older than it then.
+	// Since is when this canary began: when its oldest pod was created, or when it was
+	// retried with the pods that it had. Before the first setWeight there may be no pods:
+	// failures before the canary came to the barrier then count as older.
 	Since time.Time
 	// Others are the Rollouts that are waited for.
 	Others []Other
-	// Nobody says why there are none; empty where that is fine.
+	// Nobody says why there are no others to wait for; empty if the canary may then go on.
 	Nobody string
 }
 
 // Other is a Rollout that is waited for.
 type Other struct {
-	// Name is for people, such as "demo/checkout", and no other has the same.
+	// Name is for people, such as "demo/checkout". It is unique.
 	Name string
-	// Rollout is nil for one that does not exist.
+	// Rollout is nil if it does not exist.
 	Rollout *Rollout
 }
 
@@ -38,15 +38,16 @@ type Other struct {
 type standing int
 
 const (
-	// fine: this one may go on.
+	// fine: this Rollout may go on.
 	fine standing = iota
-	// before: it is waited for.
+	// before: the other Rollout is waited for.
 	before
-	// missing: it is waited for, and does not exist.
+	// missing: the other Rollout does not exist (any more), and is waited for.
 	missing
-	// failedBefore: it has failed before this canary began. It is waited for.
+	// failedBefore: the other Rollout failed before this canary began, and is waited for.
 	failedBefore
-	// failedSince: it has failed since this canary began. This one fails, too.
+	// failedSince: the other Rollout has failed since this canary began. This one fails
+	// too.
 	failedSince
 )
 
@@ -54,8 +55,8 @@ func (s standing) String() string {
 	return [...]string{"fine", "before", "missing", "failed before", "failed"}[s]
 }
 
-// messageLimit bounds what is said about other Rollouts, in bytes; topicLimit what tells one
-// wait from another.
+// messageLimit bounds a message about other Rollouts, in bytes; topicLimit bounds the text
+// that tells one wait from another.
 const (
 	messageLimit = 480
 	topicLimit   = 120
@@ -83,7 +84,7 @@ func decide(s Snapshot) steps.Progress {
 	case len(waiting) == 0:
 		return steps.Progress{Phase: steps.Successful, Message: listed(fmt.Sprintf("barrier %s: ", s.Barrier), words[fine])}
 	}
-	// What somebody has to do something about comes first.
+	// Rollouts that need a person to act come first.
 	said := slices.Concat(words[failedBefore], words[missing], words[before])
 	return steps.Progress{
 		Phase:   steps.Running,
@@ -140,8 +141,8 @@ func (s Snapshot) judgeFailure(at time.Time, why string) (standing, string) {
 	}
 }
 
-// upTo returns the Since of which all that has failed by now is older, and nothing that fails
-// later is: the API server has whole seconds.
+// upTo returns a Since for which all failures up to now count as older, and all later ones
+// as newer: the times of the API server are whole seconds.
 func (s Snapshot) upTo(now time.Time) time.Time {
 	since := now.UTC().Truncate(time.Second).Add(-time.Second)
 	for _, other := range s.Others {
@@ -157,7 +158,7 @@ func (s Snapshot) upTo(now time.Time) time.Time {
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// listed joins what is said about Rollouts, as much as a message may have.
+// listed joins what is said about Rollouts, as far as it fits into a message.
 func listed(start string, said []string) string {
 	message := start
 	for i, words := range said {
@@ -176,7 +177,7 @@ func listed(start string, said []string) string {
 	return message
 }
 
-// topicOf tells one wait from another in as many bytes as are kept.
+// topicOf returns a text of at most topicLimit bytes that tells one wait from another.
 func topicOf(waiting []string) string {
 	topic := strings.Join(waiting, ", ")
 	if len(topic) <= topicLimit {

@@ -14,17 +14,18 @@ import (
 const (
 	// MaxValue bounds a secret, in bytes: a Redactor makes some hundred encodings of each.
 	MaxValue = 8 << 10
-	// maxValues bounds those that one Reader returns, together.
+	// maxValues bounds the secrets that one Reader returns, together, in bytes.
 	maxValues = 32 << 10
 )
 
-// Reader reads the references of one Rollout. What it has read is kept, and is replaced by
-// its Redactor. It serves one operation, and is not safe for concurrent use.
+// Reader reads the Secrets and ConfigMaps that the steps of one Rollout refer to, each object
+// once. Its Redactor replaces the secrets that were read. A Reader serves one operation, and
+// is not safe for concurrent use.
 type Reader struct {
 	objects   *kube.Objects
 	namespace string
 	read      map[string]map[string][]byte
-	// size has the bytes of each value of a Secret that was read.
+	// size is the length in bytes of each value of a Secret that was read.
 	size map[KeyRef]int
 	// Redactor replaces the values of Secrets that were read.
 	Redactor Redactor
@@ -35,8 +36,8 @@ func NewReader(objects *kube.Objects, namespace string) *Reader {
 	return &Reader{objects: objects, namespace: namespace, read: map[string]map[string][]byte{}, size: map[KeyRef]int{}}
 }
 
-// Secret returns a value of a Secret, without the ends of lines at its end. It has 8 KiB at
-// most, and all that a Reader returns have 32 KiB.
+// Secret returns a value of a Secret, without trailing line breaks. A value has 8 KiB at
+// most, and all values that a Reader returns have 32 KiB at most together.
 func (r *Reader) Secret(ctx context.Context, ref *KeyRef) (string, error) {
 	raw, err := r.key(ctx, "Secret", ref)
 	if err != nil {
@@ -56,7 +57,7 @@ func (r *Reader) Secret(ctx context.Context, ref *KeyRef) (string, error) {
 	return value, nil
 }
 
-// fits returns an error if a value of a Secret makes all of them too large.
+// fits returns an error if a value of a Secret makes all values together too large.
 func (r *Reader) fits(ref *KeyRef, size int) error {
 	all := size
 	for other, size := range r.size {

@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// shortest is the length in bytes of the shortest value that is replaced. Without
-	// shorter ones no text could be read: they are no secrets.
+	// shortest is the length in bytes of the shortest value that is replaced. Shorter values
+	// are no secrets, and replacing them would make texts unreadable.
 	shortest = 4
-	// shortestPart is that for the parts of a URL, which may be common words, and
-	// shortestSegment that for what is between two slashes.
+	// shortestPart is the limit for the parts of a URL, which may be common words, and
+	// shortestSegment the limit for a segment of its path.
 	shortestPart    = 8
 	shortestSegment = 16
 	// mark is what stands in the place of a secret.
 	mark = "***"
 )
 
-// Redactor replaces secrets in texts: as they are, and as they come back in base64, URLs,
-// JSON, HTML, hexadecimal digits and Go's quotes, and twice so; with letters of either case, as
-// the names of hosts and headers have them. Values of fewer than 4 bytes are left. The zero
+// Redactor replaces secrets in texts: as they are, as they appear in base64, URLs, JSON,
+// HTML, hexadecimal digits and Go's quotes, and quoted twice. It ignores case, because names
+// of hosts and headers change theirs. Values of fewer than 4 bytes are not replaced. The zero
 // Redactor replaces nothing.
 type Redactor struct{ forms map[string]bool }
 
-// Add has a value be replaced, and what stands behind the first word of it: the header
+// Add has the Redactor replace a value, and also the text after its first space: the header
 // Authorization has a scheme before the secret.
 func (r *Redactor) Add(value string) {
 	r.add(value)
@@ -62,7 +62,8 @@ func (r *Redactor) add(value string) {
 	}
 }
 
-// quotings are a text as it is in JSON, in the query of a URL, in HTML and in Go's quotes.
+// quotings returns a text, and how it appears in JSON, in the query of a URL, in HTML and in
+// Go's quotes.
 func quotings(text string) []string {
 	forms := []string{text, url.QueryEscape(text), html.EscapeString(text), quoted(strconv.Quote(text)), quoted(strconv.QuoteToASCII(text))}
 	if escaped, err := json.Marshal(text); err == nil {
@@ -72,9 +73,9 @@ func quotings(text string) []string {
 	return forms
 }
 
-// inBase64 are the digits of base64 that a text has in whatever it is part of, such as a
-// user's name and password. What they are depends on where it begins; the digits at its
-// ends may be partly of what is around it.
+// inBase64 returns the base64 digits of a text that is part of a longer text, such as a
+// password after a user's name. There is one form for each offset in a group of three bytes.
+// Digits at the ends that also encode neighbouring bytes are left out.
 func inBase64(text string) []string {
 	var forms []string
 	for before := range 3 {
@@ -87,7 +88,7 @@ func inBase64(text string) []string {
 	return forms
 }
 
-// AddURL has a URL be replaced, and its path, its query and their longer parts, which an
+// AddURL has the Redactor replace a URL, its path, its query and their longer parts, which an
 // answer may repeat.
 func (r *Redactor) AddURL(text string) {
 	r.Add(text)
@@ -113,7 +114,7 @@ func (r *Redactor) AddURL(text string) {
 
 var unescapedHTML = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
 
-// lower makes the letters of ASCII small ones, which leaves the text as long as it is.
+// lower makes ASCII letters lower case, which keeps the length of the text.
 func lower(text string) string {
 	small := []byte(text)
 	for i, c := range small {
@@ -129,7 +130,7 @@ func quoted(text string) string { return text[1 : len(text)-1] }
 // Text returns a text with the secrets replaced, also where they overlap.
 func (r *Redactor) Text(text string) string { return without(text, r.find(text)) }
 
-// find returns which bytes of a text are of a secret; nil where none is.
+// find returns which bytes of a text belong to a secret, or nil if none does.
 func (r *Redactor) find(text string) (hidden []bool) {
 	if len(r.forms) == 0 {
 		return nil
@@ -155,7 +156,7 @@ func (r *Redactor) find(text string) (hidden []bool) {
 	return hidden
 }
 
-// without puts a mark in the place of what is hidden of a text.
+// without replaces each hidden part of a text by the mark.
 func without(text string, hidden []bool) string {
 	if !slices.Contains(hidden, true) {
 		return text
@@ -177,7 +178,7 @@ func without(text string, hidden []bool) string {
 }
 
 // JSON returns a value as encoding/json decodes it, with the secrets replaced in its
-// strings, keys and numbers. A number that holds one becomes a string.
+// strings, keys and numbers. A number that contains a secret becomes a string.
 func (r *Redactor) JSON(value any) any {
 	if len(r.forms) == 0 {
 		return value
@@ -249,8 +250,8 @@ func cleaned(value any, clean func(string) string) any {
 	}
 }
 
-// Error returns an error with the secrets replaced in its text. It wraps the error, whose
-// own text has them.
+// Error returns an error with the secrets replaced in its text. It wraps err, whose own text
+// still has the secrets.
 func (r *Redactor) Error(err error) error {
 	if err == nil {
 		return nil

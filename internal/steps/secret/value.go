@@ -1,5 +1,5 @@
-// Package secret has the values of a step's configuration that are given by reference, and
-// keeps them out of what the step says.
+// Package secret reads the values of a step's configuration that are given by reference, and
+// keeps secrets out of what the step reports.
 package secret
 
 import (

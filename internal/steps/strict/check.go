@@ -37,10 +37,11 @@ type checker struct {
 	depth    int
 }
 
-// maxDepth bounds how deep objects and lists are in one another.
+// maxDepth bounds how deeply objects and lists are nested.
 const maxDepth = 100
 
-// Whether null stands for a key that is not set, which the item of a list cannot be.
+// Whether a value may be null, which means that its key is not set. An item of a list may
+// not.
 const (
 	optional = true
 	required = false
@@ -49,7 +50,7 @@ const (
 // anything is the type of values that may be of any type.
 var anything = reflect.TypeFor[any]()
 
-// value checks the value that comes next.
+// value checks the next value.
 func (c *checker) value(path string, want reflect.Type, null bool) {
 	for want.Kind() == reflect.Pointer {
 		want, null = want.Elem(), optional
@@ -86,12 +87,12 @@ func (c *checker) value(path string, want reflect.Type, null bool) {
 	}
 }
 
-// free tells whether values of a type are of any JSON type.
+// free tells whether a Go type takes values of any JSON type.
 func free(t reflect.Type) bool {
 	return t.Kind() == reflect.Interface || t == reflect.TypeFor[json.RawMessage]()
 }
 
-// readsItself tells whether a type has its own way to be read.
+// readsItself tells whether a type unmarshals itself, from JSON or from text.
 func readsItself(t reflect.Type) bool {
 	pointer := reflect.PointerTo(t)
 	return t.Kind() != reflect.Interface &&
@@ -187,7 +188,7 @@ func (c *checker) scalar(path string, want reflect.Type, token json.Token) {
 	}
 }
 
-// own checks a value of a type that has its own way to be read.
+// own checks a value of a type that unmarshals itself.
 func (c *checker) own(path string, want reflect.Type, null bool) {
 	var raw json.RawMessage
 	if err := c.decoder.Decode(&raw); err != nil {
@@ -199,7 +200,7 @@ func (c *checker) own(path string, want reflect.Type, null bool) {
 		}
 		return
 	}
-	// No key is there twice in what such a type reads either.
+	// Duplicate keys are wrong in such a value too.
 	inner := &checker{decoder: json.NewDecoder(bytes.NewReader(raw)), depth: c.depth}
 	inner.value(path, anything, optional)
 	c.problems = append(c.problems, inner.problems...)
@@ -214,7 +215,7 @@ func (c *checker) own(path string, want reflect.Type, null bool) {
 	c.problem("%s: want %s: %s", orValue(path), expected(want), bound.Shorten(err.Error(), maxShown))
 }
 
-// wording is what is expected of types that have their own way to be read.
+// wording says what value is expected for types that unmarshal themselves.
 var wording = map[reflect.Type]string{
 	reflect.TypeFor[metav1.Duration]():    "a duration such as 5m",
 	reflect.TypeFor[metav1.Time]():        "a time such as 2026-01-02T15:04:05Z",
@@ -266,7 +267,7 @@ func (c *checker) problem(format string, args ...any) {
 	}
 }
 
-// orValue is the path of a value for a message; that of the whole is empty.
+// orValue returns the path of a value for a message; the path of the whole value is empty.
 func orValue(path string) string {
 	if path == "" {
 		return "the value"

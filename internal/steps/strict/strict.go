@@ -1,5 +1,5 @@
-// Package strict reads configuration from JSON and takes nothing that the configuration
-// does not mean.
+// Package strict reads configuration from JSON and refuses what is probably a mistake:
+// unknown keys, duplicate keys and values of the wrong type.
 package strict
 
 import (
@@ -21,8 +21,8 @@ const maxProblems = 5
 //
 // The error names each key that is unknown (with the nearest known one), each that is there
 // twice, and each value of the wrong type, by its path, such as "request.headers[0].value".
-// A string of the wrong type is not shown, as it may be secret, but where a duration, a time,
-// a quantity or a port belongs.
+// A string of the wrong type is not shown, as it may be secret, except where a duration, a
+// time, a quantity or a port is expected.
 func Decode(text []byte, into any) error {
 	if err := syntaxOf(text); err != nil {
 		return err
@@ -30,7 +30,7 @@ func Decode(text []byte, into any) error {
 	if problems := check(text, into); len(problems) > 0 {
 		return errors.New(strings.Join(problems, "; "))
 	}
-	// The decoder has the last word, on whatever check has no eye for.
+	// The decoder also refuses what check does not look for.
 	inStrict, err := strictjson.UnmarshalStrict(text, into)
 	if err != nil {
 		return err

@@ -15,9 +15,9 @@ import (
 const (
 	// maxNodes bounds the nodes of a template.
 	maxNodes = 10_000
-	// maxDepth bounds how deep they are in one another.
+	// maxDepth bounds how deeply they are nested.
 	maxDepth = 100
-	// nodeCost is what executing a node takes.
+	// nodeCost is what executing a node costs, in units of a bound.Budget.
 	nodeCost = 30
 )
 
@@ -27,7 +27,7 @@ const (
 	// fieldFunction looks a field up, in place of text/template, which would look for
 	// methods too.
 	fieldFunction = "_field"
-	// roundsFunction pays for the rounds of a loop before the first.
+	// roundsFunction pays for all iterations of a loop, before the first one.
 	roundsFunction = "_rounds"
 	// shownFunction pays for a value that is printed.
 	shownFunction = "_shown"
@@ -35,8 +35,8 @@ const (
 	comparedFunction = "_compared"
 )
 
-// compiler refuses what a template may not have, and puts calls into it that bound what it
-// does.
+// compiler refuses what is not allowed in a template, and inserts calls that bound the work
+// of rendering it.
 type compiler struct {
 	tree      *parse.Tree
 	functions map[string]bool
@@ -53,7 +53,7 @@ func (c *compiler) errorf(at parse.Node, format string, args ...any) error {
 	return fmt.Errorf("line %s: %s", line, fmt.Sprintf(format, args...))
 }
 
-// enter counts a node; leave is to be called at its end.
+// enter counts a node and its depth; the caller calls leave after the node.
 func (c *compiler) enter(at parse.Node) error {
 	c.nodes++
 	c.depth++
@@ -80,7 +80,7 @@ func (c *compiler) list(list *parse.ListNode) error {
 	return nil
 }
 
-// action compiles what a template does at one place.
+// action compiles one node of a list: a text, an action, or an if, with or range.
 func (c *compiler) action(node parse.Node) error {
 	if err := c.enter(node); err != nil {
 		return err
@@ -120,8 +120,9 @@ func (c *compiler) branch(node *parse.BranchNode) error {
 	return c.list(node.ElseList)
 }
 
-// loop has all rounds of a range paid for before the first, each with the nodes that it
-// has. An inner loop pays for itself, each time it comes.
+// loop has all iterations of a range paid for before the first one; an iteration costs as
+// much as the nodes in the body. An inner loop pays for its own iterations each time it
+// starts.
 func (c *compiler) loop(node *parse.BranchNode) error {
 	if err := c.pipe(node.Pipe); err != nil {
 		return err
@@ -172,7 +173,8 @@ func (c *compiler) pipe(pipe *parse.PipeNode) error {
 	return nil
 }
 
-// comparisons are functions of text/template, which has no other way to have them paid for.
+// comparisons are functions of text/template. It does not export them, so they cannot be
+// wrapped: their arguments are wrapped in calls that pay.
 var comparisons = strings.Fields("eq ne lt le gt ge")
 
 // compared returns a call that pays for a value that is compared.

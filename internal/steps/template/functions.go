@@ -15,11 +15,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 )
 
-// callCost is what calling a function takes, beside its arguments and its result.
+// callCost is what calling a function costs, besides its arguments and its result.
 const callCost = 100
 
-// ofSprig are the functions that are sprig's, whose time and memory are linear in the size
-// of their arguments (sortAlpha: nearly).
+// ofSprig are functions of sprig whose time and memory are linear in the size of their
+// arguments (sortAlpha: nearly).
 var ofSprig = strings.Fields(`
 	abbrev abbrevboth trunc trim trimPrefix trimSuffix upper lower title untitle substr
 	nospace initials swapcase snakecase camelcase kebabcase contains hasPrefix hasSuffix
@@ -38,19 +38,19 @@ var ofSprig = strings.Fields(`
 	base dir clean ext isAbs osBase osDir osClean osExt osIsAbs
 	regexQuoteMeta duration`)
 
-// ofFloats are sprig's functions of decimal numbers. The digits of a result are as many as
-// those of all arguments, which a few keep small.
+// ofFloats are sprig's functions of decimal numbers. A result can have as many digits as all
+// arguments together, so the number of arguments is bounded (maxFloats).
 var ofFloats = strings.Fields("addf add1f subf mulf divf")
 
-// ofPairs are sprig's functions that compare each item with each other.
+// ofPairs are sprig's functions that compare each item with every other.
 var ofPairs = strings.Fields("uniq mustUniq without mustWithout")
 
-// ofParts are functions that look at one part of what they are given, however large that is:
-// a Rollout may have annotations of 256 KiB.
+// ofParts are functions that look at one part of an argument, so they do not pay for the
+// whole: a Rollout may have annotations of 256 KiB.
 var ofParts = append(strings.Fields("index get hasKey dig first mustFirst last mustLast default empty ternary"), fieldFunction, roundsFunction)
 
-// ofGo are functions of text/template that do nothing with the content of what they are
-// given, and comparisons, which the compiler has paid for.
+// ofGo are functions of text/template that do not read the content of their arguments, and
+// comparisons, for which the compiler has inserted the payment.
 var ofGo = strings.Fields("and or not len eq ne lt le gt ge")
 
 // sprigs has sprig's functions by name.
@@ -78,7 +78,7 @@ var offered = func() map[string]bool {
 
 func isOffered(name string) bool { return offered[name] }
 
-// isElsewhere tells whether text/template or sprig have a function that is not offered.
+// isElsewhere tells whether a function that is not offered exists in text/template or sprig.
 func isElsewhere(name string) bool {
 	_, inSprig := sprig.TxtFuncMap()[name]
 	return inSprig || name == "call"
@@ -104,8 +104,8 @@ func functionsFor(names []string, budget *bound.Budget) texttemplate.FuncMap {
 	return functions
 }
 
-// loud is the name of sprig's function that returns an error where another of its
-// functions, of this name, does not.
+// loud returns the name of the variant of a sprig function that returns errors (mustToJson
+// for toJson), or the same name if there is no such variant.
 func loud(name string) string {
 	must := "must" + strings.ToUpper(name[:1]) + name[1:]
 	if _, ok := sprigs[must]; ok {
@@ -114,8 +114,8 @@ func loud(name string) string {
 	return name
 }
 
-// paying returns a function that pays for its arguments and its result, and fails if they
-// are too large. check may ask for more, before the function does anything.
+// paying wraps a function: the result pays for its arguments and its result, and fails if
+// they are too large. check, if any, runs before the function and may charge more or fail.
 func paying(budget *bound.Budget, name string, function any, check func(*bound.Budget, []any) error) any {
 	parts := slices.Contains(ofParts, name)
 	call := reflect.ValueOf(function)
@@ -163,8 +163,7 @@ func paying(budget *bound.Budget, name string, function any, check func(*bound.B
 	}).Interface()
 }
 
-// payKeys pays for the texts among the arguments of a function that looks at parts: they
-// may be keys.
+// payKeys pays for the texts among the arguments of a function of ofParts: they may be keys.
 func payKeys(budget *bound.Budget, values []any) error {
 	for _, value := range values {
 		text, _ := value.(string)
@@ -203,7 +202,7 @@ func fewFloats(_ *bound.Budget, values []any) error {
 // pairCost is what comparing two items takes.
 const pairCost = 10
 
-// pairs pays for comparing each item with each other.
+// pairs pays for comparing each item with every other.
 func pairs(budget *bound.Budget, values []any) error {
 	list := reflect.ValueOf(values[0])
 	if kind := list.Kind(); kind != reflect.Slice && kind != reflect.Array {
@@ -213,7 +212,7 @@ func pairs(budget *bound.Budget, values []any) error {
 	return budget.Spend(list.Len() * others * pairCost)
 }
 
-// rounds pays for the rounds of a loop over a value.
+// rounds returns a function that pays for the iterations of a loop over a value.
 func rounds(budget *bound.Budget) func(int, any) (any, error) {
 	return func(nodes int, over any) (any, error) {
 		count := 0
@@ -233,7 +232,7 @@ func rounds(budget *bound.Budget) func(int, any) (any, error) {
 	}
 }
 
-// shown returns a value that is printed.
+// shown returns a value that is to be printed; nil is an error.
 func shown(value any) (any, error) {
 	if value == nil {
 		return nil, errors.New("there is no value: default gives one in its place")

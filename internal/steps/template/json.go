@@ -10,24 +10,25 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/strict"
 )
 
-// maxJSONDepth bounds how deep lists and objects of a JSON template are in one another.
+// maxJSONDepth bounds how deeply lists and objects of a JSON template are nested.
 const maxJSONDepth = 32
 
-// JSON is a JSON value each string of which is a template. It is safe for concurrent use.
+// JSON is a JSON value in which each string is a template. It is safe for concurrent use.
 type JSON struct {
 	parts []part
 	pool  *bound.Pool
 }
 
-// Within returns the value with a pool that its renderings take their work from. It is for one
+// Within returns the value with a pool that its renderings pay from. The result is for one
 // operation, and is not safe for concurrent use.
 func (j *JSON) Within(pool *bound.Pool) *JSON { return &JSON{j.parts, pool} }
 
-// part is a piece of JSON as it is, then perhaps a string that is a template.
+// part is a piece of literal JSON, followed by a string that is a template; the last part has
+// no template.
 type part struct {
 	literal  []byte
 	template *Template
-	// path is where the template is.
+	// path is the template's path in the value.
 	path string
 }
 
@@ -50,7 +51,7 @@ func ParseJSON(raw json.RawMessage) (*JSON, error) {
 }
 
 // Render renders the strings over a scope. The result is valid JSON of 64 KiB at most, with
-// the keys in their order.
+// the keys in the order of the source.
 func (j *JSON) Render(scope map[string]any) (json.RawMessage, error) {
 	budget := j.pool.Budget(maxWork, maxValue)
 	var out bytes.Buffer
@@ -72,7 +73,7 @@ func (j *JSON) Render(scope map[string]any) (json.RawMessage, error) {
 	return out.Bytes(), nil
 }
 
-// at names the place of an error; that of the whole value has no name.
+// at adds a path to an error; the path of the whole value is empty.
 func at(path string, err error) error {
 	if path == "" {
 		return err
@@ -98,7 +99,7 @@ type jsonParser struct {
 	literal []byte
 }
 
-// value reads the value that comes next.
+// value reads the next value.
 func (p *jsonParser) value(path string, depth int) error {
 	if depth > maxJSONDepth {
 		return fmt.Errorf("more than %d lists and objects in one another are not allowed", maxJSONDepth)

@@ -15,21 +15,21 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 )
 
-// own are the functions that are written here: those of sprig and text/template that had
-// no bounds, swallowed errors or had results in no order.
+// own returns the functions that this package implements itself, because those of sprig and
+// text/template have no bounds, swallow errors or return results in random order.
 func own(b *bound.Budget) map[string]any {
 	functions := map[string]any{
 		fieldFunction:  field,
 		roundsFunction: rounds(b),
 		shownFunction:  shown,
-		// paying pays for it.
+		// paying, which wraps it, charges for the value.
 		comparedFunction: func(value any) any { return value },
 
 		"index":   index,
 		"print":   fmt.Sprint,
 		"println": fmt.Sprintln,
 		"printf":  printf,
-		// The package calls these functions escapers of values, of any number of them.
+		// The Escaper functions take any number of values of any type.
 		"html":     texttemplate.HTMLEscaper,
 		"js":       texttemplate.JSEscaper,
 		"urlquery": texttemplate.URLQueryEscaper,
@@ -75,7 +75,8 @@ func own(b *bound.Budget) map[string]any {
 	return functions
 }
 
-// maxSuggested bounds keys and names that are compared with a wrong one.
+// maxSuggested bounds what an error shows of a wrong name, and the names that are compared
+// with it to find the nearest, in bytes.
 const maxSuggested = 64
 
 // field looks up keys in an object. shown is the object's name for messages.
@@ -90,7 +91,7 @@ func field(of any, shown string, keys ...string) (any, error) {
 	return of, nil
 }
 
-// index looks up keys and indices, one in the value of the other.
+// index looks up keys and indices, each in the value that the one before it led to.
 func index(of any, keys ...any) (any, error) {
 	for _, key := range keys {
 		switch v := reflect.ValueOf(key); {
@@ -116,7 +117,7 @@ func index(of any, keys ...any) (any, error) {
 	return of, nil
 }
 
-// lookUp returns what an object has under a key.
+// lookUp returns the value of a key in an object. A missing key is an error.
 func lookUp(of any, shown, key string) (any, error) {
 	object := reflect.ValueOf(of)
 	called := shown
@@ -143,8 +144,8 @@ func lookUp(of any, shown, key string) (any, error) {
 	return nil, fmt.Errorf("%s.%s: there is no key %q (get is for a key that may be missing)", shown, missing, missing)
 }
 
-// textsOf returns the items of a list that are not nil as texts; those of a value that is
-// no list are that value.
+// textsOf returns the items of a list that are not nil as texts. A value that is no list
+// counts as a list of that one item.
 func textsOf(list any) []string {
 	v := reflect.ValueOf(list)
 	if kind := v.Kind(); kind != reflect.Slice && kind != reflect.Array {
@@ -177,8 +178,8 @@ func indent(b *bound.Budget, spaces int, text string) (string, error) {
 // maxWidth bounds a width and a precision of printf.
 const maxWidth = 99
 
-// printf is fmt.Sprintf without widths that are large or arguments, and without arguments
-// that are used twice.
+// printf is fmt.Sprintf without large widths, without widths that are arguments (*), and
+// without explicit argument indexes ([1]), which can use one argument many times.
 func printf(format string, args ...any) (string, error) {
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' {

@@ -4,18 +4,18 @@
 // sprig (https://masterminds.github.io/sprig/), and differ from what Go and Helm do where
 // an author could do harm or would not see a mistake:
 //
-//   - A key that is not there is an error, with the nearest key, and so is a value that is
-//     nothing. {{ get .rollout.labels "team" | default "none" }} and dig are for a key that
-//     may be missing, index is for keys such as app.kubernetes.io/name.
-//   - A function that cannot do what it is asked is an error, where sprig returns nothing
-//     or the error's text (fromJson, b64dec, atoi, regexMatch …). int, float64 and the
-//     functions of numbers read a text that is no number as 0, as in sprig.
+//   - A missing key is an error that names the nearest key, and so is printing nil.
+//     {{ get .rollout.labels "team" | default "none" }} and dig are for a key that may be
+//     missing, index is for keys such as app.kubernetes.io/name.
+//   - A function that fails is an error, where sprig returns nothing or the error's text
+//     (fromJson, b64dec, atoi, regexMatch …). int, float64 and the functions of numbers read
+//     a text that is no number as 0, as in sprig.
 //   - A template and a rendered text have 64 KiB at most, a value 128 KiB, and rendering
-//     may take about a tenth of a second, on any machine the same amount of work.
+//     may do a fixed amount of work, the same on every machine: about a tenth of a second.
 //   - define, template, block and call, and methods, are not offered, nor functions that
 //     have a result of any size (repeat, until, seq, wrap …), take long (bcrypt, genCA …),
-//     depend on the time, chance or the machine (now, randAlpha, env …) or change what they
-//     are given (set, unset, merge …).
+//     depend on the time, chance or the machine (now, randAlpha, env …) or change their
+//     arguments (set, unset, merge …).
 //
 // The functions offered are
 //
@@ -40,8 +40,8 @@
 //	versions    semver semverCompare
 //	times       duration
 //
-// keys and values are in the order of the keys, printf takes widths up to 99 and no *, an
-// indentation is 100 at most, and regular expressions are 256 bytes at most.
+// The results of keys and values are in the order of the keys, printf takes widths up to 99
+// and no *, an indentation is 100 at most, and regular expressions are 256 bytes at most.
 package template
 
 import (
@@ -59,9 +59,9 @@ import (
 )
 
 const (
-	// maxText bounds a template and what it is rendered to, in bytes.
+	// maxText bounds a template and a rendered text, in bytes.
 	maxText = 64 << 10
-	// maxValue bounds each value in between.
+	// maxValue bounds each value during rendering, in bytes.
 	maxValue = 128 << 10
 	// maxWork bounds what a rendering does, in units of a bound.Budget.
 	maxWork = 4 << 20
@@ -77,8 +77,8 @@ type Template struct {
 	pool  *bound.Pool
 }
 
-// Within returns the template with a pool that its renderings take their work from. It is for
-// one operation, and is not safe for concurrent use.
+// Within returns the template with a pool that its renderings pay from. The result is for one
+// operation, and is not safe for concurrent use.
 func (t *Template) Within(pool *bound.Pool) *Template {
 	within := *t
 	within.pool = pool
@@ -88,8 +88,8 @@ func (t *Template) Within(pool *bound.Pool) *Template {
 // name is the name of every template, which is in the errors of text/template.
 const name = "t"
 
-// Parse reads a template. An error names the line and, where there is one, the nearest
-// function that is offered.
+// Parse reads a template. An error names the line and, for an unknown function, the nearest
+// one that is offered.
 func Parse(text string) (*Template, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("a template of more than %d KiB is not allowed", maxText>>10)
@@ -112,8 +112,8 @@ func Parse(text string) (*Template, error) {
 	return &Template{tree: tree, functions: c.names(), nodes: c.nodes}, nil
 }
 
-// Render renders the template over a scope, which is maps by text, lists, texts, numbers
-// and booleans alone. An error names the line.
+// Render renders the template over a scope, which may hold only maps with texts as keys,
+// lists, texts, numbers and booleans. An error names the line.
 func (t *Template) Render(scope map[string]any) (string, error) {
 	return t.render(scope, t.pool.Budget(maxWork, maxValue), maxText)
 }
@@ -129,7 +129,7 @@ func (t *Template) RenderLine(scope map[string]any) (string, error) {
 		return "", errors.New("the rendered text is not UTF-8")
 	}
 	for at, r := range text {
-		// What ends a line somewhere ends it here.
+		// Some programs take U+2028 and U+2029 for the end of a line.
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
 			return "", fmt.Errorf("the rendered text has the control character %U at byte %d: want one line without", r, at)
 		}
@@ -173,10 +173,10 @@ var (
 	execError  = regexp.MustCompile(`(?s)^template: ` + name + `:(\d+):\d+: executing "` + name + `" at <.*?>: (?:error calling [^:]*: )?(.*)$`)
 )
 
-// maxMessage bounds what an error says, in characters: it can have an action in it.
+// maxMessage bounds the text of an error, in characters: it can quote a whole action.
 const maxMessage = 300
 
-// plain returns an error of text/template without its own words: "line 3: …".
+// plain returns an error of text/template in the form "line 3: …", without its prefix.
 func plain(err error) error {
 	text := err.Error()
 	for _, form := range []*regexp.Regexp{execError, parseError} {

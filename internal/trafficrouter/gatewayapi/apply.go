@@ -35,10 +35,10 @@ func (r *Router) decideAll(ctx context.Context, targets []target, decide decide)
 	return all, errors.Join(failures...)
 }
 
-// decideOne decides on one route. Where another writer has taken the Rollout's entry off
-// the route, its header and mirror routes are put back first. Where a rule belongs to a
-// Rollout that is gone, or does not use the route any more, what it has left is taken off
-// with it.
+// decideOne decides on one route. If another writer has removed the Rollout's entry from
+// the route, the Rollout's header and mirror routes are put back first. If a rule belongs to
+// a Rollout that is gone, or that does not use the route any more, the decision also takes
+// off what that Rollout has left.
 func (r *Router) decideOne(ctx context.Context, t target, decide decide) (Decision, error) {
 	given := t.route
 	t.route = r.withManaged(t)
@@ -70,8 +70,8 @@ func rolloutNamed(key string) k8stypes.NamespacedName {
 	return k8stypes.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// writeAll writes what was decided, and puts in its place what was decided anew. The
-// error names the routes that are not done.
+// writeAll writes the decisions. A decision that had to be made again replaces the one in
+// all. The error names the routes that were not written.
 func (r *Router) writeAll(ctx context.Context, p plan, all []decided, decide decide) error {
 	var failures []error
 	for i := range all {
@@ -84,9 +84,8 @@ func (r *Router) writeAll(ctx context.Context, p plan, all []decided, decide dec
 	return errors.Join(failures...)
 }
 
-// write makes a route what was decided; a route that others have changed meanwhile
-// is read and decided on anew. What already is as decided costs no request. It returns
-// the last decision.
+// write writes the decision on a route. On a conflict the route is read and decided on
+// again. A route that is already as decided costs no request. It returns the last decision.
 func (r *Router) write(ctx context.Context, p plan, d decided, decide decide) (Decision, error) {
 	started := time.Now()
 	for attempt := 1; ; attempt++ {
@@ -128,8 +127,8 @@ func (r *Router) write(ctx context.Context, p plan, d decided, decide decide) (D
 	}
 }
 
-// undo takes a mirror back that the API server has stored without its percentage, which
-// mirrors all requests, and returns why there can be none.
+// undo removes a mirror that the API server has stored without its percentage, so that it
+// mirrors all requests, and returns why the mirror is not possible.
 func (r *Router) undo(ctx context.Context, d decided, written *unstructured.Unstructured, decide decide) error {
 	before := d.route.DeepCopy()
 	before.SetResourceVersion(written.GetResourceVersion())

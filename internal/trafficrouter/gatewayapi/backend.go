@@ -59,8 +59,8 @@ func weightOf(ref map[string]any) int64 {
 	return 1
 }
 
-// setWeight sets the weight of a backendRef, or takes the field away for nil. A
-// weight that is there stays as it is written.
+// setWeight sets the weight of a backendRef, or removes the field for nil. An equal
+// weight stays as it is written.
 func setWeight(ref map[string]any, weight *int64) {
 	if weight == nil {
 		delete(ref, "weight")
@@ -82,8 +82,7 @@ func number(value any) (int64, bool) {
 	return 0, false
 }
 
-// objects returns the objects in a list of decoded JSON; what else is in it is left
-// out.
+// objects returns the objects in a list of decoded JSON, without its other items.
 func objects(list any) []map[string]any {
 	values, _ := list.([]any)
 	var result []map[string]any

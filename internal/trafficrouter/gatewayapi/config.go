@@ -39,13 +39,13 @@ type Config struct {
 	// Label marks a route that is not at rest; its key is empty where it is
 	// disabled.
 	Label Label
-	// Verification is false where VerifyWeight is not to look at what the parents
-	// of a route say.
+	// Verification is false if VerifyWeight is not to look at what the parents of a
+	// route report.
 	Verification bool
 	// Warnings say what in the configuration is ignored: unknown keys, and keys
-	// that today's plugin has dropped. Each names its key.
+	// that the plugin of argoproj-labs has dropped. Each names its key.
 	Warnings []string
-	// UnknownKeys are those of the Warnings that are about unknown keys.
+	// UnknownKeys are the Warnings about unknown keys.
 	UnknownKeys []string
 }
 
@@ -74,8 +74,8 @@ type Label struct {
 	Value string `json:"value"`
 }
 
-// Uses tells whether a Rollout is configured for the plugin of that name, well
-// or not.
+// Uses tells whether a Rollout has a configuration for the plugin of that name,
+// valid or not.
 func Uses(ro *v1alpha1.Rollout, plugin string) bool {
 	canary := ro.Spec.Strategy.Canary
 	return canary != nil && canary.TrafficRouting != nil && canary.TrafficRouting.Plugins[plugin] != nil
@@ -104,11 +104,11 @@ func ConfigOf(ro *v1alpha1.Rollout, plugin string) (Config, error) {
 }
 
 // ParseConfig reads the configuration of a Rollout in a namespace. Keys are
-// matched without regard to case, as today's plugin does; null and empty values
-// count as left out. An unknown key is a warning with the nearest known one, for
-// moving here must break nobody. A value of a wrong type, an invalid name, label
-// or selector, and a configuration without any route are errors that name the
-// key.
+// matched without regard to case, as in the plugin of argoproj-labs; null and
+// empty values count as left out. An unknown key is a warning with the nearest
+// known one, because a Rollout must not break when it moves to this plugin. A
+// value of a wrong type, an invalid name, label or selector, and a configuration
+// without any route are errors that name the key.
 func ParseConfig(raw json.RawMessage, namespace string) (Config, error) {
 	p := &parser{}
 	fields, err := p.object(raw, "", configKeys())
@@ -205,7 +205,8 @@ func (p *parser) entry(raw json.RawMessage, at string, kind Kind, rules []string
 	return RouteConfig{Kind: kind, Name: name, UseHeaderRoutes: headers, Rules: rules}, errors.Join(err, headersErr, ownErr)
 }
 
-// add adds a route, or joins it with the one of that name; false if there is one.
+// add adds a route. If there is one of that kind and name, it merges the two and
+// returns false.
 func (c *Config) add(route RouteConfig) bool {
 	i := slices.IndexFunc(c.Routes, func(r RouteConfig) bool { return r.Kind == route.Kind && r.Name == route.Name })
 	if i < 0 {

@@ -10,7 +10,7 @@ import (
 
 // parseSelector reads a metav1.LabelSelector. An empty one selects all routes of
 // the kind, as everywhere in Kubernetes; one that is empty because its keys are
-// unknown is an error, for it would select routes that nobody meant.
+// unknown is an error, because it would select routes that were not meant.
 func (c *Config) parseSelector(p *parser, kind Kind, raw json.RawMessage, rules []string) error {
 	if isLeftOut(raw) {
 		return nil

@@ -36,7 +36,7 @@ func configKeys() []string {
 }
 
 // IsConfig tells whether a value names or selects a route, and so is a configuration
-// for this router, well or not.
+// for this router, valid or not.
 func IsConfig(raw json.RawMessage) bool {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {
@@ -57,7 +57,7 @@ func IsConfig(raw json.RawMessage) bool {
 // parser collects warnings.
 type parser struct {
 	warnings []string
-	unknown  []string // those about unknown keys
+	unknown  []string // the warnings about unknown keys
 }
 
 func (p *parser) warn(format string, args ...any) {

@@ -13,7 +13,7 @@ import (
 
 // Decision is what a route should be.
 type Decision struct {
-	// Route is the route as it should be: a copy of its own.
+	// Route is a copy of the route as it should be.
 	Route *unstructured.Unstructured
 	// Changed tells whether that differs from the route as it is.
 	Changed bool
@@ -34,8 +34,8 @@ type draft struct {
 	state     state
 	// broken is true where the annotation could not be read.
 	broken bool
-	// leftBehind is true where the Rollout's traffic was not at rest, and nothing of
-	// that is remembered: a label is taken for left behind, too.
+	// leftBehind is true if the Rollout's traffic was not at rest although nothing is
+	// remembered of it: then the Rollout's label is taken to be left behind, too.
 	leftBehind bool
 	// own is the Rollout's entry.
 	own *entry
@@ -43,7 +43,7 @@ type draft struct {
 	rules []*rule
 	// experiments are the destinations that were added for any Rollout.
 	experiments []service
-	// records are the Rollout's records by the user's rule that they are of.
+	// records are the Rollout's records, by the user's rule that they describe.
 	records map[*rule]ruleRecord
 	// setting is the header or mirror route that a call sets; only that call warns of
 	// what the route does not cover.
@@ -124,9 +124,9 @@ func (d *draft) findManaged() {
 	}
 }
 
-// findRecords finds the user's rules that the Rollout's entry is about. One record
-// and one rule with both Services that are left on either side belong together,
-// unless the rule is at rest: it has been edited beyond recognition.
+// findRecords finds the user's rules that the Rollout's entry is about. If one record
+// and one rule with both Services are left, they belong together, unless the rule is
+// at rest: the rule has been edited beyond recognition.
 func (d *draft) findRecords() {
 	wanted := make([]known, len(d.own.Rules))
 	for i, record := range d.own.Rules {
@@ -166,8 +166,8 @@ func (d *draft) sources() []*rule {
 	})
 }
 
-// toSplit returns the sources, of which there has to be one, none of them another
-// Rollout's.
+// toSplit returns the sources. It fails if there is none, or if one of them belongs to
+// another Rollout.
 func (d *draft) toSplit() ([]*rule, error) {
 	if d.ro.Unconfigured {
 		return nil, d.errorf("the configuration of Rollout %s cannot be read: only weight 0 can be set", d.key())
@@ -199,7 +199,7 @@ func (d *draft) noSource() error {
 		d.ro.Stable, d.ro.Canary, d.ro.Namespace)
 }
 
-// claims returns the other Rollouts that rules belong to.
+// claims returns the Rollout that a rule belongs to, for each rule of another Rollout.
 func (d *draft) claims() map[*rule]string {
 	claims := map[*rule]string{}
 	for _, key := range d.state.keys() {
@@ -244,8 +244,8 @@ func (d *draft) finish() Decision {
 	}
 }
 
-// keepRecords has the entry name the rules that are the Rollout's, in an order that
-// is not the route's: others may change that.
+// keepRecords puts the rules that are the Rollout's into the entry, ordered by name and
+// fingerprint: others may change the order of the route.
 func (d *draft) keepRecords() {
 	d.own.Rules = nil
 	for _, r := range d.userRules() {

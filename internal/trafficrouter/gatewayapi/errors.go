@@ -13,7 +13,7 @@ import (
 // deploy/gatewayapi.
 const role = "argo-rollouts-gatewayapi"
 
-// requestError says of a failed API request what it was for and what to do.
+// requestError says what a failed API request was for, and what to do.
 func requestError(verb, what string, kind Kind, timeout time.Duration, err error) error {
 	return rolloutsplugin.Request{
 		Verb: verb, Object: what, Resource: kind.Resource() + "." + Group,
@@ -21,7 +21,7 @@ func requestError(verb, what string, kind Kind, timeout time.Duration, err error
 	}.Failed(err)
 }
 
-// missingError says that a route that a Rollout names is not there.
+// missingError says that a route that a Rollout names does not exist.
 func missingError(ref routeRef, err error) error {
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("%s not found: create it, or correct its name or namespace in the Rollout's configuration", ref)

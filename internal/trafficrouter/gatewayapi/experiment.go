@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// setExperiments gives the rules the destinations of the experiments, in their
-// order, and takes away those of experiments that are over.
+// setExperiments adds the destinations of the experiments to the rules, in their
+// order, and removes those of experiments that are over.
 func (d *draft) setExperiments(sources []*rule, wanted []ExperimentWeight) error {
 	var kept []experiment
 	for _, w := range wanted {
@@ -69,7 +69,7 @@ func (d *draft) dropExperiments(r *rule, added []experiment) map[string]map[stri
 
 // experimentRef makes the backendRef of an experiment's Service for a rule. It has
 // what the backendRefs of stable and canary have in common: filters that only one
-// of them has are that one's.
+// of them has are not copied.
 func (d *draft) experimentRef(r *rule, e *experiment, weight int32) (map[string]any, error) {
 	stable, canary := d.refsTo(r, d.stable())[0], d.refsTo(r, d.canary())[0]
 	neighbour := backendOf(stable, d.namespace)

@@ -17,7 +17,7 @@ import (
 )
 
 // named returns the routes that the configuration of a call names or selects.
-// missing says which of them are not there, which stays so until a person changes
+// missing says which of them do not exist, which stays so until a person changes
 // something; err is a failed request.
 func (r *Router) named(ctx context.Context, p plan) (targets []target, missing, err error) {
 	if p.configError != nil {
@@ -65,8 +65,8 @@ func (r *Router) named(ctx context.Context, p plan) (targets []target, missing, 
 	return targets, errors.Join(absent...), errors.Join(failures...)
 }
 
-// part is the time that one of several requests of a call may take: half of what is left,
-// so that one that hangs keeps no other route from being read and written.
+// part bounds one of several requests of a call to half of the time that is left, so that
+// a request that hangs does not keep other routes from being read and written.
 func part(ctx context.Context, several bool) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !several || !ok {
@@ -86,7 +86,7 @@ func refOf(route *unstructured.Unstructured) routeRef {
 }
 
 // searches remembers for which configuration of a Rollout the routes of all kinds have
-// been searched for what a former one has left on them.
+// been searched for what an earlier configuration has left on them.
 type searches struct {
 	mu   sync.Mutex
 	done map[k8stypes.NamespacedName]searchedFor
@@ -105,14 +105,15 @@ func searchFor(ro *v1alpha1.Rollout, plugin string) searchedFor {
 	return this
 }
 
-// due tells whether they have not been for the present configuration.
+// due tells whether the routes have not been searched for this configuration yet.
 func (s *searches) due(name k8stypes.NamespacedName, this searchedFor) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.done[name] != this
 }
 
-// note says that they have been, and nothing is left.
+// note records that the routes have been searched for this configuration, and that nothing
+// is left on them.
 func (s *searches) note(name k8stypes.NamespacedName, this searchedFor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,20 +126,20 @@ func (s *searches) note(name k8stypes.NamespacedName, this searchedFor) {
 // found is what carrying has found.
 type found struct {
 	targets []target
-	// known is false where no watch says what carries something of the Rollout: for one
-	// of the kinds that it names, or for any if its configuration cannot be read.
+	// known is false if no watch says which routes carry something of the Rollout: for a
+	// kind that the Rollout names, or for any kind if its configuration cannot be read.
 	known bool
-	// everywhere is true where the routes of all kinds have been searched.
+	// everywhere is true if the routes of all kinds have been searched.
 	everywhere bool
 }
 
 // carrying finds the routes that carry something of a Rollout, whether it names them or
-// not. The error says which kinds could not be searched; what was found is there
-// nevertheless.
+// not. The error says which kinds could not be searched; the routes of the others are
+// returned with it.
 //
-// A kind that the Rollout does not name is looked at until setWeight has left no route
-// behind, once for each configuration of the Rollout: others need not be asked about. Its
-// first list is not waited for, unless all kinds may be named.
+// Kinds that the Rollout does not name are searched only until setWeight has left no route
+// behind, once for each configuration of the Rollout. It does not wait for the first list of
+// such a kind, unless the configuration cannot be read and may name any kind.
 func (r *Router) carrying(ctx context.Context, p plan) (found, error) {
 	everywhere := p.configError != nil || r.searched.due(nameOf(p.ro), searchFor(p.ro, r.options.PluginName))
 	if everywhere {

@@ -11,13 +11,12 @@ import (
 
 // SetHeaderRoute decides what a route should be for a call of that name: requests
 // that have all headers of the step go to the canary, whatever the weights are. It
-// makes a rule for each rule that the Rollout splits, with all that this one has,
-// whose matches are the source's together with the headers. Without a match it
-// removes the header route, as RemoveRoute does.
+// copies each rule that the Rollout splits, and adds the headers to the matches of
+// the copy. Without a match it removes the header route, as RemoveRoute does.
 //
 // It fails for a kind without headers, a route with no rule to split, another
-// Rollout's rule (ForeignError), a step that cannot be said, and more rules or
-// matches than a route takes. Warnings name what the header route does not cover,
+// Rollout's rule (ForeignError), a step that a route cannot express, and more rules
+// or matches than a route takes. Warnings name what the header route does not cover,
 // and the user's rules that win against it.
 func SetHeaderRoute(route *unstructured.Unstructured, ro Rollout, step *v1alpha1.SetHeaderRoute) (Decision, error) {
 	if step == nil {
@@ -40,12 +39,12 @@ func SetHeaderRoute(route *unstructured.Unstructured, ro Rollout, step *v1alpha1
 	return d.setManaged(managed)
 }
 
-// headerName is what the CRD takes as the name of a header.
+// headerName is what the CRD accepts as the name of a header.
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+\\-.^_`|~]{1,256}$")
 
 const maxHeaderValue = 4096
 
-// headerRouteOf says what a step asks for as routes say it.
+// headerRouteOf translates a step into the terms of a route.
 func headerRouteOf(step *v1alpha1.SetHeaderRoute) (managedRoute, error) {
 	managed := managedRoute{Name: step.Name}
 	for i, m := range step.Match {
@@ -94,7 +93,7 @@ func (d *draft) setManaged(managed managedRoute) (Decision, error) {
 	return d.finish(), nil
 }
 
-// wish notes what is wanted of a header or mirror route.
+// wish puts a header or mirror route into the Rollout's entry, in place of one of that name.
 func (d *draft) wish(managed managedRoute) {
 	d.own.Routes = slices.DeleteFunc(slices.Clone(d.own.Routes), func(m managedRoute) bool { return m.Name == managed.Name })
 	d.own.Routes = append(d.own.Routes, managed)

@@ -18,7 +18,7 @@ import (
 // decision is what a Rollout's routes carry after its last SetWeight.
 type decision struct {
 	weights Weights
-	// call is the last one, which is for other weights than those while a Rollout is held.
+	// call is the last call. While a Rollout is held, it asks for other weights than these.
 	call   selfheal.Call
 	routes map[routeRef]keptRoute
 }
@@ -29,9 +29,9 @@ type keptRoute struct {
 	wanted  Wanted
 }
 
-// keep has what was decided put back when something else changes a route, if the route
-// differs from what its user has: at rest it does with header and mirror routes, and
-// with pingPong. With self-healing off nothing is.
+// keep has the decisions put back when something else changes a route, if the route
+// differs from what its user has: at rest it can differ by header and mirror routes, and
+// with pingPong. With self-healing off, nothing is put back.
 func (r *Router) keep(p plan, all []decided) {
 	d := decision{p.weights, p.call, map[routeRef]keptRoute{}}
 	var refs []routeRef
@@ -39,7 +39,7 @@ func (r *Router) keep(p plan, all []decided) {
 		if slices.Contains(RolloutsOn(route.decision.Route), nameOf(p.ro)) {
 			refs = append(refs, route.ref)
 			of := route.rollout
-			of.Port = nil // this call's
+			of.Port = nil // it lives as long as this call
 			d.routes[route.ref] = keptRoute{of, Wanted{p.weights, route.decision.Managed}}
 			if p.configError == nil && r.options.SelfHeal {
 				r.orphans.Owned(markOf(route.ref, stringsOf(route.decision.Route, "labels"), nameOf(p.ro)), p.ro)
@@ -54,8 +54,8 @@ func (r *Router) keep(p plan, all []decided) {
 	p.notes.do(func() { r.healer.Keep(name, d, refs...) })
 }
 
-// keepHeld goes on to put back what the call before has decided, for a Rollout
-// whose present spec asks for what cannot be.
+// keepHeld has the last decision still put back, for a Rollout whose present spec asks
+// for something impossible.
 func (r *Router) keepHeld(p plan) {
 	if last, refs, ok := r.healer.Kept(nameOf(p.ro)); ok {
 		last.call = p.call
@@ -63,7 +63,7 @@ func (r *Router) keepHeld(p plan) {
 	}
 }
 
-// keepManaged notes the header and mirror routes that a call has set or removed.
+// keepManaged has the header and mirror routes put back as a call has set or removed them.
 func (r *Router) keepManaged(p plan, all []decided) {
 	name, managed := nameOf(p.ro), map[routeRef]Managed{}
 	for _, route := range all {
@@ -85,9 +85,9 @@ func (r *Router) keepManaged(p plan, all []decided) {
 	})
 }
 
-// withManaged returns a route with the header and mirror routes that the last decision
-// has on it, if another writer has taken the Rollout's entry away: a call that comes before
-// the repair would not know of them, and its decision is the one that is kept.
+// withManaged returns a route with the header and mirror routes of the last decision, if
+// another writer has removed the Rollout's entry. Otherwise a call that comes before the
+// repair would not know of them, and its decision would replace the last one.
 func (r *Router) withManaged(t target) *unstructured.Unstructured {
 	name := t.rollout.NamespacedName
 	last, _, _ := r.healer.Kept(name)
@@ -108,12 +108,11 @@ func (r *Router) withManaged(t target) *unstructured.Unstructured {
 	return restored.Route
 }
 
-// repair puts one route right for a Rollout, if the controller would still ask for
-// that.
+// repair puts back one route for a Rollout, if the controller would still ask for that.
 func (r *Router) repair(ctx context.Context, rollout k8stypes.NamespacedName, ref routeRef, d decision) selfheal.Outcome {
 	watched, ok := r.routes.Watched(string(ref.kind), ref.Namespace, ref.Name)
 	switch {
-	case !ok: // no watch now; what has changed meanwhile brings no event later
+	case !ok: // no watch now: a change in the meantime brings no event later
 		return selfheal.Failed
 	case watched == nil:
 		return selfheal.Unneeded
@@ -137,9 +136,9 @@ func lostMark(route, decided *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(route.Object["spec"], decided.Object["spec"]) && (!has || !maps.Equal(route.GetLabels(), decided.GetLabels()))
 }
 
-// putBack reads the route before the Rollout and writes on condition that the route
-// did not change: when the controller, or another one, changes the route between
-// the two, the write fails.
+// putBack reads the route before the Rollout, and writes on condition that the route
+// did not change: if the controller or another writer changes the route after the
+// read, the write fails.
 func (r *Router) putBack(ctx context.Context, rollout k8stypes.NamespacedName, ref routeRef, d decision, kept keptRoute) (selfheal.Outcome, error) {
 	fresh, err := r.routes.Read(ctx, string(ref.kind), ref.Namespace, ref.Name)
 	if isMissing(err) {
@@ -178,8 +177,9 @@ func (r *Router) putBack(ctx context.Context, rollout k8stypes.NamespacedName, r
 	return selfheal.Repaired, nil
 }
 
-// sayUnfit says on a Rollout that another writer has made a route one that cannot be put
-// back. The controller, which would, may look at the Rollout in a quarter of an hour.
+// sayUnfit writes an Event on a Rollout when another writer has changed a route so that it
+// cannot be put back. The controller would report that too, but it may not look at the
+// Rollout for a quarter of an hour.
 func (r *Router) sayUnfit(ctx context.Context, rollout k8stypes.NamespacedName, ref routeRef, d decision, by writer, problem error) error {
 	ro, _, err := r.healer.StillAsks(ctx, r.whole, rollout, d.call)
 	if ro != nil {

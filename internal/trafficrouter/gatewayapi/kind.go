@@ -24,7 +24,7 @@ var Kinds = []Kind{HTTPRoute, GRPCRoute, TCPRoute, TLSRoute, UDPRoute}
 // TakesHeaderRoutes tells whether the rules of the kind match headers.
 func (k Kind) TakesHeaderRoutes() bool { return k == HTTPRoute || k == GRPCRoute }
 
-// Resource is the name of the kind's resource, in small letters, as RBAC has it.
+// Resource is the name of the kind's resource in lower case, as in RBAC.
 func (k Kind) Resource() string { return strings.ToLower(string(k)) + "s" }
 
 // key is the configuration's key for one route of the kind; httpRoutes and

@@ -1,9 +1,9 @@
 package gatewayapi
 
-// putLabel has the route carry the Rollout's label while it is not at rest for it,
-// and takes it away after the last Rollout that wants it. Where another Rollout has
-// put a label of that key, its value stays: two that write theirs in turn would
-// never come to rest.
+// putLabel sets the Rollout's label on the route while the route is not at rest for
+// the Rollout, and removes it after the last Rollout that wants it. If another Rollout
+// has set a label with that key, its value stays: two Rollouts that overwrite each
+// other's value in turn would never come to rest.
 func (d *draft) putLabel() {
 	had := d.own.Label
 	if d.own.isIdle() {
@@ -44,8 +44,8 @@ func (d *draft) putLabel() {
 	}
 }
 
-// dropLabel takes a label away, or gives it the value that it had before, unless
-// somebody has given it another value or another Rollout wants it.
+// dropLabel removes a label, or restores the value that it had before, unless another
+// writer has changed the value or another Rollout wants the label.
 func (d *draft) dropLabel(record labelRecord) {
 	now, has := stringsOf(d.route, "labels")[record.Key]
 	if has && now == record.Value && len(d.labelsOfOthers(record.Key)) == 0 {
@@ -53,7 +53,7 @@ func (d *draft) dropLabel(record labelRecord) {
 	}
 }
 
-// labelsOfOthers are the labels of a key that other Rollouts have put.
+// labelsOfOthers are the labels with a key that other Rollouts have set.
 func (d *draft) labelsOfOthers(key string) []labelRecord {
 	var records []labelRecord
 	for _, rollout := range d.state.keys() {

@@ -19,7 +19,7 @@ type managedRoute struct {
 	Rules   []madeRecord `json:"rules,omitempty"`
 }
 
-// madeRecord says how a rule that was made is known again.
+// madeRecord identifies a managed rule on the route: by name, else by fingerprint.
 type madeRecord struct {
 	Name   string `json:"name,omitempty"`
 	Hash   string `json:"hash"`
@@ -34,7 +34,7 @@ func (m managedRoute) what() string {
 	return "header"
 }
 
-// madeRule is a rule on the way to the route.
+// madeRule is a managed rule that is not on the route yet.
 type madeRule struct {
 	body    map[string]any
 	matches []match
@@ -51,9 +51,9 @@ func (d *draft) note(route managedRoute, format string, args ...any) {
 	}
 }
 
-// renderManaged makes the rules of the Rollout's header and mirror routes anew from
-// the rules as they are now. What would come out as it is stays as it is. When it
-// fails it has changed nothing.
+// renderManaged makes the rules of the Rollout's header and mirror routes again from
+// the present rules. A managed rule that would come out the same stays as it is. If it
+// fails, it has changed nothing.
 func (d *draft) renderManaged() error {
 	d.sortRoutes()
 	sources := d.ownSources()
@@ -108,8 +108,8 @@ func (d *draft) sortRoutes() {
 	})
 }
 
-// makeRules makes the rules of a route, from each source one, or one for each match
-// where the source's filters allow no more.
+// makeRules makes the rules of a header or mirror route: one from each source, or one
+// for each match if the source's filters allow only one match in a rule.
 func (d *draft) makeRules(route managedRoute, sources []*rule) ([]*madeRule, error) {
 	var made []*madeRule
 	var reasons []string
@@ -144,8 +144,8 @@ func (d *draft) makeRules(route managedRoute, sources []*rule) ([]*madeRule, err
 }
 
 // replacesPrefix tells whether a filter of a rule, or of one of its backendRefs,
-// replaces the prefix that the rule matches. The CRD takes one match with a prefix
-// then.
+// replaces the prefix that the rule matches. Then the CRD accepts only one match,
+// with a prefix.
 func replacesPrefix(body map[string]any) bool {
 	filters := objects(body["filters"])
 	for _, ref := range objects(body["backendRefs"]) {
@@ -163,7 +163,8 @@ func replacesPrefix(body map[string]any) bool {
 	return false
 }
 
-// makeRule makes a rule with all that its source has.
+// makeRule copies a source into a managed rule with other matches, which sends requests
+// to the canary alone or mirrors them to it.
 func (d *draft) makeRule(route managedRoute, source *rule, matches []match) *madeRule {
 	body := copyOf(source.body)
 	delete(body, "name")

@@ -5,8 +5,8 @@ import (
 	"reflect"
 )
 
-// matchesFor are the source's matches as the route restricts them, why some cannot
-// be, and which requests reach other rules without and with the route.
+// matchesFor returns the source's matches as the route restricts them, why some are
+// left out, and which requests reach another rule whether or not there is the route.
 func (d *draft) matchesFor(route managedRoute, source *rule) (matches []match, skipped, elsewhere []string) {
 	for _, from := range objects(d.matchesOf(source.body)) {
 		for _, restrict := range route.restrictions() {
@@ -35,9 +35,9 @@ func (d *draft) matchesFor(route managedRoute, source *rule) (matches []match, s
 	return matches, skipped, elsewhere
 }
 
-// withoutShared leaves out the matches that are the source's own, unless those are
-// all that the source has. Of two rules with one match the Gateway API has the first
-// win; Contour drops the later rule with all its matches, and their requests.
+// withoutShared leaves out the matches that the source has unchanged, unless these are
+// all matches of the source. If two rules have the same match, the first wins in the
+// Gateway API; Contour drops the later rule with all its matches, and their requests.
 func withoutShared(matches []match, source []any) (kept []match, left bool) {
 	shared := 0
 	for _, m := range matches {
@@ -53,7 +53,8 @@ func withoutShared(matches []match, source []any) (kept []match, left bool) {
 	return kept, true
 }
 
-// restrictions are the ways in which a request may be one that the route is for.
+// restrictions returns functions that restrict a match to the requests of the route: one
+// for the headers of a header route, one for each match and method of a mirror route.
 func (m managedRoute) restrictions() []func(map[string]any) overlap {
 	if len(m.Mirror) == 0 {
 		return []func(map[string]any) overlap{func(match map[string]any) overlap { return withHeaders(match, m.Headers) }}

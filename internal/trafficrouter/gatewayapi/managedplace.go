@@ -8,8 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// nameRules names the rules of a route <route>, <route>-1 and so on, past the names
-// that others have. One that is no valid name of a rule is left out.
+// nameRules names the rules of a managed route <route>, <route>-1 and so on, without
+// the names that other rules have. If the route's name is no valid name of a rule, its
+// rules have no name.
 func (d *draft) nameRules(made []*madeRule) {
 	taken := map[string]bool{}
 	for _, r := range d.rules {
@@ -44,9 +45,9 @@ func (d *draft) isManagedRoute(name string) bool {
 	return slices.Contains(d.ro.ManagedRoutes, name) || slices.ContainsFunc(d.own.Routes, func(m managedRoute) bool { return m.Name == name })
 }
 
-// placeRules returns the rules of the route with those that were made in place of
-// those that were there: at the end, or before their source where they would lose
-// against it as the later one among equals.
+// placeRules returns the rules of the route, with the Rollout's managed rules replaced
+// by made. These stand at the end, or right before their source if they would lose
+// against it as the later of two equal rules.
 func (d *draft) placeRules(made []*madeRule) []*rule {
 	var present []*rule
 	for _, r := range d.rules {
@@ -73,8 +74,8 @@ func (d *draft) placeRules(made []*madeRule) []*rule {
 	return append(ordered, last...)
 }
 
-// asPresent returns a rule as the route has it already, if that says the same but
-// for the name, which old CRDs drop.
+// asPresent returns the rule that the route already has instead of an equal new one.
+// The name does not count if the route's rule has none: old CRDs drop it.
 func (d *draft) asPresent(body map[string]any, present []*rule) map[string]any {
 	for _, r := range present {
 		if (r.name() == "" || r.name() == body["name"]) && reflect.DeepEqual(d.inFull(r.body), d.inFull(body)) {
@@ -97,7 +98,7 @@ func (d *draft) inFull(body map[string]any) map[string]any {
 	return full
 }
 
-// recordMade notes how the rules that were made are known again.
+// recordMade records what identifies the managed rules at a later call.
 func (d *draft) recordMade() {
 	for i := range d.own.Routes {
 		d.own.Routes[i].Rules = nil

@@ -67,14 +67,14 @@ const (
 	unknown         // the kind cannot express what they have in common
 )
 
-// condition is one on a text: of a header, a path or a method.
+// condition is a condition on a text: the value of a header, a path or a method.
 type condition struct {
 	Type  string `json:"type"`
 	Value string `json:"value"`
 }
 
-// conditionOf says what a step asks of a text as routes say it: a prefix is a
-// regular expression there.
+// conditionOf returns the one condition that a step has on a text. Routes have no
+// prefixes but of paths: see asRegex.
 func conditionOf(m v1alpha1.StringMatch) (condition, error) {
 	var found []condition
 	for _, c := range []condition{{exact, m.Exact}, {pathPrefix, m.Prefix}, {regex, m.Regex}} {
@@ -110,7 +110,7 @@ func (c condition) and(other condition) (condition, overlap) {
 	}
 	expression, err := regexp.Compile("^(?:" + other.Value + ")$")
 	switch {
-	case err != nil: // another dialect's
+	case err != nil: // another dialect of regular expressions
 		return condition{}, unknown
 	case expression.MatchString(c.Value):
 		return c, some
@@ -118,8 +118,8 @@ func (c condition) and(other condition) (condition, overlap) {
 	return condition{}, none
 }
 
-// andPath returns what two conditions on a path have in common. A prefix is one of
-// whole path elements, as the Gateway API has it.
+// andPath returns what two conditions on a path have in common. A prefix matches whole
+// path elements, as in the Gateway API.
 func (c condition) andPath(other condition) (condition, overlap) {
 	if c.Type != pathPrefix && other.Type == pathPrefix {
 		c, other = other, c
@@ -153,7 +153,7 @@ type header struct {
 	condition
 }
 
-// withHeaders adds conditions on headers to a match, each by its name once.
+// withHeaders adds conditions on headers to a match, with one condition for each name.
 func withHeaders(match map[string]any, headers []header) overlap {
 	list, _ := match["headers"].([]any)
 	for _, h := range headers {
@@ -190,7 +190,7 @@ func conditionIn(object map[string]any) condition {
 // httpMethods are the methods that an HTTPRoute can match.
 var httpMethods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
 
-// methodsFor are the methods that a step's condition means.
+// methodsFor returns the methods that satisfy a step's condition.
 func methodsFor(c condition) ([]string, error) {
 	var methods []string
 	for _, method := range httpMethods {
@@ -214,6 +214,6 @@ func addMatch(list []match, m match) []match {
 	return append(list, m)
 }
 
-// match is one of a managed rule, beside the one of the user's rule that it was
-// made from.
+// match is a match of a managed rule (body), with the match of the user's rule that it
+// was made from (source).
 type match struct{ body, source map[string]any }

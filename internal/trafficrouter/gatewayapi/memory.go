@@ -13,14 +13,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
 )
 
-// unusedFor is how long a call is remembered that the controller does not make again. It
-// looks at each Rollout every 15 minutes: the Rollout is gone.
+// unusedFor is how long a call is remembered if the controller does not repeat it. The
+// controller looks at each Rollout every 15 minutes, so by then the Rollout is gone.
 const unusedFor = time.Hour
 
 // memory has the last calls of each Rollout that have found the routes as they should
-// be. The controller makes the same calls at each reconcile: one whose question and whose
-// answers from the watch are those of the last time has the outcome of the last time, and
-// neither decodes a route nor decides.
+// be. The controller makes the same calls at each reconcile: a call with the same question,
+// for which the watch still gives the same answers, has the same outcome as the last time,
+// and is answered without decoding a route or deciding.
 type memory struct {
 	mu    sync.Mutex
 	calls map[k8stypes.NamespacedName]map[string]*remembered // by the call's name
@@ -30,7 +30,7 @@ type memory struct {
 // remembered is one call that has succeeded without a write.
 type remembered struct {
 	question question
-	// unchanged tell whether all that was read would be read again.
+	// unchanged are functions that tell whether a read would give the same again.
 	unchanged []func() bool
 	// effects are what the call has done in this process.
 	effects []func()
@@ -52,7 +52,7 @@ type question struct {
 	arguments string
 }
 
-// questionOf returns the question of a call with these arguments, which JSON tells apart.
+// questionOf returns the question of a call with these arguments, which are compared as JSON.
 func (r *Router) questionOf(ro *v1alpha1.Rollout, call string, arguments ...any) question {
 	rollout := RolloutOf(ro, nil)
 	q := question{
@@ -74,7 +74,8 @@ func (r *Router) questionOf(ro *v1alpha1.Rollout, call string, arguments ...any)
 	return q
 }
 
-// remembering makes a call, unless what it would find is known. The Rollout is locked.
+// remembering makes a call, unless its outcome is remembered. The caller has locked the
+// Rollout.
 func (r *Router) remembering(ro *v1alpha1.Rollout, q question, do func(*notes) error) error {
 	if last := r.memory.find(nameOf(ro), q); last != nil {
 		for _, effect := range last.effects {
@@ -88,7 +89,7 @@ func (r *Router) remembering(ro *v1alpha1.Rollout, q question, do func(*notes) e
 	return err
 }
 
-// find returns what is remembered of a question, if it would be answered in the same way.
+// find returns what is remembered of a question, if its outcome would be the same.
 func (m *memory) find(rollout k8stypes.NamespacedName, q question) *remembered {
 	m.mu.Lock()
 	last := m.calls[rollout][q.call]
@@ -107,8 +108,9 @@ func (m *memory) find(rollout k8stypes.NamespacedName, q question) *remembered {
 	return last
 }
 
-// note remembers a call that has succeeded and may be answered so again. After any other,
-// nothing of its Rollout is remembered: it may have changed what notes do not tell of.
+// note remembers a call that has succeeded and can be answered from memory. After any other
+// call it forgets all calls of the Rollout: that call may have changed something that notes
+// do not record.
 func (m *memory) note(rollout k8stypes.NamespacedName, q question, n *notes, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,7 +129,7 @@ func (m *memory) note(rollout k8stypes.NamespacedName, q question, n *notes, err
 	m.sweep(now)
 }
 
-// sweep forgets, from time to time, the Rollouts of which no call was made for long.
+// sweep forgets, once in unusedFor, the Rollouts without a call in that time.
 func (m *memory) sweep(now time.Time) {
 	if now.Sub(m.swept) < unusedFor {
 		return
@@ -144,24 +146,24 @@ func (m *memory) sweep(now time.Time) {
 	}
 }
 
-// notes are what one call reads and does, for the next one like it. It is for one
-// goroutine.
+// notes record what one call reads and does, so that the next equal call can be answered
+// from memory. They are for one goroutine.
 type notes struct {
 	unchanged []func() bool
 	effects   []func()
-	// once is true where the next call like it has to be made, whatever has been read.
+	// once is true if the next equal call must not be answered from memory.
 	once bool
 }
 
-// read notes that something was read, and how to tell that it would be read again.
+// read records a read; unchanged tells whether it would give the same again.
 func (n *notes) read(unchanged func() bool) { n.unchanged = append(n.unchanged, unchanged) }
 
-// do has something done by this call and by those that are answered from memory.
+// do runs effect now, and again for each equal call that is answered from memory.
 func (n *notes) do(effect func()) {
 	n.effects = append(n.effects, effect)
 	effect()
 }
 
-// happensOnce has the call not be remembered: it writes, or depends on something that
-// notes cannot tell the change of.
+// happensOnce keeps the call from being remembered: it writes, or depends on something
+// whose changes notes cannot detect.
 func (n *notes) happensOnce() { n.once = true }

@@ -20,8 +20,8 @@ func stringsOf(route *unstructured.Unstructured, field string) map[string]string
 	return result
 }
 
-// setMetadata sets a label or an annotation, or takes it away for nil, and with the
-// last one their map.
+// setMetadata sets a label or an annotation, or removes it for nil; an empty map is
+// removed too.
 func setMetadata(route *unstructured.Unstructured, field, key string, value *string) {
 	metadata, ok := route.Object["metadata"].(map[string]any)
 	if !ok {

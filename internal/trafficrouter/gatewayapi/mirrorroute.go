@@ -18,18 +18,18 @@ type mirrorMatch struct {
 }
 
 // SetMirrorRoute decides what a route should be for a call of that name: requests
-// that satisfy one match of the step are sent to the canary, too, which does not
-// answer them. It makes a rule for each rule that the Rollout splits, with all that
-// this one has, its present weights among it; SetWeight has it follow them. Without
-// a match it removes the mirror route, as RemoveRoute does.
+// that satisfy one match of the step are also sent to the canary, whose answers are
+// dropped. It copies each rule that the Rollout splits, with its present weights, and
+// SetWeight keeps these up to date. Without a match it removes the mirror route, as
+// RemoveRoute does.
 //
-// A prefix of a path is one of whole elements, as the Gateway API has it. The
-// percentage is that of all mirrored requests; nil is all of them. (Over RPC 0
-// arrives as nil.)
+// A prefix of a path matches whole path elements, as in the Gateway API. The
+// percentage is the share of the requests that is mirrored; nil is all of them.
+// (Over RPC 0 arrives as nil.)
 //
-// It fails for other kinds than HTTPRoute, a percentage where the CRD has none, a
-// step whose matches have nothing in common with the route's, and as
-// SetHeaderRoute does.
+// It fails for other kinds than HTTPRoute, for a percentage if the CRD has none, for a
+// step whose matches have nothing in common with the route's, and where SetHeaderRoute
+// fails.
 func SetMirrorRoute(route *unstructured.Unstructured, ro Rollout, step *v1alpha1.SetMirrorRoute) (Decision, error) {
 	if step == nil {
 		step = &v1alpha1.SetMirrorRoute{}
@@ -51,7 +51,7 @@ func SetMirrorRoute(route *unstructured.Unstructured, ro Rollout, step *v1alpha1
 	return d.setManaged(managed)
 }
 
-// mirrorRouteOf says what a step asks for as routes say it.
+// mirrorRouteOf translates a step into the terms of a route.
 func mirrorRouteOf(step *v1alpha1.SetMirrorRoute, hasPercent bool) (managedRoute, error) {
 	managed := managedRoute{Name: step.Name}
 	if p := step.Percentage; p != nil && *p != 100 {
@@ -105,8 +105,8 @@ func mirrorMatchOf(m v1alpha1.RouteMatch) (mirrorMatch, error) {
 	return result, nil
 }
 
-// restrictions restrict a match of the source to those of the mirror, one for each
-// method.
+// restrictions returns functions that restrict a match of the source to this one, one
+// for each method.
 func (m mirrorMatch) restrictions() []func(map[string]any) overlap {
 	methods := m.Methods
 	if len(methods) == 0 {
@@ -137,7 +137,7 @@ func (m mirrorMatch) restrict(match map[string]any, method string) overlap {
 	return withHeaders(match, m.Headers)
 }
 
-// mirrorFilter mirrors to what a backendRef refers to.
+// mirrorFilter returns a filter that mirrors to the backend of a backendRef.
 func (d *draft) mirrorFilter(canary map[string]any, percent *int32) map[string]any {
 	b := backendOf(canary, d.namespace)
 	ref := map[string]any{"group": b.Group, "kind": b.Kind, "name": b.Name}

@@ -7,14 +7,14 @@ import (
 )
 
 // mirrorSupport knows whether the HTTPRoutes of the cluster have the field percent of
-// a mirror. It is taken to be there until the API server has left it out of a route
-// that was written with it.
+// a mirror. It assumes so until the API server drops the field from a route that was
+// written with it.
 type mirrorSupport struct{ lacksPercent atomic.Bool }
 
 func (m *mirrorSupport) knowsPercent() bool { return !m.lacksPercent.Load() }
 
-// learn compares a route as it was written with what was sent, and tells whether the
-// API server has left a percentage out.
+// learn compares a route as the API server has stored it with what was sent, and tells
+// whether the API server has dropped a percentage.
 func (m *mirrorSupport) learn(written, sent *unstructured.Unstructured) (lost bool) {
 	lost = mirrorPercents(sent) > mirrorPercents(written)
 	if lost {

@@ -20,10 +20,10 @@ import (
 // its Rollout is gone.
 const reasonReleased = "RouteReleased"
 
-// Owns tells whether what a Rollout has on a route is the Rollout's: it is not being
-// deleted, uses the plugin of that name and names or selects the route, or has a
-// configuration that cannot be read. (The controller does nothing any more for a Rollout
-// that waits for a finalizer.)
+// Owns tells whether a Rollout still owns what it has on a route: it is not being deleted,
+// uses the plugin of that name, and names or selects the route or has a configuration that
+// cannot be read. (The controller does nothing any more for a Rollout that waits for a
+// finalizer.)
 func Owns(ro *v1alpha1.Rollout, plugin string, route *unstructured.Unstructured) bool {
 	if ro.DeletionTimestamp != nil || !Uses(ro, plugin) {
 		return false
@@ -42,20 +42,20 @@ func (c Config) names(route *unstructured.Unstructured) bool {
 			}))
 }
 
-// ownership is what a Rollout has to do with what it has on a route.
+// ownership says whether a Rollout still owns what it has on a route.
 type ownership struct {
-	// owns is true where that is the Rollout's.
+	// owns is true if the Rollout owns it.
 	owns bool
 	// underWay is true for a Rollout that uses the plugin and has a canary under way.
 	underWay bool
-	// stable is the Service that is stable now, for a Rollout with pingPong that is there.
+	// stable is the Service that is stable now, for an existing Rollout with pingPong.
 	stable string
 }
 
 // ownership asks the API server whether a Rollout owns what it has on a route. If the
-// Rollout cannot be read, it is taken to own that, and the error says why. What the plugin
-// has written under another name it is registered with is that one's to judge, as long as
-// the Rollout is there.
+// Rollout cannot be read, it assumes so, and the error says why. It also assumes so if the
+// Rollout exists and its entry was written by the plugin under another registered name:
+// that registration decides.
 func (r *Router) ownership(ctx context.Context, rollout k8stypes.NamespacedName, route *unstructured.Unstructured) (o ownership, err error) {
 	ro, err := rolloutsplugin.ReadRollout(ctx, r.whole, rollout)
 	switch {
@@ -72,15 +72,15 @@ func (r *Router) ownership(ctx context.Context, rollout k8stypes.NamespacedName,
 	return o, nil
 }
 
-// markOf says that a route carries something of a Rollout, which may own it by the labels
-// of the route.
+// markOf says that a route carries something of a Rollout. The labels of the route are the
+// mark's state, because the Rollout may select the route by them.
 func markOf(ref routeRef, routeLabels map[string]string, rollout k8stypes.NamespacedName) orphans.Mark[routeRef] {
 	return orphans.Mark[routeRef]{Object: ref, Rollout: rollout, State: labels.Set(routeLabels).String()}
 }
 
-// marks returns what is on routes of the kinds that are watched, and has all kinds be
-// watched from the first time on that the cluster says which it serves: a Rollout may
-// have been deleted before this process began, and no other may name routes of the kind.
+// marks returns the marks on routes of the kinds that are watched. It has all kinds watched
+// as soon as the cluster says which kinds it serves: a Rollout may have been deleted before
+// this process began, and no other Rollout may name routes of the kind.
 func (r *Router) marks(ctx context.Context) []orphans.Mark[routeRef] {
 	r.watchAll(ctx)
 	var marks []orphans.Mark[routeRef]
@@ -88,8 +88,8 @@ func (r *Router) marks(ctx context.Context) []orphans.Mark[routeRef] {
 		routes, _ := r.routes.Keyed(string(kind))
 		for _, route := range routes {
 			ref := routeRef{kind, k8stypes.NamespacedName{Namespace: route.Namespace, Name: route.Name}}
-			// More Rollouts than rules cannot share a route. An annotation with thousands of
-			// names costs no more; the next look goes on with it.
+			// More Rollouts than rules cannot share a route. So an annotation with thousands
+			// of names costs no more; the next look goes on with the rest.
 			for _, key := range route.Keys[:min(len(route.Keys), maxRules)] {
 				marks = append(marks, markOf(ref, route.Labels, rolloutNamed(key)))
 			}
@@ -98,8 +98,8 @@ func (r *Router) marks(ctx context.Context) []orphans.Mark[routeRef] {
 	return marks
 }
 
-// watchAll has the routes of all kinds be watched that the cluster serves. A kind that it
-// does not serve now is watched from its first use on.
+// watchAll starts to watch the routes of all kinds that the cluster serves. A kind that the
+// cluster does not serve now is watched from its first use on.
 func (r *Router) watchAll(ctx context.Context) {
 	if r.watchesAll.Load() {
 		return
@@ -112,8 +112,8 @@ func (r *Router) watchAll(ctx context.Context) {
 	r.watchesAll.Store(known)
 }
 
-// takeOff takes what a Rollout has on a route off, unless the Rollout owns that or has a
-// canary under way. Other Rollouts' parts of the route stay as they are.
+// takeOff removes what a Rollout has on a route, unless the Rollout owns it or has a canary
+// under way. Other Rollouts' parts of the route stay as they are.
 func (r *Router) takeOff(ctx context.Context, ref routeRef, rollout k8stypes.NamespacedName) (owns bool, err error) {
 	route, err := r.routes.Read(ctx, string(ref.kind), ref.Namespace, ref.Name)
 	if isMissing(err) {

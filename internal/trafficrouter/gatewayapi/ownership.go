@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ForeignError says that a rule is split by another Rollout, as far as the route
-// knows. Where that Rollout is gone, or does not use the route any more, Release
-// takes its traffic off and lets the later one have the rule.
+// ForeignError says that another Rollout splits a rule, according to the route's
+// annotation. If that Rollout is gone, or does not use the route any more, Release
+// takes its traffic off and frees the rule.
 type ForeignError struct {
 	// Route names kind, namespace and name; Rule is the rule in it.
 	Route, Rule string

@@ -16,15 +16,15 @@ type ParentState int
 const (
 	// Accepted: Accepted and ResolvedRefs are True at this generation.
 	Accepted ParentState = iota
-	// Refused: one of them is False at this generation.
+	// Refused: one of the two is False at this generation.
 	Refused
-	// Behind: it has reported on both, and not yet on this generation, or not yet
-	// with True or False.
+	// Behind: the parent has reported both conditions, but not yet at this generation,
+	// or not yet as True or False.
 	Behind
-	// Unreported: it has never reported on one of both.
+	// Unreported: the parent has never reported one of the two conditions.
 	Unreported
-	// RefusedBefore: its last report on one of both is False, and not on this
-	// generation yet.
+	// RefusedBefore: one of the two was reported as False last, at an earlier
+	// generation.
 	RefusedBefore
 )
 
@@ -37,18 +37,18 @@ type Parent struct {
 	// Name names the parent for people: "Gateway infra/public", with section and port
 	// where the route names them.
 	Name string
-	// Controller is the controllerName; empty where none has reported.
+	// Controller is the controllerName; empty if no controller has reported.
 	Controller string
 	State      ParentState
 	// Reason and Message are those of the condition that refuses, or has refused
-	// before; the message says which ReferenceGrants are missing where that is the
-	// reason.
+	// before. If the reason is a missing ReferenceGrant, the message names the
+	// ReferenceGrants that the route needs.
 	Reason, Message string
-	// Generation is the generation that was reported on last; 0 where none was.
+	// Generation is the last generation with a report; 0 if there is none.
 	Generation int64
 }
 
-// String says what the parent says, in one line.
+// String describes the parent's state on one line.
 func (p Parent) String() string {
 	text := fmt.Sprintf("%s: %s", p.Name, p.State)
 	if p.Controller != "" {
@@ -166,8 +166,8 @@ func stateOfCondition(condition map[string]any, observed, generation int64) Pare
 	return Behind
 }
 
-// worse is the state of a parent of which one condition says a and the other b: a
-// refusal counts at once, and one that has never reported is not waited for.
+// worse is the state of a parent with one condition in state a and the other in b: a
+// refusal counts first, and a condition that was never reported is not waited for.
 func worse(a, b ParentState) ParentState {
 	for _, state := range []ParentState{Refused, RefusedBefore, Unreported, Behind} {
 		if a == state || b == state {

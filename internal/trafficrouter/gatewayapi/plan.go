@@ -24,7 +24,7 @@ const (
 	reasonRefused = "RouteRefused"
 	// reasonUnreported is for a parent that does not say whether it accepts a route.
 	reasonUnreported = "RouteNotReported"
-	// reasonRestored names another writer.
+	// reasonRestored is for a route that another writer has changed.
 	reasonRestored = "RouteRestored"
 )
 
@@ -47,9 +47,9 @@ type plan struct {
 	dropsExperiments bool
 }
 
-// planFor reads of a Rollout what a call needs. With nothing for the canary a
-// problem keeps the call from nothing: experiments then get nothing either, since
-// traffic may have to leave a canary without pods.
+// planFor reads from a Rollout what a call needs. At weight 0 a problem does not stop
+// the call: experiments get nothing either then, because traffic may have to leave a
+// canary without pods.
 func (r *Router) planFor(ro *v1alpha1.Rollout, n *notes, weight int32, additional []v1alpha1.WeightDestination) plan {
 	p := plan{ro: ro, notes: n, weight: weight, call: selfheal.CallOf(ro, weight, additional)}
 	p.config, p.configError = ConfigOf(ro, r.options.PluginName)
@@ -80,13 +80,13 @@ func (p plan) atRest() bool { return p.weight == 0 && p.weights.AtRest() }
 // withoutExperiments is the plan for a weight of 0 that cannot have its experiments:
 // all of the traffic goes to stable.
 func (p plan) withoutExperiments(problem error) plan {
-	p.notes.happensOnce() // the problem may go without a change of a route
+	p.notes.happensOnce() // the problem may end without a change of a route
 	p.weights, p.dropsExperiments, p.problem = Weights{}, true, problem
 	return p
 }
 
-// target is a route that a call is about, as it is, and the Rollout as far as the
-// route concerns it.
+// target is a route that a call is about, as it is now, and the Rollout as far as it
+// concerns the route.
 type target struct {
 	ref     routeRef
 	headers bool // whether it takes header routes

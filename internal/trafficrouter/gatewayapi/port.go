@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// port returns the PortFunc of Rollouts of a namespace, for as long as ctx lives. It
-// reads both Services: only an experiment that is new on a route asks it.
+// port returns the PortFunc for Rollouts of a namespace, for as long as ctx lives. It
+// reads both Services, and is called only for an experiment that is new on a route.
 func (r *Router) port(ctx context.Context, namespace string) PortFunc {
 	return func(experiment, stable string, port int32) (int32, error) {
 		from, err := r.service(ctx, namespace, stable)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// precedence orders matches as the Gateway API has it: the greater wins, from the
-// first number that differs. Of equal ones the first rule of the route wins.
+// precedence orders matches as the Gateway API does: the first number that differs
+// decides, and the greater one wins. Among equals the first rule of the route wins.
 type precedence [5]int
 
 func (d *draft) precedenceOf(match map[string]any) precedence {
@@ -122,8 +122,8 @@ func (d *draft) winsAgainst(a *rule, match map[string]any, b *rule, other map[st
 	return c > 0 || c == 0 && slices.Index(d.rules, a) < slices.Index(d.rules, b)
 }
 
-// reaches returns another rule of the user's that all requests of a match made from
-// a source's reach, if there is one: to take them would send them elsewhere.
+// reaches returns another rule of the user that all requests of a match made from a
+// source reach now, or nil: a managed rule would take them from that rule.
 func (d *draft) reaches(m match, source *rule) *rule {
 	for _, r := range d.userRules() {
 		if r == source {
@@ -138,9 +138,9 @@ func (d *draft) reaches(m match, source *rule) *rule {
 	return nil
 }
 
-// noteUsersRules notes the user's rules that take requests that a header or mirror
-// route is for, and those that it takes some from. The rules that it is made from
-// are neither: what is made from a match is greater, or stands before it.
+// noteUsersRules warns of the user's rules that take requests that a header or mirror
+// route is for, and of those that lose requests to it. Sources are left out: a match
+// made from a source's has a greater precedence, or stands before it.
 func (d *draft) noteUsersRules(route managedRoute, made []*madeRule, sources []*rule) {
 	if route.Name != d.setting {
 		return
@@ -162,7 +162,7 @@ func (d *draft) noteUsersRules(route managedRoute, made []*madeRule, sources []*
 }
 
 // compareTo tells whether managed rules lose requests to a user's rule, and whether
-// they win some that reached that rule without them.
+// they take requests that would reach that rule without them.
 func (d *draft) compareTo(r *rule, made []*madeRule) (loses, wins bool) {
 	for _, users := range objects(d.matchesOf(r.body)) {
 		for _, rule := range made {

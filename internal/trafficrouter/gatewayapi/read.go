@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// get reads a route. A watch may be behind one that has just been made: above rest,
-// where its absence is an error, the API server is asked before it is believed.
+// get reads a route. The watch may not show a route yet that was just created: above
+// rest, where a missing route is an error, the API server is asked too.
 func (r *Router) get(ctx context.Context, n *notes, ref routeRef, atRest bool) (*unstructured.Unstructured, error) {
 	route, err := r.routes.Get(ctx, string(ref.kind), ref.Namespace, ref.Name)
 	if apierrors.IsNotFound(err) && !atRest {
@@ -51,7 +51,7 @@ func (r *Router) list(ctx context.Context, n *notes, kind Kind, namespace string
 }
 
 // indexed reads the routes of a kind that carry something of a Rollout. It waits for the
-// watch at most as long as wait; ok is false without one.
+// watch at most as long as wait; ok is false without a watch.
 func (r *Router) indexed(ctx context.Context, n *notes, kind Kind, rollout k8stypes.NamespacedName, wait time.Duration) (routes []*unstructured.Unstructured, ok bool, err error) {
 	routes, ok, err = r.routes.Indexed(ctx, string(kind), rollout.String(), wait)
 	if err != nil || !ok {

@@ -5,16 +5,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Release decides what a route should be when a Rollout has nothing on it any more:
-// the Rollout is gone, or does not name the route. It needs no configuration, and
-// changes nothing but what the Rollout's entry in Annotation is about: weights are
-// restored, experiments, header and mirror routes and the label are taken away. A
-// route without such an entry stays as it is.
+// Release decides what a route should be without a Rollout that is gone, or that does
+// not name the route any more. It needs no configuration, and changes nothing but what
+// the Rollout's entry in Annotation is about: weights are restored, experiments, header
+// and mirror routes and the label are removed. A route without an entry of the Rollout
+// stays as it is.
 //
-// stable is the Service that is stable now, for a Rollout with pingPong; all
-// traffic of its rules goes there, for the other Service may have no pods. It is
-// empty otherwise, and where it is not known: then it is the one of the last call, as
-// the entry has it.
+// stable is the Service that is stable now, for a Rollout with pingPong; all traffic of
+// its rules goes there, because the other Service may have no pods. It is empty
+// otherwise, and if it is not known: then the stable Service of the last call is taken
+// from the entry.
 func Release(route *unstructured.Unstructured, rollout types.NamespacedName, stable string) (Decision, error) {
 	ro := Rollout{NamespacedName: rollout, Stable: stable, PingPong: stable != "", Unconfigured: true}
 	d, err := newDraft(route, ro)

@@ -39,18 +39,18 @@ func remove(route *unstructured.Unstructured, ro Rollout, is func(string) bool) 
 	return d.finish(), nil
 }
 
-// removeRoute takes a header or mirror route and its rules away: those that are
-// known to be its, and those that another plugin, or this one before somebody took
-// the annotation away, has named after it.
+// removeRoute removes a header or mirror route and its rules: the rules that are
+// recorded for it, and rules named after it, which another plugin has made, or this one
+// before the annotation was removed.
 func (d *draft) removeRoute(name string) {
 	d.own.Routes = slices.DeleteFunc(slices.Clone(d.own.Routes), func(m managedRoute) bool { return m.Name == name })
 	d.rules = slices.DeleteFunc(slices.Clone(d.rules), func(r *rule) bool { return r.owner == d.key() && r.route == name })
 	d.makeWay(name)
 }
 
-// isNamedAfter tells whether a rule that nothing is known of was made for a managed
-// route of the Rollout: it has the route's name, or that and a number, and sends
-// requests to the canary alone or mirrors them to it.
+// isNamedAfter tells whether a rule without a record was made for a managed route of
+// the Rollout: it has the route's name, or the name and a number, and sends requests to
+// the canary alone or mirrors them to it.
 func (d *draft) isNamedAfter(r *rule, name string) bool {
 	if r.owner != "" || r.body == nil || name == "" || !slices.Contains(d.ro.ManagedRoutes, name) {
 		return false
@@ -69,7 +69,7 @@ func isNumbered(name, base string) bool {
 	return len(name) > len(base) && name[:len(base)] == base && ordinal.MatchString(name[len(base):])
 }
 
-// makeWay takes away the rules of a managed route's name that nothing is known of.
+// makeWay removes the rules that are named after a managed route and have no record.
 func (d *draft) makeWay(name string) {
 	d.rules = slices.DeleteFunc(slices.Clone(d.rules), func(r *rule) bool { return d.isNamedAfter(r, name) })
 }

@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// reports knows of each route since when it is of its present generation, whether this
-// process has written that, and which of its parents do not report.
+// reports knows for each route since when it has its present generation, whether this
+// process has written that generation, and which of the route's parents do not report.
 type reports struct {
 	mu    sync.Mutex
 	since map[routeRef]generationSince
-	own   map[routeRef]generation // that of this process's last write
-	// silent has the last generation that a parent has reported on which has then not
-	// reported for reportPatience: 0 for one that has never reported on all conditions.
-	// A route that is made anew has parents that have not been waited for.
+	own   map[routeRef]generation // the generation of this process's last write
+	// silent has the parents that have not reported for reportPatience, with the last
+	// generation that each has reported on: 0 for one that has never reported all
+	// conditions. The parents of a route that is created again are waited for again.
 	silent map[routeParent]int64
 }
 
@@ -29,7 +29,8 @@ type routeParent struct {
 	name, controller string
 }
 
-// generation is one of a route; one that is made anew begins with the first again.
+// generation is a generation of a route. A route that is created again begins with the
+// first one, and has another UID.
 type generation struct {
 	uid    types.UID
 	number int64
@@ -44,8 +45,8 @@ type generationSince struct {
 	at time.Time
 }
 
-// judgement is what the parents of a route say of its present generation, those that have
-// accepted it aside.
+// judgement is what the parents of a route say of its present generation, without those
+// that have accepted it.
 type judgement struct {
 	// refused have refused it.
 	refused []Parent
@@ -53,10 +54,10 @@ type judgement struct {
 	awaited []Parent
 	// silent have not reported for so long that they are not waited for.
 	silent []Parent
-	// reporting is true where one of awaited has reported before, and may so soon.
+	// reporting is true if one of awaited has reported before, so it may report soon.
 	reporting bool
-	// held is true where one of awaited has not reported for reportPatience, and is
-	// waited for all the same because its last report has refused the route.
+	// held is true if one of awaited has not reported for reportPatience, and is waited
+	// for all the same because its last report has refused the route.
 	held bool
 }
 
@@ -71,7 +72,7 @@ func (j judgement) message(ref routeRef, parents []Parent) string {
 // judge sorts the parents of a route by what they say of its present generation. One that
 // has not reported for reportPatience is remembered as silent: it is not waited for at the
 // next generation either, until it reports. One whose last report is a refusal is never
-// silent: time does not make a yes of its no.
+// silent: a refusal does not become an acceptance by waiting.
 func (r *reports) judge(ref routeRef, route *unstructured.Unstructured) judgement {
 	late := r.age(ref, route) > reportPatience
 	r.mu.Lock()
@@ -110,7 +111,7 @@ func (r *reports) judge(ref routeRef, route *unstructured.Unstructured) judgemen
 	return j
 }
 
-// wrote notes a route as a write of this process has left it.
+// wrote records the generation of a route after a write of this process.
 func (r *reports) wrote(ref routeRef, route *unstructured.Unstructured) {
 	r.age(ref, route)
 	r.mu.Lock()
@@ -129,7 +130,7 @@ func (r *reports) wroteLast(ref routeRef, route *unstructured.Unstructured) bool
 	return ok && own == generationOf(route)
 }
 
-// age returns for how long a route has been of its generation, as far as is known.
+// age returns how long ago the present generation of a route was first seen.
 func (r *reports) age(ref routeRef, route *unstructured.Unstructured) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// isAtRest tells whether a rule of which nothing is remembered is at rest.
+// isAtRest tells whether a rule is at rest, by its weights alone.
 func (d *draft) isAtRest(r *rule) bool {
 	return total(d.refsTo(r, d.canary())) == 0 && total(d.refsTo(r, d.stable())) > 0
 }
@@ -18,8 +18,8 @@ func total(refs []map[string]any) int64 {
 	return sum
 }
 
-// remember notes the weights of a rule at rest, unless they are noted. With
-// pingPong git may have either Service with all of the traffic.
+// remember records the weights of a rule at rest, unless they are recorded. With
+// pingPong, git may give all of the traffic to either Service.
 func (d *draft) remember(r *rule) {
 	record := d.records[r]
 	if record.Rest == nil {
@@ -28,8 +28,7 @@ func (d *draft) remember(r *rule) {
 	d.records[r] = record
 }
 
-// restOf returns the weights that a rule of which nothing is remembered has at
-// rest.
+// restOf returns the weights at rest of a rule of which nothing is remembered.
 func (d *draft) restOf(r *rule) map[string]*int64 {
 	stable, canary := d.refsTo(r, d.stable()), d.refsTo(r, d.canary())
 	swapped := d.ro.PingPong && total(stable) == 0 && total(canary) > 0
@@ -39,7 +38,7 @@ func (d *draft) restOf(r *rule) map[string]*int64 {
 	return d.allForStable()
 }
 
-// allForStable are the weights at rest where there is no better knowledge.
+// allForStable are the weights at rest if nothing else is known.
 func (d *draft) allForStable() map[string]*int64 {
 	most, none := d.ro.max(), int64(0)
 	return map[string]*int64{d.ro.Stable: &most, d.ro.Canary: &none}
@@ -54,7 +53,7 @@ func writtenWeight(ref map[string]any) *int64 {
 	return &weight
 }
 
-// leaveAllBut gives back what rules had that are not among sources.
+// leaveAllBut restores the Rollout's rules that are not among sources.
 func (d *draft) leaveAllBut(sources []*rule) {
 	for _, r := range d.userRules() {
 		if record, ok := d.records[r]; ok && !slices.Contains(sources, r) {
@@ -69,8 +68,7 @@ func (d *draft) leaveAllBut(sources []*rule) {
 	}
 }
 
-// leaveOtherServices gives back what a rule had that was split between other Services
-// than now.
+// leaveOtherServices restores a rule that was split between other Services than now.
 func (d *draft) leaveOtherServices(r *rule) {
 	record := d.records[r]
 	_, stable := record.Rest[d.ro.Stable]
@@ -106,7 +104,7 @@ func (d *draft) rest() {
 		if record, ok := d.records[r]; ok && record.Rest != nil {
 			record.Rest = d.restFrom(r, record.Rest)
 			d.records[r] = record
-			if d.holdsBoth(r) && !d.isAtRest(r) { // somebody has edited the annotation
+			if d.holdsBoth(r) && !d.isAtRest(r) { // the annotation has been edited
 				d.restore(r, d.allForStable())
 			}
 		} else if claims[r] == "" && !d.isAtRest(r) && d.holdsBoth(r) {
@@ -128,8 +126,8 @@ func (d *draft) restFrom(r *rule, had map[string]*int64) map[string]*int64 {
 	return d.restOnStable(r, had)
 }
 
-// restOnStable gives the Service that is stable now all that the rule's Services
-// had, and returns that if it is not what each of them had.
+// restOnStable gives the Service that is stable now the weights of all the rule's
+// Services. It returns had, the weights before, unless the result is the same.
 func (d *draft) restOnStable(r *rule, had map[string]*int64) map[string]*int64 {
 	all, others := int64(0), int64(0)
 	for name, weight := range had {

@@ -64,7 +64,7 @@ func RolloutOf(ro *v1alpha1.Rollout, rules []string) Rollout {
 	return r
 }
 
-// max is the weight for stable where there is no better knowledge.
+// max is Max, or its default.
 func (r Rollout) max() int64 {
 	if r.Max < 1 {
 		return rolloutspec.DefaultMaxWeight
@@ -87,8 +87,8 @@ type ExperimentWeight struct {
 // AtRest tells whether all of the traffic is stable's.
 func (w Weights) AtRest() bool { return w.Canary == 0 && len(w.Experiments) == 0 }
 
-// WeightsOf returns the weights that a call asks for. It fails where they cannot
-// be: see rolloutspec.StableWeight.
+// WeightsOf returns the weights that a call asks for. It fails if they are not
+// possible: see rolloutspec.StableWeight.
 func WeightsOf(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) (Weights, error) {
 	stable, err := rolloutspec.StableWeight(ro, weight, additional)
 	if err != nil {

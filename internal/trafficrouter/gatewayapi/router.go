@@ -30,7 +30,7 @@ const (
 	syncTimeout = 2 * time.Second
 	// attempts bounds the writes of one route when others keep changing it.
 	attempts = 20
-	// FieldManager signs what the router writes.
+	// FieldManager is the field manager of the router's writes.
 	FieldManager = "rollouts-plugin-gatewayapi"
 )
 
@@ -42,7 +42,7 @@ type Options struct {
 	// WatchNamespace is the one namespace that is watched; all of them when it is
 	// empty. Routes of other namespaces are read one by one.
 	WatchNamespace string
-	// SelfHeal has the router write between two calls: put back what something else
+	// SelfHeal lets the router write between two calls: put back what another writer
 	// has changed, and take off what a Rollout that is gone has left.
 	SelfHeal bool
 }
@@ -170,10 +170,10 @@ func (r *Router) UpdateHash(*v1alpha1.Rollout, string, string, []v1alpha1.Weight
 
 // SetWeight makes each route of the Rollout carry weight (0..maxTrafficWeight), and
 // restores the routes that it no longer names. All routes are decided before the
-// first is written; those that already say so cost no request.
+// first is written; a route that is already as decided costs no request.
 //
-// At weight 0 it always takes the traffic back: what is wrong with the Rollout is
-// a warning. Above 0, with something of the Rollout on a route, such a Rollout
+// At weight 0 it always takes the traffic back: a problem with the Rollout is a
+// warning. Above 0, a Rollout with a problem that already has something on a route
 // keeps that, with a warning, so that the controller goes on to its analysis and
 // its abort.
 func (r *Router) SetWeight(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) types.RpcError {
@@ -186,8 +186,8 @@ func (r *Router) SetWeight(ro *v1alpha1.Rollout, weight int32, additional []v1al
 }
 
 // VerifyWeight is Verified when SetWeight with the same arguments would write
-// nothing and, above weight 0, every parent of the routes has accepted that. All
-// else is NotVerified without an error: the controller asks again only then.
+// nothing and, above weight 0, every parent of the routes has accepted them. All
+// else is NotVerified without an error, as the controller asks again only then.
 func (r *Router) VerifyWeight(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) (types.RpcVerified, types.RpcError) {
 	failed := r.locked(ro, "VerifyWeight", func(ctx context.Context) error {
 		return r.remembering(ro, r.questionOf(ro, "VerifyWeight", weight, additional), func(n *notes) error {
@@ -239,23 +239,23 @@ func (r *Router) RemoveManagedRoutes(ro *v1alpha1.Rollout) types.RpcError {
 	return r.remove(ro, "RemoveManagedRoutes", func() { r.unremoved.noteAll(nameOf(ro)) })
 }
 
-// remove carries out a call that removes header and mirror routes, which note notes. An
-// error would keep the controller from setting the weight, which may be the way back to
-// stable: what cannot be removed is left to the next SetWeight, which sets the weight
-// first and fails then.
+// remove carries out a call that removes header and mirror routes; note records which. It
+// returns no error: an error would keep the controller from setting the weight, which may
+// be the way back to stable. What cannot be removed is left to the next SetWeight, which
+// sets the weight first and fails after that.
 func (r *Router) remove(ro *v1alpha1.Rollout, call string, note func()) types.RpcError {
 	failed := r.locked(ro, call, func(ctx context.Context) error {
 		note()
 		return r.removeDue(ctx, ro)
 	})
 	if failed.HasError() {
-		note() // the lock may not have been had
+		note() // the call may not have got the lock
 		r.logger.Warn("header and mirror routes are not removed yet", "rollout", nameOf(ro).String(), "reason", failed.ErrorString)
 	}
 	return types.RpcError{}
 }
 
-// removeDue removes the header and mirror routes that are due to be.
+// removeDue removes the header and mirror routes whose removal is due.
 func (r *Router) removeDue(ctx context.Context, ro *v1alpha1.Rollout) error {
 	due, ok := r.unremoved.of(nameOf(ro))
 	if !ok {
@@ -271,8 +271,8 @@ func (r *Router) removeDue(ctx context.Context, ro *v1alpha1.Rollout) error {
 }
 
 // setRoute carries out a call that sets the header or mirror route of a step, which is then
-// no longer due to be removed. (The controller makes it for one that is aborted, too, and
-// after RemoveManagedRoutes: nothing is set then.)
+// no longer due to be removed. (The controller makes the call for an aborted Rollout, too,
+// and after RemoveManagedRoutes: then nothing is set.)
 func (r *Router) setRoute(ro *v1alpha1.Rollout, call, name string, step any, do func(context.Context, plan) error) types.RpcError {
 	return r.locked(ro, call, func(ctx context.Context) error {
 		if !leavesSteps(ro) {
@@ -282,8 +282,8 @@ func (r *Router) setRoute(ro *v1alpha1.Rollout, call, name string, step any, do 
 	})
 }
 
-// locked makes a bounded call while no other of the same Rollout and no repair
-// runs. Its error names the Rollout and the call.
+// locked makes a call with a timeout, while no other call and no repair of the same
+// Rollout runs. Its error names the Rollout and the call.
 func (r *Router) locked(ro *v1alpha1.Rollout, call string, do func(context.Context) error) types.RpcError {
 	ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
 	defer cancel()

@@ -84,16 +84,16 @@ func (d *draft) isExperiment(b Backend) bool {
 	return slices.ContainsFunc(d.experiments, b.isService)
 }
 
-// recordOf says how a rule is known again.
+// recordOf returns what identifies a rule at a later call.
 func (d *draft) recordOf(r *rule) ruleRecord {
 	return ruleRecord{Name: r.name(), Hash: d.fingerprint(r.body)}
 }
 
-// known is how a rule is known again.
+// known identifies a rule: by name, else by fingerprint.
 type known struct{ name, hash string }
 
-// find finds the rules that are known by name, then by fingerprint, among rules,
-// each rule once. A rule that is not found is nil.
+// find returns the rule for each of wanted, by name, then by fingerprint, each rule
+// once. A rule that is not found is nil.
 func (d *draft) find(wanted []known, rules []*rule) []*rule {
 	found := make([]*rule, len(wanted))
 	taken := map[*rule]bool{}

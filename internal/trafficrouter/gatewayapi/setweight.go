@@ -13,10 +13,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
 )
 
-// setWeight carries a call out, and has what it has decided put back when
-// something else changes a route.
+// setWeight carries out a call, and has its decisions put back when something else
+// changes a route.
 //
-// At weight 0 a route that cannot be read or written keeps no other from rest.
+// At weight 0 a route that cannot be read or written does not keep others from rest.
 func (r *Router) setWeight(ctx context.Context, p plan) error {
 	if p.problem != nil {
 		if !p.atRest() {
@@ -48,7 +48,7 @@ func (r *Router) setWeight(ctx context.Context, p plan) error {
 	}
 	failures := []error{unread, err, r.writeAll(ctx, p, all, weigh)}
 	if err := errors.Join(failures...); err != nil && !p.atRest() {
-		r.keep(p, all) // what was written is not to be undone for the call before
+		r.keep(p, all) // do not put the decision of the previous call back over what was written
 		return err
 	}
 	failures = append(failures, r.leaveOthers(ctx, p, targets))
@@ -56,18 +56,17 @@ func (r *Router) setWeight(ctx context.Context, p plan) error {
 	return errors.Join(failures...)
 }
 
-// isActive tells whether a Rollout has a canary under way, for which the loss of a
-// route is news. One at rest that lacks its route is an idle one, and not said again
-// at each reconcile.
+// isActive tells whether a Rollout has a canary under way, so that a missing route is
+// worth a warning. For an idle Rollout the warning would come at each reconcile.
 func (p plan) isActive() bool {
 	return p.ro.Status.CurrentPodHash != p.ro.Status.StableRS
 }
 
-// leaveOthers takes what the Rollout has on routes that it does not name (any more)
-// off them. If its configuration cannot be read, they may all be named: they go to
-// rest, too, as a call with such a configuration is for weight 0 alone.
+// leaveOthers removes what the Rollout has on routes that it does not name (any more).
+// If its configuration cannot be read, it may name any of them: they go to rest, too,
+// because a call with an unreadable configuration gets here at weight 0 alone.
 //
-// A route that is not named and cannot be written holds up nothing: it is an Event.
+// A route that is not named and cannot be written does not fail the call: it is an Event.
 func (r *Router) leaveOthers(ctx context.Context, p plan, named []target) error {
 	others, unsearched := r.carrying(ctx, p)
 	if p.configError != nil {
@@ -96,7 +95,7 @@ func (r *Router) leaveOthers(ctx context.Context, p plan, named []target) error 
 	return nil
 }
 
-// without returns the targets whose route is none of named, each route once.
+// without returns the targets whose route is not among named, each route once.
 func without(named, targets []target) (others []target) {
 	for _, t := range targets {
 		same := func(other target) bool { return other.ref == t.ref }
@@ -107,27 +106,27 @@ func without(named, targets []target) (others []target) {
 	return others
 }
 
-// hold answers for a Rollout that asks for what cannot be. Without anything of it
-// on a route that is an error. With something, the routes stay as they are and the
-// controller is told of no error: one would keep it from the analysis, and the
-// analysis from the abort.
+// hold handles a call that asks for something impossible. If nothing of the Rollout is
+// on a route, that is an error. Otherwise the routes stay as they are, and the controller
+// gets no error: an error would keep it from the analysis, and the analysis from the
+// abort.
 //
-// With dynamicStableScale the controller scales stable down as the weight goes up,
-// so a higher one than it has set already is an error: stable would be too small for
-// the split that stays. An abort has to go on nevertheless, also with nothing on a route:
-// the controller scales stable up only once the weight is set.
+// With dynamicStableScale the controller scales stable down as the weight goes up, so a
+// higher weight than it has set already is an error: stable would be too small for the
+// split that stays. An abort has to go on nevertheless, also with nothing on a route: the
+// controller scales stable up only once the weight is set.
 func (r *Router) hold(ctx context.Context, p plan, problem error) error {
 	if !p.ro.Status.Abort && (rolloutspec.ScalesStableDown(p.ro, p.weight) || !r.hasTraffic(ctx, p)) {
 		return problem
 	}
-	p.notes.happensOnce() // the problem may go without a change of a route
+	p.notes.happensOnce() // the problem may end without a change of a route
 	r.warn(p, reasonError, problem.Error(), fmt.Sprintf("%v; the routes stay as they are until this is corrected or the Rollout is aborted", problem))
 	r.keepHeld(p)
 	return nil
 }
 
-// hasTraffic tells whether something of a Rollout is on a route. Where that cannot be
-// known, the weight that the controller has set says so.
+// hasTraffic tells whether something of a Rollout is on a route. If that cannot be
+// known, it goes by the weight that the controller has set.
 func (r *Router) hasTraffic(ctx context.Context, p plan) bool {
 	carrying, unsearched := r.carrying(ctx, p)
 	if len(carrying.targets) > 0 {
@@ -143,7 +142,7 @@ func (r *Router) hasTraffic(ctx context.Context, p plan) bool {
 	return !known && rolloutspec.WeightSet(p.ro)
 }
 
-// keptFor returns the routes that are put back for a Rollout.
+// keptFor returns the routes that self-healing keeps for a Rollout.
 func (r *Router) keptFor(ctx context.Context, p plan) []target {
 	name := nameOf(p.ro)
 	_, refs, _ := r.healer.Kept(name)
@@ -164,10 +163,10 @@ func (r *Router) keptFor(ctx context.Context, p plan) []target {
 // manage makes the rules of a header or mirror route on each route of the Rollout
 // that takes it.
 //
-// The controller asks for the route of the step that a Rollout stands at also when that
-// is aborted or promoted in full, and before it sets the weight: an error would keep
-// the weight where it is. A Rollout that has left its steps gets no route; one that
-// cannot have it, and has something on a route, goes on with an Event.
+// The controller asks for the route of the present step also when the Rollout is aborted
+// or promoted in full, and before it sets the weight: an error would keep the weight
+// where it is. A Rollout that has left its steps gets no route. A Rollout that cannot
+// have the route, and has something on a route, goes on with an Event.
 func (r *Router) manage(ctx context.Context, p plan, what string, takes func(Kind) bool, decide decide) error {
 	if leavesSteps(p.ro) {
 		return nil
@@ -201,18 +200,18 @@ func (r *Router) manage(ctx context.Context, p plan, what string, takes func(Kin
 	return err
 }
 
-// leavesSteps tells whether a Rollout is aborted or promoted in full, whose steps no longer
-// count.
+// leavesSteps tells whether a Rollout is aborted or promoted in full, so that its steps no
+// longer count.
 func leavesSteps(ro *v1alpha1.Rollout) bool { return ro.Status.Abort || ro.Status.PromoteFull }
 
-// isRefusal tells whether the API server has answered that it does not take a request, as
-// it does until a person changes something.
+// isRefusal tells whether the API server has refused a request, which it does again until a
+// person changes something.
 func isRefusal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
 // removeRoutes removes header and mirror routes from all routes that the Rollout
-// names, and from those that carry something of it. What is not there needs no
+// names, and from those that carry something of it. A route that does not exist needs no
 // removal.
 func (r *Router) removeRoutes(ctx context.Context, p plan, remove decide) error {
 	targets, _, unread := r.named(ctx, p)

@@ -33,7 +33,7 @@ type entry struct {
 	Stable string `json:"stable,omitempty"`
 }
 
-// ruleRecord says how a rule is known again, and its weights at rest.
+// ruleRecord identifies a rule by name, else by fingerprint, and has its weights at rest.
 type ruleRecord struct {
 	Name string `json:"name,omitempty"`
 	Hash string `json:"hash"`
@@ -42,8 +42,8 @@ type ruleRecord struct {
 	Rest map[string]*int64 `json:"rest,omitempty"`
 }
 
-// experiment is an added destination; Ports has its port by the port of the
-// stable Service beside it.
+// experiment is an added destination. Ports maps a port of the stable Service in the
+// same rule to the port of the experiment's Service.
 type experiment struct {
 	Service string           `json:"service"`
 	Ports   map[string]int32 `json:"ports,omitempty"`
@@ -71,8 +71,8 @@ func (e *entry) isIdle() bool {
 // Rollouts may be another version's.
 type state map[string]json.RawMessage
 
-// stateOf reads the annotation of a route. What cannot be read is lost, and said
-// in a warning.
+// stateOf reads the annotation of a route. An annotation that cannot be read is lost;
+// the warning says so.
 func stateOf(route *unstructured.Unstructured) (state, string) {
 	written, ok := annotationsOf(route)[Annotation]
 	if !ok {
@@ -98,8 +98,8 @@ func (s state) entry(key string) *entry {
 	return e
 }
 
-// set replaces the entry of a Rollout; an idle one is taken away. It returns
-// whether anything has changed.
+// set replaces the entry of a Rollout; an idle entry is removed. It returns whether
+// anything has changed.
 func (s state) set(key string, e *entry) bool {
 	before, had := s[key]
 	if e.isIdle() {

@@ -7,15 +7,15 @@ import (
 	k8stypes "k8s.io/apimachinery/pkg/types"
 )
 
-// unremoved has the header and mirror routes that calls were to remove and have not
-// removed yet.
+// unremoved has the header and mirror routes whose removal was asked for and is not done
+// yet.
 type unremoved struct {
 	mu  sync.Mutex
 	due map[k8stypes.NamespacedName]removal
 }
 
-// removal is what is to be removed of one Rollout: routes with these names, or all but
-// those that were set since.
+// removal is what is to be removed of one Rollout: the routes in names, or all routes
+// except those that were set since.
 type removal struct {
 	all          bool
 	names, since []string
@@ -58,7 +58,7 @@ func (u *unremoved) put(rollout k8stypes.NamespacedName, r removal) {
 	u.due[rollout] = r
 }
 
-// forget notes that all that was to be removed of a Rollout is.
+// forget records that all due removals of a Rollout are done.
 func (u *unremoved) forget(rollout k8stypes.NamespacedName) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

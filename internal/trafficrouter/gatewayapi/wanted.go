@@ -27,7 +27,7 @@ func (m Managed) Names() []string {
 	return names
 }
 
-// without returns the routes but those whose name is among the removed.
+// without returns the routes for whose name removed is false.
 func (m Managed) without(removed func(name string) bool) Managed {
 	return Managed{slices.DeleteFunc(slices.Clone(m.routes), func(route managedRoute) bool { return removed(route.Name) })}
 }
@@ -43,9 +43,9 @@ func (d *draft) managed() Managed {
 }
 
 // Apply decides what a route should be for all that a Rollout wants of it, whatever
-// another writer has done to it, our annotation included: the calls that have led to
-// wanted, in any order, have the same outcome. The route is as decided if that
-// changes nothing. It fails as SetWeight does.
+// another writer has done to it, our annotation included. The outcome is that of the
+// calls that have led to wanted, in any order. If nothing changes, the route is as
+// decided. It fails as SetWeight does.
 func Apply(route *unstructured.Unstructured, ro Rollout, wanted Wanted) (Decision, error) {
 	d, err := newDraft(route, ro)
 	if err != nil {

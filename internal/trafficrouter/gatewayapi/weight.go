@@ -4,13 +4,13 @@ import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 // SetWeight decides what a route should be for a call of that name, and so for
 // VerifyWeight: the route holds exactly what SetWeight asks for if nothing would
-// change. Rules that are the Rollout's and are not to be split any more get back
-// what they had. The rules of header and mirror routes are put right, too: mirrors
-// follow the split, and a rule that somebody has removed is made again.
+// change. Rules of the Rollout that are not to be split any more are restored. The
+// rules of header and mirror routes are updated, too: mirrors follow the split, and a
+// rule that another writer has removed is made again.
 //
-// Above rest it fails, with a ForeignError for another Rollout's rule, and then
-// nothing is to be written. At rest it never fails but for something that is no
-// route of a known kind.
+// Above rest it can fail, with a ForeignError for another Rollout's rule, and then
+// nothing is to be written. At rest it fails only if the object is no route of a known
+// kind.
 func SetWeight(route *unstructured.Unstructured, ro Rollout, w Weights) (Decision, error) {
 	d, err := newDraft(route, ro)
 	if err != nil {
@@ -57,5 +57,5 @@ func (d *draft) setWeight(w Weights) error {
 	return d.renderManaged()
 }
 
-// maxWeight is the greatest weight that the CRD takes.
+// maxWeight is the greatest weight that the CRD accepts.
 const maxWeight = 1_000_000

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// unnamed stands for the writer of what managedFields names nobody for.
+// unnamed stands for a writer that managedFields do not name.
 const unnamed = "unknown"
 
 // writer is a field manager, and when it has written last.

@@ -11,9 +11,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
-// apply makes one HTTPScaledObject carry the plan's split. It fails with a
-// missingError or a foreignError when there is none, or another Rollout's split
-// on it.
+// apply makes one HTTPScaledObject carry the plan's split. It fails with a missingError
+// if the object does not exist, and with a foreignError if it carries another Rollout's
+// split.
 func (r *Router) apply(ctx context.Context, p plan, name string) error {
 	started := time.Now()
 	namespace := p.ro.Namespace
@@ -21,7 +21,7 @@ func (r *Router) apply(ctx context.Context, p plan, name string) error {
 	for attempt := 1; ; attempt++ {
 		object, err := read(ctx, namespace, name)
 		if apierrors.IsNotFound(err) && !r.knownMissing(p, name) {
-			// A watch may be behind an object that has just been made.
+			// The watch may not show an object yet that has just been created.
 			object, err = r.objects.Read(ctx, namespace, name)
 		}
 		if apierrors.IsNotFound(err) {
@@ -47,7 +47,8 @@ func (r *Router) apply(ctx context.Context, p plan, name string) error {
 		case apierrors.IsNotFound(err):
 			return r.missing(p, name, err)
 		case apierrors.IsConflict(err) && attempt < attempts:
-			// Changed since it was read: look again, past the watch.
+			// The object has changed since it was read: read it again, from the API
+			// server.
 			read = r.objects.Read
 		default:
 			return requestError("patch", namespace, name, r.timeout, err)
@@ -66,14 +67,14 @@ func (r *Router) logChange(p plan, name string, from present, took time.Duration
 	r.logger.Info("split changed", fields...)
 }
 
-// knownMissing tells whether a Rollout at rest has asked the API server already
-// for an HTTPScaledObject that the watch does not show.
+// knownMissing tells whether the Rollout is at rest and the API server has already said
+// that an HTTPScaledObject, which the watch does not show, does not exist.
 func (r *Router) knownMissing(p plan, name string) bool {
 	_, known := r.missed.Load(p.ro.Namespace + "/" + name)
 	return known && p.atRest
 }
 
-// missing notes that an HTTPScaledObject is not there. At rest, where that is no
+// missing records that an HTTPScaledObject does not exist. At rest, where that is no
 // error, it is logged once.
 func (r *Router) missing(p plan, name string, err error) error {
 	missing := &missingError{namespace: p.ro.Namespace, name: name, cause: err}
@@ -83,10 +84,10 @@ func (r *Router) missing(p plan, name string, err error) error {
 	return missing
 }
 
-// leaveUnnamed takes the Rollout's split off the HTTPScaledObjects that it does
-// not name (any more), which it finds in the watch. If the Rollout's
-// configuration cannot be read, they may all be named: they get the split at
-// rest, and are returned if there is one.
+// leaveUnnamed removes the Rollout's split from the HTTPScaledObjects that the Rollout
+// does not name (any more); it finds them in the watch. If the Rollout's configuration
+// cannot be read, any of them may be named: all get the split at rest, and are returned
+// if there is one.
 func (r *Router) leaveUnnamed(ctx context.Context, p plan) (carrying []string, err error) {
 	objects, ok, err := r.objects.WithAnnotation(ctx, p.ro.Namespace, p.ro.Name, syncTimeout)
 	switch {
@@ -114,8 +115,8 @@ func (r *Router) leaveUnnamed(ctx context.Context, p plan) (carrying []string, e
 	return carrying, errors.Join(failures...)
 }
 
-// releaseUnnamed takes the Rollout's split off an HTTPScaledObject that it does
-// not name.
+// releaseUnnamed removes the Rollout's split from an HTTPScaledObject that the Rollout
+// does not name.
 func (r *Router) releaseUnnamed(ctx context.Context, p plan, name string) error {
 	if p.pingPong() {
 		release, err := r.readForRelease(ctx, nameOf(p.ro), name)

@@ -128,7 +128,7 @@ func objectName(raw json.RawMessage, at string) (string, error) {
 	return name, nil
 }
 
-// Uses tells whether a Rollout is configured for the plugin, well or not.
+// Uses tells whether a Rollout has a configuration for the plugin, valid or not.
 func Uses(ro *v1alpha1.Rollout) bool {
 	canary := ro.Spec.Strategy.Canary
 	return canary != nil && canary.TrafficRouting != nil && canary.TrafficRouting.Plugins[PluginName] != nil

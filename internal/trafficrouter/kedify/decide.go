@@ -6,8 +6,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
-// present is what an HTTPScaledObject says now: the values of the two
-// annotations, nil where absent.
+// present holds the current values of the two annotations of an HTTPScaledObject, nil
+// where absent.
 type present struct {
 	split *string
 	owner *string
@@ -24,10 +24,10 @@ func presentIn(annotations map[string]string) present {
 	return present{split: value(weightedbackends.Annotation), owner: value(weightedbackends.OwnerAnnotation)}
 }
 
-// ownerOtherThan returns the owner of the split, if that is another than the
-// Rollout with this name. A split without owner, written by hand or by a plugin
-// that names none, belongs to the Rollout that names the HTTPScaledObject. An
-// owner without a split owns nothing.
+// ownerOtherThan returns the owner of the split, if that is not the Rollout with this
+// name, else "". A split without owner, written by hand or by a plugin that names none,
+// belongs to the Rollout that names the HTTPScaledObject. An owner without a split owns
+// nothing.
 func (p present) ownerOtherThan(rollout string) string {
 	if p.split == nil || p.owner == nil || *p.owner == rollout {
 		return ""
@@ -52,9 +52,10 @@ func (p present) String() string {
 	return weightedbackends.Describe(backends)
 }
 
-// decide returns the annotations to write so that an object that says now
-// carries the split of rollout: those to remove are nil. It returns nothing
-// when the object is as it should be. Whose split it may be is decided before.
+// decide returns the annotations to write so that an object whose annotations are now
+// carries the split of rollout; a nil value removes an annotation. It returns nil when
+// there is nothing to change. Whether another Rollout owns the present split is checked
+// elsewhere, by mayChange.
 func decide(now present, rollout string, split []weightedbackends.Backend) map[string]*string {
 	want := present{}
 	if split != nil {
@@ -70,10 +71,10 @@ func decide(now present, rollout string, split []weightedbackends.Backend) map[s
 	}
 }
 
-// released returns the annotations to write so that an object whose Rollout is
-// gone sends its requests where that Rollout had its stable version: both go,
-// unless the split's stable Service is not the one in scaleTargetRef. That is
-// so with pingPong, where the other Service may have no pods any more.
+// released returns the annotations to write to an object whose Rollout is gone, so that
+// all requests go to that Rollout's stable Service: both annotations are removed,
+// unless the split's stable Service is not the one in scaleTargetRef. That is so with
+// pingPong, where the other Service may have no pods any more.
 func released(now present, service string) map[string]*string {
 	change := map[string]*string{weightedbackends.Annotation: nil, weightedbackends.OwnerAnnotation: nil}
 	split, err := weightedbackends.Parse(*now.split)

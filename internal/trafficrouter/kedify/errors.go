@@ -14,7 +14,8 @@ import (
 // role is the ClusterRole that grants what the router does; see deploy/rbac.
 const role = "argo-rollouts-kedify-http"
 
-// requestError says of a failed API request what it was for and what to do.
+// requestError returns an error that says what a failed API request was for and what to
+// do.
 func requestError(verb, namespace, name string, timeout time.Duration, err error) error {
 	return rolloutsplugin.Request{
 		Verb: verb, Object: fmt.Sprintf("HTTPScaledObject %s/%s", namespace, name), Resource: httpv1alpha1.HTTPScaledObjects.GroupResource().String(),
@@ -22,14 +23,14 @@ func requestError(verb, namespace, name string, timeout time.Duration, err error
 	}.Failed(err)
 }
 
-// missingError says that an HTTPScaledObject that a split is for is not there.
+// missingError says that an HTTPScaledObject that is to carry a split does not exist.
 type missingError struct {
 	namespace, name string
 	cause           error
 }
 
 func (e *missingError) Error() string {
-	// The answer for a path that the API server does not serve is no Status of its own.
+	// For a path that the API server does not serve, the answer is not a Status object.
 	if apierrors.HasStatusCause(e.cause, metav1.CauseTypeUnexpectedServerResponse) {
 		return fmt.Sprintf("HTTPScaledObject %s/%s: the cluster does not know this kind: install Kedify's HTTP stack (its CRD httpscaledobjects.http.keda.sh): %v", e.namespace, e.name, e.cause)
 	}

@@ -25,9 +25,9 @@ type decision struct {
 	call  selfheal.Call
 }
 
-// keep has the split put back that HTTPScaledObjects carry after a call, when
-// something else changes it. Without a split, or with self-healing off, nothing
-// is.
+// keep registers HTTPScaledObjects and the split that they carry after a call, so that
+// the split is put back when something else changes it. Without a split, or with
+// self-healing off, nothing is put back.
 func (r *Router) keep(p plan, carrying []string) {
 	if !r.options.SelfHeal || p.split == nil || len(carrying) == 0 {
 		r.healer.Forget(nameOf(p.ro))
@@ -54,8 +54,8 @@ func (r *Router) keptFor(ro *v1alpha1.Rollout) []string {
 	return names
 }
 
-// keepHeld goes on to put back the split of the call before, for a Rollout whose
-// present spec asks for what cannot be.
+// keepHeld keeps the split of the call before under self-healing, for a Rollout whose
+// present spec has a problem.
 func (r *Router) keepHeld(p plan) {
 	if last, objects, ok := r.healer.Kept(nameOf(p.ro)); ok {
 		r.healer.Keep(nameOf(p.ro), decision{last.split, p.call}, objects...)
@@ -67,7 +67,7 @@ func (r *Router) keepHeld(p plan) {
 func (r *Router) repair(ctx context.Context, rollout, object k8stypes.NamespacedName, d decision) selfheal.Outcome {
 	watched, ok := r.objects.Watched(object.Namespace, object.Name)
 	switch {
-	case !ok: // no watch now; what has changed meanwhile brings no event later
+	case !ok: // no watch now; a change made meanwhile brings no event later
 		return selfheal.Failed
 	case watched == nil || decide(presentIn(watched.Annotations), rollout.Name, d.split) == nil:
 		return selfheal.Unneeded
@@ -121,9 +121,9 @@ func (r *Router) putBack(ctx context.Context, rollout, object k8stypes.Namespace
 	return selfheal.Repaired, nil
 }
 
-// described says what was done to an object's split, and what is known of who
-// did it: the manager of a changed value, and of a removal, which leaves no
-// trace, all managers with their times.
+// described says how an object's split was changed, and by which field manager. A
+// removal leaves no trace of its manager, so for a removal it lists all managers with
+// their times.
 func described(object *metav1.PartialObjectMetadata, now present, by writers) string {
 	if len(by) > 0 {
 		return fmt.Sprintf("field manager %s changed the split to %s", by, now)
@@ -139,8 +139,8 @@ func described(object *metav1.PartialObjectMetadata, now present, by writers) st
 	return fmt.Sprintf("%s; the object's field managers: %s", what, strings.Join(managers, ", "))
 }
 
-// changedKeys returns the annotations that have a value, and another one than
-// the change gives them.
+// changedKeys returns the keys of the annotations whose present value differs from the
+// one in the change; an absent annotation has none.
 func changedKeys(now present, change map[string]*string) []string {
 	var keys []string
 	for key, value := range map[string]*string{weightedbackends.Annotation: now.split, weightedbackends.OwnerAnnotation: now.owner} {

@@ -44,7 +44,7 @@ func (w writers) String() string {
 	return strings.Join(w, ", ")
 }
 
-// describeManager says who wrote to an object, and when last.
+// describeManager returns the name of a field manager and the time of its last write.
 func describeManager(entry metav1.ManagedFieldsEntry) string {
 	at := "at an unknown time"
 	if entry.Time != nil {

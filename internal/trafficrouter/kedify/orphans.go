@@ -21,7 +21,7 @@ func markOf(object k8stypes.NamespacedName, rollout string) orphans.Mark[k8stype
 	return orphans.Mark[k8stypes.NamespacedName]{Object: object, Rollout: k8stypes.NamespacedName{Namespace: object.Namespace, Name: rollout}}
 }
 
-// splits returns the splits that the watch shows, with their owners.
+// splits returns a mark for each split with an owner that the watch shows.
 func (r *Router) splits(context.Context) []orphans.Mark[k8stypes.NamespacedName] {
 	objects, _ := r.objects.Annotated()
 	var marks []orphans.Mark[k8stypes.NamespacedName]
@@ -33,7 +33,7 @@ func (r *Router) splits(context.Context) []orphans.Mark[k8stypes.NamespacedName]
 	return marks
 }
 
-// takeOffOrphan takes the split of a Rollout off an HTTPScaledObject unless the
+// takeOffOrphan removes the split of a Rollout from an HTTPScaledObject unless the
 // Rollout owns it or has a canary under way.
 func (r *Router) takeOffOrphan(ctx context.Context, object, rollout k8stypes.NamespacedName) (owns bool, err error) {
 	orphan, err := r.readForRelease(ctx, rollout, object.Name)

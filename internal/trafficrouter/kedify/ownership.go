@@ -33,8 +33,9 @@ func (e *foreignError) Error() string {
 
 func (e *foreignError) Unwrap() error { return e.unread }
 
-// mayChange returns a foreignError when the split on an HTTPScaledObject is
-// another Rollout's than rollout. It asks the API server only about another.
+// mayChange returns a foreignError when the split on an HTTPScaledObject belongs to a
+// Rollout other than rollout. It asks the API server only if the split names another
+// owner.
 func (r *Router) mayChange(ctx context.Context, namespace, rollout, object string, now present) error {
 	owner := now.ownerOtherThan(rollout)
 	if owner == "" {
@@ -58,10 +59,10 @@ func (r *Router) owns(ctx context.Context, namespace, rollout, object string) (o
 	return Owns(ro, object), Uses(ro) && rolloutspec.UnderWay(ro), nil
 }
 
-// Owns tells whether a split that names a Rollout as its owner is that Rollout's:
-// it is not being deleted, uses the plugin and names the HTTPScaledObject, or has
-// a configuration that cannot be read. (The controller does nothing any more for
-// a Rollout that waits for a finalizer.)
+// Owns tells whether a split that names a Rollout as its owner is still that Rollout's:
+// the Rollout is not being deleted, uses the plugin, and names the HTTPScaledObject or
+// has a configuration that cannot be read. (The controller does nothing any more for a
+// Rollout that waits for a finalizer.)
 func Owns(ro *v1alpha1.Rollout, object string) bool {
 	if ro.DeletionTimestamp != nil || !Uses(ro) {
 		return false
@@ -70,9 +71,9 @@ func Owns(ro *v1alpha1.Rollout, object string) bool {
 	return err != nil || slices.Contains(config.Names(), object)
 }
 
-// ownSplits returns the splits of a Rollout that HTTPScaledObjects carry now.
-// They are not known when there is no watch to find them in and the Rollout's
-// own names cannot be read.
+// ownSplits returns the splits of a Rollout that HTTPScaledObjects carry now. They are
+// not known when an object that the Rollout names cannot be read, or when there is no
+// watch to find them in and the Rollout's configuration cannot be read.
 func (r *Router) ownSplits(ctx context.Context, ro *v1alpha1.Rollout) (splits []string, known bool) {
 	seen := map[string]bool{}
 	objects, known, err := r.objects.WithAnnotation(ctx, ro.Namespace, ro.Name, syncTimeout)
@@ -119,9 +120,9 @@ func (r *Router) canaryHasShare(ctx context.Context, ro *v1alpha1.Rollout) bool 
 	return !known && rolloutspec.WeightSet(ro)
 }
 
-// sharesWithOthers tells whether a split gives weight to another Service than
-// stable. Of one that cannot be read it is assumed: the interceptor serves what
-// was there before.
+// sharesWithOthers tells whether a split gives weight to another Service than stable. A
+// split that cannot be parsed is assumed to: the interceptor goes on serving the
+// previous one.
 func sharesWithOthers(text, stable string) bool {
 	split, err := weightedbackends.Parse(text)
 	return err != nil || slices.ContainsFunc(split, func(b weightedbackends.Backend) bool { return b.Service != stable && b.Weight > 0 })

@@ -30,9 +30,9 @@ type plan struct {
 	dropsExperiments bool
 }
 
-// planFor is the pure part of a call. With nothing for the canary a problem
-// keeps the plan from nothing: experiments then get nothing either, since
-// traffic may have to leave a canary without pods.
+// planFor makes the plan of a call; it makes no request. At canary weight 0 a problem
+// does not stop the plan: experiments then get nothing either, since traffic may have
+// to leave a canary without pods.
 func planFor(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) plan {
 	p := plan{ro: ro, weight: weight, call: selfheal.CallOf(ro, weight, additional)}
 	config, err := rolloutConfig(ro)
@@ -52,5 +52,6 @@ func planFor(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDes
 // isFor tells whether the Rollout names an HTTPScaledObject.
 func (p plan) isFor(name string) bool { return slices.Contains(p.names, name) }
 
-// pingPong tells whether the Rollout's stable Service changes sides.
+// pingPong tells whether the Rollout uses pingPong, where stable alternates between two
+// Services.
 func (p plan) pingPong() bool { return rolloutspec.UsesPingPong(p.ro) }

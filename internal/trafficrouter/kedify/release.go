@@ -10,14 +10,14 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// release is an HTTPScaledObject whose split is to end, as it was read.
+// release is an HTTPScaledObject, as it was read, whose split is to end.
 type release struct {
 	rollout k8stypes.NamespacedName
 	object  *httpv1alpha1.HTTPScaledObject
 }
 
-// readForRelease reads an HTTPScaledObject that carries a Rollout's split; nil
-// when it does not.
+// readForRelease reads an HTTPScaledObject; nil when it does not exist or does not
+// carry the Rollout's split.
 func (r *Router) readForRelease(ctx context.Context, rollout k8stypes.NamespacedName, name string) (*release, error) {
 	object := &httpv1alpha1.HTTPScaledObject{}
 	err := r.whole.Get(ctx, httpv1alpha1.HTTPScaledObjects, rollout.Namespace, name, object)
@@ -33,8 +33,8 @@ func (r *Router) readForRelease(ctx context.Context, rollout k8stypes.Namespaced
 	return &release{rollout, object}, nil
 }
 
-// release ends a Rollout's split on an HTTPScaledObject, provided that the object
-// still is as it was read.
+// release ends a Rollout's split on an HTTPScaledObject, provided that the object has
+// not changed since it was read.
 func (r *Router) release(ctx context.Context, it release) error {
 	now := presentIn(it.object.Annotations)
 	object := &metav1.PartialObjectMetadata{ObjectMeta: it.object.ObjectMeta}

@@ -1,7 +1,7 @@
-// Package kedify is the Argo Rollouts traffic router kedify/http. It carries
-// each canary weight of a Rollout to the HTTPScaledObjects the Rollout names,
-// as the annotation http.kedify.io/weighted-backends, and touches nothing else
-// of them.
+// Package kedify is the Argo Rollouts traffic router kedify/http. It writes each canary
+// weight of a Rollout to the HTTPScaledObjects that the Rollout names, as the
+// annotation http.kedify.io/weighted-backends with its owner, and changes nothing else
+// in them.
 package kedify
 
 import (
@@ -27,8 +27,8 @@ const (
 	// callTimeout bounds one call of the controller, which has no bound of its
 	// own: a call that hangs would hold one of its workers for good.
 	callTimeout = 10 * time.Second
-	// syncTimeout bounds the wait for the first list when a call wants to know
-	// of splits left behind.
+	// syncTimeout bounds the wait for the first list when a call looks for splits left
+	// behind.
 	syncTimeout = 2 * time.Second
 	// attempts bounds the writes of one object when others keep changing it.
 	attempts = 5
@@ -41,8 +41,8 @@ type Options struct {
 	// WatchNamespace is the one namespace that is watched; all of them when it is
 	// empty. Rollouts of other namespaces are served without a watch.
 	WatchNamespace string
-	// SelfHeal has the router write between two calls: put back a split that
-	// something else has changed, and take off one whose Rollout is gone.
+	// SelfHeal lets the router write between two calls: put back a split that something
+	// else has changed, and remove one whose Rollout is gone.
 	SelfHeal bool
 }
 
@@ -137,20 +137,20 @@ func (r *Router) UpdateHash(*v1alpha1.Rollout, string, string, []v1alpha1.Weight
 	return types.RpcError{}
 }
 
-// RemoveManagedRoutes does nothing: there are no managed routes, and the split
-// is SetWeight's alone. Argo Rollouts calls this before SetWeight with the
-// current weight on a full promotion; taking the split off here would send
-// that traffic back to stable for a moment.
+// RemoveManagedRoutes does nothing: there are no managed routes, and the split belongs
+// to SetWeight. Argo Rollouts calls this before SetWeight with the current weight on a
+// full promotion; removing the split here would send that traffic back to stable for a
+// moment.
 func (r *Router) RemoveManagedRoutes(*v1alpha1.Rollout) types.RpcError { return types.RpcError{} }
 
-// SetWeight makes each HTTPScaledObject that the Rollout names carry the split
-// for weight (0..maxTrafficWeight), and takes the Rollout's split off those it
-// no longer names. Objects that already say so cost no request.
+// SetWeight makes each HTTPScaledObject that the Rollout names carry the split for
+// weight (0..maxTrafficWeight), and removes the Rollout's split from objects that it no
+// longer names. Objects that need no change cost no request.
 //
-// At weight 0 it always takes the traffic back: what is wrong with the Rollout
-// is a warning. Above 0, with a split of the Rollout in place, such a Rollout
-// keeps that split, with a warning, so that the controller goes on to its
-// analysis and its abort.
+// At weight 0 it always takes the traffic back: a problem with the Rollout's spec is a
+// warning. Above 0, a Rollout with such a problem keeps the split that it has, with a
+// warning, so that the controller goes on to its analysis and its abort; without a
+// split it is an error.
 func (r *Router) SetWeight(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) types.RpcError {
 	ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
 	defer cancel()
@@ -162,8 +162,8 @@ func (r *Router) SetWeight(ro *v1alpha1.Rollout, weight int32, additional []v1al
 	return rolloutsplugin.CallError(ro, "SetWeight", r.setWeight(ctx, planFor(ro, weight, additional)))
 }
 
-// VerifyWeight is Verified when SetWeight with the same arguments would write
-// nothing. All else is NotVerified without an error: the controller asks again
+// VerifyWeight returns Verified when SetWeight with the same arguments would write
+// nothing. Otherwise it returns NotVerified without an error: the controller asks again
 // only then.
 func (r *Router) VerifyWeight(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) (types.RpcVerified, types.RpcError) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
@@ -180,8 +180,8 @@ func (r *Router) VerifyWeight(ro *v1alpha1.Rollout, weight int32, additional []v
 	return types.Verified, types.RpcError{}
 }
 
-// SetHeaderRoute refuses a header route; removing one (no match) succeeds, and
-// so does any on a Rollout that has to get past the step.
+// SetHeaderRoute refuses a header route. Removing one (no match) succeeds, and so does
+// any call for a Rollout that has to get past the step.
 func (r *Router) SetHeaderRoute(ro *v1alpha1.Rollout, route *v1alpha1.SetHeaderRoute) types.RpcError {
 	if route == nil || len(route.Match) == 0 {
 		return types.RpcError{}
@@ -189,8 +189,8 @@ func (r *Router) SetHeaderRoute(ro *v1alpha1.Rollout, route *v1alpha1.SetHeaderR
 	return r.refuseRoute(ro, "SetHeaderRoute", unsupportedHeaderRoute(route))
 }
 
-// SetMirrorRoute refuses a mirror route; removing one (no match) succeeds, and
-// so does any on a Rollout that has to get past the step.
+// SetMirrorRoute refuses a mirror route. Removing one (no match) succeeds, and so does
+// any call for a Rollout that has to get past the step.
 func (r *Router) SetMirrorRoute(ro *v1alpha1.Rollout, route *v1alpha1.SetMirrorRoute) types.RpcError {
 	if route == nil || len(route.Match) == 0 {
 		return types.RpcError{}

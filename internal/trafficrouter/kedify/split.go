@@ -7,13 +7,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
-// DesiredSplit returns the backends that carry a Rollout's traffic at a canary
-// weight: stable first, canary second, then each additional destination under
-// its Service; the weights add up to MaxWeight. It returns none at weight 0
-// without additional destinations: there is nothing to split then, unless the
-// Rollout uses pingPong, where the stable Service changes sides and so has to
-// be named. It is an error when Services are missing or equal, or when a
-// weight is outside 0..MaxWeight or all of them add up past it.
+// DesiredSplit returns the backends that carry a Rollout's traffic at a canary weight:
+// stable first, canary second, then each additional destination under its Service; the
+// weights add up to MaxWeight. It returns nil at weight 0 without additional
+// destinations, as there is nothing to split, unless the Rollout uses pingPong: there
+// stable alternates between two Services, and so has to be named. It is an error when
+// Services are missing or equal, when a weight is outside 0..MaxWeight, or when the
+// weights add up to more than MaxWeight.
 func DesiredSplit(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) ([]weightedbackends.Backend, error) {
 	rest, err := rolloutspec.StableWeight(ro, weight, additional)
 	if err != nil {

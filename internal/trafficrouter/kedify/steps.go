@@ -18,8 +18,8 @@ func unsupportedMirrorRoute(route *v1alpha1.SetMirrorRoute) error {
 	return fmt.Errorf("mirror routes (route %q) are not supported by %s: take the setMirrorRoute step out", route.Name, PluginName)
 }
 
-// unsupportedStep returns an error that names the first step of a Rollout that
-// the router cannot carry out; steps that remove a route are none.
+// unsupportedStep returns an error that names the first step of a Rollout that the
+// router cannot carry out. It can carry out steps that remove a route.
 func unsupportedStep(ro *v1alpha1.Rollout) error {
 	if ro.Spec.Strategy.Canary == nil {
 		return nil
@@ -39,15 +39,14 @@ func unsupportedStep(ro *v1alpha1.Rollout) error {
 	return nil
 }
 
-// leavingSteps tells whether a Rollout is aborted or promoted in full. Argo
-// Rollouts goes on asking for the route of the step it stands at then, before
-// it sets the weight: an error would keep the split where it is, and the abort
-// from ever being one.
+// leavingSteps tells whether a Rollout is aborted or promoted in full. Argo Rollouts
+// then still asks for the route of the current step before it sets the weight: an error
+// would keep the split where it is, so that an abort would never take effect.
 func leavingSteps(ro *v1alpha1.Rollout) bool { return ro.Status.Abort || ro.Status.PromoteFull }
 
-// checkSteps refuses a canary with a step that cannot be carried out before it
-// gets any traffic. Once it has some, that is a warning: an error would keep
-// the controller from taking the traffic back.
+// checkSteps returns an error for a canary with a step that cannot be carried out,
+// before the canary gets any traffic. Once it has some, checkSteps only warns: an error
+// would keep the controller from taking the traffic back.
 func (r *Router) checkSteps(ctx context.Context, p plan) error {
 	if p.atRest || leavingSteps(p.ro) {
 		return nil
@@ -60,10 +59,10 @@ func (r *Router) checkSteps(ctx context.Context, p plan) error {
 	return nil
 }
 
-// refuseRoute answers a call for a header or mirror route. While the canary has
-// a share of the traffic it succeeds: the controller makes this call before
-// SetWeight, also when it wants weight 0 because the canary's pods are gone.
-// The controller writes no Event for these calls.
+// refuseRoute answers a call for a header or mirror route. While the canary has a share
+// of the traffic, it returns no error: the controller makes this call before SetWeight,
+// also when it wants weight 0 because the canary's pods are gone. The controller writes
+// no Event for these calls.
 func (r *Router) refuseRoute(ro *v1alpha1.Rollout, call string, refusal error) types.RpcError {
 	if leavingSteps(ro) {
 		return types.RpcError{}

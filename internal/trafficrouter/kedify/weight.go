@@ -16,8 +16,8 @@ import (
 // SetWeight; it is where users look.
 const reasonError = "TrafficRoutingError"
 
-// setWeight carries a plan out, and has its split put back on the
-// HTTPScaledObjects that carry it then.
+// setWeight carries out a plan, and registers the HTTPScaledObjects that carry its
+// split then for self-healing.
 func (r *Router) setWeight(ctx context.Context, p plan) error {
 	if p.problem != nil {
 		if !p.atRest {
@@ -62,11 +62,12 @@ func isLasting(p plan, err error) bool {
 	return errors.As(err, &missing) || errors.As(err, &foreign) && (p.atRest || foreign.unread == nil)
 }
 
-// lastingFailures answers for HTTPScaledObjects that are missing or another
-// Rollout's. Above weight 0 that is an error while the canary has no traffic.
-// While it has some, on another object, the controller is told of no error: one
-// would keep it from the analysis, and the analysis from the abort. At rest there
-// is nothing to take off; a first deployment or an abort must not hang on it.
+// lastingFailures returns the error for HTTPScaledObjects that are missing or carry
+// another Rollout's split. Above weight 0 it returns one while the canary has no
+// traffic. While the canary has some, on another object, it returns none: an error
+// would keep the controller from the analysis, and the analysis from the abort. At rest
+// there is nothing to take off; a first deployment or an abort must not fail because of
+// these objects.
 func (r *Router) lastingFailures(ctx context.Context, p plan, lasting []error) error {
 	err := errors.Join(lasting...)
 	switch {
@@ -80,15 +81,15 @@ func (r *Router) lastingFailures(ctx context.Context, p plan, lasting []error) e
 	return nil
 }
 
-// holdSplit answers for a Rollout whose spec asks for what cannot be. Without a
-// split of it that is an error. With one, the split stays as it is and the
-// controller is told of no error: one would keep it from the analysis, and the
-// analysis from the abort.
+// holdSplit handles a Rollout whose spec has a problem, above weight 0. If the Rollout
+// has no split, the problem is an error. If it has one, the split stays as it is and
+// the controller gets no error: one would keep it from the analysis, and the analysis
+// from the abort.
 //
-// With dynamicStableScale the controller scales stable down as the weight goes
-// up, so a higher one than it has set already is an error: stable would be too
-// small for the split that stays. The way down, towards stable, is always open, and
-// so is an abort.
+// With dynamicStableScale the controller scales stable down as the weight goes up, so a
+// higher weight than the last one set is an error: stable would be too small for the
+// split that stays. A lower weight, towards stable, is always accepted, and so is an
+// abort.
 func (r *Router) holdSplit(ctx context.Context, p plan) error {
 	if rolloutspec.ScalesStableDown(p.ro, p.weight) || !r.hasSplit(ctx, p.ro) {
 		return p.problem
@@ -116,7 +117,8 @@ func (r *Router) verify(ctx context.Context, p plan) error {
 	}
 	for _, name := range p.names {
 		object, err := r.objects.Get(ctx, p.ro.Namespace, name)
-		// Nothing of this Rollout's to take off; SetWeight has looked closer.
+		// There is no split of this Rollout to take off; SetWeight has checked more
+		// closely.
 		if p.split == nil && (apierrors.IsNotFound(err) || err == nil && presentIn(object.Annotations).ownerOtherThan(p.ro.Name) != "") {
 			continue
 		}
