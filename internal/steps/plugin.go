@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -415,15 +416,24 @@ func (r *run) found(p Progress) types.RpcStepResult {
 
 // say writes an Event if running work waits for something else than at the last Event.
 func (r *run) say(p Progress) {
-	waiting := p.Waiting
+	waiting := topicOf(p.Waiting)
 	if waiting == "" {
-		waiting = p.Message
+		waiting = bound.Shorten(p.Message, waitingLimit)
 	}
-	if waiting = bound.Shorten(waiting, waitingLimit); waiting == r.s.Waiting {
+	if waiting == r.s.Waiting {
 		return
 	}
 	r.s.Waiting = waiting
 	r.opts.Events.Note(r.ro, reasonWaiting, fmt.Sprintf("step %d (%s): %s", r.s.Index+1, r.s.ID, p.Message))
+}
+
+// topicOf returns what tells one wait from another, in at most waitingLimit bytes: the
+// beginning of a long text would be the same for many.
+func topicOf(waiting string) string {
+	if len(waiting) <= waitingLimit {
+		return waiting
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(waiting)))
 }
 
 // retry answers that the step is running and tries something again after an error, and

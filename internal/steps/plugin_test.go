@@ -250,14 +250,22 @@ func TestAStep(t *testing.T) {
 
 // What a step waits for is one Event, and another when it waits for something else.
 func TestEventsOfAWait(t *testing.T) {
-	waits := []string{"a", "a", "b", "b", "a"}
+	// Two waits may begin with the same words, such as the names of fifty Rollouts.
+	long := strings.Repeat("demo/other (before), ", 50)
+	waits := []string{"a", "a", "b", "b", long + "a", long + "b", long + "b", "a"}
 	h := newHost(t, &scripted{poll: func(context.Context, Work) (Progress, error) {
 		next := waits[0]
 		waits = waits[1:]
 		return Progress{Phase: Running, Message: next + " at " + fmt.Sprint(len(waits)), Waiting: next}, nil
 	}}, `{}`)
-	h.until(6)
-	if want := []string{"it runs", "a at 4", "b at 2", "a at 0"}; len(h.events.lines) != len(want) {
+	h.until(9)
+	want := []string{"it runs", "a at 7", "b at 5", long + "a at 3", long + "b at 2", "a at 0"}
+	for i, line := range h.events.lines {
+		if i >= len(want) || !strings.HasSuffix(line, want[i]) {
+			t.Fatalf("Events %q, want %q", h.events.lines, want)
+		}
+	}
+	if len(h.events.lines) != len(want) {
 		t.Errorf("Events %q, want %q", h.events.lines, want)
 	}
 }

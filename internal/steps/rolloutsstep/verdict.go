@@ -2,7 +2,6 @@ package rolloutsstep
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,12 +54,8 @@ func (s standing) String() string {
 	return [...]string{"fine", "before", "missing", "failed before", "failed"}[s]
 }
 
-// messageLimit bounds a message about other Rollouts, in bytes; topicLimit bounds the text
-// that tells one wait from another.
-const (
-	messageLimit = 480
-	topicLimit   = 120
-)
+// messageLimit bounds a message about other Rollouts, in bytes.
+const messageLimit = 480
 
 // decide says whether a canary may pass a barrier.
 func decide(s Snapshot) steps.Progress {
@@ -89,7 +84,7 @@ func decide(s Snapshot) steps.Progress {
 	return steps.Progress{
 		Phase:   steps.Running,
 		Message: listed(fmt.Sprintf("barrier %s: waiting for %d of %d: ", s.Barrier, len(waiting), len(others)), said),
-		Waiting: topicOf(waiting),
+		Waiting: strings.Join(waiting, ", "),
 	}
 }
 
@@ -175,14 +170,4 @@ func listed(start string, said []string) string {
 		message += words
 	}
 	return message
-}
-
-// topicOf returns a text of at most topicLimit bytes that tells one wait from another.
-func topicOf(waiting []string) string {
-	topic := strings.Join(waiting, ", ")
-	if len(topic) <= topicLimit {
-		return topic
-	}
-	sum := sha256.Sum256([]byte(topic))
-	return fmt.Sprintf("%d Rollouts, %x", len(waiting), sum[:8])
 }
