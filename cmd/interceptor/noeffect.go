@@ -89,7 +89,7 @@ func (o *options) linesWithoutEffect(environ []string, flags *pflag.FlagSet) []s
 			why[name] = said
 		}
 	}
-	for name, reason := range o.pointless {
+	for name, reason := range o.ineffective {
 		why[name] = reason
 	}
 	flags.Visit(func(f *pflag.Flag) {

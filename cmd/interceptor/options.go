@@ -43,9 +43,9 @@ type options struct {
 	xds                         xdsOptions
 
 	// asked has the variables that were read, set tells which of them are not empty, and
-	// pointless has those without effect because of other settings, and why.
-	asked, set map[string]bool
-	pointless  map[string]string
+	// ineffective has those without effect because of other settings, and why.
+	asked, set  map[string]bool
+	ineffective map[string]string
 }
 
 // Variables that are used in more than one place.
@@ -65,7 +65,7 @@ func readOptions(lookup func(string) (string, bool)) (*options, error) {
 		proxyPort:       8080, tlsPort: 8443, adminPort: 9090, metricsPort: 2223, fallbackPort: 8081,
 		drainDelay: 5 * time.Second, shutdownTimeout: 25 * time.Second,
 		proxy: proxy.DefaultSettings(),
-		asked: make(map[string]bool), set: make(map[string]bool), pointless: make(map[string]string),
+		asked: make(map[string]bool), set: make(map[string]bool), ineffective: make(map[string]string),
 	}
 	environment := lookup
 	lookup = func(name string) (string, bool) {
@@ -125,7 +125,7 @@ func (o *options) readTLS(lookup func(string) (string, bool)) error {
 		case on:
 			*file.into = file.standard
 		case text != "":
-			o.pointless[file.name] = tlsEnabled + " is not true"
+			o.ineffective[file.name] = tlsEnabled + " is not true"
 		}
 	}
 	return nil

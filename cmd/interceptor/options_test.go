@@ -38,7 +38,7 @@ func TestVariablesAndFlags(t *testing.T) {
 		"TLS that is off": {
 			variables: map[string]string{"KEDA_HTTP_PROXY_TLS_ENABLED": "false", "KEDA_HTTP_PROXY_TLS_CERT_PATH": "/c"},
 			is: func(o *options) bool {
-				return o.certFile == "" && len(o.pointless) == 1 && o.pointless["KEDA_HTTP_PROXY_TLS_CERT_PATH"] != ""
+				return o.certFile == "" && len(o.ineffective) == 1 && o.ineffective["KEDA_HTTP_PROXY_TLS_CERT_PATH"] != ""
 			},
 		},
 		"fallback in the pod's namespace": {

@@ -93,7 +93,7 @@ func (d *discovery) inVersion(version, kind string) (schema.GroupVersionResource
 // kind and again is true, find starts another in the background, at most every few
 // seconds.
 func (d *discovery) find(ctx context.Context, kind string, again bool) (schema.GroupVersionResource, error) {
-	if !d.everAsked() {
+	if !d.answered() {
 		if err := d.ask(ctx); err != nil {
 			return schema.GroupVersionResource{}, err
 		}
@@ -106,7 +106,7 @@ func (d *discovery) find(ctx context.Context, kind string, again bool) (schema.G
 	return resource, err
 }
 
-func (d *discovery) everAsked() bool {
+func (d *discovery) answered() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.known

@@ -150,7 +150,7 @@ func (g *Group) Read(ctx context.Context, kind, namespace, name string) (*unstru
 		switch {
 		case IsPathUnknown(err):
 		case apierrors.IsNotFound(err):
-			s.written.gone(namespace + "/" + name)
+			s.written.forgetDeleted(namespace + "/" + name)
 		case err == nil:
 			_, err = g.answered(kind, text, (*watched[*encoded]).answered)
 		}

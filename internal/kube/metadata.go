@@ -193,7 +193,7 @@ func (m *Metadata) read(ctx context.Context, conn *watchedMetadata, namespace, n
 	}
 	obj, err := m.ask(ctx, at(client.Get(), m.opts.Resource, namespace).Name(name))
 	if apierrors.IsNotFound(err) {
-		conn.written.gone(namespace + "/" + name)
+		conn.written.forgetDeleted(namespace + "/" + name)
 	}
 	if err != nil {
 		return nil, err

@@ -183,7 +183,7 @@ func (w *watched[T]) answered(obj T) {
 	if w.current() {
 		w.wrote(obj)
 	} else {
-		w.written.seen(obj)
+		w.written.forgetCaughtUp(obj)
 	}
 }
 

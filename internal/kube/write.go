@@ -61,7 +61,7 @@ func (g *Group) Write(ctx context.Context, current, desired *unstructured.Unstru
 	case IsPathUnknown(err):
 		return nil, g.pathGone(ctx, kind, resource, current, err)
 	case apierrors.IsNotFound(err):
-		s.written.gone(namespace + "/" + name)
+		s.written.forgetDeleted(namespace + "/" + name)
 	}
 	if err != nil {
 		return nil, err

@@ -95,19 +95,19 @@ func (w *written[T]) addTo(keys []string) []string {
 // the lock that forgetting takes: no write stays behind, and none is missed.
 func (w *written[T]) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    w.seen,
-		UpdateFunc: func(_, obj any) { w.seen(obj) },
+		AddFunc:    w.forgetCaughtUp,
+		UpdateFunc: func(_, obj any) { w.forgetCaughtUp(obj) },
 		DeleteFunc: func(obj any) {
 			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
-				w.gone(key)
+				w.forgetDeleted(key)
 			}
 		},
 	}
 }
 
-// seen forgets the write to an object whose state, as the watch or a read has
+// forgetCaughtUp forgets the write to an object whose state, as the watch or a read has
 // it, is not older than the write.
-func (w *written[T]) seen(obj any) {
+func (w *written[T]) forgetCaughtUp(obj any) {
 	key, err := cache.MetaNamespaceKeyFunc(obj)
 	if err != nil {
 		return
@@ -119,8 +119,8 @@ func (w *written[T]) seen(obj any) {
 	}
 }
 
-// gone forgets the write to an object that has been deleted.
-func (w *written[T]) gone(key string) {
+// forgetDeleted forgets the write to an object that has been deleted.
+func (w *written[T]) forgetDeleted(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.objects, key)

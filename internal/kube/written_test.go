@@ -103,12 +103,12 @@ func TestWrittenBeforeTheFirstList(t *testing.T) {
 		t.Errorf("the list's older state is read: %v", got)
 	}
 	// Without a watch, reads and their 404 are what forgets.
-	w.seen(object("10"))
+	w.forgetCaughtUp(object("10"))
 	if len(w.objects) != 0 {
 		t.Error("a write is kept after a read has seen it")
 	}
 	w.put(object("11"))
-	w.gone("demo/app")
+	w.forgetDeleted("demo/app")
 	if len(w.objects) != 0 {
 		t.Error("a write is kept after the object is gone")
 	}

@@ -56,8 +56,8 @@ type operations struct {
 	swept time.Time
 	// forgotten holds the attempts whose Starts may have been carried out and have been
 	// swept, and when. Attempts that were swept before lost are not in it any more.
-	forgotten map[string]time.Time
-	lost      time.Time
+	forgotten   map[string]time.Time
+	memorySince time.Time
 }
 
 func newOperations(logger hclog.Logger, now func() time.Time) *operations {
@@ -225,7 +225,7 @@ func (o *operations) sweep(now time.Time) {
 	maps.DeleteFunc(o.forgotten, func(_ string, at time.Time) bool { return now.Sub(at) > startKept })
 	if len(o.forgotten) > maxOutcomes {
 		clear(o.forgotten)
-		o.lost = now
+		o.memorySince = now
 	}
 }
 
@@ -259,7 +259,7 @@ func (o *operations) hasStart(attempt string) bool {
 func (o *operations) mayHaveStarted(attempt string, called time.Time) bool {
 	o.mu.Lock()
 	_, forgotten := o.forgotten[attempt]
-	forgotten = forgotten || !called.After(o.lost) || o.now().Sub(called) > startKept
+	forgotten = forgotten || !called.After(o.memorySince) || o.now().Sub(called) > startKept
 	o.mu.Unlock()
 	return forgotten || o.hasStart(attempt)
 }

@@ -54,9 +54,9 @@ type exchange struct {
 	// at is the backend and to the endpoint of the latest try; nil before.
 	at *backend
 	to *endpoint
-	// again tells that a second endpoint of the first backend was tried, or looked for
+	// triedAnother tells that a second endpoint of the first backend was tried, or looked for
 	// in vain.
-	again bool
+	triedAnother bool
 	// repeated tells that the request is sent for the second time, after its
 	// connection was closed, and answerBegan that the application has begun to
 	// answer it.
@@ -152,8 +152,8 @@ func (x *exchange) send(first, second *backend, timeout time.Duration) (res *htt
 // another takes the endpoint for the next try after one that could not be connected to.
 // It tells whether there is one.
 func (x *exchange) another(first, second *backend) bool {
-	if x.at == first && !x.again {
-		x.again = true
+	if x.at == first && !x.triedAnother {
+		x.triedAnother = true
 		if x.occupy(first, x.to) {
 			return true
 		}
@@ -247,7 +247,7 @@ func (x *exchange) finish() {
 		_ = x.body.Close()
 	}
 	x.release()
-	m := x.proxy.metrics.nobodys
+	m := x.proxy.metrics.unrouted
 	if x.at != nil {
 		m = x.at.metrics
 	}

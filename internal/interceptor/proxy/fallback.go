@@ -28,7 +28,7 @@ var errNotFromEnvoy = errors.New("the connection does not begin with a PROXY pro
 // X-Forwarded-* are left as they come: Envoy has added the client already.
 func (s *Server) ServeFallback(l net.Listener, peers FallbackPeers) error {
 	return ended(l, s.fallback.Serve(&fallbackListener{
-		Listener: &listener{Listener: l, proxy: s.proxy, open: s.proxy.handOvers}, proxy: s.proxy, peers: peers,
+		Listener: &listener{Listener: l, proxy: s.proxy, open: s.proxy.fallbackConnections}, proxy: s.proxy, peers: peers,
 	}))
 }
 
@@ -65,7 +65,7 @@ func (l *fallbackListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	if l.peers.TLS != nil {
-		c = &identified{Conn: c, config: l.peers.TLS}
+		c = &maybeTLSConn{Conn: c, config: l.peers.TLS}
 	}
 	return &lengthWatch{Conn: l.newConn(c)}, nil
 }

@@ -12,9 +12,9 @@ import (
 // with another.
 const tlsRecord = 0x16
 
-// identified is a connection of a kedify-proxy, with TLS or without: its first byte
+// maybeTLSConn is a connection of a kedify-proxy, with TLS or without: its first byte
 // tells which. Reads must not be concurrent, and the first must precede any write.
-type identified struct {
+type maybeTLSConn struct {
 	net.Conn // as accepted
 	config   *tls.Config
 	begun    bool
@@ -22,7 +22,7 @@ type identified struct {
 }
 
 // Read is part of net.Conn.
-func (c *identified) Read(into []byte) (int, error) {
+func (c *maybeTLSConn) Read(into []byte) (int, error) {
 	if !c.begun && len(into) > 0 {
 		n, err := c.Conn.Read(into[:1])
 		if n == 0 {
@@ -41,7 +41,7 @@ func (c *identified) Read(into []byte) (int, error) {
 }
 
 // Write is part of net.Conn.
-func (c *identified) Write(from []byte) (int, error) {
+func (c *maybeTLSConn) Write(from []byte) (int, error) {
 	if over := c.over.Load(); over != nil {
 		return over.Write(from)
 	}
@@ -49,7 +49,7 @@ func (c *identified) Write(from []byte) (int, error) {
 }
 
 // Close is part of net.Conn.
-func (c *identified) Close() error {
+func (c *maybeTLSConn) Close() error {
 	if over := c.over.Load(); over != nil {
 		return over.Close()
 	}
@@ -57,7 +57,7 @@ func (c *identified) Close() error {
 }
 
 // CloseWrite half-closes the connection, for a tunnel.
-func (c *identified) CloseWrite() error {
+func (c *maybeTLSConn) CloseWrite() error {
 	if over := c.over.Load(); over != nil {
 		return over.CloseWrite()
 	}
@@ -67,7 +67,7 @@ func (c *identified) CloseWrite() error {
 // namesOf returns the namespaces that the certificate of a connection's peer names,
 // and whether there is TLS. The first read from the connection must be over.
 func namesOf(c net.Conn) (names certified.Namespaces, over bool) {
-	i, is := c.(*identified)
+	i, is := c.(*maybeTLSConn)
 	if !is {
 		return names, false
 	}

@@ -37,7 +37,7 @@ type metrics struct {
 	// --max-connections or for lack of memory. Both are by port.
 	connections        *prometheus.GaugeVec
 	connectionsRefused *prometheus.CounterVec
-	nobodys            *backendMetrics // requests that belong to no object
+	unrouted           *backendMetrics // requests that belong to no object
 }
 
 func newMetrics() *metrics {
@@ -88,7 +88,7 @@ func newMetrics() *metrics {
 			Help: "Connections closed at once because as many were open as there may be, or there was no memory for more.",
 		}, []string{"port"}),
 	}
-	m.nobodys = m.route(types.NamespacedName{}).backend("")
+	m.unrouted = m.route(types.NamespacedName{}).backend("")
 	return m
 }
 

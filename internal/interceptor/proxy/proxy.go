@@ -29,9 +29,9 @@ type Proxy struct {
 	metrics    *metrics
 	tunnels    tunnels
 	memory     memory
-	// clients are the connections to the ports for clients, and handOvers those to the
-	// fallback port.
-	clients, handOvers *connections
+	// clients are the connections to the ports for clients, and fallbackConnections
+	// those to the fallback port.
+	clients, fallbackConnections *connections
 }
 
 // New makes a Proxy without a table: until SetTable is called, a Server accepts no
@@ -51,7 +51,7 @@ func New(settings Settings, log *slog.Logger) (*Proxy, error) {
 		start:      newStart(),
 	}
 	p.clients = p.newConnections("proxy")
-	p.handOvers = p.newConnections("fallback")
+	p.fallbackConnections = p.newConnections("fallback")
 	p.table.Store(routes.NewBuilder().Table())
 	return p, nil
 }
@@ -127,7 +127,7 @@ func (p *Proxy) serve(x *exchange) {
 	if p.draining.Load() || x.old || ambiguousLength(x.in) {
 		x.w.Header()["Connection"] = closing // in HTTP/2, too: Go's server then sends GOAWAY
 	}
-	s := x.settle()
+	s := x.findServed()
 	if s == nil {
 		return
 	}
@@ -146,9 +146,9 @@ func (p *Proxy) serve(x *exchange) {
 	}
 }
 
-// settle returns the serving state of the request's route. If the request has no
-// route, settle answers it and returns nil.
-func (x *exchange) settle() *served {
+// findServed returns the serving state of the request's route. If the request has no
+// route, findServed answers it and returns nil.
+func (x *exchange) findServed() *served {
 	for {
 		route := x.lookup()
 		if route == nil {
@@ -187,7 +187,7 @@ func (x *exchange) wait(s *served) {
 			x.refuseUnrouted()
 			return
 		}
-		if s = x.settle(); s == nil {
+		if s = x.findServed(); s == nil {
 			m.coldStart(unrouted)
 			return
 		}

@@ -200,14 +200,14 @@ func (b *Builder) Table() *Table { return b.table }
 // methods are cheap, the work is done here: call Commit once for changes that come
 // together.
 func (b *Builder) Commit() (*Table, Changes) {
-	c := commit{Builder: b, next: *b.table, moved: make(map[site]movement), movedHosts: make(map[string][]*matcher), told: make(map[*object]struct{}), uncharged: make(map[*object]string)}
+	c := commit{Builder: b, next: *b.table, moved: make(map[site]movement), movedHosts: make(map[string][]*matcher), recheck: make(map[*object]struct{}), uncharged: make(map[*object]string)}
 	c.allot()
 	for o := range b.dirty {
 		c.decideOrKeep(o)
 	}
 	c.settleHosts()
 	c.lookForShadows()
-	c.tell()
+	c.updateProblems()
 	// A new map, as clearing one takes time in proportion to the largest size it ever
 	// had.
 	b.dirty = make(map[*object]struct{}, len(c.again))

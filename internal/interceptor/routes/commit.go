@@ -19,13 +19,13 @@ type commit struct {
 	uncharged map[*object]string
 	// again are the objects to decide again at the next Commit.
 	again []*object
-	// told are the objects whose problems may have changed.
-	told map[*object]struct{}
+	// recheck are the objects whose problems may have changed.
+	recheck map[*object]struct{}
 }
 
 // decide puts one object's route into the table, or takes it out.
 func (c *commit) decide(o *object) {
-	c.told[o] = struct{}{}
+	c.recheck[o] = struct{}{}
 	name, d := o.name, o.declared
 	before := c.table.Route(name)
 	var after *Route
@@ -144,14 +144,14 @@ func (c *commit) move(m *matcher, at site) {
 func (c *commit) lookForShadows() {
 	for at, moved := range c.moved {
 		c.compare(compareSites, moved.last, func() {
-			c.shadows.look(at, c.next.hosts.at(at.host).of(nil, c.next.view).at(at.prefix), moved, c.tellOf)
+			c.shadows.look(at, c.next.hosts.at(at.host).servedTo(nil, c.next.view).at(at.prefix), moved, c.markForRecheck)
 		})
 	}
 }
 
-// tell updates the problems of the objects whose problems may have changed.
-func (c *commit) tell() {
-	for o := range c.told {
+// updateProblems updates the problems of the objects whose problems may have changed.
+func (c *commit) updateProblems() {
+	for o := range c.recheck {
 		key := o.name.String()
 		hash := hashOf(key)
 		before, _ := c.table.problems.get(hash, key)

@@ -59,7 +59,7 @@ func (c *commit) settleHost(host string, moved []*matcher) {
 	if is != nil {
 		// The strangers that its Problem lists may have changed.
 		if c.disputes.owned.set(is.name, host, after.disputed()) || after.disputed() {
-			c.tellOf(is)
+			c.markForRecheck(is)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func (c *commit) settleHost(host string, moved []*matcher) {
 // settle records whether m, if it names the host, is a stranger to the host's owner.
 func (c *commit) settle(m *matcher, host string, owner *matcher, named bool) {
 	if c.disputes.foreign.set(m.name, host, named && !owner.allows(m.name.Namespace)) {
-		c.tellOf(m)
+		c.markForRecheck(m)
 	}
 }
 
@@ -81,7 +81,7 @@ func (c *commit) changeOwner(host string, before, after claims) {
 		}
 	}
 	if was != nil && c.disputes.owned.set(was.name, host, false) {
-		c.tellOf(was)
+		c.markForRecheck(was)
 	}
 	for _, claim := range after {
 		allowed := is.allows(claim.namespace)
@@ -89,7 +89,7 @@ func (c *commit) changeOwner(host string, before, after claims) {
 		for _, m := range claim.objects {
 			c.settle(m, host, is, true)
 			if !allowed {
-				c.tellOf(m) // its Problem names the owner, which has changed
+				c.markForRecheck(m) // its Problem names the owner, which has changed
 			}
 			for _, prefix := range m.prefixes {
 				if !flips {
@@ -105,10 +105,10 @@ func (c *commit) changeOwner(host string, before, after claims) {
 	}
 }
 
-// tellOf marks an object whose problems may have changed.
-func (c *commit) tellOf(m *matcher) {
+// markForRecheck marks an object whose problems may have changed.
+func (c *commit) markForRecheck(m *matcher) {
 	if o := c.objects[m.name]; o != nil { // else it is being deleted
-		c.told[o] = struct{}{}
+		c.recheck[o] = struct{}{}
 	}
 }
 

@@ -45,7 +45,7 @@ func (h *hostRules) change(m *matcher, owned bool, more int, claim func(claims, 
 	case next.crowded == 0 && (!owned || !next.claims.disputed()):
 		next.served = next.named
 	case owned && !sameOwner(before, after):
-		next.served = next.among(nil, view{owned: owned})
+		next.served = next.buildServedTo(nil, view{owned: owned})
 	case m.crowded, m.leftOut, owned && !after.allows(m.name.Namespace): // it is not served
 	default:
 		next.served = next.served.editAll(m.prefixes, change)
@@ -53,8 +53,8 @@ func (h *hostRules) change(m *matcher, owned bool, more int, claim func(claims, 
 	return &next
 }
 
-// among returns the rules of the objects that a proxy of these namespaces serves.
-func (h *hostRules) among(namespaces Namespaces, v view) *pathTree {
+// buildServedTo returns the rules of the objects that a proxy of these namespaces serves.
+func (h *hostRules) buildServedTo(namespaces Namespaces, v view) *pathTree {
 	var tree *pathTree
 	var owner *matcher
 	if v.owned {
@@ -74,8 +74,8 @@ func (h *hostRules) among(namespaces Namespaces, v view) *pathTree {
 	return tree
 }
 
-// of returns the same as among, and makes a new tree only if it has to.
-func (h *hostRules) of(namespaces Namespaces, v view) *pathTree {
+// servedTo returns the same as buildServedTo, and makes a new tree only if it has to.
+func (h *hostRules) servedTo(namespaces Namespaces, v view) *pathTree {
 	switch {
 	case h == nil:
 		return nil
@@ -87,5 +87,5 @@ func (h *hostRules) of(namespaces Namespaces, v view) *pathTree {
 		}
 		return nil
 	}
-	return h.among(namespaces, v)
+	return h.buildServedTo(namespaces, v)
 }

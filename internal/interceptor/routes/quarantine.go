@@ -124,7 +124,7 @@ func (c *commit) decideOrKeep(o *object) {
 		c.again = append(c.again, o)
 		return
 	}
-	c.told[o] = struct{}{}
+	c.recheck[o] = struct{}{}
 	o.found = []Problem{d.problem(InternalError, "spec", "%s", failure)}
 	before := c.table.Route(o.name)
 	switch {
@@ -148,7 +148,7 @@ func (c *commit) compare(what step, m *matcher, do func()) {
 	failure := c.attempt(what, httpScaledObjectKind, m.name, do)
 	if o := c.objects[m.name]; o != nil && failure != "" {
 		o.uncompared = failure
-		c.told[o] = struct{}{}
+		c.recheck[o] = struct{}{}
 	}
 }
 

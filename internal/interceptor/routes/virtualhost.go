@@ -61,7 +61,7 @@ func (t *Table) VirtualHosts(namespaces Namespaces) iter.Seq[VirtualHost] {
 // domain itself: requests of the domain then match another one.
 func (t *Table) VirtualHost(domain string, namespaces Namespaces) (VirtualHost, bool) {
 	f := flattening{table: t, whole: make(map[string]bool), listed: make(map[listing]bool)}
-	f.add(t.hosts.at(domain).of(namespaces, t.view))
+	f.add(t.hosts.at(domain).servedTo(namespaces, t.view))
 	if len(f.matches) == 0 {
 		return VirtualHost{}, false
 	}
@@ -69,7 +69,7 @@ func (t *Table) VirtualHost(domain string, namespaces Namespaces) (VirtualHost, 
 		if f.whole[anyPath] {
 			break
 		}
-		f.add(t.hosts.at(wider).of(namespaces, t.view))
+		f.add(t.hosts.at(wider).servedTo(namespaces, t.view))
 	}
 	return VirtualHost{Domain: domain, Matches: f.matches}, true
 }

@@ -58,8 +58,8 @@ func (c *contact) gauge(s *source, up float64) {
 	}
 }
 
-// made is called when a request of a source has succeeded.
-func (c *contact) made(s *source, verb string) {
+// succeeded is called when a request of a source has succeeded.
+func (c *contact) succeeded(s *source, verb string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := c.states[s]

@@ -108,7 +108,7 @@ func (s *source) watchFrom(ctx context.Context, options metav1.ListOptions) (wat
 func (s *source) answered(verb string, err error) {
 	if err == nil {
 		s.failed = 0
-		s.contact.made(s, verb)
+		s.contact.succeeded(s, verb)
 		return
 	}
 	s.failed++

@@ -163,9 +163,9 @@ func TestEnvoyThatSaysLongWords(t *testing.T) {
 	long := func(i int) string { return "demo/app/" + strings.Repeat("a", most) + fmt.Sprint(i) }
 	st := newStream(w.server, nil, true)
 	for i := range 20 {
-		st.take(&request{typeURL: long(i)})
+		st.handleRequest(&request{typeURL: long(i)})
 		for k := range kinds {
-			st.take(&request{
+			st.handleRequest(&request{
 				typeURL: typeURLs[k], version: long(i), subscribe: []string{long(i)}, names: []string{long(i)},
 				initial: map[string]string{long(i): "1", envoy.RouteConfigurationName: long(i)},
 			})

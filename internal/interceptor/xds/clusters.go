@@ -181,8 +181,8 @@ func (st *stream) lookAtCluster(name string, b *routes.Backend) {
 		return
 	}
 	if object, _, ok := routes.ParseClusterName(name); ok {
-		st.takes(object, cds, name)
-		st.takes(object, eds, name)
+		st.withdrawRefusal(object, cds, name)
+		st.withdrawRefusal(object, eds, name)
 	}
 	c := s.known[name]
 	if c == nil {
@@ -471,7 +471,7 @@ func (st *stream) addAssignment(r *response, name string) {
 	if v == c.assigned && !c.again {
 		if object, _, ok := routes.ParseClusterName(name); ok && c.withheld {
 			c.withheld = false
-			st.takes(object, eds, name)
+			st.withdrawRefusal(object, eds, name)
 		}
 		return
 	}
@@ -545,7 +545,7 @@ func (st *stream) clustersAnswered(k kind, names []string, refusal string) {
 			c.refused, st.clusters.changed = false, true
 		}
 		if object, _, ok := routes.ParseClusterName(name); ok {
-			st.takes(object, k, name)
+			st.withdrawRefusal(object, k, name)
 		}
 	}
 }

@@ -216,8 +216,9 @@ func (st *stream) refuses(route *routes.Route, k kind, cluster, field, what stri
 	}
 }
 
-// takes withdraws the report that the Envoy refuses a part of an object, if there is one.
-func (st *stream) takes(object types.NamespacedName, k kind, cluster string) {
+// withdrawRefusal withdraws the report, if there is one, that the Envoy refuses a
+// part of an object.
+func (st *stream) withdrawRefusal(object types.NamespacedName, k kind, cluster string) {
 	subject := subjectOfClaim{object, k, cluster}
 	if _, claimed := st.claims[subject]; claimed {
 		delete(st.claims, subject)

@@ -115,7 +115,7 @@ func (st *stream) touch(object types.NamespacedName, at time.Time) {
 	s, current := &st.routes, st.table.Route(object)
 	s.nothingDue = false // the version says which objects are invalid, too
 	if current == nil {
-		st.takes(object, rds, "")
+		st.withdrawRefusal(object, rds, "")
 	}
 	p := s.pending[object]
 	if p == nil {
@@ -562,7 +562,7 @@ func (st *stream) routesAccepted(push *routePush) {
 // arrived notes that the Envoy has the current form of an object.
 func (st *stream) arrived(object types.NamespacedName) {
 	st.routes.pending = without(st.routes.pending, object)
-	st.takes(object, rds, "")
+	st.withdrawRefusal(object, rds, "")
 }
 
 // quarantine stops sending a form of an object to this Envoy.

@@ -187,7 +187,7 @@ func (st *stream) step(said *request, look bool) (time.Duration, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if said != nil {
-		st.take(said)
+		st.handleRequest(said)
 	}
 	if look {
 		st.look()
@@ -252,8 +252,8 @@ func (st *stream) look() {
 	}
 }
 
-// take notes what a request of the Envoy says.
-func (st *stream) take(r *request) {
+// handleRequest notes what a request of the Envoy says.
+func (st *stream) handleRequest(r *request) {
 	k, known := kindOf(r.typeURL)
 	if !known {
 		if name := oneLine(r.typeURL); !st.ignored[name] && len(st.ignored) < 100 {
@@ -269,7 +269,7 @@ func (st *stream) take(r *request) {
 		}
 		if f := ch.flights[r.nonce]; f != nil {
 			delete(ch.flights, r.nonce)
-			st.answered(k, f, r)
+			st.handleAnswer(k, f, r)
 		}
 	}
 	first := !ch.asked
@@ -397,8 +397,8 @@ func (st *stream) difference(k kind, names []string) (added, dropped []string) {
 	return added, dropped
 }
 
-// answered notes whether the Envoy accepted a response (ACK) or refused it (NACK).
-func (st *stream) answered(k kind, f *flight, r *request) {
+// handleAnswer notes whether the Envoy accepted a response (ACK) or refused it (NACK).
+func (st *stream) handleAnswer(k kind, f *flight, r *request) {
 	ch, refusal := &st.channels[k], ""
 	answer := mark{f.version, time.Now()}
 	if r.refusal == nil {

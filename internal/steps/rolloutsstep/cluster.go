@@ -135,7 +135,7 @@ func (c *cluster) selected(own name, s selection) (Snapshot, error) {
 		}
 	}
 	if !alone {
-		snapshot.Nobody = fmt.Sprintf("the selector (%s) matches no Rollout in namespace %s, not even this one", s.text, strings.Join(namespaces, ", "))
+		snapshot.WhyNoOthers = fmt.Sprintf("the selector (%s) matches no Rollout in namespace %s, not even this one", s.text, strings.Join(namespaces, ", "))
 	}
 	return snapshot, nil
 }

@@ -21,8 +21,8 @@ type Snapshot struct {
 	Since time.Time
 	// Others are the Rollouts that are waited for.
 	Others []Other
-	// Nobody says why there are no others to wait for; empty if the canary may then go on.
-	Nobody string
+	// WhyNoOthers says why there are no others to wait for; empty if the canary may then go on.
+	WhyNoOthers string
 }
 
 // Other is a Rollout that is waited for.
@@ -72,8 +72,8 @@ func decide(s Snapshot) steps.Progress {
 	switch failed := words[failedSince]; {
 	case len(failed) > 0:
 		return steps.Progress{Phase: steps.Failed, Message: listed(fmt.Sprintf("barrier %s: failed with others: ", s.Barrier), failed)}
-	case len(others) == 0 && s.Nobody != "":
-		return steps.Progress{Phase: steps.Running, Message: listed(fmt.Sprintf("barrier %s: ", s.Barrier), []string{s.Nobody}), Waiting: "other Rollouts"}
+	case len(others) == 0 && s.WhyNoOthers != "":
+		return steps.Progress{Phase: steps.Running, Message: listed(fmt.Sprintf("barrier %s: ", s.Barrier), []string{s.WhyNoOthers}), Waiting: "other Rollouts"}
 	case len(others) == 0:
 		return steps.Progress{Phase: steps.Successful, Message: fmt.Sprintf("barrier %s: there is no other Rollout to wait for", s.Barrier)}
 	case len(waiting) == 0:

@@ -98,15 +98,15 @@ func functionsFor(names []string, budget *bound.Budget) texttemplate.FuncMap {
 		case slices.Contains(ofPairs, name):
 			functions[name] = paying(budget, name, sprigs[name], pairs)
 		default:
-			functions[name] = paying(budget, name, sprigs[loud(name)], nil)
+			functions[name] = paying(budget, name, sprigs[mustVariant(name)], nil)
 		}
 	}
 	return functions
 }
 
-// loud returns the name of the variant of a sprig function that returns errors (mustToJson
-// for toJson), or the same name if there is no such variant.
-func loud(name string) string {
+// mustVariant returns the name of the variant of a sprig function that returns errors
+// (mustToJson for toJson), or the same name if there is no such variant.
+func mustVariant(name string) string {
 	must := "must" + strings.ToUpper(name[:1]) + name[1:]
 	if _, ok := sprigs[must]; ok {
 		return must

@@ -95,7 +95,7 @@ func (r *Router) write(ctx context.Context, p plan, d decided, decide decide) (D
 		if !d.decision.Changed {
 			return d.decision, nil
 		}
-		p.notes.happensOnce()
+		p.notes.doNotRemember()
 		written, err := r.routes.Write(ctx, d.route, d.decision.Route)
 		switch {
 		case err == nil:

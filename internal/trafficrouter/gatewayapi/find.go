@@ -143,7 +143,7 @@ type found struct {
 func (r *Router) carrying(ctx context.Context, p plan) (found, error) {
 	everywhere := p.configError != nil || r.searched.due(nameOf(p.ro), searchFor(p.ro, r.options.PluginName))
 	if everywhere {
-		p.notes.happensOnce() // later calls look at fewer kinds
+		p.notes.doNotRemember() // later calls look at fewer kinds
 	}
 	f := found{known: p.configError == nil || r.options.WatchNamespace == "", everywhere: everywhere}
 	deadline := time.Now().Add(syncTimeout) // for the first lists of all kinds together

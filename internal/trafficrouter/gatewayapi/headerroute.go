@@ -85,7 +85,7 @@ func (d *draft) setManaged(managed managedRoute) (Decision, error) {
 	if _, err := d.toSplit(); err != nil {
 		return Decision{}, err
 	}
-	d.wish(managed)
+	d.putManagedRoute(managed)
 	d.setting = managed.Name
 	if err := d.renderManaged(); err != nil {
 		return Decision{}, err
@@ -93,9 +93,10 @@ func (d *draft) setManaged(managed managedRoute) (Decision, error) {
 	return d.finish(), nil
 }
 
-// wish puts a header or mirror route into the Rollout's entry, in place of one of that name.
-func (d *draft) wish(managed managedRoute) {
+// putManagedRoute puts a header or mirror route into the Rollout's entry, in place
+// of one of that name.
+func (d *draft) putManagedRoute(managed managedRoute) {
 	d.own.Routes = slices.DeleteFunc(slices.Clone(d.own.Routes), func(m managedRoute) bool { return m.Name == managed.Name })
 	d.own.Routes = append(d.own.Routes, managed)
-	d.makeWay(managed.Name)
+	d.dropUnrecordedRules(managed.Name)
 }

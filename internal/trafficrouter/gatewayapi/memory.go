@@ -164,6 +164,6 @@ func (n *notes) do(effect func()) {
 	effect()
 }
 
-// happensOnce keeps the call from being remembered: it writes, or depends on something
+// doNotRemember keeps the call from being remembered: it writes, or depends on something
 // whose changes notes cannot detect.
-func (n *notes) happensOnce() { n.once = true }
+func (n *notes) doNotRemember() { n.once = true }

@@ -80,7 +80,7 @@ func (p plan) atRest() bool { return p.weight == 0 && p.weights.AtRest() }
 // withoutExperiments is the plan for a weight of 0 that cannot have its experiments:
 // all of the traffic goes to stable.
 func (p plan) withoutExperiments(problem error) plan {
-	p.notes.happensOnce() // the problem may end without a change of a route
+	p.notes.doNotRemember() // the problem may end without a change of a route
 	p.weights, p.dropsExperiments, p.problem = Weights{}, true, problem
 	return p
 }

@@ -25,7 +25,7 @@ func (r *Router) get(ctx context.Context, n *notes, ref routeRef, atRest bool) (
 	case err == nil:
 		found = kube.StateOf(route)
 	case !apierrors.IsNotFound(err):
-		n.happensOnce()
+		n.doNotRemember()
 		return nil, err
 	}
 	n.read(func() bool {
@@ -39,7 +39,7 @@ func (r *Router) get(ctx context.Context, n *notes, ref routeRef, atRest bool) (
 func (r *Router) list(ctx context.Context, n *notes, kind Kind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, error) {
 	routes, err := r.routes.List(ctx, string(kind), namespace, selector)
 	if err != nil {
-		n.happensOnce()
+		n.doNotRemember()
 		return nil, err
 	}
 	found := statesOf(routes)
@@ -55,7 +55,7 @@ func (r *Router) list(ctx context.Context, n *notes, kind Kind, namespace string
 func (r *Router) indexed(ctx context.Context, n *notes, kind Kind, rollout k8stypes.NamespacedName, wait time.Duration) (routes []*unstructured.Unstructured, ok bool, err error) {
 	routes, ok, err = r.routes.Indexed(ctx, string(kind), rollout.String(), wait)
 	if err != nil || !ok {
-		n.happensOnce()
+		n.doNotRemember()
 		return nil, ok, err
 	}
 	found := statesOf(routes)

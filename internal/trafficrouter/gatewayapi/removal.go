@@ -45,7 +45,7 @@ func remove(route *unstructured.Unstructured, ro Rollout, is func(string) bool) 
 func (d *draft) removeRoute(name string) {
 	d.own.Routes = slices.DeleteFunc(slices.Clone(d.own.Routes), func(m managedRoute) bool { return m.Name == name })
 	d.rules = slices.DeleteFunc(slices.Clone(d.rules), func(r *rule) bool { return r.owner == d.key() && r.route == name })
-	d.makeWay(name)
+	d.dropUnrecordedRules(name)
 }
 
 // isNamedAfter tells whether a rule without a record was made for a managed route of
@@ -69,7 +69,8 @@ func isNumbered(name, base string) bool {
 	return len(name) > len(base) && name[:len(base)] == base && ordinal.MatchString(name[len(base):])
 }
 
-// makeWay removes the rules that are named after a managed route and have no record.
-func (d *draft) makeWay(name string) {
+// dropUnrecordedRules removes the rules that are named after a managed route and have
+// no record.
+func (d *draft) dropUnrecordedRules(name string) {
 	d.rules = slices.DeleteFunc(slices.Clone(d.rules), func(r *rule) bool { return d.isNamedAfter(r, name) })
 }

@@ -119,7 +119,7 @@ func (r *Router) hold(ctx context.Context, p plan, problem error) error {
 	if !p.ro.Status.Abort && (rolloutspec.ScalesStableDown(p.ro, p.weight) || !r.hasTraffic(ctx, p)) {
 		return problem
 	}
-	p.notes.happensOnce() // the problem may end without a change of a route
+	p.notes.doNotRemember() // the problem may end without a change of a route
 	r.warn(p, reasonError, problem.Error(), fmt.Sprintf("%v; the routes stay as they are until this is corrected or the Rollout is aborted", problem))
 	r.keepHeld(p)
 	return nil

@@ -82,7 +82,7 @@ func (r *Router) accepted(ctx context.Context, p plan, ref routeRef, route *unst
 		default:
 			return nil
 		}
-		p.notes.happensOnce() // notes have the route as it was before the wait
+		p.notes.doNotRemember() // notes have the route as it was before the wait
 		if err := r.awaitReport(ctx, ref, route, deadline); err != nil {
 			return err
 		}

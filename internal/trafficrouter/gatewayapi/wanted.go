@@ -53,7 +53,7 @@ func Apply(route *unstructured.Unstructured, ro Rollout, wanted Wanted) (Decisio
 	}
 	d.own.Routes = slices.Clone(wanted.Managed.routes)
 	for _, managed := range wanted.Managed.routes {
-		d.makeWay(managed.Name)
+		d.dropUnrecordedRules(managed.Name)
 	}
 	if err := d.setWeight(wanted.Weights); err != nil {
 		return Decision{}, err
