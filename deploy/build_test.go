@@ -10,8 +10,7 @@ import (
 )
 
 // make build builds for the controller's usual platform, linux/amd64, and kubectl-canary
-// for the machine that it runs on: here as it would on a Mac, which a program in the
-// place of go says it is.
+// for the machine that it runs on: here for a Mac, which a stand-in for go says it is.
 func TestBuildIsForTheControllerAndThisMachine(t *testing.T) {
 	dir := t.TempDir()
 	mac := filepath.Join(dir, "go")

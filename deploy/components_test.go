@@ -11,8 +11,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
-// Each component mounts the Secret that the docs tell of, read-only, in the
-// container that a deployment has, and changes nothing else of it.
+// Each component mounts the Secret that the docs name, read-only, in the Deployment's
+// container, and changes nothing else of the pod but environment variables.
 func TestComponentsMountTheirSecrets(t *testing.T) {
 	for dir, want := range map[string]struct{ base, container, volume, path, secret string }{
 		"components/tls":                         {"interceptor", "interceptor", "certs", "/certs", "keda-tls-certs"},
@@ -22,7 +22,7 @@ func TestComponentsMountTheirSecrets(t *testing.T) {
 		t.Run(dir, func(t *testing.T) {
 			base, patch := deployment(t, want.base), patched(t, dir)
 			equal(t, "name", base.Name, patch.Name)
-			// The JSON patch for arguments counts on it.
+			// The JSON patch for arguments changes the first container.
 			equal(t, "container of "+want.base, want.container, base.Spec.Template.Spec.Containers[0].Name)
 			equal(t, "pod", corev1.PodSpec{
 				Containers: []corev1.Container{{
@@ -42,7 +42,7 @@ func TestComponentsMountTheirSecrets(t *testing.T) {
 	}
 }
 
-// The interceptor is told of the files that are mounted.
+// The interceptor's options name the files that are mounted.
 func TestComponentsNameTheMountedFiles(t *testing.T) {
 	equal(t, "environment", []corev1.EnvVar{
 		{Name: "KEDA_HTTP_PROXY_TLS_ENABLED", Value: "true"},

@@ -48,8 +48,8 @@ func TestHelmValuesAreTheCharts(t *testing.T) {
 	equal(t, "problems of broken values", want, undocumented("", broken, chart.Values))
 }
 
-// The values that docs/steps.md shows for the step plugin out of its image are of the
-// chart, and have the init container of deploy/step.
+// The values with which docs/steps.md installs the step plugin from its image have keys
+// of the chart alone, and the init container of deploy/step.
 func TestHelmValuesOfTheStepsPage(t *testing.T) {
 	shown := regexp.MustCompile("(?s)\n```yaml {fragment}\n(controller:\n.*?\n)```\n").FindStringSubmatch(readText(t, "../docs/steps.md"))
 	if shown == nil {

@@ -45,7 +45,7 @@ func TestInterceptorPermissions(t *testing.T) {
 	equal(t, "name", interceptorName, account.Name)
 }
 
-// kedify-proxy runs under an account of its own, without a token of it.
+// kedify-proxy runs under a ServiceAccount of its own, without its token.
 func TestKedifyProxyServiceAccount(t *testing.T) {
 	var account corev1.ServiceAccount
 	read(t, "kedify-proxy/serviceaccount.yaml", &account)
@@ -82,7 +82,7 @@ func TestServicePorts(t *testing.T) {
 					got[service.Name] = append(got[service.Name], port.Port)
 					equal(t, service.Name+": port "+port.Name, port.Port, containerPort(pod.Spec, port.TargetPort.StrVal))
 				}
-				// Kedify-proxies are told its address.
+				// Kedify-proxies get the address of this Service.
 				if flag := "--fallback-service=" + service.Name; service.Name == interceptorName+"-fallback" {
 					equal(t, service.Name+": type", corev1.ServiceTypeClusterIP, service.Spec.Type)
 					if !slices.Contains(pod.Spec.Containers[0].Args, flag) {
@@ -107,8 +107,8 @@ func containerPort(pod corev1.PodSpec, name string) int32 {
 	return 0
 }
 
-// Two replicas, of which one is always there, and which the restricted Pod
-// Security Standard takes.
+// There are two replicas, of which one is always running, and the restricted Pod Security
+// Standard admits them.
 func TestReplicasAndRestrictions(t *testing.T) {
 	for _, dir := range []string{"interceptor", "kedify-proxy"} {
 		t.Run(dir, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestReplicasAndRestrictions(t *testing.T) {
 	}
 }
 
-// Requests are refused before the kernel ends a container for its memory: by the
+// Requests are refused before the kernel kills a container for its memory: by the
 // interceptor at nine tenths of GOMEMLIMIT, by Envoy at nine tenths of its heap.
 func TestMemoryRunsShortBeforeTheLimit(t *testing.T) {
 	interceptor := deployment(t, "interceptor").Spec.Template.Spec.Containers[0]
@@ -162,9 +162,9 @@ func TestMemoryRunsShortBeforeTheLimit(t *testing.T) {
 	if got := ofGo.Value(); got > limit/10*9 || got < limit/10*8 {
 		t.Errorf("GOMEMLIMIT is %d of %d bytes, want nine tenths or a little less", got, limit)
 	}
-	// What an interceptor takes with ten thousand objects, requests that wait, and
-	// connections beside theirs: tenants that fill the room have nobody's new requests
-	// refused.
+	// The memory of an interceptor with ten thousand objects, as many waiting requests as
+	// there is room for, and other connections: tenants that fill the waiting room do not
+	// cause new requests to be refused.
 	const objects, connections = 200_000_000, 8_000 * 30_000
 	if most, short := objects+proxy.DefaultSettings().MaxHeldBytes+connections, ofGo.Value()/10*9; most > short {
 		t.Errorf("it may take %d bytes, and memory is short from %d", most, short)
@@ -175,7 +175,7 @@ func TestMemoryRunsShortBeforeTheLimit(t *testing.T) {
 	}
 }
 
-// maxHeap is that of the bootstraps in deploy, as hack/generate.sh has it.
+// maxHeap is the heap limit of the bootstraps in deploy, as hack/generate.sh has it.
 const maxHeap = 900 << 20
 
 // A pod has the time that its program takes to stop, and more.
@@ -193,7 +193,7 @@ func TestTerminationGracePeriods(t *testing.T) {
 	if grace := grace(proxy); grace < stop+5*time.Second {
 		t.Errorf("kedify-proxy's preStop takes %s, and it has %s", stop, grace)
 	}
-	// The hook's program is what the init container has put there.
+	// The hook runs the program that the init container has installed.
 	drain := proxy.InitContainers[0]
 	equal(t, "preStop", []string{drain.Args[1], "drain"}, hook[:2])
 	equal(t, "init container", []string{"install", "/drain/interceptor"}, drain.Args)
@@ -218,7 +218,7 @@ func seconds(t *testing.T, args, flag string) time.Duration {
 	return d
 }
 
-// The ports that trust who connects take connections of kedify-proxies alone.
+// The ports that trust their clients take connections of kedify-proxies alone.
 func TestInterceptorNetworkPolicy(t *testing.T) {
 	var policy networkingv1.NetworkPolicy
 	read(t, "interceptor/networkpolicy.yaml", &policy)
@@ -246,8 +246,8 @@ func TestInterceptorNetworkPolicy(t *testing.T) {
 	}, got)
 }
 
-// Everybody reaches the ports of kedify-proxy that a Service leads to, and nobody
-// any other.
+// Every client reaches the ports of kedify-proxy that a Service leads to, and no other
+// port.
 func TestKedifyProxyNetworkPolicy(t *testing.T) {
 	var policy networkingv1.NetworkPolicy
 	read(t, "kedify-proxy/networkpolicy.yaml", &policy)
@@ -267,8 +267,8 @@ func TestKedifyProxyNetworkPolicy(t *testing.T) {
 	}
 }
 
-// An Envoy that waits for an interceptor listens nowhere but at its admin interface,
-// and is not to be restarted for it.
+// An Envoy that waits for an interceptor listens only at its admin interface, and must not
+// be restarted for that.
 func TestKedifyProxyIsNotRestartedWhileItWaits(t *testing.T) {
 	envoy := deployment(t, "kedify-proxy").Spec.Template.Spec.Containers[0]
 	if envoy.LivenessProbe != nil || envoy.StartupProbe != nil {

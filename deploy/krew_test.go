@@ -41,7 +41,7 @@ type krewPlugin struct {
 	} `json:"spec"`
 }
 
-// Krew takes the manifest of a release: it holds it to the same rules when it
+// Krew accepts the manifest of a release: these are the rules that it checks when it
 // installs a plugin.
 func TestKrewManifest(t *testing.T) {
 	path := filepath.Join(madeRelease(t), "canary.yaml")
@@ -50,7 +50,7 @@ func TestKrewManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "kind", "krew.googlecontainertools.github.com/v1alpha2 Plugin", plugin.APIVersion+" "+plugin.Kind)
-	// Of kubectl-canary; Krew wants the file to have that name.
+	// The name is for kubectl-canary; Krew wants the file to have it.
 	equal(t, "name", "canary", plugin.Metadata.Name)
 	equal(t, "version", "v1.2.3", plugin.Spec.Version)
 	for field, text := range map[string]string{"shortDescription": plugin.Spec.ShortDescription, "description": plugin.Spec.Description} {

@@ -23,9 +23,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
 )
 
-// Every YAML file is what it says it is: each of its documents reads without
-// doubled keys and names a kind. Templates are left out: what a release makes of
-// them is looked at instead.
+// Every YAML file is valid: each of its documents can be read, without duplicate keys,
+// and names a kind. Templates are left out: the files that a release makes of them are
+// checked instead.
 func TestEveryManifestReads(t *testing.T) {
 	for _, root := range []string{".", "../examples", "../sandbox/manifests", "../sandbox/addons", madeRelease(t)} {
 		for _, path := range yamlFiles(t, root) {
@@ -68,7 +68,7 @@ func isJSONPatch(document []byte) bool {
 }
 
 // Each kustomization names exactly the files beside it: none that is missing,
-// and none is left out. Another kustomization that it takes in is one here.
+// and none is left out. Another kustomization that it includes exists here.
 func TestEveryKustomizationIsComplete(t *testing.T) {
 	var found int
 	for _, root := range []string{".", "../examples"} {
@@ -84,7 +84,7 @@ func TestEveryKustomizationIsComplete(t *testing.T) {
 						Path string `json:"path"`
 					} `json:"patches"`
 				}
-				// Only these of its keys are of interest.
+				// Only these keys matter here.
 				readLoosely(t, path, &kustomization)
 				named := map[string]bool{filepath.Base(path): true}
 				for _, resource := range kustomization.Resources {
@@ -95,7 +95,7 @@ func TestEveryKustomizationIsComplete(t *testing.T) {
 					named[resource] = true
 				}
 				for _, patch := range kustomization.Patches {
-					if patch.Path != "" { // else it is in the kustomization itself
+					if patch.Path != "" { // otherwise the patch is inline
 						named[patch.Path] = true
 					}
 				}
@@ -114,8 +114,8 @@ func TestEveryKustomizationIsComplete(t *testing.T) {
 	}
 }
 
-// The permission is the guide's, to the verb, for the ServiceAccount that Argo
-// Rollouts installs; the minimal one is a part of it.
+// The permission has exactly the guide's verbs, for the ServiceAccount that Argo Rollouts
+// installs; the minimal permission is a part of it.
 func TestPermissions(t *testing.T) {
 	var role rbacv1.ClusterRole
 	var binding rbacv1.ClusterRoleBinding
@@ -137,7 +137,7 @@ func TestPermissions(t *testing.T) {
 	equal(t, "minimal rules", rules("get", "list", "watch", "patch"), minimal.Rules)
 	equal(t, "minimal role referred to", rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: minimal.Name}, minimalBinding.RoleRef)
 	equal(t, "minimal subjects", controller, minimalBinding.Subjects)
-	// kubectl -n decides where they go.
+	// kubectl -n decides the namespace of both.
 	equal(t, "minimal namespaces", "", minimal.Namespace+minimalBinding.Namespace)
 }
 
@@ -163,8 +163,8 @@ func TestGatewayAPIPermissions(t *testing.T) {
 	equal(t, "subjects", []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "argo-rollouts", Namespace: "argo-rollouts"}}, binding.Subjects)
 }
 
-// An init container that copies a plugin out of its image: what it writes is what the
-// location of the registration names, and not a file that the controller copies it to.
+// An init container copies a plugin out of its image to the file that the location of the
+// registration names, which is not the file that the controller copies the plugin to.
 func TestInitContainersCopyPlugins(t *testing.T) {
 	var local corev1.ConfigMap
 	read(t, "local/argo-rollouts-config-patch.yaml", &local)

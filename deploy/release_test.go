@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// make build, a release and the images are one build of each program: the same
-// flags, but for where the version comes from.
+// make build, a release and the images build each program with the same flags, but for
+// where the version comes from.
 func TestOneSetOfBuildFlags(t *testing.T) {
 	makefile := readText(t, "../Makefile")
 	shared := regexp.MustCompile(`(?m)^BUILDFLAGS = (.*) -ldflags '([^']*)'$`).FindStringSubmatch(makefile)
@@ -246,8 +246,8 @@ echo "$GOOS/$GOARCH" >"$2"
 	equal(t, "binaries", releasedBinaries(t), made)
 }
 
-// .go-version is what CI, releases and the image build with: it has to do for
-// every module here, the tools' included.
+// CI, releases and the image build with the version in .go-version: it has to be new
+// enough for every module here, including those of the tools.
 func TestOneGoVersion(t *testing.T) {
 	pinned := strings.TrimSpace(readText(t, "../.go-version"))
 	modules, err := filepath.Glob("../tools/*/go.mod")

@@ -27,7 +27,7 @@ var templates = map[string]string{
 	"krew/canary.yaml":                            "install-canary-yaml",
 }
 
-// plugins are those that a release has.
+// plugins are the traffic router plugins that a release has.
 var plugins = []struct {
 	program, asset, name string
 	rbac                 string // the directory of its permission
@@ -51,8 +51,8 @@ var imagesIn = map[string]string{
 	"interceptor.yaml": interceptorImage, "kedify-proxy.yaml": interceptorImage, "step-init-container-patch.yaml": stepImage,
 }
 
-// A template as it is in the tree is no YAML to kubectl, kustomize or Helm, all of
-// which stop at once, with what to do in their error.
+// A template as it is in the tree is no valid YAML, so that kubectl, kustomize and Helm
+// stop at once, with an error that says what to do.
 func TestTemplatesDoNotReadUnfilled(t *testing.T) {
 	for template, file := range templates {
 		var content map[string]any
@@ -98,7 +98,7 @@ func TestReleaseManifestsInstallThePlugins(t *testing.T) {
 					Name: plugin.name, Location: releaseURL + "/" + plugin.asset + "-" + platform, Sha256: sumOf(number, i),
 				}
 				equal(t, "registration", want, registered(t, configMap))
-				// Under a field manager of its own, so that the one does not replace the other.
+				// Each plugin has a field manager, so that one does not replace the other.
 				if text := readText(t, install); !strings.Contains(text, "--field-manager="+plugin.program+" -f "+filepath.Base(install)+"\n") {
 					t.Errorf("%s does not say how it is applied", install)
 				}
@@ -170,8 +170,8 @@ func TestReleaseManifestsPinImages(t *testing.T) {
 	}
 }
 
-// interceptor.yaml is complete without a kustomization that puts it somewhere: each
-// of its objects says that it is in the namespace keda.
+// interceptor.yaml needs no kustomization that sets a namespace: each of its objects that
+// has a namespace says that it is keda.
 func TestReleasedInterceptorSaysItsNamespace(t *testing.T) {
 	for _, document := range documents(t, filepath.Join(madeRelease(t), "interceptor.yaml")) {
 		var object appsv1.Deployment // any kind has this metadata
@@ -184,7 +184,7 @@ func TestReleasedInterceptorSaysItsNamespace(t *testing.T) {
 	}
 }
 
-// What does not make a release is refused with what was expected, and nothing is
+// Input that does not make a release is refused with what was expected, and nothing is
 // written, not even the manifests of the platforms before the one that is missing.
 func TestReleaseManifestsRefuse(t *testing.T) {
 	broken := func(change func(lines []string) []string) string {
@@ -240,8 +240,8 @@ func TestReleaseManifestsRefuse(t *testing.T) {
 	}
 }
 
-// A kustomization that does more than the script can do stops it, rather than to be
-// left out of what is released; so does a template with a placeholder that is new.
+// A kustomization that does more than the script can do stops the script, rather than
+// being left out of the release; so does a template with an unknown placeholder.
 func TestReleaseManifestsRefuseWhatTheyCannotMake(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, says string }{
 		"a patch":       {"deploy/rbac/kustomization.yaml", "patches:\n  - path: more.yaml\n", "deploy/rbac/kustomization.yaml does more than to list files"},

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// workflow is what is of interest here of a file in .github/workflows.
+// workflow has the parts of a file in .github/workflows that matter here.
 type workflow struct {
 	Permissions map[string]string `json:"permissions"`
 	Jobs        map[string]job    `json:"jobs"`
@@ -43,7 +43,7 @@ func workflows(t *testing.T) map[string]workflow {
 }
 
 // Every action is pinned by its commit, with the version beside it, and the same one
-// in all workflows: a tag can be moved to another commit by whoever owns it.
+// in all workflows: the owner of a tag can move it to another commit.
 func TestActionsArePinnedByCommit(t *testing.T) {
 	uses := regexp.MustCompile(`(?m)uses: (.*)$`)
 	pin := regexp.MustCompile(`^([\w-]+/[\w-]+)((?:/[\w-]+)*)@([0-9a-f]{40}) # v\d+\.\d+\.\d+$`)
@@ -70,7 +70,7 @@ func TestActionsArePinnedByCommit(t *testing.T) {
 }
 
 // Each job has the rights that it names and no others, nothing but the job that
-// publishes may write, and no clone keeps credentials for what runs after it.
+// publishes may write, and no checkout leaves its credentials to later steps.
 func TestWorkflowRights(t *testing.T) {
 	publishing := map[string]string{"contents": "write", "packages": "write", "id-token": "write", "attestations": "write"}
 	for file, w := range workflows(t) {
@@ -154,7 +154,8 @@ func TestReleaseIsTestedAndCompleteBeforeItIsPublished(t *testing.T) {
 	}, order)
 }
 
-// What the end-to-end tests leave when they fail is uploaded, from where they keep it.
+// The files that failed end-to-end tests leave are uploaded, from where the tests keep
+// them.
 func TestFailedRunIsUploaded(t *testing.T) {
 	steps := workflows(t)["ci.yml"].Jobs["test"].Steps
 	runs := slices.IndexFunc(steps, func(step workflowStep) bool { return step.Run == "bash .ci/run" })
@@ -172,8 +173,8 @@ func TestFailedRunIsUploaded(t *testing.T) {
 	}
 }
 
-// Images are built on bases that are pinned by digest, the same in each Dockerfile,
-// and what builds them is pinned, too.
+// Images are built on bases that are pinned by digest, the same in each Dockerfile, and
+// the images of BuildKit and of the SBOM scanner are pinned, too.
 func TestBaseImagesArePinnedByDigest(t *testing.T) {
 	from := regexp.MustCompile(`(?m)^FROM (?:--platform=\S+ )?(\S+)(?: AS (\S+))?$`)
 	pin := regexp.MustCompile(`^(\S+:\S+)@sha256:[0-9a-f]{64}$`)
@@ -283,7 +284,7 @@ func TestDependabotMovesEveryPin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A directory of Dependabot's may be a pattern: a new add-on has a go.mod of its own.
+	// A directory in dependabot.yml may be a pattern: a new add-on has a go.mod of its own.
 	for _, pin := range want {
 		if !slices.ContainsFunc(got, func(pattern string) bool { return matches(t, pattern, pin) }) {
 			t.Errorf("Dependabot does not look at %s", pin)

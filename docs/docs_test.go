@@ -22,7 +22,7 @@ var (
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
 )
 
-// pages are all Markdown files that people are pointed to.
+// pages returns all Markdown files that users read.
 func pages(t *testing.T) []string {
 	t.Helper()
 	var pages []string
@@ -158,7 +158,7 @@ func TestReferenceListsEveryCheck(t *testing.T) {
 	}
 }
 
-// The checks that the pages name are checks.
+// The checks that troubleshooting.md names exist.
 func TestTroubleshootingNamesChecks(t *testing.T) {
 	reference := readText(t, "reference.md")
 	for _, brackets := range regexp.MustCompile("\\[`[^]]+`\\](?:[^(]|$)").FindAllString(readText(t, "troubleshooting.md"), -1) {
@@ -207,8 +207,8 @@ func interceptorSources(t *testing.T, folders ...string) string {
 	return text.String()
 }
 
-// The interceptor's reference lists what there is, each in a row of its own or
-// in a sentence, and nothing that there is not.
+// The interceptor's reference lists every flag, metric, reason and environment variable,
+// each in a row of its own or in a sentence, and no other.
 func TestInterceptorReference(t *testing.T) {
 	page := readText(t, "interceptor.md")
 	command := interceptorSources(t, "cmd/interceptor")
@@ -227,7 +227,7 @@ func TestInterceptorReference(t *testing.T) {
 		names := func(text string, pattern *regexp.Regexp) []string {
 			var found []string
 			for _, match := range pattern.FindAllStringSubmatch(text, -1) {
-				if !strings.Contains(match[1], "_PAGE") { // told as one
+				if !strings.Contains(match[1], "_PAGE") { // the page describes these together
 					found = append(found, match[1])
 				}
 			}
@@ -241,7 +241,7 @@ func TestInterceptorReference(t *testing.T) {
 	}
 }
 
-// Every make target that a page names is one.
+// Every make target that a page names exists.
 func TestMakeTargets(t *testing.T) {
 	makefile := readText(t, "../Makefile")
 	named := regexp.MustCompile("(?m)(?:^ *|`)(?:[A-Z]+=\\S+ )?make ((?:[a-z0-9-]+ ?)+)")

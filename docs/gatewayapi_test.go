@@ -54,7 +54,7 @@ func TestGatewayAPIPageListsEveryKey(t *testing.T) {
 	listed := cells(block, 0)
 	var want []string
 	for _, match := range regexp.MustCompile(`(?m)^\tkey[A-Z]\w+ += "(\w+)"$`).FindAllStringSubmatch(readText(t, "../internal/trafficrouter/gatewayapi/configvalues.go"), -1) {
-		if key := match[1]; key != "name" && key != "useHeaderRoutes" { // of one route in a list
+		if key := match[1]; key != "name" && key != "useHeaderRoutes" { // keys of one route in a list
 			want = append(want, key)
 		} else if !strings.Contains(block, key) {
 			t.Errorf("the key %s of a route in a list is not told", key)
@@ -201,8 +201,8 @@ func TestGatewayAPIPageShowsTheSample(t *testing.T) {
 	}
 }
 
-// What the page shows of a Rollout has only fields that a Rollout has, and blocks that the
-// router takes without a warning.
+// The parts of Rollouts that the page shows have only fields that a Rollout has, and
+// blocks that the router accepts without a warning.
 func TestGatewayAPIPageShowsPartsOfRollouts(t *testing.T) {
 	found := map[string]int{}
 	for _, match := range fence.FindAllStringSubmatch(readText(t, gatewayPage), -1) {

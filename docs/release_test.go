@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What pins v0.0.1, which is another program, stands in the guide's section about
-// moving from it, and nowhere else: nothing that people copy installs it.
+// The URL and the hashes of v0.0.1, which is another program, are in the guide's section
+// about moving from it, and nowhere else: nothing that users copy installs it.
 func TestV001IsPinnedInOneSectionAlone(t *testing.T) {
 	pin := regexp.MustCompile(`releases/download/v0\.0\.1/|6cd7597788f9cee|8776c96475b699a|82dced37ae4c012|22bf1e7364d97cf`)
 	const section = "## Moving from v0.0.1, and back\n"

@@ -83,8 +83,9 @@ func TestStepsPageSaysWhatEachVerbIsFor(t *testing.T) {
 	}
 }
 
-// The command that the page shows for lint finds nothing wrong with what the page shows, and
-// reads all of its steps: its registrations, its preset and its Rollouts are the files.
+// The lint command that the page shows finds nothing wrong with the YAML that the page
+// shows, and reads all of its steps. The command's files are the page's registrations,
+// presets and Rollouts.
 func TestStepsPageLintsWhatItShows(t *testing.T) {
 	shown := readShownSteps(t)
 	dir := t.TempDir()
@@ -117,10 +118,10 @@ func TestStepsPageLintsWhatItShows(t *testing.T) {
 	}
 }
 
-// shownSteps is what the page shows in YAML.
+// shownSteps is the YAML that the page shows.
 type shownSteps struct {
-	// list are the registrations, each name's first: the page shows several places for a
-	// program.
+	// list has the first registration of each name: the page shows several locations for
+	// one program.
 	list     []any
 	entries  []lint.Entry
 	presets  []any
@@ -218,7 +219,7 @@ func (s *shownSteps) files(t *testing.T) map[string]string {
 	}
 }
 
-// The page lists all that templates can refer to.
+// The page lists all names that templates can refer to.
 func TestStepsPageListsTheScope(t *testing.T) {
 	scope := steps.Scope(steps.Work{Rollout: &v1alpha1.Rollout{}}, nil)
 	made := append(slices.Collect(maps.Keys(scope)), "outputs", "response") // the last two are of the kind http
@@ -233,7 +234,7 @@ func TestStepsPageListsTheScope(t *testing.T) {
 		fields, _ := value.(map[string]any)
 		for field := range fields {
 			if name == "steps" {
-				continue // the user's own
+				continue // the names of the user's steps
 			}
 			if !strings.Contains(told, "`"+field+"`") {
 				t.Errorf("%s.%s is not told", name, field)

@@ -1,5 +1,5 @@
-// Command idle is the plugin with calls that do nothing: what it answers a
-// second is what the RPC allows, which `make bench` measures the plugin by.
+// Command idle is the plugin with calls that do nothing: its rate of answers is the
+// limit of the RPC, with which `make bench` compares the plugin.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Command idlestep is a canary step plugin whose step runs for ever and does nothing:
-// Argo Rollouts' half of the RPC and no more. `make bench-step` measures rollouts-plugin-step
-// by it.
+// Argo Rollouts' half of the RPC and no more. `make bench-step` compares
+// rollouts-plugin-step with it.
 package main
 
 import (

@@ -1,7 +1,7 @@
-// Command reverseproxy is the floor that `make bench` measures the interceptor
-// by: httputil.ReverseProxy as anyone would deploy it, sending 20 in 100 requests,
-// picked at random, to the canary. Its transport keeps as many connections as it
-// needs, and it uses the buffers of bodies again.
+// Command reverseproxy is the floor that `make bench` compares the interceptor
+// with: httputil.ReverseProxy as anyone would deploy it, sending 20 in 100
+// requests, picked at random, to the canary. Its transport keeps as many
+// connections as it needs, and it reuses the buffers of bodies.
 package main
 
 import (

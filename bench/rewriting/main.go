@@ -1,7 +1,7 @@
 // Command rewriting is a stand-in for a plugin that writes its route at every call: it
 // reads the HTTPRoute and updates it, changed or not, with client-go's default rate limit
-// of 5 requests a second and bursts of 10. `make bench` measures the Gateway API router
-// beside it.
+// of 5 requests a second and bursts of 10. `make bench` compares the Gateway API
+// router with it.
 package main
 
 import (
@@ -24,11 +24,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 )
 
-// pluginName is the one under which a Rollout has the configuration of either plugin.
+// pluginName is the name under which a Rollout configures either plugin.
 const pluginName = "argoproj-labs/gatewayAPI"
 
-// rewriting splits the HTTPRoute of a Rollout; every rule of it has the stable and the
-// canary Service, and nothing else.
+// rewriting splits the HTTPRoute of a Rollout; every rule of the HTTPRoute has the
+// stable and the canary Service, and no other backend.
 type rewriting struct {
 	client func() (dynamic.Interface, error)
 }

@@ -1,6 +1,6 @@
 // Command throttled is the plugin with client-go's default rate limit, 5
-// requests a second with bursts of 10: what `make bench` shows a plugin that
-// leaves the limit on to be.
+// requests a second with bursts of 10: `make bench` shows with it how a plugin
+// performs that keeps the limit.
 package main
 
 import (

@@ -23,7 +23,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/xds"
 )
 
-// invoke runs a subcommand as a person would.
+// invoke runs a subcommand as from a shell, and returns what it prints.
 func invoke(args ...string) (string, error) {
 	cmd := command(func(string) (string, bool) { return "", false })
 	cmd.SetArgs(args)
@@ -50,7 +50,7 @@ func TestRoutesOfARunningInterceptor(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "app"},
 		Spec:       httpv1alpha1.HTTPScaledObjectSpec{Hosts: []string{"app.test"}, ScaleTargetRef: httpv1alpha1.ScaleTargetRef{Service: "stable", Port: &port}},
 	}}}, nil))
-	// What the table knows nothing of is shown, too.
+	// Problems that the table does not know are shown, too.
 	recorder, err := events.New(&rest.Config{Host: "http://127.0.0.1:1"}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -86,8 +86,8 @@ func TestRoutesOfARunningInterceptor(t *testing.T) {
 	}
 }
 
-// envoyAdmin answers as an Envoy's admin does, with one connection fewer at each
-// look.
+// envoyAdmin answers like an Envoy's admin interface, with one connection fewer each time
+// it is asked for them.
 type envoyAdmin struct {
 	mu     sync.Mutex
 	active int
@@ -120,7 +120,7 @@ func TestDrain(t *testing.T) {
 		"nobody there": {&envoyAdmin{stays: true}, "0s", "30s", []string{"no connection is left"}},
 		"clients go":   {&envoyAdmin{active: 2}, "0s", "30s", []string{"clients left: 2", "clients left: 1", "no connection is left"}},
 		"one stays":    {&envoyAdmin{active: 1, stays: true}, "0s", "600ms", []string{"clients left: 1", "600ms are over; connections that end with the pod: 1"}},
-		// As long as the delay lasts, the next one may be on its way.
+		// As long as the delay lasts, new connections may arrive.
 		"nobody there yet": {&envoyAdmin{stays: true}, "1h", "600ms", []string{"600ms are over; connections that end with the pod: 0"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -58,8 +58,8 @@ func template(name string) *x509.Certificate {
 	}
 }
 
-// sign returns a certificate for 127.0.0.1 and app.example.com, and its authority
-// after it. It is that of a kedify-proxy for these namespaces, too.
+// sign returns a certificate for 127.0.0.1 and app.example.com, followed by its
+// authority. It also names these namespaces, as a kedify-proxy's certificate does.
 func (a *authority) sign(name string, key crypto.Signer, namespaces ...string) *tls.Certificate {
 	a.t.Helper()
 	template := template(name)

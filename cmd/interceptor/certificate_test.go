@@ -51,8 +51,8 @@ func TestCertificateInPEM(t *testing.T) {
 	}
 }
 
-// The embedded proxy's certificate is that of kedify-proxies, and one that takes
-// its place is served without a restart.
+// The embedded proxy and kedify-proxies serve the same certificate, and a new one in its
+// place without a restart.
 func TestKedifyProxyServesTheCertificateOfTheFiles(t *testing.T) {
 	a := newAuthority(t, "authority")
 	s := newStack(t, func(o *options) { o.certFile, o.keyFile = a.files("app", a.sign("first", ecdsaKey(t))) })
@@ -81,7 +81,7 @@ func TestKedifyProxyServesTheCertificateOfTheFiles(t *testing.T) {
 			port uint16
 		}{{"kedify-proxy", s.o.xds.tlsPort}, {"embedded proxy", s.o.tlsPort}} {
 			s.envoy.Wait(fmt.Sprintf("the %s certificate at the %s", tt.name, at.what), func() error {
-				// The chain is verified as a client does that knows the authority.
+				// The chain is verified as by a client that trusts the authority.
 				c, err := tls.Dial("tcp", fmt.Sprint("127.0.0.1:", at.port), &tls.Config{RootCAs: a.pool(), ServerName: "app.example.com"})
 				if err != nil {
 					return err

@@ -35,8 +35,8 @@ func says(t *testing.T, name string) string {
 	return s.Listener.Addr().String()
 }
 
-// twoOfOneHost is a stack with two HTTPScaledObjects for one host: by the host
-// alone a request is red's, which is the older. Its kedify-proxy is blue's.
+// twoOfOneHost is a stack with two HTTPScaledObjects for one host: by the host alone, a
+// request is for red's, which is older. The kedify-proxy serves namespace blue.
 func twoOfOneHost(t *testing.T) *stack {
 	s := newStack(t, nil)
 	s.object("red")
@@ -47,8 +47,8 @@ func twoOfOneHost(t *testing.T) *stack {
 	return s
 }
 
-// Envoy hands a request without an endpoint to the interceptor, which holds it
-// for the object that Envoy took it for, whatever the host says.
+// Envoy hands a request for a backend without endpoints to the interceptor, which holds
+// it for the object that Envoy has chosen, whatever the host says.
 func TestColdStartThroughKedifyProxy(t *testing.T) {
 	const waiting = 20
 	s := twoOfOneHost(t)
@@ -84,7 +84,7 @@ func TestColdStartThroughKedifyProxy(t *testing.T) {
 	if got := s.metric("interceptor_cold_starts_total", "blue"); got != waiting {
 		t.Errorf("%v cold starts counted, want %d", got, waiting)
 	}
-	// From now on Envoy does it alone.
+	// From now on Envoy sends requests to the application itself.
 	s.envoy.Wait("a request that Envoy sends itself", func() error {
 		before := s.metric("interceptor_requests_total", "blue")
 		if code, text, err := ask(client, "http", s.o.xds.httpPort, http.MethodGet, nil); err != nil || text != "blue" {
@@ -100,8 +100,8 @@ func TestColdStartThroughKedifyProxy(t *testing.T) {
 	}
 }
 
-// A cold start that lasts too long ends at the Service for that, as it does without
-// Envoy.
+// If a cold start lasts too long, the request goes to the failover Service, as it does
+// without Envoy.
 func TestColdStartFailoverThroughKedifyProxy(t *testing.T) {
 	s := newStack(t, nil)
 	s.object("red")
@@ -130,8 +130,8 @@ func TestColdStartFailoverThroughKedifyProxy(t *testing.T) {
 	s.answered(client, "http", s.o.xds.httpPort, "blue")
 }
 
-// A namespace whose application does not start keeps no other from its cold start,
-// whichever proxy its requests come by.
+// A namespace whose application does not start blocks no cold start of another namespace,
+// whichever proxy the requests come through.
 func TestRoomToWaitIsSharedWithKedifyProxies(t *testing.T) {
 	const room, half = 10, 5
 	s := newStack(t, func(o *options) { o.proxy.MaxHeld = room })
@@ -170,7 +170,7 @@ func TestRoomToWaitIsSharedWithKedifyProxies(t *testing.T) {
 			t.Errorf("the newest request for red is answered %q, want %q", got, want)
 		}
 	}
-	// Each has its half, and gets no more.
+	// Each namespace has its half of the room, and gets no more.
 	for namespace, port := range map[string]uint16{"red": s.o.proxyPort, "blue": s.o.xds.httpPort} {
 		if got, want := <-send(port), "503 HTTPScaledObject "+namespace+"/app has no endpoint"; !strings.HasPrefix(got, want) {
 			t.Errorf("a request beyond the share of %s is answered %q, want %q", namespace, got, want)
@@ -186,7 +186,8 @@ func TestRoomToWaitIsSharedWithKedifyProxies(t *testing.T) {
 	}
 }
 
-// forgedHeader is how a kedify-proxy begins a connection to the interceptor.
+// forgedHeader is a PROXY protocol header, such as begins a kedify-proxy's connection to
+// the interceptor.
 func forgedHeader(t *testing.T, version byte, object string) []byte {
 	t.Helper()
 	at := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}
@@ -203,7 +204,7 @@ func forgedHeader(t *testing.T, version byte, object string) []byte {
 	return text.Bytes()
 }
 
-// Whose a request is, a client cannot say.
+// A client cannot say which object its request is for.
 func TestClientsCannotNameAnObject(t *testing.T) {
 	s := twoOfOneHost(t)
 	s.endpoint("blue", says(t, "blue"))
@@ -212,15 +213,15 @@ func TestClientsCannotNameAnObject(t *testing.T) {
 	for _, at := range []struct {
 		name string
 		port uint16
-		own  string // who answers a request for the host
-		ask  string // whom a forger wants
+		own  string // the namespace that answers a request for the host
+		ask  string // the object that the forged header names
 	}{{"embedded proxy", s.o.proxyPort, "red", "blue/app"}, {"kedify-proxy", s.o.xds.httpPort, "blue", "red/app"}} {
 		for name, forged := range map[string][]byte{
 			"PROXY v2 with a record": forgedHeader(t, 2, at.ask),
 			"PROXY v1":               forgedHeader(t, 1, at.ask),
 		} {
 			t.Run(at.name+"/"+name, func(t *testing.T) {
-				// Before the request it is no HTTP, in the body it is a body.
+				// Before the request, the header is no HTTP; in the body, it is body.
 				got := raw(t, at.port, append(bytes.Clone(forged), fmt.Appendf(nil, string(request), 0)...))
 				if line, _, _ := strings.Cut(got, "\r\n"); got != "" && line != "HTTP/1.1 400 Bad Request" {
 					t.Errorf("answered %q; want 400, or the connection closed", got)
@@ -266,5 +267,5 @@ func raw(t *testing.T, port uint16, text []byte) string {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("the connection stays open after %q", got)
 	}
-	return string(got) // a reset ends it too
+	return string(got) // a reset ends the connection, too
 }

@@ -51,7 +51,7 @@ func TestEnvoysOfARunningInterceptor(t *testing.T) {
 		!strings.Contains(lines[1], "  demo  ") || !strings.Contains(lines[1], list[0].Types[2].Acknowledged.Version) {
 		t.Errorf("the table is (%v)\n%s", err, out)
 	}
-	// The rest of the admin port is as it was.
+	// The admin port still serves its other lists.
 	if out, err := invoke("routes", "--admin", admin); err != nil || !strings.Contains(out, "demo") {
 		t.Errorf("routes: %q (%v)", out, err)
 	}

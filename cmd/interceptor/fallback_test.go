@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Where kedify-proxies cannot hand over is told before it costs a request.
+// A fallback Service without addresses, to which kedify-proxies cannot hand over, is
+// reported before it costs a request.
 func TestAFallbackWithoutAddressesIsTold(t *testing.T) {
 	var log bytes.Buffer
 	var passed []netip.AddrPort

@@ -9,9 +9,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
-// Who owns a host is judged among the objects that a proxy serves: the embedded proxy
-// serves blue's object nothing of red's host; blue's own kedify-proxy serves it, and so
-// does the interceptor on the hop from there.
+// The owner of a host is found among the objects that a proxy serves. At the embedded
+// proxy, red owns the host, and blue's object gets no request for it. Blue's own
+// kedify-proxy serves blue's object, and so does the interceptor for requests that this
+// kedify-proxy hands over.
 func TestHostOwnershipLeavesAFleetOfOneNamespaceAlone(t *testing.T) {
 	s := newStack(t, func(o *options) { o.policy.HostOwnership = true })
 	s.object("red")

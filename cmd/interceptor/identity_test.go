@@ -19,8 +19,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
-// bootstrapOf is that of a kedify-proxy with a certificate for namespaces, which
-// says that it serves others, or all.
+// bootstrapOf is the bootstrap of a kedify-proxy whose certificate is for the namespaces
+// named, and which declares other namespaces, or none.
 func (a *authority) bootstrapOf(named []string, declared ...string) envoy.BootstrapOptions {
 	a.t.Helper()
 	o := envoy.BootstrapOptions{CAFile: a.file("ca.crt"), Namespaces: declared}
@@ -28,7 +28,7 @@ func (a *authority) bootstrapOf(named []string, declared ...string) envoy.Bootst
 	return o
 }
 
-// overTLS has the kedify-proxy hand over with TLS, through what notes all bytes.
+// overTLS has the kedify-proxy hand over with TLS, through a tap.
 func (s *stack) overTLS(o envoy.BootstrapOptions) (envoy.BootstrapOptions, *tap) {
 	s.t.Helper()
 	t := newTap(s.t, fmt.Sprint("127.0.0.1:", s.o.fallbackPort))
@@ -36,7 +36,7 @@ func (s *stack) overTLS(o envoy.BootstrapOptions) (envoy.BootstrapOptions, *tap)
 	return o, t
 }
 
-// requireNamespaces is mutual TLS with certificates that name namespaces.
+// requireNamespaces sets up mutual TLS with certificates that have to name namespaces.
 func requireNamespaces(a *authority) func(*options) {
 	return func(o *options) {
 		mutual(a)(o)
@@ -44,8 +44,9 @@ func requireNamespaces(a *authority) func(*options) {
 	}
 }
 
-// An Envoy gets the namespaces that it declares, as far as its certificate names
-// them; without a declaration all that it names. Any other is turned away with words.
+// An Envoy gets the namespaces that it declares, if its certificate names them; without a
+// declaration, it gets all that the certificate names. Other Envoys are refused, with the
+// reason.
 func TestCertificatesNameTheNamespacesOfKedifyProxies(t *testing.T) {
 	for name, tt := range map[string]struct {
 		named, declared []string
@@ -108,7 +109,8 @@ func TestCertificatesNameTheNamespacesOfKedifyProxies(t *testing.T) {
 	}
 }
 
-// What a kedify-proxy hands over goes through TLS, whose it is included.
+// Requests that a kedify-proxy hands over go through TLS, including the name of their
+// object.
 func TestKedifyProxyHandsOverWithTLS(t *testing.T) {
 	for name, sotw := range map[string]bool{"delta": false, "sotw": true} {
 		t.Run(name, func(t *testing.T) {
@@ -119,12 +121,12 @@ func TestKedifyProxyHandsOverWithTLS(t *testing.T) {
 			s.endpoint("red", says(t, "red"))
 			o, tap := s.overTLS(a.bootstrapOf([]string{"blue"}))
 			o.SotW = sotw
-			o.MaxConnections = 1 // the client's; the hop inside of Envoy takes none
-			// As deploy/kedify-proxy says it, beside what the bootstrap says of TLS.
+			o.MaxConnections = 1 // for the client; the hop inside Envoy does not count
+			// As in deploy/kedify-proxy, beside what the bootstrap says of TLS.
 			s.startEnvoy(o, "--config-yaml", `node: {metadata: {namespaces: ["blue"], pod: "blue/kedify-proxy-1"}}`)
 			s.connected()
 			client := newClient(t, &http.Transport{})
-			for range 2 { // again, when it has had endpoints
+			for range 2 { // the second time after it has had endpoints
 				s.handedOver(client, "blue")
 				s.endpoints("blue")
 				s.envoy.Wait("no endpoint", func() error {
@@ -176,8 +178,8 @@ func (s *stack) handedOver(client *http.Client, namespace string) {
 	}
 }
 
-// A certificate bounds what can be handed over with it: whose it is, and what the
-// host says.
+// A certificate limits the objects whose requests can be handed over with it, whether the
+// kedify-proxy names the object or the host decides.
 func TestCertificatesBoundWhatIsHandedOver(t *testing.T) {
 	a, other := newAuthority(t, "authority"), newAuthority(t, "another authority")
 	signed := func(namespaces ...string) *tls.Certificate { return a.sign("kedify-proxy", ecdsaKey(t), namespaces...) }
@@ -185,7 +187,7 @@ func TestCertificatesBoundWhatIsHandedOver(t *testing.T) {
 		certificate *tls.Certificate
 		plain       bool
 		object      string
-		lenient     string // who answers where namespaces are not required; "" for nobody
+		lenient     string // the answer where namespaces are not required; "" for none
 		strict      string
 	}{
 		"its own":                  {certificate: signed("blue"), object: "blue/app", lenient: "blue", strict: "blue"},
@@ -222,7 +224,7 @@ func TestCertificatesBoundWhatIsHandedOver(t *testing.T) {
 				if mode.want == "" {
 					refused = 1
 				}
-				// Who is refused by an alert learns it before it is counted.
+				// A client that is refused by a TLS alert learns it before it is counted.
 				const counter = "interceptor_fallback_connections_refused_total"
 				for deadline := time.Now().Add(patience); s.total(counter) != refused && time.Now().Before(deadline); {
 					time.Sleep(time.Millisecond)
@@ -235,8 +237,8 @@ func TestCertificatesBoundWhatIsHandedOver(t *testing.T) {
 	}
 }
 
-// handOver hands a request over as a kedify-proxy does, and returns who answers it, a
-// code that is not 200, or "" for a connection that is closed.
+// handOver hands a request over as a kedify-proxy does, and returns the body of the
+// answer, a code that is not 200, or "" for a connection that is closed.
 func (s *stack) handOver(a *authority, plain bool, certificate *tls.Certificate, object string) (string, error) {
 	address := fmt.Sprint("127.0.0.1:", s.o.fallbackPort)
 	c, err := net.Dial("tcp", address)
@@ -254,7 +256,7 @@ func (s *stack) handOver(a *authority, plain bool, certificate *tls.Certificate,
 		})
 	}
 	request := append(forgedHeader(s.t, 2, object), "GET / HTTP/1.1\r\nHost: app.example.com\r\nConnection: close\r\n\r\n"...)
-	_, _ = c.Write(request) // it may be refused by now, which the answer tells
+	_, _ = c.Write(request) // the connection may be refused by now, which the answer tells
 	answer, err := io.ReadAll(c)
 	var netErr net.Error
 	if errors.As(err, &netErr) && netErr.Timeout() {
@@ -268,8 +270,8 @@ func (s *stack) handOver(a *authority, plain bool, certificate *tls.Certificate,
 }
 
 // An installation with mutual TLS gets to certificates that name namespaces in these
-// steps, and each kedify-proxy serves, and hands over, in all of them. One that was
-// left out is turned away by the last, and goes on with what it has.
+// steps, and each kedify-proxy serves, and hands over, in all of them. A kedify-proxy that
+// was left out is refused from the last step on, and keeps the configuration that it has.
 func TestFromMutualTLSToNamespacesWithoutAnOutage(t *testing.T) {
 	a := newAuthority(t, "authority")
 	unidentified := func(s *stack, want float64) {
@@ -284,7 +286,7 @@ func TestFromMutualTLSToNamespacesWithoutAnOutage(t *testing.T) {
 	client := newClient(t, &http.Transport{})
 
 	// 1. The interceptors are of this release; the kedify-proxies are not: their
-	// certificates name nothing, and their bootstrap has no TLS to hand over by.
+	// certificates name no namespaces, and with their bootstrap they hand over without TLS.
 	s := newStack(t, mutual(a))
 	s.object("blue")
 	s.startEnvoy(a.bootstrapOf(nil, "blue"))
@@ -293,13 +295,13 @@ func TestFromMutualTLSToNamespacesWithoutAnOutage(t *testing.T) {
 	s.handedOver(client, "blue")
 	s.answered(client, "http", s.o.xds.httpPort, "blue")
 
-	// 2. Certificates name namespaces, and the bootstrap is of this release. What is
-	// handed over meanwhile by one of before, and one of now, is served.
+	// 2. Certificates name namespaces, and the bootstrap is of this release. Requests that
+	// are handed over meanwhile, with the old and with the new bootstrap, are served.
 
 	s.endpoints("blue")
 	o, tap := s.overTLS(a.bootstrapOf([]string{"blue"}, "blue"))
 	half := o
-	half.FallbackAddress = "" // the certificate is here, and not yet the bootstrap
+	half.FallbackAddress = "" // the new certificate, with the old bootstrap
 	s.envoy.Stop()
 	s.startEnvoy(half)
 	s.connected()
@@ -315,7 +317,7 @@ func TestFromMutualTLSToNamespacesWithoutAnOutage(t *testing.T) {
 		t.Error("it was handed over without TLS")
 	}
 
-	// 3. The interceptors ask for it. The kedify-proxy serves all the time.
+	// 3. The interceptors require namespaces. The kedify-proxy serves all the time.
 	stopped := make(chan struct{})
 	failures := make(chan string, 100)
 	var load sync.WaitGroup
@@ -363,7 +365,7 @@ func TestFromMutualTLSToNamespacesWithoutAnOutage(t *testing.T) {
 	})
 	next.handedOver(client, "blue")
 
-	// One of before that starts now has to be brought up to date.
+	// A kedify-proxy of the earlier release that starts now is refused: update it.
 	next.envoy.Stop()
 	next.startEnvoy(a.bootstrapOf(nil, "blue"))
 	next.envoy.Wait("words", func() error {
@@ -462,9 +464,9 @@ func (tp *tap) seen() (all [][]byte) {
 	return all
 }
 
-// A renewed certificate counts for the next connections, on both ports: those of a
-// kedify-proxy that declares nothing get what it names, and one that declares more is
-// turned away and goes on with what it has.
+// A renewed certificate counts for the next connections, on both ports: a kedify-proxy
+// that declares no namespaces gets those that the certificate names, and one that declares
+// more is refused and keeps the configuration that it has.
 func TestKedifyProxyFollowsItsCertificate(t *testing.T) {
 	for name, declared := range map[string][]string{"none declared": nil, "blue declared": {"blue"}} {
 		t.Run(name, func(t *testing.T) {
@@ -520,8 +522,8 @@ func TestKedifyProxyFollowsItsCertificate(t *testing.T) {
 	}
 }
 
-// A kedify-proxy with a bootstrap of this release takes what an interceptor of before
-// says, which knows nothing of TLS for what is handed over: as after a rollback.
+// A kedify-proxy with a bootstrap of this release works with an interceptor of an earlier
+// release, which knows nothing of handing over with TLS: as after a rollback.
 func TestBootstrapOfThisReleaseWithAnInterceptorOfBefore(t *testing.T) {
 	a := newAuthority(t, "authority")
 	s := newStack(t, mutual(a))

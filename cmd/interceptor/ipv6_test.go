@@ -11,8 +11,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
-// listenIPv6 listens on ::1. It is the kernel's to have, and nothing that could be
-// installed: without it the test is skipped.
+// listenIPv6 listens on ::1. IPv6 is up to the kernel, and cannot be installed: without
+// it the test is skipped.
 func listenIPv6(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "[::1]:0")
@@ -22,8 +22,8 @@ func listenIPv6(t *testing.T) net.Listener {
 	return l
 }
 
-// Where there is IPv6 alone, a kedify-proxy serves, is handed its configuration,
-// and hands over what it has no endpoint for.
+// Over IPv6 alone, a kedify-proxy serves, gets its configuration, and hands over requests
+// for which it has no endpoint.
 func TestKedifyProxyOverIPv6(t *testing.T) {
 	for _, tt := range []struct {
 		address string

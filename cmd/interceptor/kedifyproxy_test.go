@@ -26,8 +26,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// stack is all of an interceptor but what reads the API server, with a table of
-// the test's own, and a real Envoy as its kedify-proxy.
+// stack is all of an interceptor but the part that reads the API server, with a table
+// that the test makes, and a real Envoy as its kedify-proxy.
 type stack struct {
 	t        *testing.T
 	o        *options
@@ -39,20 +39,20 @@ type stack struct {
 	logged output
 	stop   func() // ends the listeners; the end of the test does, too
 
-	// envoyAdmin is where everybody may look at the Envoy, envoyLoopback its admin
-	// interface.
+	// envoyAdmin is the Envoy's read-only port for everybody, envoyLoopback the port of
+	// its admin interface.
 	envoyAdmin, envoyLoopback uint16
 	envoy                     *envoytest.Envoy
 }
 
 func noProblems() []routes.Problem { return nil }
 
-// alive is the health of what is not watched.
+// alive is a health check that always passes: a stack watches nothing.
 func alive() error { return nil }
 
-// freePorts puts numbers of ports that are free where they are wanted, each once.
-// They are below those that the kernel gives to connections, which could take one
-// before it is listened on, and others than those of other packages' tests.
+// freePorts sets each of wanted to a free port, each port once. They are below the
+// kernel's ephemeral ports, of which an outgoing connection could take one before it is
+// listened on, and others than those of other packages' tests.
 func freePorts(t *testing.T, wanted ...*uint16) {
 	t.Helper()
 	for range 1000 {
@@ -122,7 +122,7 @@ func newStack(t *testing.T, change func(*options)) *stack {
 	return s
 }
 
-// newStackOf is a stack whose listeners are the test's own to serve.
+// newStackOf is a stack whose listeners the test serves itself.
 func newStackOf(t *testing.T, o *options, p *proxy.Proxy, x *xdsServer) *stack {
 	return &stack{t: t, o: o, builder: routes.NewBuilder(), proxy: p, xds: x}
 }
@@ -142,7 +142,7 @@ func (s *stack) startEnvoy(b envoy.BootstrapOptions, arguments ...string) {
 }
 
 // object makes an HTTPScaledObject for app.example.com and the Service app of its
-// namespace. One that is made later has less to say about the host.
+// namespace. The host belongs to the object that was made first.
 func (s *stack) object(namespace string, change ...func(*httpv1alpha1.HTTPScaledObject)) {
 	port := int32(80)
 	o := &httpv1alpha1.HTTPScaledObject{
@@ -169,10 +169,10 @@ func (s *stack) service(namespace, name string) {
 	s.commit()
 }
 
-// endpoint makes an address the one of the Service app of a namespace.
+// endpoint makes an address the only endpoint of the Service app of a namespace.
 func (s *stack) endpoint(namespace, address string) { s.endpoints(namespace, address) }
 
-// endpoints makes addresses those of the Service app of a namespace, two at most.
+// endpoints makes addresses, two at most, the endpoints of the Service app of a namespace.
 func (s *stack) endpoints(namespace string, addresses ...string) {
 	s.endpointsOf(namespace, "app", addresses...)
 }
@@ -220,7 +220,7 @@ func (s *stack) metric(name, namespace string) (sum float64) {
 	return sum
 }
 
-// ask sends a request for app.example.com, and returns the code and who answered.
+// ask sends a request for app.example.com, and returns the code and the body.
 func ask(client *http.Client, scheme string, port uint16, method string, body io.Reader) (int, string, error) {
 	return askAt(client, method, fmt.Sprintf("%s://127.0.0.1:%d/", scheme, port), body)
 }
@@ -252,7 +252,7 @@ func (s *stack) answered(client *http.Client, scheme string, port uint16, want s
 	})
 }
 
-// newClient makes a client that keeps no connection for another test.
+// newClient makes a client whose idle connections are closed at the end of the test.
 func newClient(t *testing.T, transport *http.Transport) *http.Client {
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Timeout: patience, Transport: transport}

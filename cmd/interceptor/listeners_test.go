@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A client that reads nothing of its answer is cut off in the end, at the ports of
-// admin and metrics, too.
+// A client that reads nothing of its answer is cut off in the end, at the admin and
+// metrics ports, too.
 func TestAClientThatReadsNothingOfAListIsGivenUp(t *testing.T) {
 	ended := make(chan error, 1)
 	ls := new(listeners)

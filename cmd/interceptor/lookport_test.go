@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
-// Whoever reaches a kedify-proxy's port for looking at it can look, and can change
-// nothing: what can is on its loopback alone.
+// A client that reaches a kedify-proxy's read-only port can look, and can change nothing:
+// the admin interface, which can, is on the loopback address alone.
 func TestEverybodyMayLookAtKedifyProxyAndNoMore(t *testing.T) {
 	s := newStack(t, nil)
 	s.commit()
@@ -69,13 +69,13 @@ func TestEverybodyMayLookAtKedifyProxyAndNoMore(t *testing.T) {
 		}
 	}
 
-	// Every address of this machine but the one that the admin interface is on.
+	// 127.0.0.2 is an address of this machine, but not that of the admin interface.
 	if c, err := net.Dial("tcp", fmt.Sprint("127.0.0.2:", s.envoyLoopback)); err == nil {
 		_ = c.Close()
 		t.Error("the admin interface takes connections at another address than 127.0.0.1")
 	}
 
-	// One client is all that this Envoy takes, and looking needs no place of it.
+	// This Envoy takes one client connection; the read-only port does not count.
 	c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", s.o.xds.httpPort))
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 // patience bounds each wait for something that has to come.
 const patience = time.Minute
 
-// asInterceptor makes this test binary play the interceptor.
+// asInterceptor is the variable that makes this test binary run as the interceptor.
 const asInterceptor = "TEST_AS_INTERCEPTOR"
 
 func TestMain(m *testing.M) {
@@ -91,7 +91,7 @@ func ports(t *testing.T) (flags []string, of map[string]int) {
 	return flags, of
 }
 
-// code returns what is answered, 0 while nobody does.
+// code returns the status code of the answer, 0 if there is none.
 func code(port int, path string) int {
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
@@ -157,7 +157,7 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "draining", out, func() bool { return strings.Contains(out.String(), "draining") })
-	// Who has not heard of it is served.
+	// A client that does not know of the draining is answered.
 	if got := code(of["proxy-port"], "/"); got != http.StatusServiceUnavailable {
 		t.Errorf("a request while draining: %d, want the 503 of a table that is not there", got)
 	}

@@ -31,10 +31,10 @@ import (
 )
 
 const (
-	// What an interceptor may take at its peak, in MB: under load, and with
-	// manyObjects and an Envoy that has them all. The bars are 60 and 200, which make
-	// bench-interceptor measures. Beside other tests the collector comes later: the
-	// former, of which 56 are taken on a quiet machine, has ten more.
+	// The memory that an interceptor may use at its peak, in MB: under load, and with
+	// manyObjects and an Envoy that has them all. The limits are 60 and 200, which make
+	// bench-interceptor measures. Beside other tests the garbage collector runs later: the
+	// first limit, of which 56 are used on a quiet machine, is ten higher here.
 	mostMBWithFew  = 70
 	mostMBWithMany = 200
 	manyObjects    = 10000
@@ -108,8 +108,8 @@ func newMeasured(t *testing.T, n int) *measured {
 	if err := os.WriteFile(config, []byte(api.Kubeconfig()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// What the environment of the tests says of memory is not for the interceptor, and
-	// neither is how many processors this machine has: each takes memory of its own.
+	// The memory settings in the environment of the tests are not for the interceptor, and
+	// neither is this machine's number of processors: each takes memory of its own.
 	cmd.Env = append(cmd.Env, "KUBECONFIG="+config, "GOGC=", "GOMEMLIMIT=", "GOMAXPROCS=2")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func nameOf(i int) string { return fmt.Sprintf("app-%05d", i) }
 
 func hostOf(i int) string { return nameOf(i) + ".example.com" }
 
-// putApp makes an object with what it needs.
+// putApp makes an HTTPScaledObject with its Services and EndpointSlices.
 func putApp(api *apiservertest.Server, i int, at netip.AddrPort) {
 	const namespace = "demo"
 	name, port, target, portName := nameOf(i), int32(80), int32(at.Port()), "http"
@@ -164,7 +164,7 @@ func (m *measured) eventually(what string, is func() bool) {
 	}
 }
 
-// get returns what is answered to a host at a port, and fails where that is no 200.
+// get returns the body of an answer for a host at a port; any code but 200 is an error.
 func (m *measured) get(client *http.Client, port int, path, host string) ([]byte, error) {
 	request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), nil)
 	if err != nil {
@@ -211,7 +211,7 @@ func (m *measured) metric(name string) float64 {
 	return value
 }
 
-// judge fails when the interceptor has taken more than so many MB at any time.
+// judge fails when the interceptor has used more than most MB at any time.
 func (m *measured) judge(most float64) {
 	m.t.Helper()
 	file := fmt.Sprintf("/proc/%d/status", m.cmd.Process.Pid)

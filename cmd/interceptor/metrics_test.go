@@ -18,11 +18,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/watch"
 )
 
-// description is how a prometheus.Desc shows itself.
+// description matches the text of a prometheus.Desc.
 var description = regexp.MustCompile(`fqName: "([^"]*)", help: "([^"]*)", .*variableLabels: \{([^}]*)\}`)
 
-// What dashboards and alerts are made of: a name or a label that changes breaks
-// them, and is to be changed in docs/ too.
+// Dashboards and alerts are made of these names and labels: a change breaks them, and has
+// to be made in docs/ too.
 func TestNamesOfMetrics(t *testing.T) {
 	want := map[string]string{
 		"interceptor_requests_total":                     "namespace,httpso,service,code",

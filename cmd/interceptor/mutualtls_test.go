@@ -107,7 +107,7 @@ func TestMutualTLSTurnsStrangersAway(t *testing.T) {
 	})
 }
 
-// Another authority in the file takes the place of the one before.
+// Another authority in the file replaces the previous one.
 func TestMutualTLSTakesTheNewestAuthority(t *testing.T) {
 	a, other := newAuthority(t, "authority"), newAuthority(t, "another authority")
 	s := newStack(t, mutual(a))
@@ -135,9 +135,9 @@ func TestMutualTLSTakesTheNewestAuthority(t *testing.T) {
 	}
 }
 
-// show connects to the xDS server, which the authority has signed, with this
-// certificate, or none, whatever the server asks for. It returns what the server
-// says first; in TLS 1.3 a client learns so that it is refused.
+// show connects to the xDS server, whose certificate the authority has signed, with this
+// certificate, or none, whatever the server asks for. It returns the first byte that the
+// server sends: in TLS 1.3 a client learns only by reading that it is refused.
 func (s *stack) show(a *authority, certificates ...tls.Certificate) (byte, error) {
 	s.t.Helper()
 	c, err := tls.Dial("tcp", fmt.Sprint("127.0.0.1:", s.o.xds.port), &tls.Config{
@@ -161,7 +161,7 @@ func selfSigned(t *testing.T) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{a.certificate.Raw}, PrivateKey: a.key}
 }
 
-// firstByte reads what a server says first.
+// firstByte reads the first byte that a server sends.
 func firstByte(c net.Conn) (byte, error) {
 	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return 0, err

@@ -105,7 +105,8 @@ func said(t *testing.T, environ []string, args ...string) map[string]string {
 	return lines
 }
 
-// Each variable of the charts has an effect, which a flag has too, or is told of.
+// Each variable of the charts either has an effect, and a flag for the same, or is named
+// in the log.
 func TestEachVariableOfTheChartsHasAnEffectOrIsToldOf(t *testing.T) {
 	all := strings.Fields(ofAllCharts)
 	lines := said(t, all)
@@ -126,7 +127,7 @@ func TestEachVariableOfTheChartsHasAnEffectOrIsToldOf(t *testing.T) {
 func TestValuesWithoutEffectAreToldOf(t *testing.T) {
 	for name, tt := range map[string]struct {
 		environ, args []string
-		told, says    string // nothing for none
+		told, says    string // empty if the log names none
 	}{
 		"a flag wins":                      {environ: []string{"KEDIFY_XDS_KEEPALIVE_TIME=1m"}, args: []string{"--xds-keepalive-time=2m"}, told: "KEDIFY_XDS_KEEPALIVE_TIME", says: "--xds-keepalive-time"},
 		"another flag":                     {environ: []string{"KEDIFY_XDS_KEEPALIVE_TIME=1m"}, args: []string{"--xds-keepalive-timeout=2m"}},
@@ -150,7 +151,7 @@ func TestValuesWithoutEffectAreToldOf(t *testing.T) {
 	}
 }
 
-// An interceptor starts with the flags of the charts, and tells of each.
+// An interceptor starts with the flags of the charts, and logs each of them.
 func TestFlagsOfTheChartsAreTaken(t *testing.T) {
 	lines := said(t, nil, "--zap-log-level=info", "--zap-encoder=console", "--zap-time-encoding=rfc3339", "--zap-stacktrace-level=error", "--zap-devel")
 	if len(lines) != 5 {
@@ -164,7 +165,7 @@ func TestFlagsOfTheChartsAreTaken(t *testing.T) {
 
 func TestTheLogTellsOfVariablesWithoutEffectAtStart(t *testing.T) {
 	free, of := ports(t)
-	// It ends at once, as two of its ports are the same.
+	// The interceptor exits at once, since two of its ports are the same.
 	cmd, out := process(t, append(free, fmt.Sprintf("--admin-port=%d", of["proxy-port"]))...)
 	cmd.Env = append(cmd.Env, "KEDIFY_PROXY_ACCESS_LOG_TYPE=json")
 	if err := cmd.Run(); err == nil || !strings.Contains(out.String(), "KEDIFY_PROXY_ACCESS_LOG_TYPE is set and has no effect") {

@@ -10,8 +10,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
-// A kedify-proxy that is short of memory refuses requests of clients, and can be
-// looked at all the same.
+// A kedify-proxy that is short of memory refuses requests of clients, but its read-only
+// port still answers.
 func TestKedifyProxyRefusesRequestsWhileMemoryIsShort(t *testing.T) {
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "app") }))
 	t.Cleanup(app.Close)

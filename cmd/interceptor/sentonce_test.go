@@ -14,8 +14,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
-// resetting is an application that reads a request entirely, and resets the
-// connection: the first of it, or the second after it answered the first.
+// resetting is an application that answers so many requests on each connection, reads the
+// next one entirely, and resets the connection.
 func resetting(t *testing.T, answers int) (address string, requests *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,7 +26,7 @@ func resetting(t *testing.T, answers int) (address string, requests *atomic.Int3
 	requests = new(atomic.Int32)
 	serve := func(c net.Conn) {
 		defer func() { _ = c.Close() }()
-		_ = c.(*net.TCPConn).SetLinger(0) // what is closed is reset
+		_ = c.(*net.TCPConn).SetLinger(0) // Close resets the connection
 		for in, left := bufio.NewReader(c), answers; ; left-- {
 			r, err := http.ReadRequest(in)
 			if err != nil {
@@ -54,8 +54,8 @@ func resetting(t *testing.T, answers int) (address string, requests *atomic.Int3
 	return l.Addr().String(), requests
 }
 
-// A request that has reached an application is not sent to anybody else, nor
-// again, when that breaks the connection: nobody knows what it did.
+// If an application breaks the connection after it got a request, the request is not sent
+// again, to this or another endpoint: it may have had an effect.
 func TestRequestsThatArrivedAreSentOnce(t *testing.T) {
 	for name, answers := range map[string]int{"on a new connection": 0, "on one that was used before": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -79,8 +79,8 @@ func TestRequestsThatArrivedAreSentOnce(t *testing.T) {
 					s.answered(client, "http", port, "first")
 				}
 				code := 0
-				// The connection that answered first may not be the one that is
-				// taken: until one resets, all is well.
+				// The proxy may not take the connection that answered first: until a
+				// connection is reset, all is well.
 				for range 100 {
 					var err error
 					if code, _, err = ask(client, "http", port, http.MethodPost, strings.NewReader("body")); err != nil {

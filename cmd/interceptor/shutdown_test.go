@@ -14,8 +14,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 )
 
-// Who connects to the xDS server and says nothing does not take the time that
-// requests under way have.
+// A silent connection to the xDS server does not use up the time that requests in flight
+// have during a graceful shutdown.
 func TestSilentConnectionDoesNotHoldUpTheShutdown(t *testing.T) {
 	o, err := readOptions(func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -61,7 +61,7 @@ func TestSilentConnectionDoesNotHoldUpTheShutdown(t *testing.T) {
 	defer cancel()
 	over := make(chan error, 1)
 	go func() { over <- ls.shutdown(ctx) }()
-	// The proxy takes no more connections: it is its turn, with time left.
+	// Once the proxy takes no more connections, its shutdown has begun, with time left.
 	for {
 		c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", o.proxyPort))
 		if err != nil {

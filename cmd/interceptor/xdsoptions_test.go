@@ -17,7 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// readXDS returns what is made of variables and flags.
+// readXDS returns the options that result from variables and flags.
 func readXDS(variables map[string]string, args ...string) (*options, error) {
 	o, err := readOptions(func(name string) (string, bool) { v, ok := variables[name]; return v, ok })
 	if err != nil {
@@ -123,9 +123,9 @@ func TestWhatCannotBeOfXDSIsAnError(t *testing.T) {
 	}
 }
 
-// The limits reach the clusters, by flag and by variable; none is none.
+// The limits reach the clusters, by flag and by variable; no limit stays no limit.
 func TestLimitsReachTheClusters(t *testing.T) {
-	const none = 1_000_000 // what Envoy is told for it
+	const none = 1_000_000 // Envoy's limit if there is none
 	variables := map[string]string{
 		"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS": "11", "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_PENDING_REQUESTS": "12",
 		"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_REQUESTS": "13", "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES": "14",
@@ -166,8 +166,8 @@ func TestLimitsReachTheClusters(t *testing.T) {
 	}
 }
 
-// What the embedded proxy is told of connections, kedify-proxies are too; the
-// defaults are the same.
+// The embedded proxy's settings for connections apply to kedify-proxies, too; the defaults
+// are the same.
 func TestSettingsOfTheProxyReachEnvoy(t *testing.T) {
 	type reached struct {
 		Connect, ResponseHeader, IdleUpstream, KeepAlive, ReadHeader, Handshake, IdleDownstream time.Duration

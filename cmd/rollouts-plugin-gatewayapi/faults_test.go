@@ -58,7 +58,8 @@ func spec(t *testing.T, server *apiservertest.Server, name string) string {
 	return string(text)
 }
 
-// answered returns what a call says, which has to be within the plugin's own bound.
+// answered returns what a call says, and fails the test if that takes a minute: the plugin
+// bounds its calls itself.
 func answered(t *testing.T, what string, call func() string) string {
 	t.Helper()
 	said := make(chan string, 1)
@@ -86,12 +87,12 @@ func warned(t *testing.T, server *apiservertest.Server, route string) (said stri
 	return said
 }
 
-// What the API server does to the writes of a plugin is the error of the call, whichever
-// it is, and changes no route; what needs no write succeeds. Once the fault is over, so
-// does the call. A header or mirror route that is refused beside a weight is an Event: the
+// Whatever fault of the API server a plugin's write meets, it is the error of the call,
+// and changes no route; calls that need no write succeed. Once the fault is over, all
+// calls succeed. A header or mirror route that is refused beside a weight is an Event: the
 // controller would set no weight after an error.
 func TestFaultsOverRPC(t *testing.T) {
-	// Each on a Rollout of its own: the controller makes them at the same time.
+	// Each call is for a Rollout of its own: the controller makes them at the same time.
 	writing := map[string]func(rpc.TrafficRouterPlugin, *v1alpha1.Rollout) types.RpcError{
 		"higher": func(r rpc.TrafficRouterPlugin, ro *v1alpha1.Rollout) types.RpcError { return r.SetWeight(ro, 50, nil) },
 		"zero":   func(r rpc.TrafficRouterPlugin, ro *v1alpha1.Rollout) types.RpcError { return r.SetWeight(ro, 0, nil) },
@@ -153,7 +154,7 @@ func TestFaultsOverRPC(t *testing.T) {
 					}
 				})
 			}
-			// The controller would not go on to the weight with an error.
+			// After an error, the controller would not go on to set the weight.
 			calls.Go(func() {
 				if said := answered(t, "RemoveManagedRoutes", func() string { return router.RemoveManagedRoutes(named("removed")).Error() }); said != "" {
 					t.Errorf("RemoveManagedRoutes says %q", said)
@@ -176,7 +177,7 @@ func TestFaultsOverRPC(t *testing.T) {
 					t.Errorf("HTTPRoute %s lacks %s: %s", app, after[app], got)
 				}
 			}
-			succeed(t, router.SetWeight(named("removed"), 20, nil)) // removes what could not be
+			succeed(t, router.SetWeight(named("removed"), 20, nil)) // also removes the header route
 			if got := spec(t, server, "removed"); strings.Contains(got, "X-Beta") || !strings.Contains(got, `"weight":20`) {
 				t.Errorf("HTTPRoute removed: %s", got)
 			}
@@ -204,9 +205,9 @@ func TestStartsWithoutACluster(t *testing.T) {
 	}
 }
 
-// A plugin that is killed in the middle of a canary is started anew by the controller: it
-// writes nothing that is there, puts back what another writer changes, and knows from the
-// route alone what to take off in the end.
+// A plugin that is killed in the middle of a canary is restarted by the controller. It
+// writes nothing that the route already has, undoes changes of other writers, and knows
+// from the route alone what to remove in the end.
 func TestKilledMidCanary(t *testing.T) {
 	server := newServer(t, "app")
 	rest := spec(t, server, "app")
@@ -268,9 +269,9 @@ func TestKilledMidCanary(t *testing.T) {
 	}
 }
 
-// A Rollout whose Gateway or whose rule refuses it, and an idle one, is answered at once:
-// fifty of them, looked at again and again, leave the controller's ten workers to others.
-// (Each that waited for a report would have one for 2 seconds.)
+// Calls for a Rollout that its Gateway or its rule refuses, and for an idle one, return at
+// once: fifty of these Rollouts, reconciled again and again, leave the controller's ten
+// workers to others. (A call that waited for a report would hold a worker for 2 seconds.)
 func TestFiftyRefusedAndIdleRollouts(t *testing.T) {
 	const each, rounds, workers = 25, 3, 10
 	server := newServer(t, "healthy")
@@ -290,7 +291,7 @@ func TestFiftyRefusedAndIdleRollouts(t *testing.T) {
 	}
 	healthy := named("healthy")
 	succeed(t, router.SetWeight(healthy, 20, nil))
-	intruder := named("intruder") // on the rule of another
+	intruder := named("intruder") // on the rule of healthy
 	intruder.Spec.Strategy.Canary.TrafficRouting.Plugins = healthy.Spec.Strategy.Canary.TrafficRouting.Plugins
 	server.PutObject("rollouts", healthy)
 
@@ -337,8 +338,8 @@ func TestFiftyRefusedAndIdleRollouts(t *testing.T) {
 	succeed(t, router.SetWeight(healthy, 50, nil))
 }
 
-// reported gives a route a report of its Gateway, which has resolved its references or not,
-// on a generation.
+// reported gives a route a status of its Gateway for a generation, which says whether the
+// Gateway has resolved the route's references.
 func reported(route map[string]any, resolved string, generation int) map[string]any {
 	condition := func(kind, status string) any {
 		return map[string]any{"type": kind, "status": status, "reason": "x", "message": "says the gateway", "observedGeneration": generation}

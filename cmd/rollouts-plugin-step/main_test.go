@@ -21,7 +21,7 @@ import (
 // binary is the program, built once for all tests of this package.
 var binary string
 
-// TestMain also has this test program be the plugin, with a kind of its own.
+// TestMain also makes this test program run as the plugin, with the kind probe.
 func TestMain(m *testing.M) {
 	if rolloutsplugin.StartedAsStep() {
 		os.Exit(run(os.Args, func(options kinds.Options) []steps.Kind { return []steps.Kind{probe{options}} }))

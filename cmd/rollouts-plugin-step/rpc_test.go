@@ -26,7 +26,7 @@ func rollout() *v1alpha1.Rollout {
 	return ro
 }
 
-// run runs a step as the controller does, which hands back the status that it was given.
+// runStep runs a step as the controller does, which passes the status of the last Run.
 func runStep(t *testing.T, plugin rpc.StepPlugin, config string, status json.RawMessage) types.RpcStepResult {
 	t.Helper()
 	result, err := plugin.Run(rollout(), &types.RpcStepContext{PluginName: "acme/e2e", Config: json.RawMessage(config), Status: status})
@@ -47,8 +47,8 @@ func configMap(text string) map[string]any {
 	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "argo-rollouts", "name": "e2e"}, "data": map[string]any{"preset.yaml": text}}
 }
 
-// A step from its beginning to its undoing, over the RPC of the controller, with what its
-// preset says.
+// A step from its first Run to Abort and Terminate, over the RPC of the controller, with
+// the settings of its preset.
 func TestOverRPC(t *testing.T) {
 	server := apiservertest.New(t)
 	server.PutObject("configmaps", configMap("defaults: {say: hello}\nlocked: [panicPoll]"))
@@ -82,7 +82,7 @@ func TestOverRPC(t *testing.T) {
 	plugintest.Eventually(t, "the registered name in the log", func() bool { return strings.Contains(stderr.String(), `"@module":"acme/e2e"`) })
 }
 
-// A registration that is wrong serves, and fails its steps with what is wrong.
+// A plugin with a wrong registration serves, and fails its steps with what is wrong.
 func TestARegistrationThatIsWrong(t *testing.T) {
 	server := apiservertest.New(t)
 	for name, tc := range map[string]struct {
@@ -114,7 +114,7 @@ func TestARegistrationThatIsWrong(t *testing.T) {
 	}
 }
 
-// The program that is released serves each kind that there is.
+// The released program serves every kind.
 func TestEveryKindServes(t *testing.T) {
 	server := apiservertest.New(t)
 	all := kinds.Names(kinds.All(kinds.Options{}))
@@ -135,8 +135,8 @@ func TestEveryKindServes(t *testing.T) {
 	}
 }
 
-// A panic stays in the call it happens in: a step that has a status keeps it, and the
-// process goes on to serve.
+// A panic ends only the call that it happens in: a step that has a status keeps it, and
+// the process goes on serving.
 func TestAPanicOverRPC(t *testing.T) {
 	plugin, stderr := plugintest.StartStep(t, installed(t, "acme/e2e"), apiservertest.New(t).Kubeconfig(), "probe")
 	running := runStep(t, plugin, `{"panicPoll":true}`, nil)

@@ -1,5 +1,5 @@
-// Command checktable puts the table of the checks of `kubectl canary check` into the
-// reference, in the place of the one that is there.
+// Command checktable replaces the table of the checks of `kubectl canary check` in the
+// reference.
 //
 //	go run ./hack/checktable docs/reference.md
 package main

@@ -16,7 +16,7 @@ import (
 // testTimeout bounds the tests of one package with one mutation.
 const testTimeout = 10 * time.Minute
 
-// outcome is what a test did last, as go test -json says it.
+// outcome is the last action of a test, in the words of go test -json.
 type outcome string
 
 const (
@@ -30,8 +30,8 @@ const (
 var errBuild = errors.New("it does not compile")
 
 // goTest runs tests of one package in the tree, and nothing else, and returns which
-// of them passed and which failed. It writes what they print to log. An error is a
-// package that does not compile, or the end of ctx.
+// of them passed and which failed. It writes what they print to log. It is an error if
+// the package does not compile, or if ctx ends.
 func goTest(ctx context.Context, tree, directory string, names, environment []string, log io.Writer) (map[string]outcome, error) {
 	module, err := moduleOf(tree, directory)
 	if err != nil {
@@ -69,7 +69,7 @@ func moduleOf(tree, directory string) (string, error) {
 // eventReader reads what go test -json writes to it.
 type eventReader struct {
 	log      io.Writer
-	rest     []byte // of a line that is not whole yet
+	rest     []byte // the beginning of a line that is not whole yet
 	compiles bool
 	last     map[string]outcome // of each test
 }
@@ -108,8 +108,8 @@ func (r *eventReader) line(line []byte) error {
 	return err
 }
 
-// outcomes returns the tests that passed or failed. One that ran when a test binary
-// ended that has failed is one that failed: by a panic, or for want of time.
+// outcomes returns the tests that passed or failed. A test that was running when its test
+// binary failed counts as failed: it panicked, or ran out of time.
 func (r *eventReader) outcomes(binaryFailed bool) map[string]outcome {
 	outcomes := map[string]outcome{}
 	for name, last := range r.last {

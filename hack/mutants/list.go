@@ -19,7 +19,7 @@ const listFile = "hack/mutants/mutants.yaml"
 
 // mutation is a change that breaks the product.
 type mutation struct {
-	// Name is the mutation's own: lower-case words with dashes.
+	// Name is unique: lower-case words with dashes.
 	Name string `json:"name"`
 	// Breaks says in a sentence what a user would see.
 	Breaks string `json:"breaks"`
@@ -35,7 +35,7 @@ type mutation struct {
 // packages returns the directories of the packages with tests that have to fail.
 func (m mutation) packages() []string { return slices.Sorted(maps.Keys(m.Tests)) }
 
-// endToEnd returns those of them with end-to-end tests.
+// endToEnd returns the directories among packages that have end-to-end tests.
 func (m mutation) endToEnd() []string {
 	return slices.DeleteFunc(m.packages(), func(directory string) bool { return !isEndToEnd(directory) })
 }
@@ -61,8 +61,8 @@ func (m mutation) tests() []test {
 	return all
 }
 
-// readList reads the list of mutations. Whether they fit the sources is for check
-// to say.
+// readList reads the list of mutations. It does not say whether they fit the sources, as
+// check does.
 func readList(file string) ([]mutation, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -116,7 +116,7 @@ func (m mutation) validate() error {
 	return nil
 }
 
-// apply returns File of the sources in root, as it is and as the mutation makes it.
+// apply returns File of the sources in root, as it is and as it is after the mutation.
 func (m mutation) apply(root string) (before, after []byte, err error) {
 	before, err = os.ReadFile(filepath.Join(root, m.File))
 	if err != nil {

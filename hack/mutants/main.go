@@ -2,9 +2,9 @@
 // change that mutants.yaml lists to a copy of the sources, runs the tests that the
 // list names for it, and demands that each of them fails. `make mutants` runs it.
 //
-// It works in bin/mutants, never in the working tree: results.json there has what
-// came of each change, logs what the tests printed. A run that is interrupted goes on
-// where it stopped, and one after a change of the sources does everything anew.
+// It works in bin/mutants, never in the working tree: results.json there has the result
+// of each change, logs what the tests printed. After an interrupt, the next run goes on
+// where it stopped; after a change of the sources, it does everything anew.
 package main
 
 import (

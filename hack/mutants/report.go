@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// report prints what came of the mutations. It is an error when one of them was not
+// report prints the results of the mutations. It is an error when one of them was not
 // caught. before is how many an earlier run has caught.
 func (a *attempt) report(mutations []mutation, before int, took time.Duration) error {
 	count := map[verdict]int{}

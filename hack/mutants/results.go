@@ -8,25 +8,25 @@ import (
 	"path/filepath"
 )
 
-// verdict is what came of a mutation.
+// verdict is the result of a mutation, in a word.
 type verdict string
 
 const (
 	caught   verdict = "caught"
 	survived verdict = "survived"
-	// notTried is a mutation that says nothing of its tests: it does not compile,
-	// or a test did not run, or fails without it.
+	// notTried is a mutation that shows nothing about its tests: it does not compile,
+	// or a test did not run, or fails without the mutation.
 	notTried verdict = "not tried"
-	// left is a mutation that an interrupted run has not come to. It is not kept.
+	// left is a mutation that an interrupted run has not come to. It is not saved.
 	left verdict = "left"
 )
 
-// result is what came of one mutation, or why nothing did.
+// result is the result of one mutation, or why there is none.
 type result struct {
 	// Key is a hash of all that the result depends on.
 	Key     string  `json:"key"`
 	Verdict verdict `json:"verdict"`
-	// Reason says why it was not tried, or which tests did not fail.
+	// Reason says why the mutation was not tried, or which tests did not fail.
 	Reason  string  `json:"reason,omitempty"`
 	Seconds float64 `json:"seconds"`
 }

@@ -63,8 +63,8 @@ func (r tester) openLog(name string) (*os.File, error) {
 	return os.OpenFile(r.log(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 }
 
-// environment is this process's, but that end-to-end tests bring up a sandbox of
-// their own, with these programs.
+// environment is the environment of this process, changed so that end-to-end tests bring
+// up a sandbox of their own, with these programs.
 func (r tester) environment(name, programs string) []string {
 	ours := map[string]string{"SANDBOX": "", "KEEP_SANDBOX": "", "E2E_ARTIFACTS": filepath.Join(r.logs, name)}
 	for variable, program := range programsOfProduct {

@@ -30,8 +30,8 @@ func copyTracked(ctx context.Context, root, tree string) (hash string, err error
 		if err != nil {
 			return "", err
 		}
-		// Each mutation is hashed by itself, and neither documentation nor this
-		// program changes what a test says of one.
+		// Each mutation is hashed by itself (keyOf), and neither documentation nor this
+		// program changes the result of a test.
 		if !strings.HasPrefix(name, "hack/mutants/") && !strings.HasSuffix(name, ".md") {
 			_, _ = fmt.Fprintf(h, "%s %d\n", name, len(content))
 			_, _ = h.Write(content)

@@ -13,11 +13,11 @@ import (
 // trial is one mutation as it is tried.
 type trial struct {
 	mutation
-	// took is the time of builds and tests, without that in which end-to-end tests
-	// wait for their turn.
+	// took is the time of builds and tests, without the time that end-to-end tests wait
+	// for their turn.
 	took time.Duration
 	// programs is where the programs with the mutation are, for the end-to-end
-	// tests; empty when it has none.
+	// tests; empty when the mutation has none.
 	programs string
 	// reason says why the mutation cannot be tried; missed and silent are the tests
 	// that passed, and those that did not run.
@@ -26,7 +26,7 @@ type trial struct {
 }
 
 // breakTree makes a mutation, runs its tests but the end-to-end tests, builds the
-// programs for these, and puts the tree back.
+// programs for these, and restores the tree.
 func (a *attempt) breakTree(ctx context.Context, t *trial) (err error) {
 	begun := time.Now()
 	defer func() { t.took += time.Since(begun) }()
@@ -56,8 +56,8 @@ func (a *attempt) breakTree(ctx context.Context, t *trial) (err error) {
 	return err
 }
 
-// runEndToEnd runs the end-to-end tests of a mutation with the programs that have it,
-// and removes these.
+// runEndToEnd runs the end-to-end tests of a mutation with the mutated programs, and
+// removes these programs.
 func (a *attempt) runEndToEnd(ctx context.Context, t *trial) (err error) {
 	begun := time.Now()
 	defer func() { t.took += time.Since(begun) }()
@@ -95,7 +95,7 @@ func (a *attempt) demand(ctx context.Context, t *trial, directory string) error 
 	return nil
 }
 
-// verdict returns what came of a trial, and why when it was not caught.
+// verdict returns the verdict of a trial, and the reason when the mutation was not caught.
 func (t *trial) verdict() (verdict, string) {
 	switch {
 	case t.reason != "":

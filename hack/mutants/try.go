@@ -15,8 +15,8 @@ import (
 )
 
 // try tries the mutations whose names match on the sources in root, but for those
-// that an earlier run has caught in the same sources. It is an error when one was
-// not caught.
+// that an earlier run has caught in the same sources. It is an error when a mutation
+// was not caught.
 func try(ctx context.Context, root string, mutations []mutation, names *regexp.Regexp, out io.Writer) (err error) {
 	mutations = slices.DeleteFunc(slices.Clone(mutations), func(m mutation) bool { return !names.MatchString(m.Name) })
 	if len(mutations) == 0 {
@@ -48,7 +48,8 @@ func try(ctx context.Context, root string, mutations []mutation, names *regexp.R
 	return errors.Join(err, a.report(mutations, before, time.Since(begun)))
 }
 
-// lock lets nobody else work in the directory meanwhile.
+// lock keeps other runs out of the directory until unlock is called. It is an error if
+// another run has the lock.
 func lock(file string) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -61,13 +62,13 @@ func lock(file string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// attempt tries mutations. Their other tests run one after the other, since the
-// compiler takes all processors; end-to-end tests, which mostly wait, run beside.
+// attempt tries mutations. Tests that are not end-to-end run one after the other, since
+// the compiler takes all processors; end-to-end tests, which mostly wait, run beside.
 type attempt struct {
 	tester
-	sources string // a hash of them
+	sources string // a hash of the sources
 
-	mu      sync.Mutex // of what follows
+	mu      sync.Mutex // guards out and results
 	out     io.Writer
 	results *results
 }
@@ -98,10 +99,10 @@ func (a *attempt) tryAll(ctx context.Context, mutations []mutation) (known int, 
 	if err != nil {
 		return known, err
 	}
-	// Those with end-to-end tests come first, for these to have company.
+	// Mutations with end-to-end tests come first, so that these run beside other tests.
 	slices.SortStableFunc(open, func(one, other mutation) int { return len(other.endToEnd()) - len(one.endToEnd()) })
 
-	// When one cannot go on, as at an interrupt, none does.
+	// When one trial cannot go on, as at an interrupt, all of them stop.
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var beside sync.WaitGroup
@@ -140,7 +141,7 @@ func (a *attempt) tryAll(ctx context.Context, mutations []mutation) (known int, 
 	return known, context.Cause(ctx)
 }
 
-// conclude keeps what came of a trial.
+// conclude saves the result of a trial.
 func (a *attempt) conclude(t *trial) error {
 	v, reason := t.verdict()
 	if len(t.missed)+len(t.silent) > 0 {

@@ -17,7 +17,7 @@ import (
 )
 
 // The sources that are broken here: a module with a function, a program with it, and
-// tests of both. One waits for ever where sums are wrong.
+// tests of both. TestLong waits for ever where sums are wrong.
 var sources = map[string]string{
 	".gitignore":     "/bin/\n",
 	"go.mod":         "module example.com/sum\n\ngo 1.26\n",
@@ -184,8 +184,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatIsNewIsTried: what was caught counts until the sources or the mutation
-// change; documentation and other mutations do not.
+// TestOnlyWhatIsNewIsTried: a mutation that was caught is tried again when the sources or
+// the mutation change, not when documentation or other mutations do.
 func TestOnlyWhatIsNewIsTried(t *testing.T) {
 	root := repository(t)
 	first, second := sum("first", "a - b", "TestSum"), sum("second", "a * b", "TestSum")
@@ -209,8 +209,8 @@ func TestOnlyWhatIsNewIsTried(t *testing.T) {
 	run("1 caught (0 of them by an earlier run)", first)
 }
 
-// TestInterrupted: an interrupt ends what runs, leaves no copy of the sources, keeps
-// what was caught, and the next run goes on there.
+// TestInterrupted: an interrupt ends the tests that run, leaves no copy of the sources,
+// and keeps the mutations that were caught; the next run goes on there.
 func TestInterrupted(t *testing.T) {
 	root := repository(t)
 	file := filepath.Join(t.TempDir(), "pid")
@@ -246,7 +246,7 @@ func TestInterrupted(t *testing.T) {
 	if _, tried := all["second"]; tried || all["first"].Verdict != caught {
 		t.Errorf("results after the interrupt: %+v, want the first as caught and no second", all)
 	}
-	second.New = "a * b" // which TestLong notices and ends
+	second.New = "a * b" // TestSum notices this, and ends
 	second.Tests = map[string][]string{".": {"TestSum"}}
 	if out, err := tryHere(t.Context(), root, first, second); err != nil || !strings.Contains(out, "2 caught (1 of them by an earlier run)") {
 		t.Errorf("%v; the run after should go on at the second:\n%s", err, out)

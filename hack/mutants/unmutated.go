@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// unmutated is the name of what runs without a mutation.
+// unmutated is the name of the run without a mutation.
 const unmutated = "without-a-mutation"
 
-// tryNone runs the tests of the mutations in the sources as they are, where they have
-// to pass, but for those that did in an earlier run. It returns why mutations cannot
-// be tried, by name.
+// tryNone runs the tests of the mutations in the sources as they are, where they have to
+// pass, but for those that passed in an earlier run. It returns why mutations cannot be
+// tried, by the name of the mutation.
 func (a *attempt) tryNone(ctx context.Context, mutations []mutation) (unfit map[string]string, err error) {
 	unfit = map[string]string{}
 	open := map[string]map[string]bool{}

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// module is the one whose comments are read.
+// module is the Go module whose comments are read.
 const module = "github.com/kedify/argo-rollouts-plugin"
 
 // comments reads the comments of types of this module from its sources.
@@ -21,7 +21,7 @@ type comments struct {
 	packages map[string]*sources
 }
 
-// sources are what a package says of its types.
+// sources has what a package's sources say of its types.
 type sources struct {
 	// types has the comment of each type, fields that of each field of a struct, by type and
 	// name.
@@ -30,7 +30,7 @@ type sources struct {
 	constants map[string][]string
 }
 
-// of returns what is said of a type; nothing of one of another module.
+// of returns the sources of a type's package, empty for a type of another module.
 func (c *comments) of(t reflect.Type) (*sources, error) {
 	folder, ours := strings.CutPrefix(t.PkgPath(), module+"/")
 	if !ours {
@@ -104,12 +104,13 @@ func (s *sources) take(declaration *ast.GenDecl) {
 	}
 }
 
-// comment is one that has been read: paragraphs, and what the last of them says.
+// comment is a comment that has been read: its text, and what its last paragraph says of
+// the default.
 type comment struct {
 	text, standard string
 }
 
-// readComment returns the comment of a Go name for people who know it by another one.
+// readComment returns the comment of a Go name, with the name that users know in its place.
 func readComment(text, goName, shown string) (comment, error) {
 	text, ok := strings.CutPrefix(strings.TrimSpace(text), goName+" ")
 	if !ok {

@@ -17,7 +17,7 @@ import (
 // part is a section of the page: an object, and the objects that are in it.
 type part struct {
 	title string
-	// name is what people know the object by, in Markdown.
+	// name is the users' name for the object, in Markdown.
 	name string
 	of   reflect.Type
 }
@@ -33,10 +33,10 @@ func newReference(root string) *reference {
 	return &reference{comments{root, map[string]*sources{}}, map[reflect.Type]string{}}
 }
 
-// words are what a type is called, one of it and several.
+// words are the names of a type, for one value and for several.
 type words struct{ one, several string }
 
-// elsewhere are types that are not told here key by key.
+// elsewhere are types that the page does not describe key by key.
 var elsewhere = map[reflect.Type]words{
 	reflect.TypeFor[metav1.Duration]():      {one: "duration"},
 	reflect.TypeFor[json.RawMessage]():      {one: "any value"},
@@ -123,7 +123,7 @@ func (r *reference) section(page *strings.Builder, p part) (inner []part, err er
 	return inner, nil
 }
 
-// structOf returns the struct that has a section, of a key's type; nil where it has none.
+// structOf returns the struct of a key's type that has a section; nil if there is none.
 func structOf(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -191,5 +191,5 @@ func link(title string) string {
 	return fmt.Sprintf("[%s](#%s)", title, anchor)
 }
 
-// cell makes a text fit a table.
+// cell makes a text fit into a cell of a table.
 func cell(text string) string { return strings.ReplaceAll(oneLine(text), "|", `\|`) }

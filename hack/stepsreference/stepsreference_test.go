@@ -32,7 +32,7 @@ func TestPageIsCurrent(t *testing.T) {
 	}
 }
 
-// Each kind has its part, whose keys are those that it takes.
+// Each kind has its part, with exactly the keys that the kind takes.
 func TestPartsAreOfTheKinds(t *testing.T) {
 	for _, kind := range kinds.All(kinds.Options{}) {
 		i := slices.IndexFunc(parts, func(p part) bool { return p.title == "Kind `"+kind.Name()+"`" })

@@ -3,8 +3,8 @@
 // them, of which it needs those of tests that end; gotestsum writes these with
 // --jsonfile-timing-events.
 //
-// A test with subtests counts by these. Tests that run at the same time each have
-// their own seconds, so that they may add up to more than their package took.
+// Of a test with subtests, only the subtests count. Tests that run at the same time each
+// have their own seconds, so that they may add up to more than their package took.
 package main
 
 import (

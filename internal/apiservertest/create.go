@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// create makes an object that is not there yet. Events are kept apart: they have names
-// that nobody asks for.
+// create stores an object that does not exist yet. Events are kept apart: no request asks
+// for one by its name.
 func (s *Server) create(w http.ResponseWriter, r *http.Request, of target) {
 	if of.Resource == "events" {
 		s.createEvent(w, r, of.Request)
@@ -53,10 +53,10 @@ func (s *Server) createEvent(w http.ResponseWriter, r *http.Request, request Req
 	answer(w, http.StatusCreated, event)
 }
 
-// remove deletes an object, of the UID that the request names if it names one.
+// remove deletes an object; if the request names a UID, only the object with that UID.
 func (s *Server) remove(w http.ResponseWriter, r *http.Request, of target) {
 	var options metav1.DeleteOptions
-	_ = json.NewDecoder(r.Body).Decode(&options) // there may be none
+	_ = json.NewDecoder(r.Body).Decode(&options) // the body may be empty
 	s.mu.Lock()
 	obj, ok := s.objects[of.Resource+"/"+of.Namespace+"/"+of.Name]
 	s.mu.Unlock()
@@ -71,8 +71,8 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request, of target) {
 	}
 }
 
-// hasFields tells whether an object has the fields of a selector; s.mu is held. A real
-// server knows some fields of each resource, this one all.
+// hasFields tells whether an object matches a field selector; s.mu is held. A real server
+// supports some fields of each resource, this one all.
 func (s *Server) hasFields(of target, obj *metav1.PartialObjectMetadata, selector fields.Selector) bool {
 	if selector.Empty() {
 		return true

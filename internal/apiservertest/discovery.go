@@ -15,17 +15,17 @@ type Version struct {
 	Kinds map[string]string
 }
 
-// Serve has an API group consist of these versions, the preferred one first, and
-// of no other resources. (The resources of groups that are not told of are served
-// in any version, and discovery does not know them.) Watches go on.
+// Serve makes an API group consist of these versions, the preferred one first, and of no
+// other resources. (The resources of groups without a call of Serve are served in any
+// version, and discovery does not show them.) Watches go on.
 func (s *Server) Serve(group string, versions ...Version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.groups[group] = slices.Clone(versions)
 }
 
-// kindOf returns the kind of a resource, as far as it is known, and whether the
-// resource is served.
+// kindOf returns the kind of a resource if Serve has named it, and whether the resource
+// is served.
 func (s *Server) kindOf(group, version, resource string) (kind string, served bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,8 +67,7 @@ func (s *Server) discover(w http.ResponseWriter, r *http.Request, group string, 
 	unknownPath(w)
 }
 
-// discoveredGroup lists the preferred version last: its place in the list says
-// nothing.
+// discoveredGroup lists the preferred version last: clients must not rely on the order.
 func discoveredGroup(group string, versions []Version) metav1.APIGroup {
 	discovered := metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: group}
 	for _, v := range slices.Backward(versions) {
@@ -78,8 +77,8 @@ func discoveredGroup(group string, versions []Version) metav1.APIGroup {
 	return discovered
 }
 
-// unknownPath answers as the API server does for what it does not serve: not with
-// a Status, as for an object that does not exist.
+// unknownPath answers as the API server does for a path that it does not serve: without
+// the Status that it sends for an object that does not exist.
 func unknownPath(w http.ResponseWriter) {
 	http.Error(w, "404 page not found", http.StatusNotFound)
 }

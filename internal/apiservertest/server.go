@@ -30,10 +30,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Request is one request the server has answered.
+// Request is one request that the server has received.
 type Request struct {
 	Verb      string // get, list, watch, patch, update, create, delete or discover
-	Resource  string // of discover: the group, or group/version
+	Resource  string // for discover: the group, or group/version
 	Namespace string
 	Name      string
 }
@@ -51,8 +51,8 @@ func (r Request) covers(key string) bool {
 	return strings.HasPrefix(key, prefix)
 }
 
-// Fault answers a request in the server's stead. It returns false to let the
-// server answer.
+// Fault answers a request in place of the server. If it returns false, the server
+// answers.
 type Fault func(w http.ResponseWriter, r *http.Request, request Request) bool
 
 // Server is the API server. Its methods may be called at any time.
@@ -76,10 +76,10 @@ type event struct {
 	Object any    `json:"object"`
 }
 
-// target is what a request is about, and the form that its answer is to have.
+// target is what a request is about, and the form of its answer.
 type target struct {
 	Request
-	whole            bool // or metadata alone
+	whole            bool // false: metadata alone
 	apiVersion, kind string
 }
 
@@ -111,14 +111,14 @@ contexts: [{name: test, context: {cluster: test, user: test}}]
 `, s.http.URL)
 }
 
-// SetFault lets a function answer requests first; nil ends that.
+// SetFault lets a function answer requests before the server does; nil removes it.
 func (s *Server) SetFault(fault Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = fault
 }
 
-// Requests returns the requests answered since the last call of it.
+// Requests returns the requests received since its last call.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +198,7 @@ func (s *Server) Annotations(resource, namespace, name string) map[string]string
 	return nil
 }
 
-// Object returns a copy of a whole object as JSON has it; nil when it is not there.
+// Object returns a copy of a whole object as JSON has it; nil if it does not exist.
 func (s *Server) Object(resource, namespace, name string) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +209,7 @@ func (s *Server) Object(resource, namespace, name string) map[string]any {
 	return plain(s.shown(target{Request: Request{Resource: resource}, whole: true}, obj))
 }
 
-// store puts an object and tells the watchers; s.mu is held.
+// store stores an object and sends it to the watches; s.mu is held.
 func (s *Server) store(resource string, obj *metav1.PartialObjectMetadata) {
 	key := resource + "/" + obj.Namespace + "/" + obj.Name
 	kind := "ADDED"
@@ -233,7 +233,7 @@ func (s *Server) tell(resource, kind string, obj *metav1.PartialObjectMetadata) 
 	}
 }
 
-// shown is an object in the form that a request has asked for; s.mu is held.
+// shown returns an object in the form that a request has asked for; s.mu is held.
 func (s *Server) shown(of target, obj *metav1.PartialObjectMetadata) any {
 	if !of.whole {
 		return obj
@@ -320,8 +320,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Answer answers a get or a list of metadata as the server would now; for a Fault
-// that delivers it late.
+// Answer answers a get or a list of metadata with the current state. A Fault can record
+// the answer and deliver it late.
 func (s *Server) Answer(w http.ResponseWriter, request Request) {
 	if request.Verb == "list" {
 		s.list(w, nil, target{Request: request})
@@ -341,8 +341,7 @@ func (s *Server) get(w http.ResponseWriter, of target) {
 	answer(w, http.StatusOK, s.shown(of, obj))
 }
 
-// bookmark is the event that ends those of what was there before a watch; s.mu is
-// held.
+// bookmark returns the event that ends the initial events of a watch; s.mu is held.
 func (s *Server) bookmark(of target) event {
 	object := &metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"},
@@ -354,8 +353,8 @@ func (s *Server) bookmark(of target) event {
 	return event{"BOOKMARK", s.shown(of, object)}
 }
 
-// list answers by pages where there is a limit: the token by which a list goes on
-// is the last key of the page.
+// list answers in pages if there is a limit: the continue token is the last key of the
+// page.
 func (s *Server) list(w http.ResponseWriter, query url.Values, of target) {
 	selector, err := labels.Parse(query.Get("labelSelector"))
 	if err != nil {
@@ -403,7 +402,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, of target) {
 	if initial {
 		since = 0
 	}
-	// Room for more than any test makes at once: the sender holds the lock.
+	// Room for more events than any test makes at once: the sender holds the lock.
 	events := make(chan event, 10000)
 	s.mu.Lock()
 	var changed []*metav1.PartialObjectMetadata
@@ -463,7 +462,7 @@ func Forbidden(w http.ResponseWriter, request Request) {
 	status(w, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("%s is forbidden: cannot %s", request.Resource, request.Verb), request)
 }
 
-// Conflict answers 409 as an update of an older state gets it.
+// Conflict answers 409, as for an update of an older state.
 func Conflict(w http.ResponseWriter, request Request) {
 	status(w, http.StatusConflict, metav1.StatusReasonConflict, "the object has been modified", request)
 }
@@ -473,8 +472,8 @@ func Fail(w http.ResponseWriter, code int, request Request) {
 	status(w, code, metav1.StatusReasonInternalError, http.StatusText(code), request)
 }
 
-// ComeBack answers an error, such as 429 or 503, that asks to come back after so many
-// seconds, as the API server does when it is overloaded.
+// ComeBack answers an error, such as 429 or 503, with a Retry-After of so many seconds,
+// as the API server does when it is overloaded.
 func ComeBack(w http.ResponseWriter, code, seconds int, request Request) {
 	reason := metav1.StatusReasonServiceUnavailable
 	if code == http.StatusTooManyRequests {

@@ -35,8 +35,8 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, of target) {
 	s.write(w, r, of, versionIn(patch), func(object map[string]any) map[string]any { return merge(object, patch).(map[string]any) })
 }
 
-// update takes an object as it is to be, and needs the version that it is made
-// of.
+// update replaces an object, and requires the resourceVersion that the new one is based
+// on.
 func (s *Server) update(w http.ResponseWriter, r *http.Request, of target) {
 	object := map[string]any{}
 	if err := json.NewDecoder(r.Body).Decode(&object); err != nil {
@@ -51,8 +51,8 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request, of target) {
 	s.write(w, r, of, version, func(map[string]any) map[string]any { return object })
 }
 
-// write changes a whole object if it is of this version ("" is any). Its status
-// stays, and so does what the server keeps in metadata.
+// write changes a whole object if it has this resourceVersion ("" is any). The status
+// stays, and so does the metadata that the server keeps.
 func (s *Server) write(w http.ResponseWriter, r *http.Request, of target, version string, change func(map[string]any) map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, of target, versio
 	answer(w, http.StatusOK, s.shown(of, s.annotate(r.URL.Query().Get("fieldManager"), of.Resource, next, annotations)))
 }
 
-// merge applies a merge patch (RFC 7386), and changes neither of the two.
+// merge applies a merge patch (RFC 7386), and changes neither value nor patch.
 func merge(value, patch any) any {
 	fields, ok := patch.(map[string]any)
 	if !ok {
@@ -142,8 +142,8 @@ func encoded(object any) []byte {
 	return text
 }
 
-// patchAnnotations takes a merge patch of annotations and nothing else: whoever
-// tries to change more of an object's metadata is told so.
+// patchAnnotations applies a merge patch of annotations, and refuses one that changes
+// more of an object's metadata.
 func (s *Server) patchAnnotations(w http.ResponseWriter, r *http.Request, text []byte, of target) {
 	var patch struct {
 		Metadata struct {
@@ -171,8 +171,8 @@ func (s *Server) patchAnnotations(w http.ResponseWriter, r *http.Request, text [
 	answer(w, http.StatusOK, s.annotate(r.URL.Query().Get("fieldManager"), of.Resource, obj, patch.Metadata.Annotations))
 }
 
-// annotate changes annotations of an object, and with them who manages each;
-// s.mu is held.
+// annotate changes annotations of an object, and records the field manager of each; s.mu
+// is held.
 func (s *Server) annotate(manager, resource string, obj *metav1.PartialObjectMetadata, annotations map[string]*string) *metav1.PartialObjectMetadata {
 	changed := obj.DeepCopy()
 	managed := map[string][]string{}

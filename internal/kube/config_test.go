@@ -30,7 +30,7 @@ func write(t *testing.T, name, text string) string {
 
 func TestKUBECONFIGComesFirst(t *testing.T) {
 	t.Setenv("KUBECONFIG", write(t, "config", kubeconfig))
-	// Even inside a pod: whoever set it meant it.
+	// KUBECONFIG counts even inside a pod: it was set on purpose.
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
 	cfg, err := kube.RESTConfig("program/v1")

@@ -44,8 +44,8 @@ func TestEncodedKeepsAllButManagedFields(t *testing.T) {
 	}
 }
 
-// FuzzEncode: what an API server may send, or something between it and here, is
-// an object or an error.
+// FuzzEncode: whatever an API server, or something between it and the client, sends is an
+// object or an error.
 func FuzzEncode(f *testing.F) {
 	f.Add([]byte(whole))
 	for _, text := range []string{``, `null`, `[]`, `{}`, `{"metadata":null}`, `{"metadata":1}`, `{"metadata":{"labels":[]}}`, `{"metadata":{"nAme":"a"}}`, `{"metadata":{"name":"a","name":"b"},"spec":{"a":1,"a":2}}`} {

@@ -144,7 +144,7 @@ func watching(t testing.TB, group *kube.Group, kind string) {
 	})
 }
 
-// eventually polls, for what comes in its own time.
+// eventually polls until a condition holds.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !condition(); time.Sleep(2 * time.Millisecond) {
@@ -165,7 +165,7 @@ func deny(verbs ...string) apiservertest.Fault {
 	}
 }
 
-// hang leaves a request without an answer for as long as it lasts.
+// hang leaves requests of a verb unanswered until the client gives up.
 func hang(verb string) apiservertest.Fault {
 	return func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
 		if request.Verb != verb {
@@ -176,7 +176,7 @@ func hang(verb string) apiservertest.Fault {
 	}
 }
 
-// verbs returns how often each verb was asked for since the last call of it.
+// verbs returns how many requests of each verb there were since its last call.
 func verbs(server *apiservertest.Server) map[string]int {
 	counts := map[string]int{}
 	for _, r := range server.Requests() {
@@ -185,7 +185,8 @@ func verbs(server *apiservertest.Server) map[string]int {
 	return counts
 }
 
-// Whatever is granted, reads and writes give the same, at the price of requests.
+// Whatever is granted, reads and writes give the same results; fewer grants cost more
+// requests.
 func TestGrants(t *testing.T) {
 	t.Parallel()
 	type requests = map[string]int
@@ -410,7 +411,7 @@ func TestVersions(t *testing.T) {
 		if got := verbs(server); got["get"] > 0 {
 			t.Errorf("requests %v with the watch moved", got)
 		}
-		// The moved watch is the one that is read from.
+		// Reads come from the watch that has moved.
 		server.PutObject("tcproutes", weigh(route("app"), 7))
 		eventually(t, "the change is seen", func() bool { r, err := ask(group, "TCPRoute"); return err == nil && weight(r) == 7 })
 	})
@@ -501,7 +502,8 @@ func TestVersions(t *testing.T) {
 		if _, err := group.Write(t.Context(), r, weigh(r, 2)); err != nil {
 			t.Errorf("a write in that version: %v", err)
 		}
-		// What was in neither version may be in the one that does not answer.
+		// A kind that was found in neither version may be in the one that does not
+		// answer.
 		if _, err := ask(group, "UDPRoute"); err == nil || errors.As(err, new(*kube.NotServedError)) || !strings.Contains(err.Error(), "v1alpha2") {
 			t.Errorf("error %v, want one that says which version cannot be asked", err)
 		}
@@ -547,7 +549,7 @@ func TestAWatchBeginsWithTheFirstUseOfItsKind(t *testing.T) {
 	}
 }
 
-// Keyed shows what Index finds anything in, whatever it is found by.
+// Keyed returns the objects for which Index returns keys, whatever the keys are.
 func TestKeyed(t *testing.T) {
 	t.Parallel()
 	server := newServer(t)
@@ -597,7 +599,7 @@ func TestAKindThatMayNotBeListedDisturbsNoOther(t *testing.T) {
 	if log.count("tcproutes.gateway.networking.k8s.io") != 1 || log.count(httpRoutes) != 0 {
 		t.Errorf("the log: %s", log.text.String())
 	}
-	// Granted later.
+	// The grant comes later.
 	server.SetFault(nil)
 	watching(t, group, "TCPRoute")
 }
@@ -702,7 +704,7 @@ func TestWrite(t *testing.T) {
 				t.Error("the generation is the old one")
 			}
 
-			// The old state is not written over.
+			// A write based on the old state does not overwrite the new one.
 			if _, err := group.Write(t.Context(), old, weigh(old, 50)); !apierrors.IsConflict(err) {
 				t.Errorf("a write of an old state: %v, want a conflict", err)
 			}
@@ -741,7 +743,7 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// An update with managedFields would set them.
+// An update that contains managedFields would set them.
 func TestUpdatesLeaveManagedFieldsToTheServer(t *testing.T) {
 	t.Parallel()
 	server := newServer(t)
@@ -817,7 +819,7 @@ func TestOwnWritesAreSeenWithTheWatchBehind(t *testing.T) {
 	server := newServer(t)
 	server.PutObject(httpRoutes, route("app"))
 	server.PutObject(httpRoutes, route("other"))
-	// The watch says what the test has it say, until it ends.
+	// The watch sends what the test tells it to, until it ends.
 	say, end := make(chan any), make(chan struct{})
 	server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
 		if request.Verb != "watch" {
@@ -871,7 +873,7 @@ func TestOwnWritesAreSeenWithTheWatchBehind(t *testing.T) {
 	if got := verbs(server); got["get"]+got["list"] > 0 {
 		t.Errorf("requests %v: the watch is not read from", got)
 	}
-	// An event of an older state comes late.
+	// A late event has an older state.
 	for len(changed) > 0 {
 		<-changed
 	}
@@ -908,7 +910,7 @@ func TestDeletion(t *testing.T) {
 	if found, ok, err := group.Indexed(t.Context(), "HTTPRoute", "x", 0); len(found) > 0 || !ok || err != nil {
 		t.Errorf("Indexed: %v, %t, %v", found, ok, err)
 	}
-	// Back again, as another object.
+	// The object is created again, as another one.
 	server.PutObject(httpRoutes, route("app"))
 	eventually(t, "the object is back", func() bool {
 		_, err := group.Get(t.Context(), "HTTPRoute", "demo", "app")
@@ -1081,7 +1083,7 @@ func TestOneNamespace(t *testing.T) {
 	elsewhere.SetNamespace("elsewhere")
 	server.PutObject(httpRoutes, elsewhere)
 	server.PutObject(httpRoutes, route("app"))
-	// What is not of that namespace is refused, but for single objects.
+	// Outside that namespace, only reads and writes of single objects are allowed.
 	server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
 		return request.Namespace != "demo" && deny("list", "watch")(w, r, request)
 	})
@@ -1114,8 +1116,8 @@ func TestOneNamespace(t *testing.T) {
 	}
 }
 
-// What hangs holds a caller no longer than its context says, and calls that do not
-// need it not at all.
+// A request that hangs holds a caller no longer than its context allows, and does not
+// hold calls that do not need it.
 func TestWhatHangs(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"discover", "list", "watch", "get"} {
@@ -1212,8 +1214,8 @@ func TestAClosedGroupReadsPlainly(t *testing.T) {
 	}
 }
 
-// Calls of all sorts beside one another, while versions come and go: for the race
-// detector, and for reads that never go back behind a write.
+// All sorts of calls at the same time, while versions come and go: for the race detector,
+// and to check that no read after a write is older than the write.
 func TestAllAtOnce(t *testing.T) {
 	t.Parallel()
 	server := newServer(t)

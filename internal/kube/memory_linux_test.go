@@ -29,11 +29,12 @@ import (
 const (
 	manyRoutes = 5000
 	routeSize  = 3 << 10
-	// mostMB is what a process that watches so many routes may take here. The bar is
-	// 60 for the plugin, which takes 5 more than this process; make bench-plugin
-	// measures it. Beside other tests the collector comes later: it has ten more.
+	// mostMB is the most that a process that watches so many routes may take here. The
+	// limit for the plugin, which takes 5 MB more than this process, is 60; make
+	// bench-plugin measures it. Beside other tests the garbage collector runs later: that
+	// is worth 10 MB more.
 	mostMB = 65
-	// serverVariable has the test binary be that process, for the server at this
+	// serverVariable makes the test binary that process; its value is the server's
 	// address.
 	serverVariable = "TEST_MEMORY_SERVER"
 )
@@ -91,7 +92,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// watchManyRoutes is the process that is measured.
+// watchManyRoutes runs in the process that is measured.
 func watchManyRoutes(t *testing.T, address string) {
 	var known atomic.Int32
 	group := kube.NewGroup(func() (*rest.Config, error) { return &rest.Config{Host: address, QPS: -1}, nil }, kube.GroupOptions{

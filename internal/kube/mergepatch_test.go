@@ -39,7 +39,7 @@ func TestMergePatch(t *testing.T) {
 
 func parsed(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
-	// As JSON decodes it, and not decode: 1.0 is to stay a float64.
+	// Decoded by encoding/json and not by decode: 1.0 has to stay a float64.
 	var fields map[string]any
 	if err := json.Unmarshal([]byte(text), &fields); err != nil {
 		t.Fatal(err)
@@ -47,8 +47,8 @@ func parsed(t *testing.T, text string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: fields}
 }
 
-// The difference of two maps, applied as RFC 7386 says, makes the second of the
-// first, and is nothing when they are equal.
+// The difference of two maps, applied as RFC 7386 says, turns the first into the second,
+// and is nothing if they are equal.
 func TestDifferenceApplied(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {

@@ -20,7 +20,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// A list is of what is selected, and a Delete of the object that was meant.
+// List returns what is selected, and Delete deletes the object only if it has the given
+// UID.
 func TestObjectsListAndDelete(t *testing.T) {
 	server := apiservertest.New(t)
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
@@ -78,7 +79,7 @@ func TestObjectsListAndDelete(t *testing.T) {
 	}
 }
 
-// Of a log no more is read than was asked for, whatever the server sends.
+// Log reads no more of a log than was asked for, whatever the server sends.
 func TestObjectsLog(t *testing.T) {
 	server := apiservertest.New(t)
 	objects := kube.NewObjects(server.Config)

@@ -18,9 +18,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// client-go makes a request again, up to ten times, when it is told to come back later
-// or a read's connection is cut, and waits before each: the error has to come at once,
-// with what the API server has said.
+// client-go repeats a request, up to ten times, if the server asks to come back later or
+// a read's connection is cut, and waits before each attempt. Here the error has to come
+// at once, with what the API server has said.
 func TestARequestIsMadeOnce(t *testing.T) {
 	resource := schema.GroupVersionResource{Group: gatewayAPI, Version: "v1", Resource: httpRoutes}
 	faults := map[string]func(http.ResponseWriter, apiservertest.Request){
@@ -95,7 +95,8 @@ func TestARequestIsMadeOnce(t *testing.T) {
 				if err == nil || ctx.Err() != nil {
 					t.Fatalf("error %v, after the time of the call (%v)", err, ctx.Err())
 				}
-				// net/http makes a read again, at once, whose connection was open before.
+				// net/http repeats a read by itself, at once, if its connection was open
+				// before.
 				if made := verbs(server)[request.verb]; made != 1 && (made != 2 || fault != "cut") {
 					t.Errorf("%d requests, want 1", made)
 				}

@@ -24,7 +24,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// color is what the tests keep of a Rollout.
+// color is the tests' summary of a Rollout.
 type color string
 
 func colored(name, value string) any {
@@ -60,7 +60,7 @@ func newSummaries(t testing.TB, server *apiservertest.Server, change ...func(*ku
 	return summaries, log
 }
 
-// awaitColor waits for what the watch shows of an object.
+// awaitColor waits until the watch shows a color for an object.
 func awaitColor(t *testing.T, summaries *kube.Summaries[color], name string, want color) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)

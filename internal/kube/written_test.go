@@ -47,7 +47,7 @@ func TestWritten(t *testing.T) {
 	if len(w.objects) != 0 {
 		t.Errorf("%d writes kept after the watch has them", len(w.objects))
 	}
-	// The answer to a write that the watch has overtaken.
+	// The answer to a write comes after the watch has shown a later state.
 	w.put(object("10"))
 	if len(w.objects) != 0 {
 		t.Error("an answer older than the watch is kept")
@@ -60,8 +60,8 @@ func TestWritten(t *testing.T) {
 	}
 }
 
-// TestAnObjectThatTheWatchDoesNotShow is found by the answer to a write for a
-// while: the watch may be behind, or the object may have been deleted since.
+// TestAnObjectThatTheWatchDoesNotShow: such an object is found by the answer to its
+// write, for a while. The watch may be behind, or the object may have been deleted since.
 func TestAnObjectThatTheWatchDoesNotShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWritten[*metav1.PartialObjectMetadata](cache.NewStore(cache.MetaNamespaceKeyFunc))
@@ -89,8 +89,8 @@ func TestAnObjectThatTheWatchDoesNotShow(t *testing.T) {
 	})
 }
 
-// TestWrittenBeforeTheFirstList: a write that falls between the API server's
-// making the first list and its arrival.
+// TestWrittenBeforeTheFirstList: a write comes after the API server has made the first
+// list and before the list arrives.
 func TestWrittenBeforeTheFirstList(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	w := newWritten[*metav1.PartialObjectMetadata](store)
@@ -102,7 +102,7 @@ func TestWrittenBeforeTheFirstList(t *testing.T) {
 	if got, found, _ := w.get("demo/app"); !found || got.ResourceVersion != "10" {
 		t.Errorf("the list's older state is read: %v", got)
 	}
-	// Without a watch, reads and their 404 are what forgets.
+	// Without a watch, a read or its 404 removes the write that is kept.
 	w.forgetCaughtUp(object("10"))
 	if len(w.objects) != 0 {
 		t.Error("a write is kept after a read has seen it")

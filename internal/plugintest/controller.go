@@ -14,11 +14,13 @@ import (
 	"github.com/hashicorp/go-plugin"
 )
 
-// controllerEnv has a test program play the controller; its value is the plugin to start.
+// controllerEnv makes a test program act as the controller; its value is the plugin to
+// start.
 const controllerEnv = "TEST_CONTROLLER_OF"
 
-// PlayController is for the TestMain of a program that calls KillController: where that has
-// started it, it plays a controller that starts a plugin as run does, and never returns.
+// PlayController is for the TestMain of a program that calls KillController. In the
+// process that KillController has started, it acts as a controller that starts a plugin
+// by run, and never returns. Elsewhere it does nothing.
 func PlayController[T interface{ InitPlugin() types.RpcError }](run func(path string) *plugin.Client, dispense func(*plugin.Client) (T, error)) {
 	path := os.Getenv(controllerEnv)
 	if path == "" {
@@ -71,8 +73,8 @@ func KillController(t *testing.T, path string) {
 	Eventually(t, "the plugin has ended", func() bool { return ended(pid) })
 }
 
-// ended tells whether a process is gone, or a zombie that only waits for
-// whoever inherited it.
+// ended tells whether a process is gone, or is a zombie that its parent has not reaped
+// yet.
 func ended(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

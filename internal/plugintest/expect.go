@@ -8,7 +8,7 @@ import (
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 )
 
-// Succeed ends a test whose call has failed.
+// Succeed ends a test if its call has failed.
 func Succeed(t testing.TB, err types.RpcError) {
 	t.Helper()
 	if err.HasError() {
@@ -16,7 +16,7 @@ func Succeed(t testing.TB, err types.RpcError) {
 	}
 }
 
-// Fail fails a test whose call has not failed with each of these words.
+// Fail fails a test if its call has not failed, or if the error lacks one of these words.
 func Fail(t testing.TB, err types.RpcError, want ...string) {
 	t.Helper()
 	if !err.HasError() {
@@ -29,8 +29,8 @@ func Fail(t testing.TB, err types.RpcError, want ...string) {
 	}
 }
 
-// Eventually polls, for what comes in its own time, and ends a test where it does not
-// come within a minute.
+// Eventually polls until a condition holds, and ends the test if it does not within a
+// minute.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {

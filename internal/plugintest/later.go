@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Later returns the URL of an address where nothing listens, and a function that has it
-// lead to the server at another URL from then on, until the test ends.
+// Later returns a URL at which nothing listens yet, and a function that makes it lead to
+// the server at another URL until the test ends.
 func Later(t *testing.T, server string) (address string, listen func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

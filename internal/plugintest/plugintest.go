@@ -41,7 +41,7 @@ func StepClient(path string, stderr io.Writer, args ...string) *plugin.Client {
 	return client("step", map[string]plugin.Plugin{stepName: &steprpc.RpcStepPlugin{}}, path, stderr, args)
 }
 
-// What the controller dispenses.
+// The names of what the controller dispenses.
 const routerName, stepName = "RpcTrafficRouterPlugin", "RpcStepPlugin"
 
 func client(cookie string, plugins map[string]plugin.Plugin, path string, stderr io.Writer, args []string) *plugin.Client {
@@ -55,12 +55,12 @@ func client(cookie string, plugins map[string]plugin.Plugin, path string, stderr
 	})
 }
 
-// Dispense returns the router of a plugin.
+// Dispense returns the traffic router that a plugin serves.
 func Dispense(c *plugin.Client) (rpc.TrafficRouterPlugin, error) {
 	return dispense[rpc.TrafficRouterPlugin](c, routerName)
 }
 
-// DispenseStep returns the steps of a plugin.
+// DispenseStep returns the step plugin that a plugin serves.
 func DispenseStep(c *plugin.Client) (steprpc.StepPlugin, error) {
 	return dispense[steprpc.StepPlugin](c, stepName)
 }
@@ -77,8 +77,8 @@ func dispense[T any](c *plugin.Client, name string) (dispensed T, err error) {
 	return served.(T), nil
 }
 
-// Start runs a plugin with a kubeconfig of this text until the test ends, and returns
-// its router, which is initialised, and what it writes to stderr.
+// Start runs a plugin with a kubeconfig of this text until the test ends, and returns its
+// initialised router and what the plugin writes to stderr.
 func Start(t *testing.T, path, kubeconfig string, args ...string) (rpc.TrafficRouterPlugin, *Output) {
 	t.Helper()
 	return start(t, Client, Dispense, path, kubeconfig, args)

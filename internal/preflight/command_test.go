@@ -66,7 +66,7 @@ func TestCommand(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 
-	// kubectl's own flags of a connection, which win over the kubeconfig.
+	// kubectl's connection flags override the kubeconfig.
 	if out, err = execute("--kubeconfig", kubeconfig(t, "http://127.0.0.1:1", "shop"), "-s", a.URL, "demo"); err != nil {
 		t.Errorf("-s: %v\n%s", err, out)
 	}

@@ -43,13 +43,13 @@ func TestLocationsAreShownWithoutCredentials(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a location, and with its download, no report prints the
-// credentials in it, in text or in JSON.
+// Whatever is wrong with a location or its download, no report contains the location's
+// credentials, in text or in JSON.
 func TestNoReportPrintsCredentials(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/redirects"):
-			// As object stores do: to a signed URL, here one of nobody.
+			// As object stores do: to a signed URL, here one at which nothing listens.
 			http.Redirect(w, r, "http://robot:s3cret@127.0.0.1:1/file?X-Signature=s3cret", http.StatusFound)
 		case strings.HasPrefix(r.URL.Path, "/absent"):
 			http.NotFound(w, r)
@@ -119,7 +119,7 @@ func TestNoReportPrintsCredentials(t *testing.T) {
 	}
 }
 
-// Credentials in a location work, and are a warning with what to do instead.
+// Credentials in a location work, but are a warning that says what to do instead.
 func TestCredentialsInALocationAreAWarning(t *testing.T) {
 	s := healthy()
 	s.configData()[trafficRouterPlugins] = fmt.Sprintf("- {name: kedify/http, location: %q, sha256: %q}", "https://robot:s3cret@example.com/rollouts-plugin-kedify-linux-amd64", sum)

@@ -126,7 +126,7 @@ func TestDynamicProgram(t *testing.T) {
 	put(32, headerSize)             // program headers start
 	put(52, headerSize)             // size of this header
 	put(54, programSize)            // size of a program header
-	put(56, 1)                      // number of them
+	put(56, 1)                      // number of program headers
 	put(headerSize, uint16(elf.PT_INTERP))
 	got := readBinary(file)
 	if got == nil || !got.dynamic || got.platform.String() != "linux/arm64" {
@@ -144,7 +144,7 @@ func TestDynamicProgram(t *testing.T) {
 	}
 }
 
-// binary16 returns what writes a little-endian number into file.
+// binary16 returns a function that writes a little-endian number into file.
 func binary16(file []byte) func(at int, value uint16) {
 	return func(at int, value uint16) { binary.LittleEndian.PutUint16(file[at:], value) }
 }

@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/envoy/*.json as Envoy answers")
 
-// captured are the questions that the checks ask of an Envoy, and the files with
-// the answers to them that the other tests read.
+// captured maps the files with Envoy's answers, which other tests read, to the requests
+// that the checks send to Envoy.
 var captured = map[string]string{
 	"routes.json":   "/config_dump?" + routesQuery(dynamicRoutes).Encode(),
 	"inline.json":   "/config_dump?" + routesQuery(inlineRoutes).Encode(),
@@ -25,8 +25,8 @@ var captured = map[string]string{
 	"stats.json":    "/stats?" + statsQuery().Encode(),
 }
 
-// What is in testdata is what a real Envoy answers: one that is configured by
-// files, the last cluster of which waits for endpoints that never come.
+// The files in testdata are what a real Envoy answers: one that is configured by files,
+// and whose last cluster waits for endpoints that never come.
 func TestEnvoyAnswersAsCaptured(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, sources ...string) {

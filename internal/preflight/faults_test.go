@@ -28,7 +28,7 @@ func forbidden(verb, resource, namespace, name string) *readError {
 	return &readError{verb, resource, namespace, name, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New("RBAC"))}
 }
 
-// finding is a result that is not OK, and what it has to say.
+// finding is a result that is not OK, and the texts that it must contain.
 type finding struct {
 	check  string
 	status Status
@@ -44,8 +44,7 @@ const (
 	restart    = "kubectl -n argo-rollouts rollout restart deploy/argo-rollouts"
 )
 
-// testFaults makes each fault in a healthy cluster and compares everything
-// that is then found.
+// testFaults makes each fault in a healthy cluster and compares all findings.
 func testFaults(t *testing.T, faults faults) {
 	t.Helper()
 	testFaultsOf(t, healthy, faults)
@@ -269,7 +268,7 @@ func TestControllerFaults(t *testing.T) {
 	})
 }
 
-// A plugin that watches one namespace needs list and watch there alone.
+// A plugin that watches one namespace needs list and watch only there.
 func TestWatchNamespace(t *testing.T) {
 	for text, want := range map[string]string{
 		"[]":                                     "",

@@ -24,8 +24,8 @@ const gatewayPluginList = `
   location: https://github.com/kedify/argo-rollouts-plugin/releases/download/v0.2.0/gatewayapi-plugin-linux-amd64
   sha256: ` + sum + "\n"
 
-// The route as it is when the canary is at 20 %, one of its backends in another
-// namespace, and Argo CD's.
+// The route at a canary weight of 20 %, with one of its backends in another namespace,
+// managed by Argo CD.
 const routeManifest = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
@@ -105,12 +105,12 @@ func (s *snapshot) setPlugins(text string) {
 	s.demo().Spec.Strategy.Canary.TrafficRouting = &v1alpha1.RolloutTrafficRouting{Plugins: parse[map[string]json.RawMessage](text)}
 }
 
-// route is the Rollout's.
+// route returns the Rollout's route.
 func (s *snapshot) route() *unstructured.Unstructured {
 	return &s.gateway.routes[routesOfShop].Value[0]
 }
 
-// decide makes of the route what the router does for the Rollout's weights.
+// decide changes the route as the router does for the Rollout's weights.
 func (s *snapshot) decide() {
 	for _, use := range gatewayUses(s.demo()) {
 		for _, route := range routesUsed(*s, s.demo(), use) {
@@ -359,8 +359,8 @@ func TestGatewayFaults(t *testing.T) {
 	})
 }
 
-// The plugins of several routers are each looked at, and what is wrong with the
-// ConfigMap is said once.
+// The plugin of each router is checked, and a problem with the ConfigMap is reported
+// once.
 func TestSeveralRouters(t *testing.T) {
 	s := healthyGateway()
 	s.setPlugins(`{argoproj-labs/gatewayAPI: {httpRoute: demo}, kedify/http: {httpScaledObjectName: demo}}`)
@@ -456,7 +456,7 @@ func TestRunReadsTheGateway(t *testing.T) {
 	}
 }
 
-// errNotServed is what a missing kind looks like to every check.
+// errNotServed means a missing kind to every check.
 func TestNotServed(t *testing.T) {
 	_, err := gatewayTarget(read[map[string]schema.GroupVersionResource]{}, "UDPRoute", "udproutes", "shop")
 	if !err.kindMissing() || !errors.Is(err, errNotServed) {

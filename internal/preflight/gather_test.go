@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// apiServer answers from a snapshot as an API server would, in JSON, and
-// remembers what was asked.
+// apiServer answers from a snapshot as an API server would, in JSON, and records the
+// requests.
 type apiServer struct {
 	*httptest.Server
 	// forbidden are the paths (a * at the end stands for the rest) that answer
@@ -26,8 +26,7 @@ type apiServer struct {
 	forbidden []string
 	// denied are the verbs that access reviews answer no to.
 	denied []string
-	// pods answer what is asked of a pod through the API server, by
-	// "namespace/pod:port".
+	// pods answer requests to a pod through the API server, by "namespace/pod:port".
 	pods map[string]http.Handler
 	// more are answers besides the snapshot's, by path.
 	more map[string]any
@@ -127,7 +126,7 @@ func serve(t *testing.T, s snapshot) *apiServer {
 	return a
 }
 
-// podAsked takes .../namespaces/NAMESPACE/pods/POD:PORT/proxy/PATH apart.
+// podAsked splits a path .../namespaces/NAMESPACE/pods/POD:PORT/proxy/PATH.
 func podAsked(path string) (pod, rest string, proxied bool) {
 	path, isPod := strings.CutPrefix(path, "/api/v1/namespaces/")
 	path, rest, proxied = strings.Cut(path, "/proxy/")
@@ -154,7 +153,7 @@ func runOn(t *testing.T, a *apiServer, opts Options) Report {
 	return report
 }
 
-// notOK returns "check status" of what is not OK.
+// notOK returns "check status" for each result that is not OK.
 func notOK(report Report) []string {
 	var found []string
 	for _, r := range report.Results {

@@ -197,7 +197,7 @@ func allGranted(list []access) []access {
 	return list
 }
 
-// The pieces that most faults are made in.
+// The parts of a snapshot in which most tests make faults.
 func (s *snapshot) demo() *v1alpha1.Rollout { return &s.objects.rollouts.Value[0] }
 
 func (s *snapshot) httpso() *httpScaledObject { return &s.objects.httpScaledObjects.Value[0] }

@@ -34,7 +34,8 @@ func inCanary(text string) string {
 	return fmt.Sprintf(articleManifest, strings.ReplaceAll("\n"+text, "\n", "\n      "))
 }
 
-// A manifest is looked at before an API server has dropped what it does not know.
+// A manifest is checked as it is written, before an API server has dropped unknown
+// fields.
 func TestManifests(t *testing.T) {
 	const (
 		file    = "File rollout.yaml"
@@ -160,7 +161,7 @@ func TestCommandOnManifests(t *testing.T) {
 	}
 }
 
-// FuzzManifests: whatever a file holds, it is reported, not stumbled on.
+// FuzzManifests: whatever a file contains is reported, without a panic.
 func FuzzManifests(f *testing.F) {
 	f.Add(inCanary("trafficRouting: {gatewayAPI: {httpRoute: a}}"))
 	f.Add("kind: List\nitems: [1, {}]\n---\n- a\n")

@@ -77,7 +77,7 @@ func FuzzOneEditApart(f *testing.F) {
 	})
 }
 
-// FuzzRegister: whatever the ConfigMap holds, it is reported, not stumbled on.
+// FuzzRegister: whatever the ConfigMap contains is read or reported, without a panic.
 func FuzzRegister(f *testing.F) {
 	f.Add(pluginList, "")
 	f.Add("- name: kedify-http", "- {}")

@@ -150,7 +150,7 @@ func interceptorAnswer(stable, canary int) string {
   "problems": [{"namespace": "shop", "name": "demo", "reason": "BadSplit", "message": "keeps the last good split"}]}`, stable, canary)
 }
 
-// change changes what the first kedify-proxy has.
+// change changes the state of the first kedify-proxy.
 func (s *snapshot) change(what func(l *proxyLook, have *proxyRoutes)) {
 	l := &s.proxies.proxies[0]
 	have := l.have["demo"]
@@ -306,7 +306,7 @@ func TestProxyFaults(t *testing.T) {
 	})
 }
 
-// envoyOf answers as the Envoy of testdata, with weights that a test sets.
+// envoyOf answers as the Envoy of testdata does, with weights that a test sets.
 func envoyOf(t *testing.T, canary *atomic.Int32, asked *atomic.Int32) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet {
@@ -470,8 +470,8 @@ func TestPodGetIsBounded(t *testing.T) {
 	}
 }
 
-// Whatever answers in Envoy's place, it is read or refused, and what is read of
-// it is of the HTTPScaledObject that was asked for.
+// Any answer in place of Envoy's is read or refused, and what is read belongs to the
+// HTTPScaledObject that was asked for.
 func FuzzConfigDump(f *testing.F) {
 	for name := range captured {
 		f.Add(testdata(f, name))

@@ -85,7 +85,7 @@ func presetMap(text string) corev1.ConfigMap {
 	return corev1.ConfigMap{Data: map[string]string{steps.PresetKey: text}}
 }
 
-// grantSteps has what is registered be looked at, with all that it needs granted.
+// grantSteps has the registered plugins checked, with all the access that they need.
 func (s *snapshot) grantSteps() {
 	s.steps.programs = stepPrograms(*s)
 	s.steps.access = stepNeeds("shop", s.stepEntries())
@@ -95,7 +95,7 @@ func (s *snapshot) grantSteps() {
 }
 
 func TestHealthyStepsHaveOnlyTicks(t *testing.T) {
-	beside := healthySteps() // a router
+	beside := healthySteps() // with a router, too
 	beside.configData()[trafficRouterPlugins] = pluginList
 	beside.plugins = healthy().plugins
 	beside.objects.httpScaledObjects = healthy().objects.httpScaledObjects
@@ -216,7 +216,7 @@ func TestStepFaults(t *testing.T) {
 	})
 }
 
-// A Rollout whose steps are all of another plugin is none of this project's.
+// A Rollout whose plugin steps all belong to other projects is not checked.
 func TestStepsOfOthersAlone(t *testing.T) {
 	s := healthySteps()
 	s.setSteps("[{plugin: {name: someone/else}}]")
@@ -229,7 +229,7 @@ func TestStepsOfOthersAlone(t *testing.T) {
 	}
 }
 
-// What is asked for is what deploy/rbac-step grants, kind by kind.
+// The access that the check asks for is what deploy/rbac-step grants, kind by kind.
 func TestStepNeedsAreGranted(t *testing.T) {
 	s := healthySteps()
 	s.configData()[stepPlugins] += `- {name: acme/rollouts, location: "` + stepLocation + `", sha256: ` + sum + `, args: [rollouts]}`
@@ -299,7 +299,7 @@ func TestRunReadsTheSteps(t *testing.T) {
 	}
 }
 
-// One file that is registered under two names is fetched once.
+// A file that is registered under two names is downloaded once.
 func TestStepDownloads(t *testing.T) {
 	fetched := 0
 	files := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -321,7 +321,7 @@ func TestStepDownloads(t *testing.T) {
 	}
 }
 
-// In manifests ids, references and names are looked at.
+// In manifests, ids, references and names are checked.
 func TestStepsOfManifests(t *testing.T) {
 	const text = `
 apiVersion: argoproj.io/v1alpha1

@@ -9,7 +9,7 @@ import (
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 )
 
-// An outside that is too busy says when it wants to be asked again.
+// RetryAfter is heeded beside an error, too, as when the outside system is too busy.
 func TestRetryAfterBesideAnError(t *testing.T) {
 	busy := func(context.Context, Work) (Progress, error) {
 		return Progress{RetryAfter: 2 * time.Minute}, errors.New("429")
@@ -25,8 +25,8 @@ func TestRetryAfterBesideAnError(t *testing.T) {
 	}
 }
 
-// A failure that leaves the work running is cancelled: the controller makes no Abort for a
-// step that has failed.
+// If a step fails while its work may still run, the work is cancelled: the controller
+// makes no Abort for a failed step.
 func TestAFailureThatLeavesTheWorkRunning(t *testing.T) {
 	fails := func(context.Context, Work) (Progress, error) {
 		return Progress{Phase: Failed, Message: "403", MayRun: true}, nil
@@ -52,7 +52,8 @@ func TestAFailureThatLeavesTheWorkRunning(t *testing.T) {
 	}
 }
 
-// Work that nothing can stop, or a step that only looks, is not said to be cancelled.
+// If a step cannot stop its work, or only reads, no message says that the work was
+// cancelled.
 func TestAStepWithoutCleanup(t *testing.T) {
 	for err, want := range map[error]struct{ cancel, undo string }{
 		ErrNoCleanup: {"the work is left as it is: the step has nothing that would cancel it", "the work is left as it is: the step has nothing that would undo it"},

@@ -54,7 +54,8 @@ type noEvents struct{}
 func (noEvents) Warn(*v1alpha1.Rollout, string, string, string) {}
 func (noEvents) Note(*v1alpha1.Rollout, string, string)         {}
 
-// A kind gets an object, also of a Rollout without a configuration, with a preset or not.
+// A kind gets an object as configuration even if the Rollout has none, with or without a
+// preset.
 func TestAKindGetsAnObject(t *testing.T) {
 	for name, source := range map[string]steps.PresetSource{"no preset": nil, "an empty preset": &presets{preset: &steps.Preset{}}} {
 		t.Run(name, func(t *testing.T) {
@@ -74,8 +75,8 @@ func TestAKindGetsAnObject(t *testing.T) {
 	}
 }
 
-// A preset that has become wrong fails steps that begin with it. Those that have been
-// started before go on with the last one that was right, to their end and their undoing.
+// A preset that has become invalid fails the steps that begin with it. Steps that were
+// started before go on with its last valid version, to their end and through Undo.
 func TestAPresetThatBecomesWrong(t *testing.T) {
 	source := &presets{preset: &steps.Preset{}}
 	kind := &counted{}

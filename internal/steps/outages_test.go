@@ -15,9 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A canary is retried before the interval of its first step's last Run has passed. Argo
-// Rollouts then makes no Run ("skipping plugin Run due to backoff"), stores the status of
-// before anew, and takes that of the Abort away. Another process of the plugin still knows
+// A canary is retried before the interval since its first step's last Run has passed.
+// Argo Rollouts then makes no Run ("skipping plugin Run due to backoff"), stores the old
+// status again, and removes that of the Abort. Another process of the plugin still knows
 // that the status is not of this canary.
 func TestRetriedWithinTheInterval(t *testing.T) {
 	h := newHost(t, &scripted{}, `{"interval": "5m"}`)
@@ -47,8 +47,8 @@ func TestRetriedWithinTheInterval(t *testing.T) {
 	}
 }
 
-// The progress deadline has passed while no controller ran. The Run that comes then is the
-// last one, so it does not answer that it waits.
+// The progress deadline has passed while no controller ran. The next Run is the last one,
+// so it does not answer that the step waits.
 func TestARunAfterTheProgressDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, &scripted{poll: slowly(func() (Progress, error) { return running("it runs") })}, `{}`)
@@ -62,8 +62,8 @@ func TestARunAfterTheProgressDeadline(t *testing.T) {
 	})
 }
 
-// The answer that a Start was refused is lost, as the controller could not store it. With
-// onUnknown: Fail the work is started again: surely it was not.
+// The answer that a Start was refused is lost, as the controller could not store it. Even
+// with onUnknown: Fail the work is started again, because it surely was not started.
 func TestALostRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refusals := 1
@@ -84,8 +84,8 @@ func TestALostRefusal(t *testing.T) {
 	})
 }
 
-// Work has succeeded when its canary is aborted, and the outside does not answer at once. It
-// is undone when it does.
+// A canary is aborted after its work has succeeded, and the outside system gives an error
+// first. The work is undone once the outside system answers.
 func TestAnAbortWhoseLookFails(t *testing.T) {
 	var looks atomic.Int32
 	h := newHost(t, &scripted{}, `{}`)
@@ -106,7 +106,7 @@ func TestAnAbortWhoseLookFails(t *testing.T) {
 	eventually(t, "the work is undone", undone)
 }
 
-// A preset that was closed since does not start work for a status that somebody has written.
+// A forged status starts no work under the preset as it was before an admin locked it.
 func TestAFormerPresetStartsNothing(t *testing.T) {
 	source := &presets{&Preset{}}
 	h := newHost(t, &scripted{poll: after(0, Successful)}, `{"timeout": "5m"}`)
@@ -127,8 +127,8 @@ func TestAFormerPresetStartsNothing(t *testing.T) {
 	}
 }
 
-// A step that had announced its Start may have been started when the registration is found
-// wrong: it fails with a word about what may be left.
+// A step that has announced its Start may have been started before the registration is
+// found to be invalid: it fails, and an Event tells what may be left.
 func TestAnAnnouncedStepAndAWrongRegistration(t *testing.T) {
 	h := newHost(t, &scripted{}, `{"onUnknown": "Fail"}`)
 	h.run()
@@ -147,7 +147,8 @@ func TestAnAnnouncedStepAndAWrongRegistration(t *testing.T) {
 	}
 }
 
-// A paused Rollout's step with onUnknown: Fail that has announced its Start goes on.
+// A step with onUnknown: Fail that has announced its Start goes on after its Rollout was
+// paused.
 func TestAnAnnouncedStepThatWasPaused(t *testing.T) {
 	h := newHost(t, &scripted{}, `{"onUnknown": "Fail"}`)
 	h.run()
@@ -158,7 +159,7 @@ func TestAnAnnouncedStepThatWasPaused(t *testing.T) {
 	h.require(types.PhaseRunning)
 }
 
-// A Cancel that does not end is said in an Event when its time is over.
+// If a Cancel does not end in time, an Event says what may be left.
 func TestACancelThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, &scripted{cancel: func(Work) error { time.Sleep(3 * time.Hour); return nil }}, `{"timeout": "2m"}`)
@@ -182,9 +183,9 @@ func (p *sometimesUnread) Preset(ctx context.Context) (*Preset, error) {
 	return &Preset{}, nil
 }
 
-// The process is killed after a Start whose answer is lost. The next one cannot read the
-// preset at its first call. With onUnknown: Fail it makes no second Start, and an abort
-// cancels the work.
+// The process is killed after a Start whose answer is lost. The next process cannot read
+// the preset at its first call. With onUnknown: Fail it makes no second Start, and an
+// abort cancels the work.
 func TestAtMostOnceWhileThePresetIsUnread(t *testing.T) {
 	killed := func(config string) *host {
 		h := newHost(t, &scripted{}, config)

@@ -86,7 +86,7 @@ func (s *scriptedStep) Undo(_ context.Context, w Work) error {
 	return nil
 }
 
-// starts are the Starts so far.
+// starts returns the Starts so far.
 func (k *scripted) starts() []Work {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,7 +123,7 @@ func (l *logbook) has(parts ...string) bool {
 	return false
 }
 
-// host calls a plugin as the controller does for the step that a Rollout stands at
+// host calls a plugin as the controller does for a Rollout's current step
 // (rollout/steps/plugin of argo-rollouts v1.10.1).
 type host struct {
 	t      *testing.T
@@ -133,7 +133,7 @@ type host struct {
 	config string
 	ro     *v1alpha1.Rollout
 	clock  time.Time
-	// now is the clock at the last call, for what goes on beside calls.
+	// now is the time of the last call in nanoseconds, for what runs in the background.
 	now    *atomic.Int64
 	status json.RawMessage
 	last   types.RpcStepResult
@@ -151,7 +151,7 @@ func newHost(t *testing.T, kind *scripted, config string) *host {
 	return h
 }
 
-// restart is a new process of the plugin.
+// restart starts a new process of the plugin.
 func (h *host) restart() {
 	h.plugin = New(Options{Kind: h.kind, Events: h.events, Logger: hclog.NewNullLogger()})
 	h.plugin.now = func() time.Time { return time.Unix(0, h.now.Load()) }
@@ -217,7 +217,7 @@ func running(message string) (Progress, error) {
 	return Progress{Phase: Running, Message: message}, nil
 }
 
-// after returns a Poll that is running n times, and then ends so.
+// after returns a Poll that answers Running n times, and then ends in a phase.
 func after(n int, phase Phase) func(context.Context, Work) (Progress, error) {
 	return func(context.Context, Work) (Progress, error) {
 		if n--; n >= 0 {
@@ -227,7 +227,7 @@ func after(n int, phase Phase) func(context.Context, Work) (Progress, error) {
 	}
 }
 
-// A step starts its work once, asks after it, and ends as it does.
+// A step starts its work once, polls it, and ends as the work does.
 func TestAStep(t *testing.T) {
 	for phase, want := range map[Phase]types.StepPhase{Successful: types.PhaseSuccessful, Failed: types.PhaseFailed} {
 		t.Run(string(phase), func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestAStep(t *testing.T) {
 	}
 }
 
-// What a step waits for is one Event, and another when it waits for something else.
+// A wait makes one Event, and another one once the step waits for something else.
 func TestEventsOfAWait(t *testing.T) {
 	// Two waits may begin with the same words, such as the names of fifty Rollouts.
 	long := strings.Repeat("demo/other (before), ", 50)
@@ -270,8 +270,8 @@ func TestEventsOfAWait(t *testing.T) {
 	}
 }
 
-// The controller or the plugin is killed at any point: the work is started anew under the
-// same key, so that an outside that honours it does the work once.
+// The controller or the plugin is killed at any point: the work is started again under
+// the same key, so that an outside system that honours the key does the work once.
 func TestTheKeyOfLostAnswers(t *testing.T) {
 	for name, lose := range map[string]func(*host){
 		"the first answer is lost":                    func(h *host) { h.runUnstored(); h.restart() },
@@ -308,8 +308,8 @@ func TestTheKeyOfLostAnswers(t *testing.T) {
 	}
 }
 
-// Each of a retried canary, another revision, other steps, another pod template and
-// another Rollout has keys of its own.
+// A retried canary, another revision, other steps, another pod template and another
+// Rollout each have keys of their own.
 func TestKeysDiffer(t *testing.T) {
 	keys := map[string]string{}
 	for name, change := range map[string]func(*v1alpha1.Rollout){
@@ -366,7 +366,7 @@ func TestAtMostOnce(t *testing.T) {
 	}
 }
 
-// A work that surely was not started is started again.
+// Work that surely was not started is started again.
 func TestAStartThatFails(t *testing.T) {
 	for _, config := range []string{`{}`, `{"onUnknown": "Fail"}`} {
 		refused := 3
@@ -386,7 +386,8 @@ func TestAStartThatFails(t *testing.T) {
 	}
 }
 
-// At its timeout a step asks once more, and cancels what runs before it fails.
+// At its timeout a step polls once more, and cancels work that still runs before it
+// fails.
 func TestTimeout(t *testing.T) {
 	t.Run("still running", func(t *testing.T) {
 		h := newHost(t, &scripted{}, `{"timeout": "2m"}`)
@@ -443,8 +444,8 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// The controller was away for longer than the timeout, and the progress deadline has passed
-// with it: this is the last Run that there is.
+// The controller was away for longer than the timeout, and the progress deadline has
+// passed, too: this is the last Run.
 func TestTheControllerWasAway(t *testing.T) {
 	h := newHost(t, &scripted{}, `{}`)
 	h.until(3)
@@ -453,7 +454,8 @@ func TestTheControllerWasAway(t *testing.T) {
 	h.require(types.PhaseFailed, "timed out", "the work was cancelled")
 }
 
-// A timeout is within the progress deadline, after which the controller makes no Run.
+// A timeout is shorter than the progress deadline, after which the controller makes no
+// Run.
 func TestTimeoutWithinTheDeadline(t *testing.T) {
 	seconds := func(n int32) *int32 { return &n }
 	for name, tc := range map[string]struct {
@@ -490,7 +492,7 @@ func TestTimeoutWithinTheDeadline(t *testing.T) {
 	}
 }
 
-// Retries are whole attempts, each with a key of its own.
+// Each retry is a whole attempt with its own key.
 func TestRetries(t *testing.T) {
 	h := newHost(t, &scripted{poll: after(0, Failed)}, `{"retries": 2}`)
 	h.until(20)
@@ -559,8 +561,8 @@ func TestAbortAndTerminate(t *testing.T) {
 	}
 }
 
-// An abort that comes while Start has not answered waits for it, and cancels what it has
-// begun; work that has ended by then is undone.
+// An abort that comes before Start has answered waits for it, and cancels what it has
+// begun; work that has succeeded by then is undone.
 func TestAbortDuringStart(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ends              Progress
@@ -596,7 +598,7 @@ func TestAbortDuringStart(t *testing.T) {
 	}
 }
 
-// A cancel that fails goes on in the background, also when it is asked for twice.
+// A Cancel that fails is tried again in the background, even after a second Abort.
 func TestACancelThatFails(t *testing.T) {
 	refused := 2
 	done := make(chan struct{})
@@ -622,7 +624,7 @@ func TestACancelThatFails(t *testing.T) {
 	}
 }
 
-// What cannot be cancelled until the timeout is named in an Event.
+// Work that cannot be cancelled before the timeout is named in an Event.
 func TestWhatIsLeft(t *testing.T) {
 	kind := &scripted{cancel: func(Work) error { return errors.New("connection refused") }}
 	h := newHost(t, kind, `{"timeout": "1s"}`)
@@ -657,8 +659,8 @@ func TestOutputsAreBounded(t *testing.T) {
 	}
 }
 
-// Two steps of a canary do not have the same id, and a later one has the outputs of those
-// before.
+// Two steps of a canary cannot have the same id, and a later step gets the outputs of
+// earlier ones.
 func TestIDsAndOutputsOfOtherSteps(t *testing.T) {
 	first := newHost(t, &scripted{poll: after(0, Successful)}, `{"id": "build"}`)
 	first.until(3)
@@ -680,8 +682,8 @@ func TestIDsAndOutputsOfOtherSteps(t *testing.T) {
 	}
 }
 
-// A registration that is wrong, a configuration that is wrong and a status that is not ours
-// fail the step with words, and start nothing.
+// An invalid registration, an invalid configuration, and a status that this plugin has
+// not written fail the step with a message, and start nothing.
 func TestWhatIsWrong(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"id": "7"}`:                                     `id "7"`,
@@ -709,7 +711,7 @@ func TestWhatIsWrong(t *testing.T) {
 	h.require(types.PhaseFailed, `unknown kind "htp"`)
 }
 
-// A panic of a kind is the error of its operation.
+// A panic in a kind is the error of its operation.
 func TestAPanicOfAKind(t *testing.T) {
 	kind := &scripted{start: func(context.Context, Work) (Progress, error) { panic("oh") }}
 	h := newHost(t, kind, `{"timeout": "1m"}`)

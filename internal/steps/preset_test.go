@@ -20,7 +20,7 @@ locked: [request.url, request.headers.Authorization]
 hosts: [ci.example.com]
 `
 
-// A Rollout's configuration is put over the preset's defaults, and what is locked stays.
+// A Rollout's configuration is merged over the preset's defaults; locked keys stay.
 func TestPreset(t *testing.T) {
 	for name, tc := range map[string]struct{ config, want, problem string }{
 		"nothing":                    {``, `{"request":{"headers":{"Authorization":{"valueFrom":{"secretKeyRef":{"key":"token","name":"ci","namespace":"argo-rollouts"}}}},"method":"POST","tags":["a","b"],"url":"https://ci.example.com/runs"},"timeout":"5m"}`, ""},
@@ -63,8 +63,8 @@ func TestPreset(t *testing.T) {
 	}
 }
 
-// A reference to a Secret is taken whole: what a Rollout says of one does not name another
-// Secret of the preset's namespace.
+// A reference to a Secret is taken as a whole: a part of it in a Rollout cannot name
+// another Secret of the preset's namespace.
 func TestAReferenceIsTakenWhole(t *testing.T) {
 	ref := map[string]any{"namespace": "admin", "name": "ci", "key": "token"}
 	preset := &Preset{Defaults: map[string]any{"auth": map[string]any{"valueFrom": map[string]any{"secretKeyRef": ref}}}}
@@ -102,7 +102,7 @@ func TestSecretsOfOtherNamespaces(t *testing.T) {
 	}
 }
 
-// A preset that is wrong names the key.
+// The error about an invalid preset names the key.
 func TestAPresetThatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
 		"default: {}":          `did you mean "defaults"`,
@@ -119,7 +119,7 @@ func TestAPresetThatIsWrong(t *testing.T) {
 	}
 }
 
-// Whatever a Rollout's author writes, what is locked stays as the preset has it, and no
+// Whatever a Rollout's author writes, locked keys stay as the preset has them, and no
 // reference to a Secret has a namespace that the preset did not give it.
 func FuzzPreset(f *testing.F) {
 	f.Add(`{"request": {"url": "x"}}`)

@@ -15,8 +15,9 @@ type named struct{ *scripted }
 
 func (named) Name() string { return "named" }
 
-// A registration that becomes wrong while a step runs, or one of another kind, keeps the step
-// until it is right again, or the progress deadline is near. An abort says what is left.
+// If the registration becomes invalid, or one of another kind, while a step runs, the
+// step waits until it is right again or the progress deadline is near. An abort says what
+// is left.
 func TestARegistrationThatBecomesWrong(t *testing.T) {
 	for name, tc := range map[string]struct {
 		problem Options
@@ -90,8 +91,8 @@ func TestAnUnreadPresetAndAShortDeadline(t *testing.T) {
 	}
 }
 
-// A status that was not written for an attempt of this process brings no preset of before
-// back: an admin may have closed a hole in it.
+// A former version of the preset is used only for a status that was written for an
+// attempt of this process: an admin may have closed a hole in the preset since.
 func TestAForgedStatusAndAFormerPreset(t *testing.T) {
 	source := &presets{&Preset{}}
 	h := newHost(t, &scripted{}, `{"timeout": "5m"}`)

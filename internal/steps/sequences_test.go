@@ -27,7 +27,8 @@ func (h *host) abort() types.RpcStepResult {
 	return result
 }
 
-// retry is a canary that is retried after an abort, at a time.
+// retry makes the Rollout's canary one that was retried after an abort, at a time in Unix
+// seconds.
 func (h *host) retry(at int64) {
 	h.ro.Status.Conditions[0].LastTransitionTime = metav1.Unix(at, 0)
 	h.status = nil
@@ -43,7 +44,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// A cancel is told what the last Poll has found: that may be where the run's id is.
+// Cancel gets what the last Poll returned: the run's id may be there.
 func TestCancelHasTheLatestState(t *testing.T) {
 	h := newHost(t, &scripted{
 		start: func(context.Context, Work) (Progress, error) {
@@ -75,12 +76,12 @@ func TestWorkThatEndsBetweenTwoPolls(t *testing.T) {
 	}
 }
 
-// presets gives a preset that a test changes.
+// presets is the source of a preset that a test changes.
 type presets struct{ preset *Preset }
 
 func (p *presets) Preset(context.Context) (*Preset, error) { return p.preset, nil }
 
-// A preset that no longer suits a step that runs keeps it from nothing.
+// A running step goes on, and can be undone, if the preset no longer suits it.
 func TestAPresetThatNoLongerSuits(t *testing.T) {
 	for name, preset := range map[string]*Preset{
 		"a value that the kind refuses": {Defaults: map[string]any{"retries": "two"}},
@@ -104,8 +105,8 @@ func TestAPresetThatNoLongerSuits(t *testing.T) {
 	}
 }
 
-// Who may edit a Rollout may edit its status. A status that is copied from another Rollout
-// gives nothing of that one's work.
+// Anyone who may edit a Rollout may edit its status. A status that is copied from another
+// Rollout gives no access to that Rollout's work.
 func TestAStatusOfAnotherRollout(t *testing.T) {
 	victim := newHost(t, &scripted{start: func(ctx context.Context, _ Work) (Progress, error) {
 		<-ctx.Done()
@@ -157,8 +158,8 @@ func TestAForgedStatus(t *testing.T) {
 	}
 }
 
-// onUnknown: Fail makes no second Start, also when the answer that the step has failed is
-// lost, or what this process knew of the first one.
+// With onUnknown: Fail there is no second Start, even if the answer that the step has
+// failed is lost, or the process has forgotten the outcome of the first Start.
 func TestAtMostOnceWithinOneProcess(t *testing.T) {
 	h := newHost(t, &scripted{start: func(context.Context, Work) (Progress, error) {
 		return Progress{}, &UnansweredError{errors.New("cut")}
@@ -185,7 +186,8 @@ func TestAtMostOnceWithinOneProcess(t *testing.T) {
 	}
 }
 
-// A Start is told that another may have been carried out, unless none can have been.
+// A Start is told that an earlier Start may have been carried out, unless that is
+// impossible.
 func TestAStartIsToldOfEarlierOnes(t *testing.T) {
 	unanswered := func(context.Context, Work) (Progress, error) {
 		return Progress{}, &UnansweredError{errors.New("cut")}
@@ -210,7 +212,8 @@ func TestAStartIsToldOfEarlierOnes(t *testing.T) {
 	}
 }
 
-// An abort cancels work whose start was lost, and nothing where surely none was started.
+// An abort cancels work if the answer to its Start was lost, and cancels nothing if
+// surely no work was started.
 func TestAbortAfterALostStart(t *testing.T) {
 	for name, tc := range map[string]struct {
 		config         string
@@ -241,8 +244,8 @@ func TestAbortAfterALostStart(t *testing.T) {
 	}
 }
 
-// The step of a retried canary waits for the clean-up of the canary before, which would take
-// back what it is about to do.
+// The step of a retried canary waits for the clean-up of the previous canary, which would
+// undo what the step is about to do.
 func TestARetryWaitsForTheCleanUp(t *testing.T) {
 	var fails atomic.Bool
 	fails.Store(true)
@@ -266,7 +269,7 @@ func TestARetryWaitsForTheCleanUp(t *testing.T) {
 	}
 }
 
-// An operation that does not end, whatever it is told, holds up neither a timeout nor an
+// An operation that ignores the end of its context holds up neither a timeout nor an
 // abort.
 func TestAnOperationThatHangs(t *testing.T) {
 	h := newHost(t, &scripted{poll: func(context.Context, Work) (Progress, error) { select {} }}, `{"timeout": "2m"}`)
@@ -279,13 +282,13 @@ func TestAnOperationThatHangs(t *testing.T) {
 	})
 }
 
-// panicking is a kind that cannot read a configuration any more.
+// panicking is a kind whose Parse panics.
 type panicking struct{ *scripted }
 
 func (panicking) Parse(Source) (Step, error) { panic("oh") }
 
-// A panic while a configuration is read is an error of that step: one that begins fails, one
-// that runs times out.
+// A panic in Parse is an error of that step: a step that begins fails, a step that runs
+// times out.
 func TestAPanicOfParse(t *testing.T) {
 	h := newHost(t, &scripted{}, `{"timeout": "1m"}`)
 	h.run()
@@ -299,7 +302,8 @@ func TestAPanicOfParse(t *testing.T) {
 	h.require(types.PhaseFailed, "a bug in the plugin")
 }
 
-// What a Poll has found counts for a minute: the Rollout may have been paused since.
+// The result of a Poll is used for a minute at most: the Rollout may have been paused
+// since.
 func TestAStaleLook(t *testing.T) {
 	release := make(chan struct{})
 	var polls atomic.Int32
@@ -322,8 +326,8 @@ func TestAStaleLook(t *testing.T) {
 	h.require(types.PhaseRunning, "closed again")
 }
 
-// A step fails before the progress deadline has passed also when its first call comes late,
-// or the outside wants to be asked again later than that.
+// A step fails before the progress deadline has passed, even if its first call comes late
+// or the outside system asks to be called again after that.
 func TestLateCalls(t *testing.T) {
 	for name, prepare := range map[string]func(*host){
 		"a late first call":   func(h *host) { h.clock = h.clock.Add(4 * time.Minute) },
@@ -345,7 +349,8 @@ func busy(context.Context, Work) (Progress, error) {
 	return Progress{Phase: Running, Message: "429", RetryAfter: 5 * time.Minute}, nil
 }
 
-// A deadline that becomes shorter while a step runs keeps it from nothing.
+// A progress deadline that becomes shorter while a step runs does not keep it from
+// succeeding.
 func TestADeadlineThatBecomesShorter(t *testing.T) {
 	hour, ten := int32(3600), int32(600)
 	h := newHost(t, &scripted{}, `{"timeout": "30m"}`)
@@ -357,7 +362,7 @@ func TestADeadlineThatBecomesShorter(t *testing.T) {
 	h.require(types.PhaseSuccessful)
 }
 
-// What a kind must not answer is an error of it, and no success.
+// An invalid answer from a kind is an error, and never a success.
 func TestWhatAKindMustNotAnswer(t *testing.T) {
 	for name, p := range map[string]Progress{
 		"no phase":           {},
@@ -373,8 +378,8 @@ func TestWhatAKindMustNotAnswer(t *testing.T) {
 	}
 }
 
-// A status stays below its limit with the largest of everything, and loses no output to what
-// is said of a wait.
+// A status stays below its limit even if each of its parts is as large as it may be, and
+// no output is dropped to make room for the description of a wait.
 func TestTheLargestStatus(t *testing.T) {
 	outputs := map[string]string{}
 	for i := range 90 {
@@ -391,7 +396,7 @@ func TestTheLargestStatus(t *testing.T) {
 	}
 }
 
-// What one tenant can have this process keep is bounded.
+// What one tenant can make this process keep in memory is bounded.
 func TestWhatATenantCanPileUp(t *testing.T) {
 	never := int32(2147483647)
 	kind := &scripted{
@@ -447,7 +452,7 @@ func TestWhatATenantCanPileUp(t *testing.T) {
 	}
 }
 
-// A configuration that is large or deep is refused before anything else is made of it, and
+// A configuration that is too large or too deep is refused before it is processed, and
 // numbers stay as they are written.
 func TestConfigurationsAreBounded(t *testing.T) {
 	for name, config := range map[string]string{
@@ -471,8 +476,8 @@ func TestConfigurationsAreBounded(t *testing.T) {
 	}
 }
 
-// Calls of which each would wait for an outside that does not answer soon wait for a moment,
-// so that the controller keeps its workers.
+// While enough calls wait for a slow outside system, further calls wait only for a
+// moment, so that the controller keeps its workers.
 func TestCallsDoNotWaitTogether(t *testing.T) {
 	h := newHost(t, &scripted{poll: func(ctx context.Context, _ Work) (Progress, error) { <-ctx.Done(); return Progress{}, ctx.Err() }}, `{}`)
 	h.run()
@@ -485,9 +490,9 @@ func TestCallsDoNotWaitTogether(t *testing.T) {
 	h.require(types.PhaseRunning, "waiting for an answer")
 }
 
-// Argo Rollouts hands the first step of a retried canary the status that it had when the
-// canary was aborted: the step begins anew, with another key. The status of a Rollout that
-// was paused meanwhile is its own.
+// Argo Rollouts gives the first step of a retried canary the status from before the
+// abort: the step begins anew, with another key. If the Rollout was only paused, the
+// status is used.
 func TestTheStatusOfTheCanaryBefore(t *testing.T) {
 	at := func(ro *v1alpha1.Rollout, second int64) {
 		ro.Status.Conditions[0].LastTransitionTime = metav1.Unix(second, 0)

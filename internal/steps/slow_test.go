@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// slowly makes an answer that comes later than a call waits for.
+// slowly delays an answer for longer than a call waits.
 func slowly(answer func() (Progress, error)) func(context.Context, Work) (Progress, error) {
 	return func(context.Context, Work) (Progress, error) {
 		time.Sleep(2 * time.Second)
@@ -21,8 +21,7 @@ func slowly(answer func() (Progress, error)) func(context.Context, Work) (Progre
 	}
 }
 
-// untilIdle makes Runs until the step is no longer running, with the time between them that
-// the controller leaves.
+// untilIdle makes Runs at the controller's intervals until the step is no longer running.
 func (h *host) untilIdle() (took time.Duration) {
 	begun := h.clock
 	for range 200 {
@@ -49,7 +48,8 @@ func TestASlowPoll(t *testing.T) {
 	}
 }
 
-// The error of a Start that takes longer than a call is said, and Retry-After is heeded.
+// If a Start that takes longer than a call fails, its error is reported and Retry-After
+// is heeded.
 func TestASlowStartThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		starts := 0
@@ -65,8 +65,8 @@ func TestASlowStartThatFails(t *testing.T) {
 	})
 }
 
-// A Start that takes longer than a call, and was surely not carried out, is made again with
-// onUnknown: Fail, too.
+// A Start that takes longer than a call and was surely not carried out is repeated, even
+// with onUnknown: Fail.
 func TestASlowStartThatIsRefused(t *testing.T) {
 	for _, onUnknown := range []string{"Fail", "Repeat"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestASlowStartThatIsRefused(t *testing.T) {
 	}
 }
 
-// No second Poll runs beside one that does not end.
+// No second Poll is made while the first has not ended.
 func TestOnePollAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		polls := 0
@@ -104,7 +104,8 @@ func TestOnePollAtATime(t *testing.T) {
 	})
 }
 
-// progress has a Rollout make progress as Argo Rollouts notes it (rollout/sync.go).
+// progress sets the Progressing condition of a Rollout as Argo Rollouts does
+// (rollout/sync.go).
 func progress(ro *v1alpha1.Rollout, at time.Time, status corev1.ConditionStatus, reason string) {
 	c := &ro.Status.Conditions[0]
 	if c.Status != status {
@@ -126,8 +127,8 @@ func TestTheTimeoutWhilePodsComeAndGo(t *testing.T) {
 	}
 }
 
-// A Rollout's conditions change while a step runs: it was paused and goes on, and pods come.
-// Another process of the plugin goes on with the work.
+// While a step runs, the Rollout's conditions change: it is paused and resumed, and pods
+// come. Another process of the plugin goes on with the same work.
 func TestConditionsChangeBeforeARestart(t *testing.T) {
 	for name, happens := range map[string]func(*host){
 		"paused and resumed": func(h *host) {

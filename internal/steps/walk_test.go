@@ -26,8 +26,8 @@ var (
 	firstWalk = flag.Uint64("first-walk", 0, "seed of the first walk; with -v a walk says what it does")
 )
 
-// TestRandomWalks has a controller, its users and an outside do things in random order, and
-// looks at what no order may bring about. Time is that of synctest.
+// TestRandomWalks lets a controller, its users and an outside system act in random order,
+// and checks for what must not happen in any order. Time is that of synctest.
 func TestRandomWalks(t *testing.T) {
 	for seed := *firstWalk; seed < *firstWalk+uint64(*walks); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -36,37 +36,37 @@ func TestRandomWalks(t *testing.T) {
 	}
 }
 
-// maxSkew is how far the clock of a process is from that of the outside.
+// maxSkew is how far the clock of a process may be from that of the outside system.
 const maxSkew = 10 * time.Second
 
-// job is work of the outside.
+// job is work of the outside system.
 type job struct {
 	key              string
 	canary, starts   int
 	ends             time.Time
-	phase            Phase // that it ends with
+	phase            Phase // the phase in which it ends
 	cancelled        time.Time
 	undone, excepted bool
-	// failed is true for work of a step that has failed, which is cancelled alone.
+	// failed is true for the work of a failed step, which is cancelled but not undone.
 	failed bool
 }
 
 func (j *job) hasEnded(at time.Time) bool { return !j.cancelled.IsZero() || !at.Before(j.ends) }
 
-// hasSucceeded tells whether work has succeeded, and is not undone.
+// hasSucceeded tells whether work has succeeded and has not been undone.
 func (j *job) hasSucceeded(at time.Time) bool {
 	return j.cancelled.IsZero() && !at.Before(j.ends) && j.phase == Successful && !j.undone
 }
 
-// walk is a controller, a Rollout with one plugin step, its plugin and an outside.
+// walk is a controller, a Rollout with one plugin step, its plugin and an outside system.
 type walk struct {
 	t      *testing.T
 	random *rand.Rand
 
 	mu     sync.Mutex
-	chaos  *rand.Rand // of the outside
+	chaos  *rand.Rand // randomness of the outside system
 	jobs   map[string]*job
-	broken bool // the outside may be slow, refuse, and not answer
+	broken bool // the outside system may be slow, refuse requests, and not answer
 
 	config   string
 	settings Settings
@@ -75,12 +75,12 @@ type walk struct {
 	process  int
 
 	ro                              *v1alpha1.Rollout
-	canary, revised                 int // revised is the last one of the version before
+	canary, revised                 int // revised is the last canary of the previous version
 	storedIn                        int // storedIn is the canary of the last Run that was stored
 	called                          bool
-	lost                            bool // the answer to the step's first Run: the controller knows of nothing to abort
+	lost                            bool // the answer to the step's first Run was lost: the controller has nothing to abort
 	due                             time.Time
-	skew                            time.Duration // of the clock that the controller and the plugin of now have
+	skew                            time.Duration // of the clock of the current controller and plugin
 	pluginAt                        int32
 	paused, abort, promoted, outage bool
 	restartedIn, unansweredIn       bool
@@ -115,7 +115,8 @@ func (w *walk) logf(format string, args ...any) {
 
 func (w *walk) chance(percent int) bool { return w.random.IntN(100) < percent }
 
-// restart is a new process of the plugin. What the one before has under way is cut.
+// restart starts a new process of the plugin. Operations under way in the old one are cut
+// off.
 func (w *walk) restart() {
 	w.mu.Lock()
 	w.process++
@@ -146,7 +147,8 @@ func (w *walk) currentKey() string {
 	return ""
 }
 
-// revise is a new version. Argo Rollouts forgets what its steps were doing, without a call.
+// revise makes a new version. Argo Rollouts forgets what its steps were doing, without a
+// call.
 func (w *walk) revise() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,7 +180,7 @@ func (w *walk) progress(status corev1.ConditionStatus, reason string) {
 
 func (w *walk) reason() string { return w.ro.Status.Conditions[0].Reason }
 
-// walk does things in random order, and then has the outside be sound and time pass.
+// walk acts in random order; then the outside system has no more faults, and time passes.
 func (w *walk) walk() {
 	defer time.Sleep(time.Hour) // clean-ups end
 	for range 60 {
@@ -261,15 +263,15 @@ func (w *walk) act() {
 		w.outage = true
 		w.reconcile(true)
 		w.outage = false
-	default: // pods come, which brings a reconcile at any time
+	default: // new pods cause a reconcile at any time
 		w.progressIfTold()
 		w.reconcile(true)
 	}
 }
 
-// mayBeginAnew tells whether the step of this canary has stored nothing yet. What changes the
-// Rollout's conditions before it does gives a step whose first answer is lost another key,
-// and hides from another process that a status is of the canary before.
+// mayBeginAnew tells whether the step has stored no status for this canary yet. If the
+// Rollout's conditions change before it does, a step whose first answer is lost gets
+// another key, and another process does not see that a status is of the previous canary.
 func (w *walk) mayBeginAnew() bool {
 	run := statusOf(w.ro.Status.Canary.StepPluginStatuses, w.pluginAt, v1alpha1.StepPluginOperationRun)
 	return *w.ro.Status.CurrentStepIndex == w.pluginAt && (run == nil || w.storedIn != w.canary)
@@ -281,7 +283,7 @@ func (w *walk) progressIfTold() {
 	}
 }
 
-// reconcile is what the controller does with a Rollout, of which it stores the new status or
+// reconcile does what the controller does with a Rollout, and stores the new status or
 // fails to (rollout/stepplugin.go, sync.go and canary.go of argo-rollouts v1.10.1).
 func (w *walk) reconcile(stores bool) {
 	w.due = time.Time{}
@@ -411,7 +413,7 @@ func (w *walk) call(name string, call func(*v1alpha1.Rollout, *types.RpcStepCont
 	begun := time.Now()
 	ro := w.ro.DeepCopy()
 	if *ro.Status.CurrentStepIndex == 0 {
-		ro.Status.CurrentStepIndex = nil // by gob
+		ro.Status.CurrentStepIndex = nil // gob makes a pointer to 0 nil
 	}
 	result, err := call(ro, &types.RpcStepContext{PluginName: "acme/step", Config: json.RawMessage(w.config), Status: stored})
 	w.logf("%s: %s %s (%s) %s", name, result.Phase, result.Message, result.RequeueAfter, result.Status)
@@ -424,7 +426,7 @@ func (w *walk) call(name string, call func(*v1alpha1.Rollout, *types.RpcStepCont
 	return result
 }
 
-// judge looks at the answer to a Run.
+// judge checks the answer to a Run.
 func (w *walk) judge(result types.RpcStepResult) {
 	if result.Phase == types.PhaseRunning {
 		if result.RequeueAfter < minInterval {
@@ -461,7 +463,7 @@ func (w *walk) judge(result types.RpcStepResult) {
 	}
 }
 
-// atTheEnd looks at what is left when the outside has been sound for an hour.
+// atTheEnd checks what is left after the outside system has had no faults for an hour.
 func (w *walk) atTheEnd() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -482,7 +484,7 @@ func (w *walk) atTheEnd() {
 	}
 }
 
-// walkKind is a kind for the outside of a walk.
+// walkKind is a kind whose steps use the outside system of a walk.
 type walkKind struct {
 	walk    *walk
 	process int
@@ -505,7 +507,7 @@ func (s *walkStep) Left(w Work) string { return "the run " + w.Key[:6] }
 
 var errWalk = errors.New("503")
 
-// reach makes a request, and tells whether the outside has received it.
+// reach makes a request, and tells whether the outside system has received it.
 func (s *walkStep) reach(ctx context.Context, mayHang bool) (received bool, err error) {
 	s.walk.mu.Lock()
 	broken := s.walk.broken
@@ -515,7 +517,7 @@ func (s *walkStep) reach(ctx context.Context, mayHang bool) (received bool, err 
 		fault = s.walk.chaos.IntN(100)
 	}
 	s.walk.mu.Unlock()
-	ignores := fault >= 97 && broken && mayHang // that its time is over
+	ignores := fault >= 97 && broken && mayHang // that its context has ended
 	switch {
 	case ignores:
 		s.walk.mu.Lock()

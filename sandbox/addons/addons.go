@@ -18,7 +18,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 )
 
-// All returns every add-on there is.
+// All returns every add-on.
 func All() []addon.Addon {
 	return []addon.Addon{
 		argorollouts.Addon(),

@@ -14,7 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
 )
 
-// What `sandbox up --help` and the flags are made of.
+// `sandbox up --help` and the flags are made from these descriptions.
 func TestDescriptions(t *testing.T) {
 	all := All()
 	names := addon.Names(all)
@@ -34,7 +34,7 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
-// The version that is shown of an add-on is the one that its go.mod pins.
+// The version shown for an add-on is the one that its go.mod pins.
 func TestVersions(t *testing.T) {
 	versioned := 0
 	for _, a := range All() {
@@ -76,7 +76,7 @@ func TestImages(t *testing.T) {
 			paths[name] = filepath.Join("/programs", name)
 		}
 		if a.Name == "envoy" {
-			paths["envoy"] = self // which can be looked at
+			paths["envoy"] = self // an ELF file, which the add-on can inspect
 		}
 		if len(paths) == 0 {
 			continue

@@ -17,9 +17,9 @@ import (
 
 const analysisSample = "rollouts-demo"
 
-// TestAnalysisSample has the sample's analysis pass a good version, and abort a
-// bad one right after it by itself: at a time at which Argo Rollouts may still
-// have a connection to a pod of the version before.
+// TestAnalysisSample has the sample's analysis pass a good version, and then abort a
+// bad one by itself. The bad one follows at once, when Argo Rollouts may still have a
+// connection to a pod of the previous version.
 func TestAnalysisSample(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -45,8 +45,8 @@ func TestAnalysisSample(t *testing.T) {
 	load.Finish(func(a traffic.Answer) bool { return a.FailedBackend == "green" }, "blue", "yellow", "green")
 }
 
-// TestAnalysisSampleCountsTheCanaryAlone has a stable version that fails, and a
-// canary that does not: the sample's analysis finds nothing.
+// TestAnalysisSampleCountsTheCanaryAlone has a stable version that fails requests and a
+// canary that does not: the sample's analysis ignores the failures of the stable version.
 func TestAnalysisSampleCountsTheCanaryAlone(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -64,8 +64,8 @@ func TestAnalysisSampleCountsTheCanaryAlone(t *testing.T) {
 	load.Finish(func(a traffic.Answer) bool { return a.FailedBackend == "blue" }, "blue", "yellow")
 }
 
-// startAnalysisSample applies examples/analysis, with another image of the first
-// version, and sends requests to it.
+// startAnalysisSample applies examples/analysis, with the image of a colour as its
+// first version, and sends requests to it.
 func startAnalysisSample(t *testing.T, n *e2etest.Namespace, colour string) *traffictest.Load {
 	t.Helper()
 	p := traffictest.Embedded(t, n)
@@ -78,7 +78,7 @@ func startAnalysisSample(t *testing.T, n *e2etest.Namespace, colour string) *tra
 }
 
 // awaitMeasurement waits until the analysis of a revision has had enough requests
-// to judge, and has found nothing.
+// for a measurement, and the measurement was successful.
 func awaitMeasurement(t *testing.T, n *e2etest.Namespace, revision string) *v1alpha1.AnalysisRun {
 	t.Helper()
 	var run *v1alpha1.AnalysisRun

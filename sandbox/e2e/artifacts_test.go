@@ -9,7 +9,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// What is kept of a namespace when its test fails has what one looks for first.
+// The artifacts that are kept of a namespace when its test fails include the objects,
+// Events and logs that one needs first.
 func TestArtifactsOfANamespace(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

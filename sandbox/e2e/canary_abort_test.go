@@ -24,7 +24,7 @@ func start(n *e2etest.Namespace, app e2etest.App) *e2etest.Recorder {
 	return n.Record("app")
 }
 
-// pausedAt20 takes an App with twoPauses to the first of them.
+// pausedAt20 starts a canary of an App with twoPauses and waits for its first pause.
 func pausedAt20(t *testing.T, app e2etest.App) (*e2etest.Namespace, *e2etest.Recorder) {
 	t.Helper()
 	n := e2etest.NewNamespace(t)
@@ -61,8 +61,8 @@ func TestAbortAndRetry(t *testing.T) {
 	record.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit, app.Split(20), app.Split(60), e2etest.NoSplit)
 }
 
-// TestAbortWithDynamicStableScale aborts when most of the stable pods are gone:
-// the weight goes back as they return, and never up again.
+// TestAbortWithDynamicStableScale aborts when most of the stable pods are gone: the
+// canary's weight falls as the stable pods return, and never rises again.
 func TestAbortWithDynamicStableScale(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// TestFailingAnalysisRollsBack measures the canary in the background. When the
-// measurements turn bad, in the middle, the Rollout goes back by itself.
+// TestFailingAnalysisRollsBack runs a background analysis. When its measurements turn
+// bad in the middle of the canary, the Rollout aborts by itself.
 func TestFailingAnalysisRollsBack(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -63,7 +63,8 @@ analysis:
 	})
 }
 
-// analysisTemplate asks url/health every second whether all is well.
+// analysisTemplate is the manifest of an AnalysisTemplate that queries url/health every
+// second, and fails unless "ok" is true in the response.
 func analysisTemplate(url string) string {
 	return fmt.Sprintf(`
 apiVersion: argoproj.io/v1alpha1

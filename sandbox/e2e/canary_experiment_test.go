@@ -7,8 +7,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// TestExperimentWithWeights gives a share of the requests to the pods of an
-// experiment, taken off stable's, while the experiment runs.
+// TestExperimentWithWeights gives a share of the requests to the pods of an experiment
+// while it runs, and takes that share from the stable Service.
 func TestExperimentWithWeights(t *testing.T) {
 	t.Parallel()
 	canarytest.WithExperiment(t, splitsToExperiment)

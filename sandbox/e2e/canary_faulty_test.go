@@ -9,8 +9,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// Ways to break a Rollout's spec in the middle of a canary, and what is said of
-// them.
+// Ways to break a Rollout's spec in the middle of a canary, and the Events that
+// report them.
 var faults = map[string]struct{ patch, event string }{
 	"mistyped key": {
 		`{"spec":{"strategy":{"canary":{"trafficRouting":{"plugins":{"kedify/http":{"httpScaledObjectName":null,"httpScaledObjectname":"app"}}}}}}}`,
@@ -22,8 +22,8 @@ var faults = map[string]struct{ patch, event string }{
 	},
 }
 
-// TestAbortOfAFaultyRollout: what is wrong with the spec keeps the split as it
-// is, and never keeps an abort from taking it off.
+// TestAbortOfAFaultyRollout: a fault in the spec leaves the split as it is, and does
+// not prevent an abort from removing it.
 func TestAbortOfAFaultyRollout(t *testing.T) {
 	t.Parallel()
 	for name, fault := range faults {
@@ -42,7 +42,8 @@ func TestAbortOfAFaultyRollout(t *testing.T) {
 	}
 }
 
-// TestAFaultyRolloutIsCorrected: the canary goes on where it was.
+// TestAFaultyRolloutIsCorrected: once the spec is corrected, the canary goes on where
+// it was.
 func TestAFaultyRolloutIsCorrected(t *testing.T) {
 	t.Parallel()
 	app := e2etest.App{Steps: twoPauses}
@@ -59,8 +60,8 @@ func TestAFaultyRolloutIsCorrected(t *testing.T) {
 	record.Require(e2etest.NoSplit, app.Split(20), app.Split(60))
 }
 
-// TestAnalysisOfAFaultyRollout: a background analysis goes on, and its abort
-// takes the split off.
+// TestAnalysisOfAFaultyRollout: a fault in the spec does not stop a background
+// analysis, and an abort by the analysis removes the split.
 func TestAnalysisOfAFaultyRollout(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

@@ -10,11 +10,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// The ways in which GitOps tools apply what is in git, with the settings that
-// docs/guide.md names for them.
+// The ways in which GitOps tools apply manifests from git, with the settings that
+// docs/gitops.md names for them.
 var gitOps = map[string]struct {
-	services, rest []string // kubectl's flags; nil: made once, and never applied again
-	// fights is true where the tool takes the Services' selectors back.
+	services, rest []string // kubectl's flags; nil: created once and never applied again
+	// fights is true if the tool removes the hash from the Services' selectors.
 	fights bool
 }{
 	"Argo CD":                               {services: gitopstest.ClientSide, rest: gitopstest.ClientSide},
@@ -25,8 +25,8 @@ var gitOps = map[string]struct {
 
 var serverSide = gitopstest.ServerSide("gitops")
 
-// TestGitOps has a stand-in apply what is in git every second, all through a
-// canary that git starts with a new image.
+// TestGitOps has a stand-in for a GitOps tool apply the manifests every second,
+// throughout a canary that a new image in git starts.
 func TestGitOps(t *testing.T) {
 	t.Parallel()
 	for name, tool := range gitOps {
@@ -52,7 +52,7 @@ func TestGitOps(t *testing.T) {
 			yellow.Image = e2etest.Image("yellow")
 			rest.Set(e2etest.HTTPScaledObject("app", "app") + yellow.Rollout())
 			n.AwaitPaused("app", 1)
-			git.AwaitRounds(t, 2) // one from beginning to end
+			git.AwaitRounds(t, 2) // the second round began after the pause
 			n.AwaitSplit("app", app.Split(20))
 			n.Promote("app")
 			n.AwaitPaused("app", 3)

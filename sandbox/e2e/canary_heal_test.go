@@ -20,8 +20,9 @@ const soon = 20 * time.Second
 
 var wipe = map[string]*string{e2etest.SplitAnnotation: nil, e2etest.OwnerAnnotation: nil}
 
-// TestAChangedSplitIsPutBack: what another tool removes or changes in the middle
-// of a pause is put back without the controller, and an Event says who it was.
+// TestAChangedSplitIsPutBack: if another tool removes or changes the split during a
+// pause, the plugin restores it without the controller. An Event says so, and names the
+// field manager of a changed value.
 func TestAChangedSplitIsPutBack(t *testing.T) {
 	t.Parallel()
 	app := e2etest.App{Steps: twoPauses}
@@ -45,8 +46,8 @@ func TestAChangedSplitIsPutBack(t *testing.T) {
 		e2etest.Split{Text: wrong, Owner: "app"}, app.Split(20), app.Split(60), e2etest.NoSplit)
 }
 
-// TestAnInsistentWriter: repairs back off and one Event says so; the weights and
-// the abort of the controller are not held up.
+// TestAnInsistentWriter: if another tool keeps removing the split, repairs back off and
+// one Event reports them; the controller's weights and abort are not held up.
 func TestAnInsistentWriter(t *testing.T) {
 	t.Parallel()
 	app := e2etest.App{Steps: twoPauses}
@@ -83,7 +84,7 @@ func TestAnInsistentWriter(t *testing.T) {
 		}
 		return nil
 	})
-	// At once, then after 1, 2 and 4 s.
+	// The first repair comes at once, the others after 1, 2 and 4 s.
 	if took := time.Since(begun); took < 6*time.Second {
 		t.Errorf("four repairs within %s", took)
 	}
@@ -108,8 +109,8 @@ func TestAnInsistentWriter(t *testing.T) {
 	}
 }
 
-// TestAnObjectMadeAnewMidCanary: an HTTPScaledObject that is deleted and made
-// anew gets its split again.
+// TestAnObjectMadeAnewMidCanary: an HTTPScaledObject that is deleted and created again
+// in the middle of a canary gets its split again.
 func TestAnObjectMadeAnewMidCanary(t *testing.T) {
 	t.Parallel()
 	app := e2etest.App{Steps: twoPauses}
@@ -119,8 +120,8 @@ func TestAnObjectMadeAnewMidCanary(t *testing.T) {
 	n.AwaitSplitWithin(soon, "app", app.Split(20))
 }
 
-// TestPingPongObjectComesLater: with pingPong the stable Service has to be named
-// at weight 0 too, so a Rollout without its HTTPScaledObject comes back for it.
+// TestPingPongObjectComesLater: with pingPong the split has to name the stable Service
+// at weight 0 too, so it is set once a missing HTTPScaledObject has been created.
 func TestPingPongObjectComesLater(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -132,8 +133,9 @@ func TestPingPongObjectComesLater(t *testing.T) {
 	})
 }
 
-// TestPingPongAbortWithAFaultyConfiguration: the objects that the Rollout owns
-// give the stable Service all requests, though it cannot be read which it names.
+// TestPingPongAbortWithAFaultyConfiguration: an abort gives the stable Service all
+// requests on the HTTPScaledObjects whose split the Rollout owns, although the plugin
+// cannot read which HTTPScaledObjects the Rollout names.
 func TestPingPongAbortWithAFaultyConfiguration(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -150,8 +152,8 @@ func TestPingPongAbortWithAFaultyConfiguration(t *testing.T) {
 	})
 }
 
-// TestASplitWhoseRolloutIsGone: within a minute nobody is left on a canary that
-// nobody steers.
+// TestASplitWhoseRolloutIsGone: if a Rollout is deleted or stops using the plugin in
+// the middle of a canary, its split is removed within a minute.
 func TestASplitWhoseRolloutIsGone(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(n *e2etest.Namespace){
@@ -172,8 +174,8 @@ func TestASplitWhoseRolloutIsGone(t *testing.T) {
 	}
 }
 
-// TestPingPongRolloutDeleted: the Service that was stable goes on to get all
-// requests; the one in scaleTargetRef may have no pods.
+// TestPingPongRolloutDeleted: after the Rollout is deleted, the Service that was stable
+// gets all requests, since the Service in scaleTargetRef may have no pods.
 func TestPingPongRolloutDeleted(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -184,8 +186,8 @@ func TestPingPongRolloutDeleted(t *testing.T) {
 	n.AwaitSplitWithin(time.Minute, "app", e2etest.Split{Text: e2etest.SplitText(e2etest.Weight{Service: "app-ping", Weight: 100}), Owner: e2etest.Absent})
 }
 
-// TestOwnershipExpires: a Rollout takes over the split of one that no longer
-// uses the object.
+// TestOwnershipExpires: a Rollout takes over the split of another Rollout that no
+// longer uses the HTTPScaledObject.
 func TestOwnershipExpires(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

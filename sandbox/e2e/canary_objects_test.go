@@ -8,7 +8,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// TestTwoHTTPScaledObjects carries each weight to both hosts of one app.
+// TestTwoHTTPScaledObjects sets each weight on both HTTPScaledObjects of one app.
 func TestTwoHTTPScaledObjects(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -28,8 +28,8 @@ func TestTwoHTTPScaledObjects(t *testing.T) {
 	second.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit)
 }
 
-// TestTwoRolloutsOfOneHTTPScaledObject: the one that splits it is left alone,
-// the other is told of it, and gets its turn when the first is gone.
+// TestTwoRolloutsOfOneHTTPScaledObject: while one Rollout splits the object, the other
+// is refused, and an Event says why. It sets its own split once the first is deleted.
 func TestTwoRolloutsOfOneHTTPScaledObject(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -55,7 +55,7 @@ func TestTwoRolloutsOfOneHTTPScaledObject(t *testing.T) {
 	n.Promote("second", "--full")
 	n.AwaitHealthy("second", e2etest.Image("yellow"))
 	n.AwaitSplit("shared", e2etest.NoSplit)
-	// The second takes the split over, or finds it taken off.
+	// The second Rollout takes the split over, or finds it already removed.
 	want := []e2etest.Split{first.Split(20), first.Split(60), second.Split(20)}
 	got := slices.DeleteFunc(record.Splits(), func(s e2etest.Split) bool { return s == e2etest.NoSplit })
 	if !slices.Equal(got, want) {
@@ -64,9 +64,9 @@ func TestTwoRolloutsOfOneHTTPScaledObject(t *testing.T) {
 	record.RequireNothingElse()
 }
 
-// TestAbortLeavesTheSplitOfAnother: an aborted Rollout takes nothing off an
-// HTTPScaledObject that another splits, until that other is gone: then it is the
-// only one left to take off what was left behind.
+// TestAbortLeavesTheSplitOfAnother: an aborted Rollout leaves the split of another
+// Rollout on their HTTPScaledObject. Once the other Rollout is deleted, the aborted one
+// removes that split, since no other Rollout is left to do so.
 func TestAbortLeavesTheSplitOfAnother(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -105,8 +105,8 @@ func twoOfOne(n *e2etest.Namespace) (first, second e2etest.App, record *e2etest.
 	return first, second, record
 }
 
-// TestRolloutNamesAnotherHTTPScaledObject changes the name mid-canary: the
-// split moves with it.
+// TestRolloutNamesAnotherHTTPScaledObject has a Rollout name another HTTPScaledObject
+// in the middle of a canary: the split moves to that one.
 func TestRolloutNamesAnotherHTTPScaledObject(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -128,8 +128,8 @@ func TestRolloutNamesAnotherHTTPScaledObject(t *testing.T) {
 	other.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit)
 }
 
-// TestHTTPScaledObjectComesLater deploys an app before its HTTPScaledObject is
-// there. That holds up no first deployment, but a canary, until it is.
+// TestHTTPScaledObjectComesLater deploys an app before its HTTPScaledObject exists: the
+// first deployment does not wait for the HTTPScaledObject, but a canary does.
 func TestHTTPScaledObjectComesLater(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -148,8 +148,8 @@ func TestHTTPScaledObjectComesLater(t *testing.T) {
 	n.AwaitSplit("app", e2etest.NoSplit)
 }
 
-// TestAbortWithoutHTTPScaledObject deletes it mid-canary: an abort gets through
-// all the same.
+// TestAbortWithoutHTTPScaledObject deletes the HTTPScaledObject in the middle of a
+// canary: an abort still succeeds.
 func TestAbortWithoutHTTPScaledObject(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

@@ -10,7 +10,8 @@ import (
 )
 
 // TestAnotherToolAnnotates has another tool change its own annotations of the
-// HTTPScaledObject all along: neither loses a write of the other.
+// HTTPScaledObject throughout a canary: neither the tool nor the plugin overwrites a
+// change of the other.
 func TestAnotherToolAnnotates(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -56,9 +57,9 @@ const (
 	flicker = "another-tool.example.com/flicker"
 )
 
-// annotateAllAlong writes two annotations about every 20 ms, one that counts
-// and one that comes and goes, until the returned function is called, which
-// returns what was written last.
+// annotateAllAlong writes two annotations about every 20 ms, one that counts and one
+// that comes and goes, until the returned function is called. That function returns the
+// values written last.
 func annotateAllAlong(n *e2etest.Namespace, t *testing.T) (stop func() map[string]string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	type outcome struct {
@@ -76,7 +77,7 @@ func annotateAllAlong(n *e2etest.Namespace, t *testing.T) (stop func() map[strin
 			if i%2 == 0 {
 				patch[flicker] = &present
 			}
-			// Not cut short by the end: what is written last must be known.
+			// stop does not cancel a write, so that the last value written is known.
 			if err := n.TryAnnotate(context.WithoutCancel(ctx), "app", patch); err != nil {
 				ended <- outcome{written, err}
 				return

@@ -8,7 +8,7 @@ import (
 )
 
 // TestPingPong promotes twice. The two Services change sides each time, so the
-// annotation stays in between and gives the stable one everything.
+// annotation stays between canaries and gives the stable Service all requests.
 func TestPingPong(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

@@ -9,9 +9,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// TestPromoteFull skips the steps from 20 on. The split must stay until the
-// stable Service selects the new pods: without it, everything would go back to
-// the old ones for a moment.
+// TestPromoteFull skips the steps after weight 20. The split must stay until the
+// stable Service selects the new pods: without it, all requests would go back to
+// the old pods for a moment.
 func TestPromoteFull(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -47,8 +47,8 @@ func requireSwitchedBefore(t *testing.T, n *e2etest.Namespace, service string, r
 	}
 }
 
-// TestPromotionThroughSetWeight100 has the step that gives the canary
-// everything before the promotion does.
+// TestPromotionThroughSetWeight100 has a step give the canary all requests before the
+// promotion does.
 func TestPromotionThroughSetWeight100(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -68,7 +68,7 @@ func TestPromotionThroughSetWeight100(t *testing.T) {
 }
 
 // TestSkipAllSteps promotes with --skip-all-steps, which gives the canary
-// everything at once.
+// all requests at once.
 func TestSkipAllSteps(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// TestSetCanaryScale scales the canary apart from its weight: pods without a
-// weight are no split.
+// TestSetCanaryScale scales the canary independently of its weight: canary pods without
+// a weight lead to no split.
 func TestSetCanaryScale(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -39,7 +39,7 @@ func TestSetCanaryScale(t *testing.T) {
 	record.Require(e2etest.NoSplit, app.Split(10), app.Split(50), app.Split(100), e2etest.NoSplit)
 }
 
-// TestDynamicStableScale lets the stable side shrink as the weight moves.
+// TestDynamicStableScale scales the stable pods down as the canary's weight grows.
 func TestDynamicStableScale(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

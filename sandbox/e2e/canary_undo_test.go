@@ -6,8 +6,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// TestUndoMidCanary goes back to the stable image in the middle: there is
-// nothing to split any more.
+// TestUndoMidCanary goes back to the stable image in the middle of a canary: the split
+// is removed.
 func TestUndoMidCanary(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -23,7 +23,7 @@ func TestUndoMidCanary(t *testing.T) {
 	record.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit)
 }
 
-// TestUndoAfterPromotion goes back to an image that was stable before: a canary
+// TestUndoAfterPromotion goes back to an image that was stable before: this is a canary
 // like any other.
 func TestUndoAfterPromotion(t *testing.T) {
 	t.Parallel()
@@ -44,8 +44,8 @@ func TestUndoAfterPromotion(t *testing.T) {
 	record.Require(append(append([]e2etest.Split{e2etest.NoSplit}, once...), once...)...)
 }
 
-// TestNewImageMidCanary sets a third image in the middle: the split of the
-// second must be off before the third gets any request.
+// TestNewImageMidCanary sets a third image in the middle of a canary: the split of the
+// second image must be removed before the third gets any request.
 func TestNewImageMidCanary(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

@@ -17,7 +17,7 @@ const headerStep = `
 `
 
 // TestHeaderRouteIsRefused: a canary with a step that the plugin cannot carry
-// out gets no traffic, and an Event says why, wherever in the steps it is.
+// out gets no traffic, wherever that step is, and an Event says why.
 func TestHeaderRouteIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ steps, event string }{
@@ -33,7 +33,7 @@ func TestHeaderRouteIsRefused(t *testing.T) {
 			n.AwaitEvent("Rollout", "app", "TrafficRoutingError", tc.event, `route "testers"`, "not supported by kedify/http", "take the setHeaderRoute step out")
 			n.RequireSplit("app", e2etest.NoSplit)
 
-			// The way out that the error names.
+			// Take the step out, as the error advises.
 			n.PatchRollout("app", `{"spec":{"strategy":{"canary":{"steps":[{"setWeight":20},{"pause":{}},{"setWeight":60},{"pause":{}}]}}}}`)
 			n.AwaitPaused("app", 1)
 			n.RequireSplit("app", app.Split(20))
@@ -45,8 +45,8 @@ func TestHeaderRouteIsRefused(t *testing.T) {
 	}
 }
 
-// TestRefusedStepHoldsUpNeitherAbortNorFullPromotion: a Rollout that was refused
-// can go back and go on.
+// TestRefusedStepHoldsUpNeitherAbortNorFullPromotion: a Rollout with a refused step can
+// be aborted and fully promoted.
 func TestRefusedStepHoldsUpNeitherAbortNorFullPromotion(t *testing.T) {
 	t.Parallel()
 	refused := func(t *testing.T) (*e2etest.Namespace, *e2etest.Recorder) {
@@ -72,8 +72,8 @@ func TestRefusedStepHoldsUpNeitherAbortNorFullPromotion(t *testing.T) {
 	})
 }
 
-// TestHeaderRouteAddedMidCanary: the step is passed with a warning, so that the
-// controller can take the traffic back when the canary's pods are gone.
+// TestHeaderRouteAddedMidCanary: the plugin lets the step pass with a warning, so that
+// the controller can remove the split when the canary's pods are gone.
 func TestHeaderRouteAddedMidCanary(t *testing.T) {
 	t.Parallel()
 	app := e2etest.App{TrafficRouting: "managedRoutes: [{name: testers}]", Steps: twoPauses}
@@ -84,7 +84,7 @@ func TestHeaderRouteAddedMidCanary(t *testing.T) {
 	ro := n.AwaitPaused("app", 2)
 	n.RequireSplit("app", app.Split(20))
 
-	// No room for another pod: the canary's one is gone for good.
+	// The quota leaves no room for another pod: the canary's pod is not replaced.
 	n.Apply("apiVersion: v1\nkind: ResourceQuota\nmetadata:\n  name: full\nspec:\n  hard:\n    pods: \"1\"\n")
 	selector := metav1.ListOptions{LabelSelector: "rollouts-pod-template-hash=" + ro.Status.CurrentPodHash}
 	if err := n.Kube.CoreV1().Pods(n.Name).DeleteCollection(t.Context(), metav1.DeleteOptions{}, selector); err != nil {

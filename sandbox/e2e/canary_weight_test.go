@@ -17,7 +17,7 @@ func equal[T comparable](what string, got, want T) error {
 	return nil
 }
 
-// canaryWeight reads the canary's weight of a split of an App.
+// canaryWeight returns the canary's weight in a split of an App; 0 without a split.
 func canaryWeight(t *testing.T, app e2etest.App, split e2etest.Split) int {
 	t.Helper()
 	if split == e2etest.NoSplit {

@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// Somebody who may see little is told what could not be looked at, and what
-// that takes; it is no fault of the cluster.
+// A user with few permissions gets warnings that say what could not be checked and what
+// it takes to check it. They are not failures.
 func TestCheckWithLittleAccess(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// The kubectl plugin that `make build` makes for this machine checks the cluster from it.
+// The kubectl plugin that `make build` makes for this machine runs here and checks the
+// cluster.
 func TestCheckOfTheBuildForThisMachine(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// Faults of the split are found in the middle of a canary, too.
+// The check finds faults of the split in the middle of a canary, too.
 func TestCheckCanary(t *testing.T) {
 	t.Parallel()
 	outer := e2etest.NewNamespace(t)
@@ -51,7 +51,7 @@ func TestCheckCanary(t *testing.T) {
 			checktest.Fault{
 				Name: name,
 				Make: func() { n.Annotate(checktest.Sample, tc.set) },
-				// As the plugin wrote it; the controller would at its next look.
+				// Restores what the plugin wrote, as the controller's next reconcile would.
 				Undo: func() {
 					n.Annotate(checktest.Sample, map[string]*string{e2etest.SplitAnnotation: &now.Text, e2etest.OwnerAnnotation: &now.Owner})
 				},

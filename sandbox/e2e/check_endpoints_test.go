@@ -7,7 +7,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// A side without ready endpoints is found, with the reason.
+// The check finds a stable or canary Service without ready endpoints, and says why.
 func TestCheckEndpoints(t *testing.T) {
 	t.Parallel()
 	const (
@@ -19,8 +19,8 @@ func TestCheckEndpoints(t *testing.T) {
 		app e2etest.App
 		// more is applied with the app.
 		more string
-		// begin starts a canary whose canary side does not get ready; or, where
-		// it does, spoil is called at its first weight.
+		// begin starts a canary whose pods do not get ready. If spoil is set, they
+		// do, and spoil is called at the first weight.
 		begin, spoil func(n *e2etest.Namespace)
 		want         []checktest.Finding
 		also         []string

@@ -9,8 +9,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// A healthy cluster has nothing but ✓: before a canary, in the middle of it,
-// and after it.
+// The check of a healthy cluster reports nothing but ✓: before a canary, in the middle
+// of it, and after it.
 func TestCheckHealthy(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -68,10 +68,9 @@ func TestCheckHealthy(t *testing.T) {
 	look(t, "after")
 }
 
-// A Rollout of one replica with maxSurge 0 gets its canary pod, since Argo
-// Rollouts 1.10.1 does not look at maxSurge where a traffic router splits, and
-// there is nothing to find. (That `check` tells a ReplicaSet held at 0 by it is
-// therefore shown by a unit test.)
+// A Rollout of one replica with maxSurge 0 gets its canary pod, since Argo Rollouts
+// 1.10.1 ignores maxSurge if a traffic router splits: the check finds no fault. (A unit
+// test therefore shows that `check` reports a ReplicaSet that maxSurge holds at 0.)
 func TestCheckMaxSurgeZeroIsHealthy(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -83,7 +82,8 @@ func TestCheckMaxSurgeZeroIsHealthy(t *testing.T) {
 	checktest.AwaitHealthy(t, "app", "-n", n.Name)
 }
 
-// What is not there, or has nothing to check.
+// The check reports a Rollout that does not exist, and a namespace in which no Rollout
+// uses the plugin.
 func TestCheckNothingThere(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -107,8 +107,8 @@ func TestCheckNothingThere(t *testing.T) {
 	}
 }
 
-// No answer from a cluster, and no report: exit code 2 and one line that says
-// so.
+// If the check cannot run, it prints no report, exits with code 2 and says why in one
+// line.
 func TestCheckCannotLook(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// Every fault of a set-up that has no canary under way is found, one after the
-// other, in one namespace.
+// The check finds every fault of a set-up without a canary under way. The faults are
+// made one after the other in one namespace.
 func TestCheckIdle(t *testing.T) {
 	t.Parallel()
 	outer := e2etest.NewNamespace(t)
@@ -111,7 +111,7 @@ func TestCheckIdle(t *testing.T) {
 			f := checktest.Fault{
 				Name: "HTTPScaledObject of two Rollouts",
 				Want: []checktest.Finding{{Check: "httpscaledobject-exclusive", Status: checktest.Failure, Object: httpso, Message: "by Rollout other", Remedy: "of its own"}},
-				// That other one uses the same Services.
+				// Rollout other uses the same Services.
 				Also: []string{"service-selectors"},
 			}
 			f.Make = func() { n.Apply(otherRollout + sameObject) }
@@ -160,8 +160,8 @@ func TestCheckIdle(t *testing.T) {
 	}
 }
 
-// otherRollout is a Rollout without pods beside the sample. sameObject follows
-// it to make it name the sample's HTTPScaledObject.
+// otherRollout is a Rollout without pods beside the sample. With sameObject appended,
+// it names the sample's HTTPScaledObject.
 const (
 	otherRollout = `
 apiVersion: argoproj.io/v1alpha1
@@ -205,8 +205,8 @@ func missingService(n *e2etest.Namespace, name string, read func(string) string)
 		Make: func() { n.Kubectl("delete", "service", name, "--ignore-not-found") },
 		Undo: func() {
 			n.Apply(read("services.yaml"))
-			// Argo Rollouts looks at a Rollout with an invalid spec again only
-			// when it changes.
+			// Argo Rollouts reconciles a Rollout with an invalid spec again only
+			// when the Rollout changes.
 			n.Reconcile(checktest.Sample)
 		},
 		Want: []checktest.Finding{{Check: "services-exist", Status: checktest.Failure, Object: "Service " + name, Message: "does not exist", Remedy: "create it"}},
@@ -226,7 +226,7 @@ func targetFault(n *e2etest.Namespace, name, field, bad, good, message string) c
 	}
 }
 
-// annotationFault sets the annotations, and takes them off for undoing.
+// annotationFault sets annotations of the split; its Undo removes them.
 func annotationFault(n *e2etest.Namespace, name, status, message string, annotations map[string]*string) checktest.Fault {
 	return checktest.Fault{
 		Name: name,

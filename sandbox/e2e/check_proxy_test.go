@@ -9,7 +9,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// The check looks into every kedify-proxy and every interceptor, through the API
+// The check reads the split of every kedify-proxy and every interceptor, through the API
 // server: before a canary, in the middle of it, and after it.
 func TestCheckKedifyProxy(t *testing.T) {
 	t.Parallel()

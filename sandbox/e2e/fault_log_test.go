@@ -10,9 +10,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// The plugin's lines keep their level in the controller's log: one line at
-// info for each change, with who, from, to and how long, and none for a
-// reconcile that changes nothing.
+// The plugin's lines keep their level in the controller's log. Each change of a split is
+// one line at info, with the Rollout, the HTTPScaledObject, the old and the new split and
+// the duration. A reconcile that changes nothing adds no line.
 func TestLogOfChanges(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

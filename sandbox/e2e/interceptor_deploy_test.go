@@ -18,11 +18,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// restricted is the label of a namespace that takes only pods of the restricted
+// restricted is the label of a namespace that admits only pods of the restricted
 // Pod Security Standard.
 const restricted = "pod-security.kubernetes.io/enforce=restricted"
 
-// answer is the status and the body of an answer.
+// answer is the status and the body of an HTTP response.
 type answer struct {
 	status int
 	body   string
@@ -44,7 +44,7 @@ func ask(ctx context.Context, url, host string) (answer, error) {
 	return answer{response.StatusCode, string(body)}, err
 }
 
-// awaitAnswer waits until a host is served at a URL.
+// awaitAnswer waits until a URL answers requests for a host with 200 and a body.
 func awaitAnswer(t *testing.T, url, host, body string) {
 	t.Helper()
 	e2etest.Eventually(t, e2etest.Patience, "an answer for "+host+" at "+url, func(ctx context.Context) error {
@@ -56,8 +56,8 @@ func awaitAnswer(t *testing.T, url, host, body string) {
 	})
 }
 
-// Two interceptors run from deploy/interceptor, in a namespace that takes
-// restricted pods only, and each of them serves.
+// Two interceptors run from deploy/interceptor, in a namespace that admits restricted
+// pods only, and each of them serves requests.
 func TestInterceptorIsDeployed(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -70,7 +70,7 @@ func TestInterceptorIsDeployed(t *testing.T) {
 		t.Errorf("namespace %s takes other pods, too: %v", namespace.Name, namespace.Labels)
 	}
 	n.Apply(e2etest.App{}.Manifest())
-	// Other tests have an app of the same name, and the interceptors are theirs too.
+	// Other tests have an app of the same name, thus host, and share the interceptors.
 	host := n.Name + ".test"
 	n.Kubectl("patch", "httpscaledobject", "app", "--type=merge", "--patch", `{"spec":{"hosts":["`+host+`"]}}`)
 	n.AwaitHealthy("app", e2etest.Image("blue"))
@@ -86,7 +86,7 @@ func TestInterceptorIsDeployed(t *testing.T) {
 			t.Errorf("%s answers %d %q (%v)", url, got.status, got.body, err)
 		}
 	}
-	// They have found their own Service for kedify-proxies.
+	// The interceptors have found the fallback of kedify-proxies: their own Service.
 	if got, err := ask(t.Context(), interceptortest.MetricsURL+"/metrics", ""); err != nil || !strings.Contains(got.body, "\ninterceptor_fallback_addresses 1\n") {
 		t.Errorf("there is no fallback (%v):\n%s", err, got.body)
 	}
@@ -127,9 +127,9 @@ func TestInterceptorRights(t *testing.T) {
 	}
 }
 
-// kedify-proxy runs from deploy/kedify-proxy in a namespace that takes
-// restricted pods only: Envoys that serve what is in their namespace, and finish
-// what they are at before they stop.
+// kedify-proxy runs from deploy/kedify-proxy in a namespace that admits restricted pods
+// only. Its Envoys serve the hosts of their namespace, and finish the requests under way
+// before they stop.
 func TestKedifyProxyIsDeployed(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -175,7 +175,7 @@ func TestKedifyProxyIsDeployed(t *testing.T) {
 	if got := <-done; got.err != nil || got.status != http.StatusOK || got.body != "hello" {
 		t.Errorf("the request under way: %d %q, %v", got.status, got.body, got.err)
 	}
-	proxy.Pods() // one has taken its place, and it is gone
+	proxy.Pods() // the deleted pod is gone, and a new one is ready
 	events, err := n.Kube.CoreV1().Events(n.Name).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=FailedPreStopHook"})
 	if err != nil {
 		t.Fatal(err)
@@ -185,15 +185,15 @@ func TestKedifyProxyIsDeployed(t *testing.T) {
 	}
 }
 
-// held is a backend of the test's own: it answers, but for /held, which it
-// answers only when it is told to.
+// held is a backend that the test itself serves. It answers at once, except for /held:
+// it closes arrived, and answers when release is closed.
 type held struct {
 	host             string
 	arrived, release chan struct{}
 }
 
-// serveHeld makes a backend, and applies what leads to it: an HTTPScaledObject
-// and a Service that selects no pods.
+// serveHeld starts a held backend, and applies an HTTPScaledObject for it and a Service
+// that selects no pods but leads to it.
 func serveHeld(t *testing.T, n *e2etest.Namespace) held {
 	t.Helper()
 	h := held{host: "held." + n.Name, arrived: make(chan struct{}), release: make(chan struct{})}

@@ -1,10 +1,10 @@
-// Package e2e tests the plugin from end to end: in a sandbox, driven by the
-// real Argo Rollouts controller, which has downloaded it as a user's would.
+// Package e2e tests the plugin from end to end: in a sandbox, driven by the real Argo
+// Rollouts controller, which has downloaded the plugin as a user's controller would.
 //
 // The whole package shares one sandbox, and its tests run at the same time, each
-// in a namespace of its own. Those that disturb the whole cluster are in
-// e2e/disruptive, those that install and configure the plugin in e2e/install, those
-// that disturb the proxies of all in e2e/proxies.
+// in a namespace of its own. Tests that disturb the whole cluster are in
+// e2e/disruptive, tests that install and configure the plugin in e2e/install, tests
+// that disturb the shared proxies in e2e/proxies.
 package e2e
 
 import (

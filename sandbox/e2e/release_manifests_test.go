@@ -15,7 +15,7 @@ import (
 )
 
 // The template of the registration cannot be applied as it is, alone or beside other
-// manifests: kubectl says what to do instead, and has written nothing by then.
+// manifests: kubectl says what to do instead, and fails before it writes anything.
 func TestTemplatesAreNotApplied(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -64,7 +64,7 @@ func TestTemplatesAreNotApplied(t *testing.T) {
 	}
 }
 
-// The manifests that a release carries are those of deploy/, and the cluster takes
+// The manifests of a release have the objects of deploy/, and the API server accepts
 // each of them.
 func TestReleaseManifests(t *testing.T) {
 	t.Parallel()
@@ -132,7 +132,7 @@ func TestReleaseManifests(t *testing.T) {
 	}
 }
 
-// objectsByName makes the order of objects of no account.
+// objectsByName indexes objects by kind and name, to compare them in any order.
 func objectsByName(objects []*unstructured.Unstructured) map[string]any {
 	byName := map[string]any{}
 	for _, object := range objects {

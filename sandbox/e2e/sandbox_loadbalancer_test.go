@@ -14,8 +14,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// A Service of type LoadBalancer has an address of the sandbox's range in its
-// status, which answers, as do its ports on the node; another type takes both away.
+// A Service of type LoadBalancer gets an address of the sandbox's range in its status.
+// The address answers, and so do its node ports; neither does after a change of type.
 func TestSandboxLoadBalancer(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -67,7 +67,7 @@ func TestSandboxLoadBalancer(t *testing.T) {
 	}
 }
 
-// What the sandbox's load balancer does not do is said in an Event.
+// An Event names a field of a Service that the sandbox does not support.
 func TestSandboxLoadBalancerRefusals(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

@@ -18,13 +18,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// newClient makes clients that open a connection for each request, so that a
-// Service can choose anew.
+// newClient returns a client that opens a connection for each request, so that a
+// Service chooses a pod for each.
 func newClient() *http.Client {
 	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
-// fetch returns the body of an answer of 200, and who answered.
+// fetch returns the body of a response, and the name of the pod that answered. A status
+// other than 200 is an error.
 func fetch(ctx context.Context, url string) (body, from string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -52,8 +53,8 @@ func get(t *testing.T, url string) string {
 	return body
 }
 
-// A Service is reached by its ClusterIP and by its names, and takes turns with
-// the pods that are ready.
+// A Service is reached by its ClusterIP and by its names, and spreads connections over
+// the pods that are ready, and no others.
 func TestSandboxServices(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -73,7 +74,7 @@ func TestSandboxServices(t *testing.T) {
 	}
 	awaitPod(t, n, "one", "ready", isReady)
 	awaitPod(t, n, "two", "ready", isReady)
-	// It listens, too: a connection that is sent to it would be answered.
+	// Pod three listens, too: it would answer if the Service connected to it.
 	n.AwaitEvent("Pod", "three", "Unhealthy", "Readiness", "404")
 	service, err := n.Kube.CoreV1().Services(n.Name).Get(t.Context(), "colours", metav1.GetOptions{})
 	if err != nil {
@@ -113,7 +114,7 @@ func TestSandboxServices(t *testing.T) {
 		})
 	}
 
-	// Without a ready pod there is nobody to connect to.
+	// Without a ready pod, connections to the Service fail.
 	n.Kubectl("delete", "pod", "one", "two")
 	e2etest.Eventually(t, e2etest.Patience, "no answer without pods", func(ctx context.Context) error {
 		if _, from, err := fetch(ctx, "http://"+service.Spec.ClusterIP+"/color"); err == nil {
@@ -168,7 +169,7 @@ spec:
 var forwarding = regexp.MustCompile(`Forwarding from (\S+:\d+) -> \d+`)
 
 // portForward runs kubectl port-forward until the test ends, and returns a URL
-// on the first address it says it forwards.
+// on the first address that kubectl prints.
 func portForward(t *testing.T, n *e2etest.Namespace, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

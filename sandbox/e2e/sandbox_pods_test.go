@@ -20,16 +20,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// ready is the probe of a pod that says of none: without one a pod is ready
-// before its program listens. It leaves no line in the log.
+// ready is the readiness probe of pods that specify none: without a probe, a pod is
+// ready before its program listens. The probe leaves no line in the program's log.
 const ready = `
       readinessProbe:
         tcpSocket:
           port: 8080
         periodSeconds: 1`
 
-// pod is the manifest of a pod with one container, indented below "- ". Ready,
-// it can be connected to.
+// pod is the manifest of a pod with one container, whose fields are indented as below
+// "- ". Without a readinessProbe of its own, the pod listens once it is ready.
 func pod(name, container string) string {
 	if !strings.Contains(container, "readinessProbe:") {
 		container = ready + "\n" + strings.Trim(container, "\n")
@@ -75,7 +75,7 @@ func isReady(pod *corev1.Pod) error {
 	return nil
 }
 
-// main is the status of a pod's one container.
+// mainStatus returns the status of a pod's one container.
 func mainStatus(pod *corev1.Pod) corev1.ContainerStatus {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name == "main" {
@@ -85,8 +85,8 @@ func mainStatus(pod *corev1.Pod) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// An image that the sandbox has no program for: the pod waits, and an Event says
-// what there is instead.
+// A pod waits if the sandbox has no program for its image, and an Event names the
+// images that the sandbox has.
 func TestSandboxUnknownImage(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -172,8 +172,8 @@ func TestSandboxProbes(t *testing.T) {
 	}
 }
 
-// A container that ends is started again, after ever longer pauses; what it
-// said before stays to be read.
+// A container that exits is restarted, with a backoff that grows; its previous log
+// stays readable.
 func TestSandboxRestart(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -295,7 +295,7 @@ stringData:
 	if info, err := os.Stat(filepath.Join(root, "scratch")); err != nil || !info.IsDir() {
 		t.Errorf("emptyDir: %v", err)
 	}
-	// Its root holds what is its own, not this machine's.
+	// The container's root directory is its own, not this machine's.
 	if _, err := os.Stat(filepath.Join(root, "home")); !os.IsNotExist(err) {
 		t.Errorf("the container sees /home (%v)", err)
 	}
@@ -337,18 +337,18 @@ func insideContainer(t *testing.T, program, pod string) (root, environment strin
 	return "", ""
 }
 
-// A container is asked to stop and has its grace period to do so; after that
-// it is killed. What the container says last tells which of the two it was: it
-// takes its delay to stop, and then says so.
+// A container is asked to stop, and killed if it has not stopped within its grace
+// period. Its log tells which of the two happened: the program stops after
+// TERMINATION_DELAY, and then logs that it has stopped.
 func TestSandboxTermination(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	for name, tc := range map[string]struct {
-		// delay and grace are in seconds. A pod that waits for the longer of the two
-		// is seen: by what it says, or by not being gone within e2etest.Patience.
+		// delay and grace are in seconds. The test fails if the pod takes the longer of
+		// the two: the log shows it, or the pod is not gone within e2etest.Patience.
 		delay, grace string
-		// least is how long the end takes at least, and stops says whether the
-		// container gets to its end by itself.
+		// least is the shortest time that the pod may take to be gone, and stops says
+		// whether the container stops by itself.
 		least time.Duration
 		stops bool
 	}{
@@ -392,8 +392,8 @@ func TestSandboxTermination(t *testing.T) {
 	}
 }
 
-// followLog follows the log of a pod, and returns once that holds a text. The
-// function it returns waits for the log's end and returns all of it.
+// followLog follows the log of a pod, and returns once the log contains a text. The
+// returned function waits for the end of the log and returns all of it.
 func followLog(t *testing.T, n *e2etest.Namespace, pod, until string) func() string {
 	t.Helper()
 	stream, err := n.Kube.CoreV1().Pods(n.Name).GetLogs(pod, &corev1.PodLogOptions{Follow: true}).Stream(t.Context())
@@ -420,7 +420,7 @@ func followLog(t *testing.T, n *e2etest.Namespace, pod, until string) func() str
 	}
 }
 
-// kubectl logs with the flags that people use.
+// kubectl logs works, also with the usual flags.
 func TestSandboxLogs(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

@@ -16,9 +16,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// A DaemonSet as Contour's Envoy is one: the port of the node leads to its pod,
-// which an upgrade hands over, and a second pod that asks for the same port waits
-// for it.
+// A DaemonSet with a hostPort, like Contour's Envoy: the port of the node leads to its
+// pod, and an upgrade hands the port over to the new pod. Another pod that asks for the
+// same port is not scheduled until the port is free.
 func TestSandboxDaemonSetWithHostPort(t *testing.T) {
 	t.Parallel()
 	const hostPort = "18080"
@@ -88,7 +88,8 @@ spec:
 `, name, strings.Trim(spec, "\n"), command) + "      restartPolicy: " + policyOf(spec) + "\n"
 }
 
-// policyOf is OnFailure where a Job's pods are to be tried again in place.
+// policyOf returns OnFailure if a Job's spec says to restart containers in place, and
+// Never otherwise.
 func policyOf(spec string) string {
 	if strings.Contains(spec, "# in place") {
 		return "OnFailure"

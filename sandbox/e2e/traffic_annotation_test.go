@@ -12,9 +12,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// TestTrafficMalformedAnnotation damages a split in use, in several ways: the last
-// good one keeps serving, without a request that fails, and the object gets a
-// Warning Event for each way, one although two interceptors see it. A good one is
+// TestTrafficMalformedAnnotation replaces a split in use with several invalid ones: the
+// last valid split keeps serving, no request fails, and the HTTPScaledObject gets one
+// Warning Event for each, although two interceptors see it. The next valid split is
 // served again.
 func TestTrafficMalformedAnnotation(t *testing.T) {
 	t.Parallel()
@@ -52,8 +52,8 @@ func TestTrafficMalformedAnnotation(t *testing.T) {
 	})
 }
 
-// requireEachOnce fails the test unless there are three Events, and nobody is about
-// to tell of more.
+// requireEachOnce waits until no interceptor has an Event left to write, and fails the
+// test unless there are three.
 func requireEachOnce(t *testing.T, n *e2etest.Namespace) {
 	t.Helper()
 	e2etest.Eventually(t, e2etest.Patience, "the interceptors have told all", func(ctx context.Context) error {

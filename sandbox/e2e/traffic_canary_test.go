@@ -16,12 +16,12 @@ import (
 // kustomize prints it.
 const timedPause = "pause:\n          duration: 30s"
 
-// TestTrafficCanary runs the guide's sample under a steady load of requests: to
-// half of them, an abort, and all over again to the promotion and until the old
-// pods are gone. No request fails or goes astray, and at each step the canary has
-// the share that was asked for. The HTTPScaledObject carries these weights, and at
-// the end it is as it was. The sample's timed pauses wait for a promotion here, so
-// that a share is judged however long that takes; TestGuideSample has them end.
+// TestTrafficCanary runs the guide's sample under a steady load of requests: to weight
+// 50, an abort, and all over again to the promotion and until the old pods are gone. No
+// request fails or goes astray, and at each step the canary has the share that its
+// weight asks for. The HTTPScaledObject carries these weights, and at the end has the
+// annotations that it began with. The sample's timed pauses wait for a promotion here,
+// however long it takes to measure a share; in TestGuideSample they end by themselves.
 func TestTrafficCanary(t *testing.T) {
 	t.Parallel()
 	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {

@@ -14,9 +14,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// TestTrafficColdStart has 200 requests, some of them with a body, wait for the
-// first pod of a split whose sides are both scaled to zero. All are answered by
-// it, none is lost or sent twice.
+// TestTrafficColdStart has 200 requests, some of them with a body, wait for the first
+// pod of a split whose sides are both scaled to zero. That pod answers all of them; none
+// is lost or sent twice.
 func TestTrafficColdStart(t *testing.T) {
 	t.Parallel()
 	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {
@@ -62,8 +62,8 @@ func TestTrafficColdStart(t *testing.T) {
 	})
 }
 
-// coldRequest says what came of a request: its status and body, or the error.
-// Each third has a body.
+// coldRequest sends a request, and returns the status and body of the response, or the
+// error. Every third request has a body.
 func coldRequest(ctx context.Context, client *http.Client, url string, number int) string {
 	method, body := http.MethodGet, io.Reader(nil)
 	if number%3 == 0 {
@@ -85,8 +85,8 @@ func coldRequest(ctx context.Context, client *http.Client, url string, number in
 	return fmt.Sprintf("%d %s", response.StatusCode, answer)
 }
 
-// interceptorMetric returns the sum of a metric over the interceptors, and over
-// its labels: those that contain a text.
+// interceptorMetric returns the sum of a metric over all interceptors, and over the
+// series whose labels contain a text.
 func interceptorMetric(ctx context.Context, t *testing.T, metric, label string) (int, error) {
 	sum := 0
 	for _, pod := range interceptortest.Pods(t) {

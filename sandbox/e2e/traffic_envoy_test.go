@@ -7,9 +7,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// TestTrafficEnvoyKilled kills one Envoy of two, and then both. What had not been
-// begun with on the one is served by the other, and a new one serves the split as
-// soon as it is ready, and each change of it.
+// TestTrafficEnvoyKilled kills one Envoy of two, and then both. Only requests under way
+// on the first may go unanswered: the other Envoy serves the rest. A restarted Envoy
+// serves the split as soon as it is ready, and each change of it.
 func TestTrafficEnvoyKilled(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -50,8 +50,8 @@ func TestTrafficEnvoyKilled(t *testing.T) {
 	load.Finish(nil, "blue", "yellow")
 }
 
-// otherBuild is an Envoy of a namespace that lacks what every virtual host needs,
-// as one of another build or version may. No Service is in front of it.
+// otherBuild is an Envoy without an extension that every virtual host needs, as an Envoy
+// of another build or version may be. No Service is in front of it.
 const otherBuild = `---
 apiVersion: v1
 kind: Pod
@@ -81,9 +81,9 @@ spec:
 `
 
 // TestTrafficEnvoyOfAnotherBuild has an Envoy refuse every route from its first
-// configuration on, and an HTTPScaledObject that every Envoy would refuse. The
-// kedify-proxies beside them get each change of a split, and a new one gets all;
-// Events say which Envoy refuses what, and which object is kept out and why.
+// configuration on, and an HTTPScaledObject that every Envoy would refuse. The other
+// kedify-proxies get each change of a split, and the whole configuration after a restart.
+// Events say which Envoy refuses what, and which object is left out and why.
 func TestTrafficEnvoyOfAnotherBuild(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

@@ -21,9 +21,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
-// TestTrafficGRPC splits the calls of one gRPC connection, as each is a request.
-// Answers, errors and cancellations arrive, and streams that are open go on with
-// the application they began with, through a change of weights and to no split.
+// TestTrafficGRPC splits the calls of one gRPC connection, since each is a request.
+// Answers, errors and cancellations arrive, and open streams stay with the application
+// they began with when the weights change and when the split is removed.
 func TestTrafficGRPC(t *testing.T) {
 	t.Parallel()
 	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {
@@ -50,7 +50,7 @@ func TestTrafficGRPC(t *testing.T) {
 		if _, err := client.trySay(t.Context(), "fail"); status.Code(err) != codes.FailedPrecondition || status.Convert(err).Message() != "as asked for, ü" {
 			t.Errorf("an error of the application arrives as %v", err)
 		}
-		// A call can be over before it reaches the application: ask until one has.
+		// A call can be over before it reaches the application: repeat until one has.
 		e2etest.Eventually(t, e2etest.Patience, "a call of the application is cancelled", func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 			defer cancel()
@@ -66,7 +66,7 @@ func TestTrafficGRPC(t *testing.T) {
 			return nil
 		})
 
-		// A stream to each.
+		// Open a stream to each application.
 		streams := map[string]*chat{}
 		for range 200 {
 			c := client.chat(t)
@@ -109,12 +109,12 @@ func TestTrafficGRPC(t *testing.T) {
 	})
 }
 
-// echo is a gRPC application: /test.Echo/Say answers "<name>: <what was said>",
-// and /test.Echo/Chat does so to each message.
+// echo is a gRPC application: /test.Echo/Say answers "<name>: <message>", and
+// /test.Echo/Chat answers each message with "<name>".
 type echo struct {
 	name      string
 	addr      net.Addr
-	cancelled chan struct{} // has an element once a call that waits was cancelled
+	cancelled chan struct{} // gets an element for each waiting call that is cancelled
 }
 
 func newEcho(t *testing.T, name string) *echo {
@@ -228,7 +228,8 @@ func (c *chat) exchange(what string) string {
 	return answer.Value
 }
 
-// finish ends a stream as it should end, with the trailer of the application.
+// finish half-closes a stream, and fails the test unless the stream then ends with the
+// trailer of the application.
 func (c *chat) finish(from string) {
 	c.t.Helper()
 	if err := c.stream.CloseSend(); err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
-// TestTrafficPods takes pods away from a split under load. Those that are
-// deleted, or scaled to none at all, cost no request; of those that are killed
-// without warning, only what they had begun with.
+// TestTrafficPods removes pods of a split under load. No request fails when pods are
+// deleted or scaled to zero. When pods are killed without warning, only requests under
+// way at that moment may fail.
 func TestTrafficPods(t *testing.T) {
 	t.Parallel()
 	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {

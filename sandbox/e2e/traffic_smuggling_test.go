@@ -11,19 +11,19 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/smuggling"
 )
 
-// knownOfEnvoy are faults of Envoy's by the name of the case. Envoy holds back what
+// knownOfEnvoy are known faults of Envoy by the name of the case. Envoy holds back what
 // follows the header of an upgrade until the application has answered with 101, and
-// ends the stream when it answers otherwise. So an application that wants to read
-// the body before it answers never gets it, and one that answers at once is cut short
-// for a client that has sent more. Neither reaches another client's requests, and no
-// WebSocket client sends anything before the answer.
+// ends the stream if it answers otherwise. So an application that reads the body before
+// it answers never gets the body, and the response of one that answers at once is cut
+// short if the client has sent more. Neither fault affects another client's requests,
+// and no WebSocket client sends anything before the answer.
 var knownOfEnvoy = map[string][]string{
 	"an upgrade with a length":     {"hangs", "it got no answer"},
 	"an upgrade that is not taken": {"the answer is not an application's", `application "" has answered to  with body ""`},
 }
 
-// withoutKnown returns the faults of a case that are not known, and the known ones
-// that it no longer has.
+// withoutKnown returns the faults of a case that are not known, and the known faults
+// that the case no longer has.
 func withoutKnown(faults, known []string) (others, gone []string) {
 	gone = slices.Clone(known)
 	for _, fault := range faults {
@@ -37,8 +37,8 @@ func withoutKnown(faults, known []string) (others, gone []string) {
 	return others, gone
 }
 
-// TestTrafficSmuggling sends requests that could be taken for two, or are none, and
-// plain ones among them. The applications keep every byte that they get. An attack
+// TestTrafficSmuggling sends attacks, which could be read as two requests or are no
+// valid request, and plain requests. The applications record all bytes they get. An attack
 // is refused, or served as one request that cannot be read in another way; a plain
 // request is served by the application of its host; and no connection hangs.
 func TestTrafficSmuggling(t *testing.T) {
@@ -55,8 +55,8 @@ func TestTrafficSmuggling(t *testing.T) {
 		target := smuggling.Target{
 			Address: p.Address, Host: host, App: application("app", host), Other: application("other", "other."+host),
 			Patience: 10 * time.Second,
-			// An answer on each connection that the proxy keeps comes after all that
-			// it had to send before.
+			// The proxy has sent all it had to send on a connection that it keeps
+			// alive before it gets an answer to another request on it.
 			Settle: func() { p.Await(t, host, "/last"); p.Await(t, "other."+host, "/last") },
 			Log:    t.Logf,
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
-// TestTrafficWebSocket splits WebSocket connections. Each lives with the
-// application it began with, through changes of weights, to no split and back.
+// TestTrafficWebSocket splits WebSocket connections. Each stays with the application it
+// began with when the weights change, and when the split is removed and set again.
 func TestTrafficWebSocket(t *testing.T) {
 	t.Parallel()
 	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {
@@ -36,8 +36,8 @@ func TestTrafficWebSocket(t *testing.T) {
 		}
 		split(e2etest.Weight{Service: "stable", Weight: 80}, e2etest.Weight{Service: "canary", Weight: 20})
 
-		// Each WebSocket is a connection on each side of the proxy, whose ports stay
-		// taken for a minute: as many as tell 20 from 10 and from 30.
+		// Each WebSocket is a connection on each side of the proxy, whose ports stay in
+		// use for a minute. So open only enough to tell 20 from 10 and from 30.
 		var open []*webSocket
 		traffictest.RequireShareWithin(t, p, "canary", 20, 10, func(count int, _ bool) (answers []traffic.Answer) {
 			for i := range count {
@@ -76,8 +76,8 @@ type webSocket struct {
 	name string // of the application that it began with
 }
 
-// serveWebSockets answers each message on a WebSocket by "<name>: <message>", and
-// returns where it listens.
+// serveWebSockets answers each message on a WebSocket with "<name>: <message>", except
+// that it refuses a WebSocket at /refused. It returns its address.
 func serveWebSockets(t *testing.T, name string) traffictest.Addr {
 	t.Helper()
 	upgrader := websocket.Upgrader{}
@@ -88,7 +88,7 @@ func serveWebSockets(t *testing.T, name string) traffictest.Addr {
 		}
 		conn, err := upgrader.Upgrade(w, r, nil)
 		if err != nil {
-			return // it was no WebSocket, and has been told
+			return // not a WebSocket request; Upgrade has sent an error response
 		}
 		defer func() { _ = conn.Close() }()
 		for {
@@ -119,7 +119,7 @@ func openWebSocket(t *testing.T, p traffictest.Proxy, host string) *webSocket {
 }
 
 // requireRefusal fails the test unless an application's refusal of a WebSocket
-// arrives as it was said.
+// arrives unchanged.
 func requireRefusal(t *testing.T, p traffictest.Proxy, host string) {
 	t.Helper()
 	dialer := websocket.Dialer{NetDialContext: p.Dial, HandshakeTimeout: 20 * time.Second}
@@ -149,7 +149,8 @@ func (w *webSocket) send(message string) string {
 	return string(answer)
 }
 
-// exchange is send, for an answer of the application it began with.
+// exchange sends a message, and fails the test unless the application that the
+// connection began with answers.
 func (w *webSocket) exchange(message string) {
 	w.t.Helper()
 	if got, want := w.send(message), w.name+": "+message; got != want {
@@ -157,7 +158,8 @@ func (w *webSocket) exchange(message string) {
 	}
 }
 
-// close ends the connection as WebSockets end: the answer to a close is a close.
+// close ends the connection by the closing handshake: it sends a close frame, and
+// expects one in return.
 func (w *webSocket) close() {
 	w.t.Helper()
 	message := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "enough")

@@ -9,8 +9,8 @@ import (
 type fence struct {
 	// line is the number of its first line in the file, counted from 1.
 	line int
-	// fragment is true when the author marks it as a part of something, as in
-	// ```yaml {fragment}: it is no manifest to apply.
+	// fragment is true if the author marks the YAML as a part of something else, as
+	// in ```yaml {fragment}: it is not a manifest to apply.
 	fragment bool
 	text     string
 }
@@ -34,7 +34,7 @@ func fences(markdown string) ([]fence, error) {
 			indent = line[:len(line)-len(trimmed)]
 			open = &fence{line: number + 1, fragment: strings.Contains(attributes, "fragment")}
 			if language != "yaml" && language != "yml" {
-				open.line = 0 // of no interest, but its end has to be found
+				open.line = 0 // not YAML, but its end has to be found
 			}
 		case open != nil && strings.HasPrefix(trimmed, "```"):
 			if open.line > 0 {

@@ -45,7 +45,7 @@ func dryRun(t *testing.T, n *e2etest.Namespace, manifest string) {
 		t.Fatal(err)
 	}
 	args := []string{"apply", "--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts", "-f", path}
-	// A namespace that does not fit the manifest's own is refused.
+	// kubectl refuses a --namespace that differs from the manifest's own.
 	if objects, err := e2etest.Decode(manifest); err == nil && !slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetNamespace() != "" }) {
 		args = append(args, "--namespace", n.Name)
 	}
@@ -55,8 +55,8 @@ func dryRun(t *testing.T, n *e2etest.Namespace, manifest string) {
 	}
 }
 
-// Every YAML fence of the documents is a manifest that the cluster takes, or
-// is marked as a fragment and is YAML at least.
+// Every YAML fence of the documents is a manifest that the API server accepts, or is
+// marked as a fragment and is valid YAML.
 func TestYAMLOfDocuments(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -97,8 +97,8 @@ func TestYAMLOfDocuments(t *testing.T) {
 	}
 }
 
-// Every kustomization of deploy/ and examples/ but the template builds, and the
-// cluster takes what it makes.
+// Every kustomization of deploy/ and examples/ except the templates builds, and the API
+// server accepts its objects.
 func TestYAMLOfKustomizations(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -115,7 +115,7 @@ func TestYAMLOfKustomizations(t *testing.T) {
 			case "deploy/plugin", "deploy/gatewayapi-plugin":
 				return nil // a template: TestTemplatesAreNotApplied
 			case "examples/gatewayapi/gateway":
-				return nil // in Contour's namespace: the tests behind Contour apply it
+				return nil // in Contour's namespace: the tests in e2e/contour apply it
 			}
 			t.Run(relative, func(t *testing.T) {
 				content, err := os.ReadFile(path)
@@ -152,7 +152,7 @@ func TestYAMLOfKustomizations(t *testing.T) {
 	}
 }
 
-// bases are what the components for TLS are for.
+// bases are the kustomizations that the TLS components extend, by component.
 var bases = map[string]string{
 	"deploy/components/tls":                               "deploy/interceptor",
 	"deploy/components/xds-mutual-tls/interceptor":        "deploy/interceptor",
@@ -160,7 +160,8 @@ var bases = map[string]string{
 	"deploy/components/xds-mutual-tls/kedify-proxy":       "deploy/kedify-proxy",
 }
 
-// over returns a kustomization that lays a component over one of ours.
+// over returns the directory of a kustomization that adds a component to a kustomization
+// of this repository.
 func over(t *testing.T, component, base string) string {
 	t.Helper()
 	// kustomize takes no absolute paths.
@@ -176,8 +177,8 @@ func over(t *testing.T, component, base string) string {
 	return root
 }
 
-// overInstallation returns a kustomization that lays a component over Argo
-// Rollouts' own installation.
+// overInstallation returns the directory of a kustomization that adds a component to
+// Argo Rollouts' own installation.
 func overInstallation(t *testing.T, component string) string {
 	t.Helper()
 	paths, err := cluster.AddonPaths(argorollouts.Name)
@@ -208,9 +209,9 @@ func overInstallation(t *testing.T, component string) string {
 	return filepath.Join(root, "base")
 }
 
-// The kustomization of the Gateway API router's guide builds, with the files of this tree
-// and of the Argo Rollouts that runs here in place of those that it downloads. It
-// registers the plugin, and brings its permission.
+// The kustomization of the Gateway API router's guide builds, registers the plugin and
+// grants its permissions. Files of this tree and of the Argo Rollouts that runs here
+// replace the files that it downloads.
 func TestKustomizationOfTheGatewayAPIGuide(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -263,8 +264,8 @@ func TestKustomizationOfTheGatewayAPIGuide(t *testing.T) {
 	dryRun(t, n, string(output))
 }
 
-// Every other YAML file of deploy/ and examples/ is a manifest that the cluster
-// takes, or is a template or a part of a kustomization.
+// Every other YAML file of deploy/ and examples/ is a manifest that the API server
+// accepts, or is a template or a part of a kustomization.
 func TestYAMLFiles(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -276,11 +277,11 @@ func TestYAMLFiles(t *testing.T) {
 			}
 			relative := strings.TrimPrefix(path, e2etest.Repository(t)+"/")
 			if relative == "examples/gatewayapi/gateway/gateway.yaml" {
-				return nil // in Contour's namespace: the tests behind Contour apply it
+				return nil // in Contour's namespace: the tests in e2e/contour apply it
 			}
 			content, err := os.ReadFile(path)
 			if err != nil || strings.Contains(string(content), "\ntemplate: *unfilled-template--") {
-				return err // TestReleaseManifests has what is made of a template
+				return err // TestReleaseManifests checks the manifests made from templates
 			}
 			t.Run(relative, func(t *testing.T) {
 				dryRun(t, n.With(t), string(content))

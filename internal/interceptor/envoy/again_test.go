@@ -17,20 +17,20 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// keptConnections is how many connections a proxy has ready when a request is to
-// find that the application closes them.
+// keptConnections is how many idle connections a proxy has to the application before a
+// request on which the application closes its connection.
 const keptConnections = 4
 
-// breakingApp is an application that ends connections on which a request is. It
+// breakingApp is an application that closes connections in the middle of a request. It
 // counts the requests that it got, by method and path.
 //
 //	/ok      it answers
-//	/meet    it answers when keptConnections requests for it are there
+//	/meet    it answers once keptConnections requests for it have arrived
 //	/once…   it closes the connection on the first request, and answers the others
-//	/reset…  as /once, by a reset of TCP
-//	/never…  it closes the connection on each
-//	/byte…   it does so after the first byte of an answer
-//	/part…   it does so after the header of an answer and a part of its body
+//	/reset…  as /once, by a TCP reset
+//	/never…  it closes the connection on each request
+//	/byte…   it closes the connection after the first byte of an answer
+//	/part…   it closes the connection after the header and a part of the body
 //	/hang…   it does not answer
 type breakingApp struct {
 	address netip.AddrPort
@@ -49,7 +49,7 @@ func newBreakingApp(t *testing.T) *breakingApp {
 	return a
 }
 
-// accept has each connection to an address served, until the test is over.
+// accept serves each connection to the address that it returns, until the test is over.
 func accept(t *testing.T, serve func(net.Conn)) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -69,7 +69,7 @@ func accept(t *testing.T, serve func(net.Conn)) netip.AddrPort {
 	return netip.MustParseAddrPort(l.Addr().String())
 }
 
-// arrived counts a request, and returns how many of its kind there were before.
+// arrived counts a request, and returns how many with its method and path came before.
 func (a *breakingApp) arrived(method, path string) (before int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -134,7 +134,8 @@ func (a *breakingApp) serve(c net.Conn) {
 	}
 }
 
-// keepConnections has a proxy keep connections to the application.
+// keepConnections makes a proxy open keptConnections connections to the application and
+// keep them.
 func (a *breakingApp) keepConnections(t *testing.T, address string) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -149,8 +150,8 @@ func (a *breakingApp) keepConnections(t *testing.T, address string) {
 }
 
 // A request that is safe to repeat is sent once more when its connection is closed
-// before a byte of its answer, and no other is; with kept connections, which may
-// all be closed, and with a new one. Envoy sees less: see doc.go.
+// before a byte of its answer, and no other request is. This holds on kept connections,
+// which may all be closed, and on a new one. Envoy can tell less: see doc.go.
 func TestEnvoyAndTheEmbeddedProxyTryAgainAlike(t *testing.T) {
 	app := newBreakingApp(t)
 	w := newWorld(t)
@@ -166,7 +167,7 @@ func TestEnvoyAndTheEmbeddedProxyTryAgainAlike(t *testing.T) {
 		method, path, rest string
 		sent               int
 		code               string
-		sentByEnvoy        int // where that differs
+		sentByEnvoy        int // where it differs from sent
 	}{
 		{"GET", "/once", "\r\n", 2, "200", 0},
 		{"HEAD", "/once", "\r\n", 2, "200", 0},
@@ -193,7 +194,7 @@ func TestEnvoyAndTheEmbeddedProxyTryAgainAlike(t *testing.T) {
 		{"DELETE", "/once", "\r\n", 1, "refused", 0},
 		{"TRACE", "/once", "\r\n", 1, "refused", 0},
 		{"PURGE", "/once", "\r\n", 1, "refused", 0},
-		// Nothing that a client says changes that.
+		// No header of a client changes that.
 		{"POST", "/once-orders", "X-Envoy-Retry-On: reset\r\nX-Envoy-Is-Timeout-Retry: false\r\n\r\n", 1, "refused", 0},
 		{"GET", "/never-orders", "X-Envoy-Max-Retries: 5\r\nX-Envoy-Retry-On: reset\r\n\r\n", 2, "refused", 0},
 	} {
@@ -221,12 +222,12 @@ func TestEnvoyAndTheEmbeddedProxyTryAgainAlike(t *testing.T) {
 // What h2cApp does with the first request. The others are answered.
 const (
 	refusesStream = "refuses the stream" // RST_STREAM with REFUSED_STREAM: it was not processed
-	goesAway      = "goes away"          // GOAWAY that says so, then it closes the connection
+	goesAway      = "goes away"          // GOAWAY: the stream was not processed; then it closes the connection
 	resetsStream  = "resets the stream"  // RST_STREAM with INTERNAL_ERROR
 	closesConn    = "closes the connection"
 )
 
-// h2cApp is what breakingApp is, in HTTP/2 and for one request and its repetition.
+// h2cApp is like breakingApp, for HTTP/2, and for one request and its repetition.
 type h2cApp struct {
 	does string
 	got  atomic.Int64
@@ -284,8 +285,8 @@ func (a *h2cApp) serve(c net.Conn) {
 	}
 }
 
-// The same in HTTP/2, which tells what was not processed: that is sent again
-// whatever its method is.
+// The same in HTTP/2, where an application can say that it has not processed a request:
+// then the request is sent again whatever its method is.
 func TestEnvoyAndTheEmbeddedProxyTryAgainAlikeInHTTP2(t *testing.T) {
 	w := newWorld(t)
 	apps := make(map[string]*h2cApp)
@@ -332,8 +333,8 @@ func TestEnvoyAndTheEmbeddedProxyTryAgainAlikeInHTTP2(t *testing.T) {
 	}
 }
 
-// Another endpoint of the backend, where there is one, gets what is sent again:
-// the one that closes connections may be about to end.
+// A request that is sent again goes to another endpoint of the backend, if there is one:
+// the endpoint that closed the connection may be shutting down.
 func TestEnvoyAndTheEmbeddedProxyTryAgainElsewhere(t *testing.T) {
 	apps := []*breakingApp{newBreakingApp(t), newBreakingApp(t)}
 	w := newWorld(t)
@@ -354,8 +355,8 @@ func TestEnvoyAndTheEmbeddedProxyTryAgainElsewhere(t *testing.T) {
 	}
 }
 
-// Envoy's second try goes through the interceptor: at the same Service, and not
-// twice; a request that the application did not answer in time is not sent again.
+// Envoy's second try goes through the interceptor, which sends the request to the same
+// Service, once. A request that the application did not answer in time is not sent again.
 func TestEnvoyTriesAgainThroughTheEmbeddedProxy(t *testing.T) {
 	app := newBreakingApp(t)
 	w := newWorld(t)
@@ -381,13 +382,13 @@ func TestEnvoyTriesAgainThroughTheEmbeddedProxy(t *testing.T) {
 		{"GET", "/ok", "X-Envoy-Is-Timeout-Retry: true\r\n\r\n", 1, "200"},
 	} {
 		t.Run(tt.method+tt.path, func(t *testing.T) {
-			// Envoy chooses at random: until the canary's turn has come some times.
+			// Envoy chooses at random: go on until three requests went to the canary.
 			for turns, i := 0, 0; turns < 3; i++ {
 				path := fmt.Sprintf("%s-%s-%d", tt.path, tt.method, i)
 				got := exchangeRaw(t, address, tt.method+" "+path+" HTTP/1.1\r\nHost: app.example.com\r\n"+tt.rest)
 				sent := app.count(tt.method, path)
 				if sent == 0 && got.Code == "200" && i < 1000 {
-					continue // it was the other's turn
+					continue // the stable Service answered
 				}
 				turns++
 				if sent != tt.sent || got.Code != tt.code {

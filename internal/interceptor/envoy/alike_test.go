@@ -30,7 +30,7 @@ type echoed struct {
 
 const get = "GET / HTTP/1.1\r\nHost: app.example.com\r\n"
 
-// echo answers with what it was asked.
+// echo answers with the request that it got.
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -45,7 +45,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Checksum", "yes")
 }
 
-// embedded serves a table by the embedded proxy.
+// embedded serves a table with the embedded proxy, and returns its address.
 func embedded(t *testing.T, table *routes.Table) string {
 	t.Helper()
 	return embeddedWith(t, proxy.DefaultSettings(), table)
@@ -56,7 +56,8 @@ func embeddedWith(t *testing.T, settings proxy.Settings, table *routes.Table) st
 	return listen(t, settings, table, (*proxy.Server).Serve)
 }
 
-// handingOver serves a table by an Envoy, whose last resort serves another.
+// handingOver serves table with an Envoy whose fallback, an embedded proxy, serves
+// standIn. It returns the Envoy's address.
 func handingOver(t *testing.T, table, standIn *routes.Table) string {
 	t.Helper()
 	fallback := netip.MustParseAddrPort(listen(t, proxy.DefaultSettings(), standIn, func(s *proxy.Server, l net.Listener) error { return s.ServeFallback(l, proxy.FallbackPeers{}) }))
@@ -74,13 +75,13 @@ func listen(t *testing.T, settings proxy.Settings, table *routes.Table, serve fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = serve(proxy.NewServer(p), l) }() // a test that it does not serve fails by itself
+	go func() { _ = serve(proxy.NewServer(p), l) }() // if it fails, so does the test, for want of an answer
 	t.Cleanup(func() { _ = l.Close() })
 	return l.Addr().String()
 }
 
-// What an application gets, and what its client gets, is the same through both
-// proxies; doc.go has what is not.
+// The request that an application gets, and the answer that its client gets, are the same
+// through both proxies; doc.go lists the differences.
 func TestEnvoyAndTheEmbeddedProxyAnswerAlike(t *testing.T) {
 	app := serve(t, http.HandlerFunc(echo))
 	w := newWorld(t)
@@ -129,7 +130,7 @@ func TestEnvoyAndTheEmbeddedProxyAnswerAlike(t *testing.T) {
 	}
 }
 
-// What is no proper request comes to no application.
+// A malformed or too large request does not reach the application.
 func TestEnvoyAndTheEmbeddedProxyRefuseAlike(t *testing.T) {
 	w := newWorld(t)
 	var got atomic.Int64
@@ -161,7 +162,7 @@ func TestEnvoyAndTheEmbeddedProxyRefuseAlike(t *testing.T) {
 	} {
 		for kind, address := range both {
 			if name == "both lengths" && kind == "embedded" {
-				continue // it goes by the chunks and ends the connection, see raw_test.go there
+				continue // it reads the chunks and closes the connection, see raw_test.go in package proxy
 			}
 			t.Run(name+" at "+kind, func(t *testing.T) {
 				before := got.Load()
@@ -174,7 +175,7 @@ func TestEnvoyAndTheEmbeddedProxyRefuseAlike(t *testing.T) {
 	}
 }
 
-// Envoy takes orders in headers, and not from clients.
+// Envoy ignores and removes the headers with which a client could change its behaviour.
 func TestEnvoyTakesNoOrdersFromClients(t *testing.T) {
 	var got atomic.Int64
 	w := newWorld(t)
@@ -195,9 +196,9 @@ func TestEnvoyTakesNoOrdersFromClients(t *testing.T) {
 	}
 }
 
-// exchanged is an answer, as far as it is the proxies' to decide.
+// exchanged is the part of an answer that has to be the same through both proxies.
 type exchanged struct {
-	Code   string // or that it is refused
+	Code   string // or "refused", or "cut"
 	Header http.Header
 	Body   any
 }
@@ -210,7 +211,7 @@ func exchangeRaw(t *testing.T, address, request string) exchanged {
 	}
 	defer func() { _ = c.Close() }()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	go func() { _, _ = io.WriteString(c, request) }() // a refusal may come first
+	go func() { _, _ = io.WriteString(c, request) }() // the answer may come before all of it is sent
 	method, _, _ := strings.Cut(request, " ")
 	res, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
 	if err != nil {
@@ -221,7 +222,7 @@ func exchangeRaw(t *testing.T, address, request string) exchanged {
 		return exchanged{Code: "cut"}
 	}
 	_ = res.Body.Close()
-	// Whoever refuses a message does it in own words.
+	// Each proxy refuses a request with a text of its own.
 	if res.StatusCode >= 400 && res.StatusCode != http.StatusNotFound {
 		return exchanged{Code: "refused"}
 	}
@@ -232,12 +233,12 @@ func exchangeRaw(t *testing.T, address, request string) exchanged {
 	var seen echoed
 	if json.Unmarshal(body, &seen) == nil {
 		header := seen.Header
-		// Envoy says so of any method that may have a body.
+		// Envoy sends this for any method that may have a body.
 		if header.Get("Content-Length") == "0" {
 			header.Del("Content-Length")
 		}
-		// Of a client on the same machine Envoy tells the address of the machine.
-		// And it leaves no blank behind a comma.
+		// For a client on the same machine, Envoy adds the address of the machine.
+		// And it puts no blank after a comma.
 		forwarded := strings.Split(strings.ReplaceAll(header.Get("X-Forwarded-For"), ", ", ","), ",")
 		if last := forwarded[len(forwarded)-1]; net.ParseIP(last) == nil {
 			t.Errorf("X-Forwarded-For ends in %q, which is no address", last)
@@ -249,9 +250,8 @@ func exchangeRaw(t *testing.T, address, request string) exchanged {
 	return e
 }
 
-// A request of a cold backend goes through Envoy to the interceptor's fallback
-// listener, whatever its host says there, and comes to the application as if it
-// had not.
+// A request for a cold backend goes through Envoy to the interceptor's fallback
+// listener, and reaches the application as if it had come through the embedded proxy.
 func TestEnvoyFallsBackToTheEmbeddedProxy(t *testing.T) {
 	app := serve(t, http.HandlerFunc(echo))
 	w := newWorld(t)

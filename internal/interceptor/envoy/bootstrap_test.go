@@ -62,7 +62,7 @@ func TestBootstrap(t *testing.T) {
 				}
 				for file, text := range map[string][]byte{CertificateFileName: ofCertificate, AuthorityFileName: ofAuthority} {
 					golden(name+"-"+file, text)
-					// Envoy looks for them.
+					// Envoy looks for these files.
 					if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
 						t.Fatal(err)
 					}
@@ -116,7 +116,7 @@ func TestBootstrapRefuses(t *testing.T) {
 	}
 }
 
-// certificate writes a certificate, its own authority, and its key.
+// certificate writes a self-signed certificate and its key.
 func certificate(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

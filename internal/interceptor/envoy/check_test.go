@@ -16,8 +16,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoytest"
 )
 
-// What Check lets pass is what Envoy takes, of all that an HTTPScaledObject can say
-// and that is not refused before.
+// Check accepts what Envoy accepts, and nothing else, of all that an HTTPScaledObject can
+// say and that is not refused earlier.
 func TestCheckAgreesWithARealEnvoy(t *testing.T) {
 	path := envoytest.Path(t)
 	label := strings.Repeat("a", 63)

@@ -11,8 +11,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// With --edge neither the application nor the choice of the object sees what a
-// client says of itself, in both proxies alike.
+// With --edge both proxies remove forwarding headers of clients, such as X-Forwarded-For,
+// before they choose the object and before the application sees them.
 func TestAtTheEdgeBothProxiesDropWhatClientsSayOfThemselves(t *testing.T) {
 	w := newWorld(t)
 	w.service("app", routes.HTTP1, serve(t, http.HandlerFunc(echo)))
@@ -42,7 +42,7 @@ func TestAtTheEdgeBothProxiesDropWhatClientsSayOfThemselves(t *testing.T) {
 			if !ok {
 				t.Fatalf("answered %v", answer)
 			}
-			seen.Header.Del("User-Agent") // of whoever sends on
+			seen.Header.Del("User-Agent") // depends on the proxy
 			want := http.Header{
 				"X-Forwarded-For": {"client"}, "X-Forwarded-Host": {"app.example.com"}, "X-Forwarded-Proto": {"http"},
 				"X-Forwardedness": {"stays"}, "Not-X-Forwarded-For": {"stays"},

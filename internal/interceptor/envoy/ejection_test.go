@@ -45,7 +45,7 @@ func newEjecting(t *testing.T, change func(*httpv1alpha1.HTTPScaledObject), endp
 
 func (e *ejecting) stat(name string) int { return e.envoy.Stat("cluster.demo/app/app." + name) }
 
-// get returns who answers one request, or which code.
+// get sends one request, and returns the body of its answer, or a code that is not 200.
 func (e *ejecting) get() string {
 	e.t.Helper()
 	code, body := ask(e.t, &http.Client{Transport: e.transport}, e.address, "app.example.com", "/")
@@ -82,9 +82,9 @@ func (e *ejecting) answered(n int, by ...string) {
 	}
 }
 
-// whileEjected waits until 100 requests in a row, while n endpoints are ejected, need
-// no connection that cannot be made, and as many of them come to the fallback as are
-// handed. Workers of Envoy hear of an ejection up to a second later.
+// whileEjected waits until, with n endpoints ejected, 100 requests in a row cause no
+// failed connection, and handed of them come to the fallback. Envoy's workers learn of an
+// ejection up to a second later.
 func (e *ejecting) whileEjected(n, handed int, by ...string) {
 	e.t.Helper()
 	var failed, came int
@@ -102,8 +102,8 @@ func (e *ejecting) whileEjected(n, handed int, by ...string) {
 	e.t.Fatalf("with %d endpoints ejected, %d connections could not be made, and %d of 100 requests came to the fallback; expected 0 and %d", n, failed, came, handed)
 }
 
-// reserve returns an address where nobody listens, and that nobody else gets; listen
-// has a handler served there.
+// reserve returns an address that refuses connections, and that no other socket can take;
+// listen serves a handler there.
 func reserve(t *testing.T) (address netip.AddrPort, listen func(http.Handler)) {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -137,8 +137,8 @@ func reserve(t *testing.T) (address netip.AddrPort, listen func(http.Handler)) {
 }
 
 // An endpoint that cannot be connected to gets no requests for a while. The other
-// one has them all: none goes to the fallback. Once it can be connected to, it has
-// its share again. No client sees any of it.
+// endpoint gets them all: none goes to the fallback. Once the first endpoint can be
+// connected to, it gets its share again. Clients notice nothing.
 func TestEnvoyEjectsAnEndpointThatCannotBeConnectedTo(t *testing.T) {
 	dead, listen := reserve(t)
 	e := newEjecting(t, nil, dead, serve(t, says("alive")))
@@ -159,8 +159,8 @@ func TestEnvoyHandsOverABackendWhoseEndpointsAreEjected(t *testing.T) {
 	e.whileEjected(2, 100, "fallback HTTP/1.1")
 }
 
-// What an application answers ejects no endpoint: a bad canary stays visible. Nor
-// does an answer that is late, or a connection that is cut.
+// No answer of an application ejects an endpoint: a bad canary stays visible. Nor does a
+// late answer, or a connection that is cut.
 func TestEnvoyEjectsNoEndpointForItsAnswers(t *testing.T) {
 	const requests = 60
 	cut := func(w http.ResponseWriter, _ *http.Request) {

@@ -19,13 +19,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// seen are the headers that connections to the fallback listener began with.
+// seen has the PROXY protocol headers of the connections to the fallback listener.
 type seen struct {
 	mu      sync.Mutex
 	headers []*proxyproto.Header
 }
 
-// records returns what each of them carried.
+// records returns the TLVs of each header.
 func (s *seen) records(t testing.TB) []string {
 	t.Helper()
 	s.mu.Lock()
@@ -45,8 +45,8 @@ func (s *seen) records(t testing.TB) []string {
 	return all
 }
 
-// fallback is a listener as the interceptor has it: it takes no connection
-// without a PROXY protocol header.
+// fallback serves a handler on a listener like the interceptor's, which takes no
+// connection without a PROXY protocol header.
 func fallback(t testing.TB, h http.Handler) (netip.AddrPort, *seen) {
 	s := &seen{}
 	address := serveOn(t, h, func(l net.Listener) net.Listener {
@@ -108,7 +108,7 @@ func TestFallbackByARealEnvoy(t *testing.T) {
 		{"up-h2c", "app HTTP/2.0", ""},
 		{"empty", "fallback HTTP/1.1", "0xe0=demo/empty 0xe1=empty"},
 		{"empty-h2c", "fallback HTTP/2.0", "0xe0=demo/empty-h2c 0xe1=empty-h2c"},
-		// A refused connection is tried once more, at the next priority.
+		// After a refused connection, Envoy tries once more, at the next priority.
 		{"dead", "fallback HTTP/1.1", "0xe0=demo/dead 0xe1=dead"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -133,7 +133,8 @@ func TestFallbackByARealEnvoy(t *testing.T) {
 	}
 }
 
-// What was refused was not sent: it is tried once more whatever its method is.
+// If the connection is refused, the request was not sent: Envoy tries once more, whatever
+// the method is.
 func TestRefusedConnectionByARealEnvoy(t *testing.T) {
 	w := newWorld(t)
 	last, _ := fallback(t, says("fallback"))
@@ -151,9 +152,9 @@ func TestRefusedConnectionByARealEnvoy(t *testing.T) {
 	}
 }
 
-// The timeout for the response's header cuts an application that does not answer,
-// and no request that the interceptor holds: it says so by 102, which no client
-// sees. Envoy tries a GET again after it, and tells the interceptor why.
+// The timeout for the response's header ends requests that an application does not
+// answer, but none that the interceptor holds: it sends a 102, which no client sees.
+// After the timeout Envoy tries a GET again, and tells the interceptor why.
 func TestResponseHeaderTimeoutByARealEnvoy(t *testing.T) {
 	const timeout = time.Second
 	released := make(chan struct{})
@@ -164,7 +165,7 @@ func TestResponseHeaderTimeoutByARealEnvoy(t *testing.T) {
 			return
 		}
 		w.WriteHeader(http.StatusProcessing)
-		time.Sleep(3 * timeout) // what the timeout would not allow
+		time.Sleep(3 * timeout) // longer than the timeout
 		fmt.Fprintf(w, "held %s", r.Proto)
 	}))
 	app := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

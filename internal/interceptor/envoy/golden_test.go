@@ -23,14 +23,14 @@ import (
 var update = flag.Bool("update", false, "write testdata/*.out.yaml as they come out")
 
 // TestGolden runs testdata/*.in.yaml. Each is a list of Kubernetes objects as
-// kubectl takes them, and of one kind of our own, at most once:
+// kubectl takes them, and at most one object of a kind of this test:
 //
 //	kind: Options
 //	fallback: ["10.96.0.10:8081"]
 //	tls: true                        # and others, see goldenOptions
 //
 // All resources that an Envoy gets are in .out.yaml; go test -update writes it.
-// Each of them is valid by its own word, and by that of a real Envoy.
+// Each resource passes its own validation, and a real Envoy accepts it.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.in.yaml")
 	if err != nil || len(files) == 0 {
@@ -69,7 +69,7 @@ type goldenOptions struct {
 	Address        netip.Addr       `json:"address"`
 	ResponseHeader string           `json:"responseHeader"`
 	MaxConnections *uint32          `json:"maxConnections"`
-	// Connections are all of them, or none for those of the embedded proxy.
+	// Connections has all settings, or none: then those of the embedded proxy apply.
 	Connections struct {
 		ConnectTimeout  string `json:"connectTimeout"`
 		IdleConnTimeout string `json:"idleConnTimeout"`
@@ -154,7 +154,7 @@ func decode[T any](t *testing.T, document string, into *T) *T {
 	return into
 }
 
-// print writes all resources, checked.
+// print validates all resources, and returns them as YAML.
 func (g golden) print(t *testing.T, r resources) []byte {
 	t.Helper()
 	printed := map[string][]any{}

@@ -18,7 +18,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// Small alphabets, so that objects get in each other's way.
+// There are few values to choose from, so that objects overlap.
 var (
 	someHosts    = []string{"*", "*.com", "*.a.com", "*.b.a.com", "a.com", "b.a.com", "c.b.a.com", "B.A.com:80", "com", "[::1]", "10.0.0.1"}
 	somePrefixes = []string{"/", "/x", "/x/", "/x/y", "/xy", "/x/y/z", "//x", "/x//y", "/%2F", "/x;y", "/é"}
@@ -63,13 +63,13 @@ func TestEnvoyMatchesAsTheTable(t *testing.T) {
 				o.CreationTimestamp = metav1.Time{Time: time.Unix(int64(random.IntN(4)), 0)}
 				o.Spec.Hosts = pickSome(random, someHosts, 2)
 				if seed%3 == 0 && len(o.Spec.Hosts) == 0 {
-					o.Spec.Hosts = []string{"a.com"} // or hardly a request is nobody's
+					o.Spec.Hosts = []string{"a.com"} // otherwise nearly every request matches an object
 				}
 				o.Spec.PathPrefixes = pickSome(random, somePrefixes, 3)
 				o.Spec.Headers = pickSome(random, someHeaders, 2)
 			})
 		}
-		table, _ := w.builder.Commit() // with problems: shadowed ones
+		table, _ := w.builder.Commit() // some objects are shadowed, which is a problem
 		address := startEnvoy(t, static(t, newTranslator(t, Options{}), table, nil))
 		c := dialRaw(t, address)
 		for range 300 {
@@ -100,7 +100,7 @@ func TestEnvoyMatchesAsTheTable(t *testing.T) {
 	}
 }
 
-// rawClient writes requests as they are said.
+// rawClient sends hosts, targets and headers unchanged.
 type rawClient struct {
 	t       *testing.T
 	address string

@@ -12,7 +12,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// asEmbedded are the Connections of an embedded proxy that nothing is said to.
+// asEmbedded are the Connections of an embedded proxy with default settings.
 func asEmbedded() Connections { return connectionsOf(proxy.DefaultSettings()) }
 
 func connectionsOf(s proxy.Settings) Connections {
@@ -25,7 +25,7 @@ func connectionsOf(s proxy.Settings) Connections {
 func TestOptions(t *testing.T) {
 	tests := map[string]struct {
 		change func(*Options)
-		want   string // of the error
+		want   string // in the error
 	}{
 		"none":                 {func(*Options) {}, ""},
 		"negative header time": {func(o *Options) { o.ResponseHeader = -1 }, "ResponseHeader is -1ns"},
@@ -54,7 +54,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Whatever the embedded proxy can be told, Envoy serves with.
+// Envoy serves with every setting that the embedded proxy accepts.
 func TestExtremesServedByARealEnvoy(t *testing.T) {
 	for name, c := range map[string]Connections{
 		"least": {

@@ -14,7 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoytest"
 )
 
-// validateEnvoy has Envoy itself look at a configuration.
+// validateEnvoy has Envoy itself validate a configuration.
 func validateEnvoy(t testing.TB, config []byte) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "envoy.yaml")
@@ -35,7 +35,7 @@ func startEnvoy(t testing.TB, b *bootstrapv3.Bootstrap) string {
 	return address
 }
 
-// runEnvoy is startEnvoy, and returns the Envoy as well.
+// runEnvoy does what startEnvoy does, and returns the Envoy as well.
 func runEnvoy(t testing.TB, b *bootstrapv3.Bootstrap) (*envoytest.Envoy, string) {
 	t.Helper()
 	if err := b.ValidateAll(); err != nil {

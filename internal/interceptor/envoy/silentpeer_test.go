@@ -16,10 +16,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// silence is how long anything may take that ends by a timeout of a second.
+// silence bounds each wait for something that a timeout of a second ends.
 const silence = time.Minute
 
-// zeros is a body, and tells how much of it was taken.
+// zeros is a body of zeros, and counts how many of its bytes were read.
 type zeros struct {
 	left  int64
 	taken *atomic.Int64
@@ -36,8 +36,8 @@ func (z *zeros) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// pausing is an application that reads the header of a request, and the body once
-// it is told to, and then answers with how it ended.
+// pausing is an application that reads the header of a request, and its body once goOn is
+// called, and then answers. The error of this, or nil, comes from ended.
 func pausing(t *testing.T) (address netip.AddrPort, goOn func(), ended <-chan error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -88,7 +88,7 @@ func upload(t *testing.T, address string, taken *atomic.Int64) (int, error) {
 	return response.StatusCode, nil
 }
 
-// silent are both proxies before an application, with user timeouts.
+// silent starts either proxy before an application, with changed settings.
 func silent(t *testing.T, app netip.AddrPort, change func(*proxy.Settings)) map[string]func(*testing.T) string {
 	t.Helper()
 	w := newWorld(t)
@@ -105,10 +105,10 @@ func silent(t *testing.T, app netip.AddrPort, change func(*proxy.Settings)) map[
 	}
 }
 
-// An application that takes nothing for longer than the user timeout is as one whose
-// node is gone: its connection is given up, and the client hears of it. (A node that
-// is gone does not answer at all. To the kernel of the proxy both are the same: what
-// is sent stays where it is.)
+// An application that reads nothing for longer than the user timeout is treated like one
+// whose node is gone: its connection is closed, and the client gets an error. (A node
+// that is gone does not answer at all. To the proxy's kernel both look the same: data
+// stays in the send buffer.)
 func TestAnApplicationThatPausesReadingForTooLongIsGivenUp(t *testing.T) {
 	for _, kind := range []string{"embedded", "envoy"} {
 		t.Run(kind, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestAnApplicationThatPausesReadingForTooLongIsGivenUp(t *testing.T) {
 	}
 }
 
-// One that reads on within the timeout loses nothing.
+// An application that reads on within the timeout loses nothing.
 func TestAnApplicationMayPauseReading(t *testing.T) {
 	for _, kind := range []string{"embedded", "envoy"} {
 		t.Run(kind, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestAnApplicationMayPauseReading(t *testing.T) {
 			address := silent(t, app, func(*proxy.Settings) {})[kind](t)
 			var taken atomic.Int64
 			go func() {
-				// Until nothing more of the body is taken.
+				// Wait until no more of the body is read.
 				for last := int64(-1); ; time.Sleep(300 * time.Millisecond) {
 					now := taken.Load()
 					if now > 0 && now == last {
@@ -157,8 +157,8 @@ func TestAnApplicationMayPauseReading(t *testing.T) {
 	}
 }
 
-// A client that reads nothing of its answer is given up, and the application is rid
-// of the request.
+// If a client reads nothing of its answer, its connection is closed, and the
+// application's request ends.
 func TestAClientThatReadsNothingIsGivenUp(t *testing.T) {
 	for _, kind := range []string{"embedded", "envoy"} {
 		t.Run(kind, func(t *testing.T) {

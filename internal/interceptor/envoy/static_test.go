@@ -15,7 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// resources are all that an Envoy gets of a table.
+// resources are all that an Envoy gets for a table.
 type resources struct {
 	clusters  []*clusterv3.Cluster
 	endpoints []*endpointv3.ClusterLoadAssignment
@@ -23,8 +23,8 @@ type resources struct {
 	listeners []*listenerv3.Listener
 }
 
-// newTranslator makes one with the Connections of the embedded proxy where there
-// are no others.
+// newTranslator makes a Translator with the Connections of the embedded proxy where the
+// options have none.
 func newTranslator(t testing.TB, o Options) *Translator {
 	t.Helper()
 	defaultTo(&o.Connections, asEmbedded())
@@ -54,8 +54,7 @@ func translate(tr *Translator, table *routes.Table, fallback []netip.AddrPort) r
 	return r
 }
 
-// static is a bootstrap that has in it what an interceptor would send, on ports
-// that are free.
+// static returns a bootstrap that contains what an interceptor would send, on free ports.
 func static(t testing.TB, tr *Translator, table *routes.Table, fallback []netip.AddrPort) *bootstrapv3.Bootstrap {
 	t.Helper()
 	b := &bootstrapv3.Bootstrap{

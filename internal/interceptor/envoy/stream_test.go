@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// A stream as gRPC has them: both directions at once, over HTTP/2 all the way,
-// and what came of it in trailers.
+// A stream like those of gRPC: both directions at once, HTTP/2 end to end, and the status
+// in trailers.
 func TestStreamByARealEnvoy(t *testing.T) {
 	w := newWorld(t)
 	w.service("grpc", routes.H2C, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// world is what a table is made of.
+// world has the objects that a table is made of.
 type world struct {
 	t       testing.TB
 	builder *routes.Builder
@@ -97,7 +97,7 @@ func serveOn(t testing.TB, h http.Handler, wrap func(net.Listener) net.Listener)
 	return address
 }
 
-// refusing is an address where nobody listens.
+// refusing returns an address that refuses connections.
 func refusing(t testing.TB) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

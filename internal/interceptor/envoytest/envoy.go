@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// patience is how long an Envoy may take to start, or to be as it is waited for.
+// patience is how long each wait for an Envoy may take, also for its start.
 const patience = time.Minute
 
 // Envoy is a running Envoy.
@@ -29,10 +29,10 @@ type Envoy struct {
 	ended   chan struct{}
 }
 
-// Start runs an Envoy with a bootstrap in JSON or YAML until the test ends or
-// Stop is called. The bootstrap's admin listener may have port 0. It returns once
-// that listener answers, which does not take any configuration from elsewhere.
-// What the Envoy logged is shown when the test fails.
+// Start runs an Envoy with a bootstrap in JSON or YAML until the test ends or Stop is
+// called. The bootstrap's admin listener may have port 0. Start returns once that
+// listener answers, which needs no configuration from an xDS server. If the test fails,
+// it shows the end of the Envoy's log.
 func Start(t testing.TB, bootstrap []byte, arguments ...string) *Envoy {
 	t.Helper()
 	path, dir := Path(t), t.TempDir()
@@ -83,7 +83,7 @@ func (e *Envoy) Stop() {
 	<-e.ended
 }
 
-// Pid returns the Envoy's process.
+// Pid returns the Envoy's process ID.
 func (e *Envoy) Pid() int { return e.command.Process.Pid }
 
 // Log returns what the Envoy has logged so far.
@@ -96,8 +96,8 @@ func (e *Envoy) Log() string {
 	return string(text)
 }
 
-// Get returns what the admin listener answers, such as for "/clusters". It does
-// not heed the code: /ready is 503 until everything is there.
+// Get returns the body that the admin listener answers for a path such as "/clusters".
+// It ignores the status code: /ready is 503 until the Envoy has all its configuration.
 func (e *Envoy) Get(path string) (string, error) {
 	client := http.Client{Timeout: patience}
 	response, err := client.Get("http://" + e.Admin + path)
@@ -109,7 +109,7 @@ func (e *Envoy) Get(path string) (string, error) {
 	return string(body), err
 }
 
-// Stat returns a counter or gauge by its whole name; 0 for one that is not there.
+// Stat returns the value of a counter or gauge by its full name; 0 if there is none.
 func (e *Envoy) Stat(name string) int {
 	e.t.Helper()
 	text, err := e.Get("/stats")
@@ -140,8 +140,8 @@ func (e *Envoy) WaitReady() {
 	})
 }
 
-// Wait waits until done returns no error, and fails the test with the last one
-// when that does not come about or the Envoy ends.
+// Wait waits until done returns no error. It fails the test with the last error when a
+// minute has passed or the Envoy ends.
 func (e *Envoy) Wait(what string, done func() error) {
 	e.t.Helper()
 	deadline := time.Now().Add(patience)

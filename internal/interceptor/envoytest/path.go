@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// Version is the Envoy that the tests are meant for.
+// Version is the version of Envoy that the tests are meant for.
 const Version = "1.40.0"
 
-// Path returns the Envoy to test with: that of the environment variable ENVOY,
-// else the pinned one that `make envoy` downloads, else envoy on PATH. Without one
-// the test is skipped, and fails where the environment variable CI is set.
+// Path returns the path of the Envoy to test with: the environment variable ENVOY, else
+// the pinned one that `make envoy` downloads, else envoy on PATH. If there is none, the
+// test is skipped, or fails if the environment variable CI is set.
 func Path(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("ENVOY"); path != "" {

@@ -30,7 +30,7 @@ import (
 // patience bounds each wait for something that has to come.
 const patience = time.Minute
 
-// quick paces so that tests need not wait.
+// quick is a pacing with short waits, for tests.
 var quick = pacing{
 	queued: 100, interval: time.Millisecond, leastWait: time.Millisecond, mostWait: 5 * time.Millisecond,
 	refresh: time.Hour, logged: 100,
@@ -58,7 +58,7 @@ func newAPIServer(t *testing.T) *apiServer {
 
 func (s *apiServer) setFault(fault *apierrors.StatusError) { s.setFaultIn("", fault) }
 
-// setFaultIn is for one namespace.
+// setFaultIn sets the fault of one namespace.
 func (s *apiServer) setFaultIn(namespace string, fault *apierrors.StatusError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +195,8 @@ func TestAProblemIsAWarningEvent(t *testing.T) {
 	}
 }
 
-// An alert on the metric sees what the table knows of and what it does not.
+// The metric counts all problems, also those that the table does not know, such as
+// RefusedByEnvoy.
 func TestAllProblemsAreCounted(t *testing.T) {
 	r, _ := newTestRecorder(t, newAPIServer(t), quick)
 	registry := prometheus.NewRegistry()
@@ -265,8 +266,8 @@ func TestAnotherProblemIsAnotherEvent(t *testing.T) {
 	}
 }
 
-// What an API server says to those who lack the permission, when an admission
-// webhook says no, and when one is away.
+// The answers of an API server if the permission is missing, if an admission webhook
+// denies the request, and if a webhook is away.
 var (
 	noPermission = apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New(
 		`User "system:serviceaccount:keda:keda-add-ons-http-interceptor" cannot create resource "events" in API group "" in the namespace "demo"`))
@@ -301,7 +302,8 @@ func in(namespace string, p routes.Problem) routes.Problem {
 	return p
 }
 
-// One namespace in which no Event can be written does not keep those of others.
+// If no Event can be written in one namespace, Events of other namespaces are still
+// written.
 func TestOneNamespaceInTrouble(t *testing.T) {
 	for what, tc := range map[string]struct {
 		fault        *apierrors.StatusError
@@ -330,14 +332,15 @@ func TestOneNamespaceInTrouble(t *testing.T) {
 	}
 }
 
-// An API server in trouble is asked less and less often, whosever Events wait; one
-// that refuses those of a namespace is asked for others at once.
+// While the API server fails, Events of all namespaces are written with growing
+// backoff. If it only denies the Events of one namespace, those of others are written
+// at once.
 func TestTroubleSlowsDown(t *testing.T) {
 	p := quick
 	p.leastWait, p.mostWait = time.Minute, 8*time.Minute
 	for what, tc := range map[string]struct {
 		fault *apierrors.StatusError
-		waits []time.Duration // at least half of it, at most
+		waits []time.Duration // at most this, at least half of it
 	}{
 		"away":       {apierrors.NewServiceUnavailable("down"), []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 8 * time.Minute}},
 		"permission": {noPermission, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 8 * time.Minute}},
@@ -413,7 +416,7 @@ func TestMoreProblemsThanAreQueued(t *testing.T) {
 	for i := range 10000 {
 		many = append(many, problem(fmt.Sprintf("app-%05d", i)))
 	}
-	r.Update(nil, opened(many...)) // nothing runs yet: it does not wait
+	r.Update(nil, opened(many...)) // nothing runs yet: Update does not wait
 	run(t, r)
 	eventually(t, "as many Events as are queued", func() bool { n, _, _ := s.count(); return n == p.queued })
 	s.mu.Lock()

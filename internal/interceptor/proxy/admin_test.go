@@ -17,8 +17,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// problems are those of the table, in another order, and one that it knows nothing
-// of.
+// problems returns the problems of the table and one that the table does not know, in
+// reverse order.
 func (w *world) problems() []routes.Problem {
 	problems := append(w.proxy.Table().Problems(), routes.Problem{
 		Object: types.NamespacedName{Namespace: "demo", Name: "app"}, Reason: "RefusedByEnvoy", Message: "Envoy refuses it",
@@ -119,7 +119,7 @@ func TestRouteList(t *testing.T) {
 	)
 }
 
-// largest notes the largest piece that was written.
+// largest records the size of the largest Write.
 type largest struct {
 	*httptest.ResponseRecorder
 	bytes int
@@ -130,7 +130,8 @@ func (l *largest) Write(b []byte) (int, error) {
 	return l.ResponseRecorder.Write(b)
 }
 
-// The list is as of one encoder, and no more of it than a route is in memory.
+// The list reads as if one json.Encoder had written it, but no more than one route of
+// it is in memory at a time.
 func TestTheRouteListIsWrittenRouteByRoute(t *testing.T) {
 	w := newWorld(t)
 	w.service("stable", "", "10.0.0.1:8080")
@@ -166,8 +167,7 @@ func TestTheRouteListIsWrittenRouteByRoute(t *testing.T) {
 	})
 }
 
-// The value of a header may be a secret, which chooses a version for those that
-// know it.
+// A header's value may be a secret that lets only clients that know it reach a version.
 func TestTheRouteListShowsNoValuesOfHeaders(t *testing.T) {
 	w := newWorld(t)
 	w.service("stable", "", "10.0.0.1:8080")

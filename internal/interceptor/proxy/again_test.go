@@ -16,12 +16,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// silent is an application that closes a connection when it has a request, and does
-// not answer: so many times, or always.
+// silent is an application that closes the connection instead of answering: for the
+// first requests (times), or always.
 type silent struct {
 	mu       sync.Mutex
 	times    int
-	requests []string // as they came
+	requests []string // as received
 }
 
 const always = -1
@@ -85,7 +85,7 @@ func (s *silent) took() []string {
 	return taken
 }
 
-// Which requests are sent again is tested beside Envoy: see the package envoy.
+// Which requests are sent again is tested together with Envoy, in the package envoy.
 
 func TestRequestsThatAreSentAgainStayWithTheirService(t *testing.T) {
 	w := newWorld(t)
@@ -108,7 +108,7 @@ func TestRequestsThatAreSentAgainStayWithTheirService(t *testing.T) {
 	}
 }
 
-// A body that the client breaks off says nothing of the application.
+// A body that the client breaks off does not count against the application.
 func TestABrokenBodyDoesNotCountAsUnanswered(t *testing.T) {
 	w := newWorld(t)
 	w.service("stable", "", w.app(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
@@ -140,8 +140,8 @@ func TestRequestsAreSentAgainToAnotherEndpoint(t *testing.T) {
 	}
 }
 
-// The transport's own second tries are kept off by a body that is none: of that the
-// application sees nothing.
+// An empty body keeps Go's transport from sending a request again by itself. The
+// application sees no trace of that body.
 func TestRequestsWithoutABodyAreSentAsTheyAre(t *testing.T) {
 	w := newWorld(t)
 	app, address := w.silent(0)
@@ -191,7 +191,7 @@ func TestSecondTriesOfEnvoy(t *testing.T) {
 		silent     int
 		sent, code int
 	}{
-		{again: "", silent: 1, sent: 2, code: http.StatusOK}, // its first try
+		{again: "", silent: 1, sent: 2, code: http.StatusOK}, // Envoy's first try
 		{again: "false", silent: 0, sent: 1, code: http.StatusOK},
 		{again: "false", silent: 1, sent: 1, code: http.StatusBadGateway},
 		{again: "true", silent: 0, sent: 0, code: http.StatusGatewayTimeout},

@@ -11,7 +11,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// Nobody is to carry out what the one who asked for it waits for no more.
+// A request is not sent to the application once its client has left.
 func TestAHeldRequestIsNotSentOnceItsClientHasLeft(t *testing.T) {
 	post := func(length int, body string) string {
 		return fmt.Sprintf("POST /order HTTP/1.1\r\nHost: app.test\r\nContent-Length: %d\r\n\r\n%s", length, body)
@@ -64,12 +64,13 @@ func TestAHeldRequestIsNotSentOnceItsClientHasLeft(t *testing.T) {
 	}
 }
 
-// A body is the same after a wait, however it comes, and nothing else changes.
+// After a wait the application gets the same body, however it arrived, and nothing else
+// changes.
 func TestBodiesOfHeldRequests(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", largestReadAhead/16)
 	tests := map[string]struct {
 		header, before, after, want string
-		informed                    bool // the client is told to go on
+		informed                    bool // the client gets 100 Continue
 	}{
 		"short":          {header: "Content-Length: 5", before: "hello", want: "hello"},
 		"in two":         {header: "Content-Length: 10", before: "hello", after: "world", want: "helloworld"},
@@ -108,7 +109,7 @@ func TestBodiesOfHeldRequests(t *testing.T) {
 			if res, body := c.answer(http.MethodPost); res.StatusCode != http.StatusOK || body != tt.want {
 				t.Errorf("%s, a body of %d bytes; want 200 with %d", res.Status, len(body), len(tt.want))
 			}
-			// The connection goes on where the request ended.
+			// The next request is read from where this one ended.
 			c.send("POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 4\r\n\r\nnext")
 			if _, body := c.answer(http.MethodPost); body != "next" {
 				t.Errorf("the next request was answered %q", body)
@@ -117,8 +118,8 @@ func TestBodiesOfHeldRequests(t *testing.T) {
 	}
 }
 
-// Who is sent away is answered at once, though the body is not here yet; what
-// comes of it later is no request.
+// When the wait ends with 503, the request is answered at once, even if its body has
+// not arrived. Bytes that arrive later are not taken for a request.
 func TestHeldRequestWithoutItsBodyIsAnswered(t *testing.T) {
 	w := newWorld(t)
 	w.service("stable", "")

@@ -15,8 +15,8 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// roomUsed returns how many bytes of the waiting room are used, and fails the test
-// when that is more than there is.
+// roomUsed returns how many bytes of the waiting room are used, and fails the test if
+// more bytes or requests are in it than allowed.
 func (w *world) roomUsed() int64 {
 	w.t.Helper()
 	room := w.proxy.waiting
@@ -28,7 +28,7 @@ func (w *world) roomUsed() int64 {
 	return room.all.used[inBytes]
 }
 
-// echo answers with the body of the request, and says of its trailer.
+// echo answers with the body of the request, and with its trailer X-Sum as a header.
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -38,8 +38,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// A body in HTTP/2 is the same after a wait, whatever is read of it meanwhile, and
-// also when another object takes the request over.
+// After a wait the application gets the same HTTP/2 body, however much of it was read
+// ahead, and also if another object takes the request over.
 func TestBodiesOfHeldRequestsInHTTP2(t *testing.T) {
 	for _, size := range []int{0, 5, firstReadAhead, mostReadAhead - 1, mostReadAhead, mostReadAhead + 1, 100 << 10, 1 << 20} {
 		for _, known := range []bool{true, false} {
@@ -101,8 +101,8 @@ func TestBodiesOfHeldRequestsInHTTP2(t *testing.T) {
 	}
 }
 
-// What is here of a body is charged to another object as well, when that takes the
-// request over while nothing more comes.
+// When another object takes a request over, that object is charged the bytes of the
+// body that have arrived, even if no more arrive.
 func TestBodyThatAnotherObjectTakesOver(t *testing.T) {
 	w := newWorld(t)
 	w.service("stable", "kubernetes.io/h2c")
@@ -142,7 +142,7 @@ func (w *world) otherObject() {
 	w.builder.SetHTTPScaledObject(other)
 }
 
-// A stream goes on after a wait where it was.
+// After a wait, a stream continues where it was.
 func TestStreamThatIsHeld(t *testing.T) {
 	w := newWorld(t)
 	w.service("stable", "grpc")
@@ -185,8 +185,8 @@ func TestStreamThatIsHeld(t *testing.T) {
 	}
 }
 
-// What a client sends is charged as it comes. Whose body does not fit is sent away
-// alone: the connection and its other requests go on.
+// A body is charged as it arrives. If it does not fit, only its request is turned away:
+// the connection and its other requests go on.
 func TestBodyThatDoesNotFit(t *testing.T) {
 	for _, fallback := range []bool{false, true} {
 		t.Run(fmt.Sprint("fallback ", fallback), func(t *testing.T) {
@@ -225,7 +225,8 @@ func TestBodyThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// All that is here of many bodies at once is charged, and never more than there is.
+// Of many bodies at once, all bytes that have arrived are charged, and they never
+// exceed the waiting room.
 func TestManyBodiesNeverFillMoreThanTheRoom(t *testing.T) {
 	const few = 255*heldRequest + 1<<20
 	for name, most := range map[string]int64{"room for few": few, "room for all": 64 << 20} {
@@ -244,8 +245,8 @@ func TestManyBodiesNeverFillMoreThanTheRoom(t *testing.T) {
 			refused := func() int { return int(value(t, w.proxy, "interceptor_cold_starts_total", "demo", "app", "overflow")) }
 			eventually(t, "all wait or are sent away", func() bool { w.roomUsed(); return w.held()+refused() == requests })
 			if most > few {
-				// The client fills the window of a connection, with the bodies of few
-				// requests or of all, and the windows of two at the most.
+				// The client fills the flow-control window of one connection, or of two
+				// at most, with the bodies of a few requests or of all.
 				eventually(t, "all that is here is charged", func() bool { return w.roomUsed() > requests*heldRequest+connectionWindow })
 				if used := w.roomUsed(); used > requests*(heldRequest+mostReadAhead+chunkHTTP2+1<<10)+2*connectionWindow || refused() > 0 {
 					t.Errorf("%d bytes are used, %d were sent away", used, refused())
@@ -275,7 +276,8 @@ func TestManyBodiesNeverFillMoreThanTheRoom(t *testing.T) {
 	}
 }
 
-// A body of HTTP/1.1 that does not fit stays with its client.
+// The part of an HTTP/1.1 body that does not fit into half of the waiting room is not
+// read during the wait.
 func TestBodyIsReadAheadInHalfOfTheRoom(t *testing.T) {
 	w := newWorld(t, func(s *Settings) { s.MaxHeldBytes = 2*heldRequest + 20<<10 })
 	w.service("stable", "")
@@ -297,7 +299,8 @@ func TestBodyIsReadAheadInHalfOfTheRoom(t *testing.T) {
 	}
 }
 
-// Who is sent away for another goes to the failover, as who does not fit.
+// A request that is turned away for another one goes to the failover, like one that
+// does not fit.
 func TestTurnedAwayToTheFailover(t *testing.T) {
 	w := newWorld(t, func(s *Settings) { s.MaxHeld = 1 })
 	w.service("stable", "")
@@ -308,7 +311,7 @@ func TestTurnedAwayToTheFailover(t *testing.T) {
 	first := w.inBackground(w.client, r)
 	eventually(t, "the first waits", func() bool { return w.held() == 1 })
 	_ = w.ask(w.client, "other/app", 0)
-	// One place is an equal share of nobody: the first keeps it.
+	// The only place is more than an equal share for either object: the first keeps it.
 	eventually(t, "the other is sent away", func() bool {
 		return value(t, w.proxy, "interceptor_cold_starts_total", "other", "app", "overflow") == 1
 	})

@@ -16,11 +16,10 @@ const (
 	benchAnswer  = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
 )
 
-// BenchmarkProxy compares the proxy, with its matching and metrics, with the
-// floor that it is measured by: an httputil.ReverseProxy that picks at random, and
-// uses the buffers of bodies again.
-// Clients and applications are as cheap as they get: they know each other's
-// bytes. 64 connections, an 80/20 split.
+// BenchmarkProxy compares the proxy, with its matching and metrics, with a baseline
+// (floor): an httputil.ReverseProxy that picks a backend at random and reuses the
+// buffers for bodies. Clients and applications cost as little as possible: they know
+// the bytes that the other side sends. 64 connections, an 80/20 split.
 func BenchmarkProxy(b *testing.B) {
 	const connections = 64
 	b.Run("floor", func(b *testing.B) {
@@ -55,14 +54,15 @@ func BenchmarkProxy(b *testing.B) {
 	})
 }
 
-// benchBuffers are those that the proxy uses.
+// benchBuffers are the buffers that the proxy uses.
 type benchBuffers struct{}
 
 func (benchBuffers) Get() []byte { return buffers.Get().(*[32 << 10]byte)[:] }
 
 func (benchBuffers) Put(buffer []byte) { buffers.Put((*[32 << 10]byte)(buffer)) }
 
-// benchApp answers whatever comes in a packet.
+// benchApp returns the address of an application that answers once for each read,
+// whatever it reads.
 func benchApp(b *testing.B) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

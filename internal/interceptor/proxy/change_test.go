@@ -13,9 +13,9 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// A canary under a steady load, from its first step to the promotion and back,
-// with pods that come, go and are gone without a word: each request is answered
-// by who has a share.
+// A canary under steady load, from its first step to the promotion and back, while pods
+// come, go and vanish without notice: each request is answered by a backend that has a
+// share.
 func TestNoRequestFailsWhileTheTableChanges(t *testing.T) {
 	w := newWorld(t)
 	apps := map[string][]string{}
@@ -54,8 +54,8 @@ func TestNoRequestFailsWhileTheTableChanges(t *testing.T) {
 	for step := range 200 {
 		weight := step % 101
 		w.object(fmt.Sprintf("stable=%d canary=%d", 100-weight, weight))
-		// The last endpoint of the canary refuses connections; sometimes it is
-		// all there is.
+		// The last endpoint of the canary refuses connections; sometimes it is the only
+		// one.
 		w.service("canary", "", apps["canary"][step%4:]...)
 		w.service("stable", "", apps["stable"][step%3:]...)
 		w.commit()
@@ -69,8 +69,8 @@ func TestNoRequestFailsWhileTheTableChanges(t *testing.T) {
 	wg.Wait()
 }
 
-// What is kept of routes follows those that there are, with nobody reading the
-// metrics too.
+// The serving state of a route is dropped once the route is gone, even if the metrics
+// are never scraped.
 func TestRoutesThatAreGoneAreForgotten(t *testing.T) {
 	w := newWorld(t)
 	w.service("stable", "", w.app(named("ok")))

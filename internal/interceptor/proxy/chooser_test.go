@@ -38,7 +38,7 @@ func TestSharesHoldUnderConcurrency(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 1000 {
-				mu.Lock() // for the order of the picks to be known
+				mu.Lock() // so that the order of the picks is known
 				picks = append(picks, c.next())
 				mu.Unlock()
 			}
@@ -48,8 +48,8 @@ func TestSharesHoldUnderConcurrency(t *testing.T) {
 	checkWindows(t, picks, []uint32{80, 20}, 1)
 }
 
-// A canary that goes up one per cent at a time, every few requests, gets what
-// the weights asked for in sum: no change gives or takes a turn.
+// A canary whose weight rises by one per cent every few requests gets, in sum, what the
+// weights asked for: no change of weights gives it an extra turn or skips its turn.
 func TestChangesOfWeightsKeepTheSum(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	names := services(2)
@@ -61,7 +61,8 @@ func TestChangesOfWeightsKeepTheSum(t *testing.T) {
 			asked += float64(weight) / 100
 			got += c.next()
 		}
-		// A backend that begins or ends is owed up to one turn; so is any.
+		// A backend that gains or loses its share is owed up to one turn then; any
+		// backend is owed up to one.
 		if diff := float64(got) - asked; diff > 2 || diff < -2 {
 			t.Fatalf("at weight %d the canary has %d requests, asked for were %.2f", weight, got, asked)
 		}

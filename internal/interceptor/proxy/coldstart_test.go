@@ -83,7 +83,7 @@ func TestColdStartBounds(t *testing.T) {
 				t.Errorf("%s, Retry-After %q, %q", res.Status, res.Header.Get("Retry-After"), body)
 			}
 
-			// With a failover it goes there.
+			// With a failover, the request goes there.
 			port, now := int32(80), int32(0)
 			w.service("waiting-page", "", w.app(named("please wait")))
 			w.object("", tt.object, func(spec *httpv1alpha1.HTTPScaledObjectSpec) {
@@ -169,8 +169,8 @@ func TestHeldRequestIsGivenUpWithItsClientAndItsObject(t *testing.T) {
 	}
 }
 
-// failover has the object's requests go to Service away after so many seconds, or
-// after wait where that has no endpoint.
+// failover sends an object's waiting requests to Service away after so many seconds. If
+// that has no endpoint then, they go on waiting until wait has passed.
 func failover(after int32, wait string) func(*httpv1alpha1.HTTPScaledObjectSpec) {
 	return func(spec *httpv1alpha1.HTTPScaledObjectSpec) {
 		port := int32(80)
@@ -179,7 +179,8 @@ func failover(after int32, wait string) func(*httpv1alpha1.HTTPScaledObjectSpec)
 	}
 }
 
-// status asks for / in the background.
+// status requests / in the background; the status code comes on the channel, 0 for an
+// error.
 func (w *world) status() <-chan int {
 	code := make(chan int, 1)
 	r := w.request(http.MethodGet, "/", nil)
@@ -227,7 +228,7 @@ func TestFailoverWithoutAnEndpoint(t *testing.T) {
 	}
 }
 
-// After the failover's time the wait goes on as it would without one.
+// If the failover has no endpoint when its time comes, the request waits for it, too.
 func TestFailoverThatComesLate(t *testing.T) {
 	w := newWorld(t)
 	w.service("stable", "")
@@ -254,7 +255,7 @@ func TestFailoverThatComesLate(t *testing.T) {
 	}
 }
 
-// Calls of gRPC do not say how long they are; as many of them wait as of others.
+// gRPC calls have no Content-Length; as many of them can wait as other requests.
 func TestCallsOfGRPCAreHeld(t *testing.T) {
 	const calls = 1000
 	w := newWorld(t)

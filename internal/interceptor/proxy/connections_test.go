@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// No more connections than allowed are open; the next is closed at once, and there is
-// room again when one has gone, also one that became a tunnel.
+// No more connections are open than allowed: the next is closed at once. When one
+// closes, also one that became a tunnel, there is room for another.
 func TestConnectionsOfClientsAreBounded(t *testing.T) {
 	w := newWorld(t, func(s *Settings) { s.MaxConnections = 2 })
 	var log logged
@@ -59,7 +59,7 @@ func TestConnectionsOfClientsAreBounded(t *testing.T) {
 	if n := strings.Count(log.String(), "--max-connections"); n != 1 {
 		t.Errorf("the log says %d times that there are no more:\n%s", n, log.String())
 	}
-	ask(plain) // those that are there are served
+	ask(plain) // open connections are still served
 	_ = tunnel.conn.Close()
 	open(1)
 	next := dial(t, w.address)
@@ -69,7 +69,7 @@ func TestConnectionsOfClientsAreBounded(t *testing.T) {
 	open(0)
 }
 
-// Clients cannot take the places of kedify-proxies.
+// Clients' connections do not count against the limit for kedify-proxies.
 func TestConnectionsOfKedifyProxiesAreCountedApart(t *testing.T) {
 	w := newWorld(t, func(s *Settings) { s.MaxConnections = 1 })
 	w.commit()
@@ -77,7 +77,7 @@ func TestConnectionsOfKedifyProxiesAreCountedApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = w.server.ServeFallback(l, FallbackPeers{}) }() // newWorld ends it
+	go func() { _ = w.server.ServeFallback(l, FallbackPeers{}) }() // newWorld's cleanup ends it
 	dial(t, w.address)
 	eventually(t, "the client counts", func() bool { return value(t, w.proxy, "interceptor_connections", "proxy") == 1 })
 	if !dial(t, w.address).closed() {

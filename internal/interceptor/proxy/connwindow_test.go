@@ -26,7 +26,7 @@ func (w *world) serveTLS(certFile, keyFile string) string {
 	w.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_ = w.server.Shutdown(ctx) // tests of it look at its result
+		_ = w.server.Shutdown(ctx) // tests of Shutdown check its result
 		if err := <-served; err != nil {
 			w.t.Errorf("ServeTLS: %v", err)
 		}
@@ -51,7 +51,8 @@ func (w *world) fromTLS() *http.Client {
 	return &http.Client{Transport: transport, Timeout: patience}
 }
 
-// Requests of one connection can fill its window once, not each of them its own.
+// The flow-control window of a connection is charged once, not once for each of its
+// requests.
 func TestTheWindowOfAConnectionIsChargedOnce(t *testing.T) {
 	const requests = 20
 	clients := map[string]func(*world) *http.Client{
@@ -73,7 +74,7 @@ func TestTheWindowOfAConnectionIsChargedOnce(t *testing.T) {
 				if name == "TLS" {
 					r.URL.Scheme = "https"
 				}
-				r.Trailer = http.Header{"X-Sum": nil} // it is not to be read
+				r.Trailer = http.Header{"X-Sum": nil} // so that the body is not read ahead
 				w.inBackground(c, r)
 				return cancel
 			}
@@ -86,7 +87,7 @@ func TestTheWindowOfAConnectionIsChargedOnce(t *testing.T) {
 					t.Fatalf("%d bytes are charged to %d requests, %d of them windows; %d are left for headers", w.roomUsed(), i+1, windows, rest)
 				}
 			}
-			// Those that are left can fill what another leaves free.
+			// The requests that are left can fill what the others leave free.
 			for i, cancel := range leave[:requests/2] {
 				cancel()
 				eventually(t, "the request is given up", func() bool { return w.heldFor("demo/app") == requests-1-i })

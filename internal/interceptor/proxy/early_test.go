@@ -7,13 +7,14 @@ import (
 	"testing"
 )
 
-// A client whose body is not read to its end is told that the connection is closed:
-// otherwise its next request is lost. One whose body is read can go on.
+// If a request's body is not read to its end, the answer says Connection: close:
+// otherwise the client's next request would be lost. If it is read, the connection
+// stays open.
 func TestAnswerBeforeTheEndOfABody(t *testing.T) {
 	w := newWorld(t)
 	w.service("stable", "", w.app(func(w http.ResponseWriter, r *http.Request) {
 		response := http.NewResponseController(w)
-		_ = response.EnableFullDuplex() // or it waits for what is not long
+		_ = response.EnableFullDuplex() // or the server first reads the rest of a short body
 		if r.URL.Path == "/read" {
 			_, _ = io.Copy(io.Discard, r.Body)
 		}

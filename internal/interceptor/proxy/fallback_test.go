@@ -42,7 +42,7 @@ func (w *world) serveFallbackTo(peers FallbackPeers) string {
 	w.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_ = w.server.Shutdown(ctx) // tests of it look at its result
+		_ = w.server.Shutdown(ctx) // tests of Shutdown check its result
 		if err := <-served; err != nil {
 			w.t.Errorf("ServeFallback: %v", err)
 		}
@@ -50,8 +50,8 @@ func (w *world) serveFallbackTo(peers FallbackPeers) string {
 	return l.Addr().String()
 }
 
-// envoyHeader is how a kedify-proxy begins a connection for an object, and for a
-// Service of it.
+// envoyHeader returns the PROXY protocol header with which a kedify-proxy begins a
+// connection for an object, and for a Service of the object.
 func envoyHeader(t testing.TB, object string, service ...string) string {
 	t.Helper()
 	h := &proxyproto.Header{
@@ -75,7 +75,7 @@ func envoyHeader(t testing.TB, object string, service ...string) string {
 	return string(b)
 }
 
-// fromEnvoy returns a client whose connections begin as a kedify-proxy's.
+// fromEnvoy returns a client whose connections begin like those of a kedify-proxy.
 func (w *world) fromEnvoy(address, object string, h2c bool, service ...string) *http.Client {
 	header := envoyHeader(w.t, object, service...)
 	transport := &http.Transport{
@@ -139,7 +139,7 @@ func TestFallbackServesTheObjectThatTheConnectionNames(t *testing.T) {
 	}
 }
 
-// A client may say what it likes in HTTP: the name is not in it.
+// The object's name is not part of the HTTP request, so a client cannot forge it.
 func TestFallbackNameCannotBeForged(t *testing.T) {
 	w := othersWorld(t)
 	address := w.serveFallback()
@@ -157,7 +157,7 @@ func TestFallbackNameCannotBeForged(t *testing.T) {
 		t.Errorf("on the fallback listener it is answered by %s", body)
 	}
 
-	// Where clients come in, a header of the PROXY protocol is no HTTP.
+	// On the listener for clients, a header of the PROXY protocol is not HTTP.
 	c, err := net.Dial("tcp", w.address)
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestFallbackRefusesOtherConnections(t *testing.T) {
 		"half a header":      begun[:20],
 		"nothing":            "",
 		"an endless header":  begun[:14] + "\xff\xff" + strings.Repeat("x", 1<<16),
-		"two headers":        begun + begun + request, // the second is no HTTP
+		"two headers":        begun + begun + request, // the second is not HTTP
 		"a broken signature": "\r\n\r\n\x00\r\nQUIX\n" + request,
 	}
 	for name, sent := range tests {
@@ -195,7 +195,7 @@ func TestFallbackRefusesOtherConnections(t *testing.T) {
 			}
 			defer func() { _ = c.Close() }()
 			_ = c.SetDeadline(time.Now().Add(patience))
-			_, _ = io.WriteString(c, sent) // it may be closed meanwhile
+			_, _ = io.WriteString(c, sent) // the connection may be closed meanwhile
 			answer, err := io.ReadAll(c)
 			if netErr, ok := err.(net.Error); ok && netErr.Timeout() { //nolint:errorlint // a net.Conn's own
 				t.Fatal("the connection stays open")
@@ -216,10 +216,10 @@ func TestFallbackRefusesOtherConnections(t *testing.T) {
 	}
 }
 
-// With TLS it is the same, in HTTP/1.1 and HTTP/2; without it, too.
+// The fallback listener takes connections with and without TLS, in HTTP/1.1 and HTTP/2.
 func TestFallbackTakesTLS(t *testing.T) {
 	w := othersWorld(t)
-	// A certificate that is its own authority.
+	// A self-signed certificate.
 	own := httptest.NewUnstartedServer(nil)
 	own.StartTLS()
 	own.Close()
@@ -274,8 +274,9 @@ func TestFallbackTakesTLS(t *testing.T) {
 	})
 }
 
-// A connection with TLS is closed after an answer once it has its age, as another
-// certificate counts for the next; one without has no certificate.
+// A TLS connection is closed after an answer once it has reached the maximum age, as
+// its certificate is checked only when it begins. A connection without TLS has no
+// certificate and stays open.
 func TestFallbackConnectionsWithTLSAge(t *testing.T) {
 	certFile, keyFile, roots := writeCertificate(t, t.TempDir(), "app.test")
 	own, err := tls.LoadX509KeyPair(certFile, keyFile)
@@ -330,8 +331,8 @@ func TestFallbackConnectionsWithTLSAge(t *testing.T) {
 	}
 }
 
-// A client whose connection is closed may connect again at once: the log tells of it
-// once a second.
+// A client whose connection is refused may connect again at once, so the log reports
+// refused connections only once a second.
 func TestFallbackTellsOfClosedConnectionsOnceASecond(t *testing.T) {
 	const tries = 20
 	for _, over := range []bool{true, false} {
@@ -404,8 +405,8 @@ func TestFallbackLeavesForwardedAsEnvoyHasIt(t *testing.T) {
 	}
 }
 
-// Envoy's timeout for the response's header must not count the wait for an
-// endpoint: 102 tells that the request is in good hands.
+// Envoy's timeout for the response header must not count the wait for an endpoint: 102
+// tells Envoy that the request is being processed.
 func TestFallbackTellsEnvoyThatARequestWaits(t *testing.T) {
 	for _, h2c := range []bool{false, true} {
 		t.Run(fmt.Sprint("h2c ", h2c), func(t *testing.T) {
@@ -443,7 +444,7 @@ func TestFallbackTellsEnvoyThatARequestWaits(t *testing.T) {
 			if code := <-codes; code != http.StatusOK {
 				t.Errorf("answered %d", code)
 			}
-			// Who does not wait is told nothing.
+			// A request that does not wait gets no 102.
 			res, err := ask(w.fromEnvoy(address, "demo/app", h2c))
 			if err != nil {
 				t.Fatal(err)
@@ -456,7 +457,8 @@ func TestFallbackTellsEnvoyThatARequestWaits(t *testing.T) {
 	}
 }
 
-// A cold start that a kedify-proxy handed over ends at the failover as any other.
+// A waiting request that a kedify-proxy handed over goes to the failover like any
+// other.
 func TestFallbackFailsOver(t *testing.T) {
 	for _, h2c := range []bool{false, true} {
 		t.Run(fmt.Sprint("h2c ", h2c), func(t *testing.T) {

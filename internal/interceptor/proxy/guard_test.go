@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// logged is a log at level info, to be read while it is written.
+// logged is a log at level info that can be read while it is written.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -53,7 +53,7 @@ func TestAPanicIsToldAndAnswered(t *testing.T) {
 		return r
 	}
 
-	// Before anything was said, as by an error in the choice of a backend.
+	// Before any of the answer is sent, as with an error in the choice of a backend.
 	table := w.proxy.table.Swap(nil)
 	recorder := httptest.NewRecorder()
 	w.proxy.ServeHTTP(recorder, request())
@@ -65,7 +65,7 @@ func TestAPanicIsToldAndAnswered(t *testing.T) {
 		t.Errorf("logged %q, want an error with the stack", text)
 	}
 
-	// When the answer has begun it cannot be taken back, only cut.
+	// Once the answer has begun, it can only be cut off.
 	func() {
 		defer func() {
 			if err, ok := recover().(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
@@ -81,7 +81,8 @@ func TestAPanicIsToldAndAnswered(t *testing.T) {
 		t.Errorf("%v in flight", got)
 	}
 
-	// What a client does by leaving is no error.
+	// An application that closes the connection without an answer is no panic of the
+	// interceptor.
 	before := log.String()
 	w.service("stable", "", w.app(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	w.commit()
@@ -91,7 +92,7 @@ func TestAPanicIsToldAndAnswered(t *testing.T) {
 	}
 }
 
-// failing fails to take the first connection.
+// failing is a listener whose first Accept fails.
 type failing struct {
 	net.Listener
 	failed bool
@@ -115,7 +116,7 @@ func TestWhatTheServerLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.start.end() // no table is to come
+	p.start.end() // do not wait for a table
 	s := NewServer(p)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(&failing{Listener: l}) }()
@@ -142,13 +143,14 @@ func TestWhatTheServerLogs(t *testing.T) {
 	}
 }
 
-// says is an application that answers each connection with these bytes.
+// says returns the address of an application that answers each connection with these
+// bytes.
 func says(t *testing.T, answer string) string {
 	t.Helper()
 	return listen(t, func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 4096))
 		_, _ = io.WriteString(c, answer)
-		_, _ = io.Copy(io.Discard, c) // until the proxy has enough
+		_, _ = io.Copy(io.Discard, c) // until the proxy closes the connection
 	})
 }
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What counts when a request begins to wait is what can be here without being
-// read.
+// When a request begins to wait, it is charged the bytes that can be in memory without
+// its body being read.
 func TestBytesOfHeldRequests(t *testing.T) {
 	const least = heldRequest + int64(len("/")+len("app.test"))
 	tests := map[string]struct {
@@ -46,8 +46,8 @@ func TestBytesOfHeldRequests(t *testing.T) {
 	}
 }
 
-// Of a body that is not read, a record of TLS can be here: of a client's as of one
-// that a kedify-proxy hands over.
+// While a body is not read, one TLS record of it can be in memory, on a client's
+// connection and on a kedify-proxy's.
 func TestTLSRecordsOfHeldRequests(t *testing.T) {
 	for _, fallback := range []bool{true, false} {
 		for _, over := range []bool{true, false} {
@@ -67,7 +67,7 @@ func TestTLSRecordsOfHeldRequests(t *testing.T) {
 					address = w.serveTLS(certFile, keyFile)
 				}
 				c := dial(t, address)
-				t.Cleanup(w.proxy.waiting.close) // it is not noticed that the client leaves
+				t.Cleanup(w.proxy.waiting.close) // the body is chunked, so the client's leaving is not noticed
 				if over {
 					c.conn = tls.Client(c.conn, &tls.Config{RootCAs: roots, ServerName: "app.test"})
 				}

@@ -13,17 +13,18 @@ import (
 	"testing"
 )
 
-// inMemory returns the bytes of the heap that are alive, and those of stacks.
+// inMemory returns the bytes of the live heap and of stacks.
 func inMemory() int64 {
 	var m runtime.MemStats
-	for range 2 { // what is in pools is gone after the second
+	for range 2 { // the second collection empties the pools
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// get2 is a connection's beginning in HTTP/2, and so many requests without a body.
+// get2 returns the beginning of an HTTP/2 connection and so many requests without a
+// body.
 func get2(requests int) string {
 	frame := func(kind, flags byte, stream int, payload string) string {
 		return string([]byte{0, 0, byte(len(payload)), kind, flags, 0, 0, byte(stream >> 8), byte(stream)}) + payload
@@ -31,15 +32,16 @@ func get2(requests int) string {
 	const settings, headers, endOfAll = 4, 1, 0x5
 	all := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(settings, 0, 0, "")
 	for i := range requests {
-		// GET / by http, of HPACK's static table, and the host.
+		// GET, / and http by their index in HPACK's static table, and the host as a
+		// literal.
 		all += frame(headers, endOfAll, 2*i+1, "\x82\x84\x86\x01\x08app.demo")
 	}
 	return all
 }
 
-// What waiting requests are charged is at least what they take of memory, with all
-// that the server has of them and of their connections. What the clients take, for
-// TLS, counts here, too.
+// Waiting requests are charged at least the memory that they take, with the server's
+// state for them and for their connections. The clients' memory, for TLS, is counted
+// here, too.
 func TestHeldRequestsAreChargedWhatTheyTake(t *testing.T) {
 	const requests = 500
 	certFile, keyFile, roots := writeCertificate(t, t.TempDir(), "app.test")
@@ -51,7 +53,7 @@ func TestHeldRequestsAreChargedWhatTheyTake(t *testing.T) {
 	asClient := &tls.Config{RootCAs: roots, ServerName: "app.test", Certificates: []tls.Certificate{own}}
 	const get1 = "GET / HTTP/1.1\r\nHost: app.demo\r\n\r\n"
 	for name, tt := range map[string]struct {
-		each           int // requests of a connection
+		each           int // requests per connection
 		fallback, over bool
 		begin          string
 	}{

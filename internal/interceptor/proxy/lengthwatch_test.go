@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// The watch sees in pieces what is there in the whole.
+// The watch finds Content-Length in a text that is read in pieces if, and only if, the
+// whole text has it.
 func FuzzLengthWatch(f *testing.F) {
 	for _, text := range []string{
 		"POST / HTTP/1.1\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -50,7 +51,7 @@ func FuzzLengthWatch(f *testing.F) {
 	})
 }
 
-// script is a connection that gives what is asked for, piece by piece.
+// script is a connection from which the next Read returns next.
 type script struct {
 	net.Conn
 	next string
@@ -58,12 +59,13 @@ type script struct {
 
 func (s *script) Read(into []byte) (int, error) { return copy(into, s.next), nil }
 
-// What was seen is forgotten only when it cannot be of the next request.
+// A Content-Length that was seen is forgotten only when it cannot belong to the next
+// request.
 func TestLengthWatchForgets(t *testing.T) {
 	const idle = "" // a request is over
 	const length, get = "POST / HTTP/1.1\r\nContent-Length: 6\r\n", "GET / HTTP/1.1\r\n\r\n"
 	tests := map[string]struct {
-		read []string // one byte is what is read while the server answers
+		read []string // a single byte is a read while the server answers
 		seen bool
 	}{
 		"nothing":                   {[]string{get}, false},
@@ -76,7 +78,7 @@ func TestLengthWatchForgets(t *testing.T) {
 		"cut, between two answers":  {[]string{get + get + length, idle, "X", idle, ": y\r\n"}, true},
 		"cut in the name":           {[]string{get + "POST / HTTP/1.1\r\nCont", idle, "ent-Length: 6\r\n"}, true},
 		"cut there, as it answers":  {[]string{get + "POST / HTTP/1.1\r\nCont", "e", idle, "nt-Length: 6\r\n"}, true},
-		"in the request before":     {[]string{length + "\r\n", idle, get}, true}, // it may be its own
+		"in the request before":     {[]string{length + "\r\n", idle, get}, true}, // it may belong to the second request
 		"in the one before that":    {[]string{length + "\r\n", idle, get, idle, get}, false},
 		"then, byte by byte":        {[]string{length + "\r\n", idle, "G", "ET / HTTP/1.1\r\n\r\n", idle, "G", "ET / HTTP/1.1\r\n\r\n"}, false},
 		"in each":                   {[]string{length + "\r\n", idle, length + "\r\n", idle, length + "\r\n"}, true},

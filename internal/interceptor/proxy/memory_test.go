@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// garbage keeps the compiler from leaving out what nobody uses.
+// garbage keeps the compiler from removing unused allocations.
 var garbage []byte
 
-// When nine tenths of GOMEMLIMIT are in use new requests are refused, those under way
-// go on, and new ones are served again when there is memory.
+// When nine tenths of GOMEMLIMIT are in use, new requests are refused and requests
+// under way go on. When memory is free again, new requests are served.
 func TestNewRequestsAreRefusedWhileMemoryIsShort(t *testing.T) {
 	w := newWorld(t)
 	var log logged
@@ -47,10 +47,10 @@ func TestNewRequestsAreRefusedWhileMemoryIsShort(t *testing.T) {
 	}
 	t.Cleanup(func() { debug.SetMemoryLimit(math.MaxInt64) })
 
-	// A limit that 128 MiB more than now are too much for.
+	// A limit that has room for the memory in use now, but not for 128 MiB more.
 	taken := make([]byte, 128<<20)
 	runtime.GC()
-	debug.SetMemoryLimit(1 << 40) // used is counted with a limit alone
+	debug.SetMemoryLimit(1 << 40) // used is measured only if there is a limit
 	used, _ := memoryInUse()
 	clear(taken) // it lives until here
 	runtime.GC()
@@ -77,10 +77,11 @@ func TestNewRequestsAreRefusedWhileMemoryIsShort(t *testing.T) {
 	}
 }
 
-// Go collects garbage when the heap has grown to the limit, so garbage is not in use:
-// requests would be refused before each collection.
+// Garbage does not count as memory in use: Go collects it when the heap has grown to
+// the limit, so requests would be refused before each collection.
 func TestGarbageIsNotInUse(t *testing.T) {
-	// No collection runs: garbage that is made while one does counts until the next.
+	// No collection runs: garbage that is made during a collection counts as in use
+	// until the next.
 	debug.SetMemoryLimit(1 << 40)
 	t.Cleanup(func() { debug.SetMemoryLimit(math.MaxInt64) })
 	collects := debug.SetGCPercent(-1)
@@ -95,15 +96,15 @@ func TestGarbageIsNotInUse(t *testing.T) {
 	}
 }
 
-// Without a limit no memory is too much.
+// Without GOMEMLIMIT, memory is never short.
 func TestWithoutALimitMemoryIsNeverShort(t *testing.T) {
 	if used, limit := memoryInUse(); used != 0 || limit != math.MaxInt64 {
 		t.Errorf("%d of %d bytes; want 0 of all", used, limit)
 	}
 }
 
-// Memory that was short is so until a twentieth of the limit is free again: requests
-// and the log do not go to and fro with each collection.
+// Memory stays short until a twentieth of the limit has been freed, so that refusals
+// and log lines do not alternate with each collection.
 func TestWhenMemoryIsShort(t *testing.T) {
 	var m memory
 	for i, tt := range []struct {
@@ -130,8 +131,8 @@ func TestWhenMemoryIsShort(t *testing.T) {
 	}
 }
 
-// Connections that ask for nothing take memory, too: as many as --max-connections
-// allows take more than there is.
+// Idle connections take memory, too: as many as --max-connections allows take more than
+// there is.
 func TestConnectionsGiveTheirMemoryBackWhileItIsShort(t *testing.T) {
 	w := newWorld(t)
 	w.service("stable", "", w.app(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
@@ -147,8 +148,8 @@ func TestConnectionsGiveTheirMemoryBackWhileItIsShort(t *testing.T) {
 		return c
 	}
 	unused := served()
-	// The server notes a moment after its answer that the connection is without a
-	// request: memory is short again and again until it is.
+	// The server notes a moment after its answer that the connection is idle: memory is
+	// made short again and again until the connection is closed.
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)

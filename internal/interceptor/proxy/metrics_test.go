@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// value returns a metric by its name and the values of its labels, in the order
-// that they are declared in; 0 when it is not there.
+// value returns the value of a metric by name and label values, in the order in which
+// the labels are declared; 0 if there is no such metric.
 func value(t testing.TB, p *Proxy, name string, labels ...string) float64 {
 	t.Helper()
 	got, _ := find(t, p, name, labels...)
@@ -78,7 +78,7 @@ func TestMetrics(t *testing.T) {
 		eventually(t, tt.name, func() bool { return value(t, w.proxy, tt.name, tt.labels...) == tt.want })
 	}
 
-	// What is gone is not shown any more, and nothing is kept of it.
+	// A route that is gone has no metrics and no serving state any more.
 	w.builder.DeleteHTTPScaledObject(types.NamespacedName{Namespace: "demo", Name: "app"})
 	w.commit()
 	for _, name := range []string{"interceptor_requests_total", "interceptor_requests_in_flight"} {

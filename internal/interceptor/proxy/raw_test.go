@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// raw is a client that sends what it likes.
+// raw is a client that can send any bytes.
 type raw struct {
 	t      *testing.T
 	conn   net.Conn
@@ -58,7 +58,7 @@ func (c *raw) header(method string) *http.Response {
 	return res
 }
 
-// closed tells whether the proxy closes the connection, having said no more.
+// closed tells whether the proxy closes the connection without sending any more.
 func (c *raw) closed() bool {
 	_, err := c.reader.ReadByte()
 	var timeout net.Error

@@ -52,7 +52,7 @@ func TestSmugglingIsRefused(t *testing.T) {
 			for _, fault := range app.judge(t, w.address, request, patience) {
 				t.Error(fault)
 			}
-			// It is refused for what it is: a plain request is served.
+			// Not every request is refused: a plain one is served.
 			c := dial(t, w.address)
 			c.send(plainPost)
 			if res, _ := c.answer(http.MethodPost); res.StatusCode != http.StatusOK || !c.closed() {
@@ -62,8 +62,9 @@ func TestSmugglingIsRefused(t *testing.T) {
 	}
 }
 
-// The judge of TestSmugglingIsRefused finds fault with a proxy that sends on what it
-// gets, one that answers nothing, and one that answers and goes on.
+// The judge of TestSmugglingIsRefused finds fault with a proxy that relays what it
+// gets, one that does not answer, and one that answers and keeps the connection open or
+// serves what follows.
 func TestSmugglingIsJudged(t *testing.T) {
 	const refused = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 	app := newCredulousApp(t)
@@ -152,9 +153,9 @@ func listen(t *testing.T, serve func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// judge sends a request with another behind it, and returns what is wrong with how it
-// is refused: one answer, the end of the connection, and nothing of what follows at
-// the application.
+// judge sends a request with another behind it, and returns what is wrong with the
+// refusal. Right is one answer, then the end of the connection, and nothing of the
+// second request at the application.
 func (a *credulousApp) judge(t *testing.T, address, request string, within time.Duration) (faults []string) {
 	t.Helper()
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
@@ -162,7 +163,7 @@ func (a *credulousApp) judge(t *testing.T, address, request string, within time.
 	if err := c.conn.SetDeadline(time.Now().Add(within)); err != nil {
 		t.Fatal(err)
 	}
-	go func() { _, _ = io.WriteString(c.conn, request+smuggled) }() // the proxy may close before
+	go func() { _, _ = io.WriteString(c.conn, request+smuggled) }() // the proxy may close the connection before the end
 	res, err := http.ReadResponse(c.reader, &http.Request{Method: http.MethodPost})
 	switch {
 	case err != nil:
@@ -170,7 +171,7 @@ func (a *credulousApp) judge(t *testing.T, address, request string, within time.
 	case res.StatusCode != http.StatusBadRequest && res.StatusCode != http.StatusNotImplemented:
 		fault("%s, want 400 or 501", res.Status)
 	default:
-		_, _ = io.Copy(io.Discard, res.Body) // closed() looks at how it ends
+		_, _ = io.Copy(io.Discard, res.Body) // closed() checks how the connection ends
 	}
 	if !c.closed() {
 		fault("the connection is open still, or there is a second answer")
@@ -183,15 +184,15 @@ func (a *credulousApp) judge(t *testing.T, address, request string, within time.
 	return faults
 }
 
-// A request with both a length and chunks is taken by its chunks, and nothing is
-// taken from the connection after it.
+// A request with both Content-Length and chunks is read by its chunks, and the
+// connection is closed after the answer.
 func TestLengthAndChunksEndTheConnection(t *testing.T) {
 	const (
 		get    = "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n"
 		chunks = "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
 		both   = "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
 	)
-	cut := strings.Index(both, "Transfer") // a line is a whole
+	cut := strings.Index(both, "Transfer") // between two lines
 	tests := map[string]struct {
 		parts []string // sent one after the other
 		ends  bool
@@ -201,7 +202,7 @@ func TestLengthAndChunksEndTheConnection(t *testing.T) {
 		"both, in pieces":         {[]string{"POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\nconte", "nt-leng", "t", "h: 6\r\n\r\n0\r\n\r\n"}, true},
 		"chunks alone":            {[]string{"POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}, false},
 		"a length alone":          {[]string{"POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0\r\n\r\n"}, false},
-		"chunks after a length":   {[]string{"POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0\r\n\r\n", "", "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}, true}, // it may have been sent with the length
+		"chunks after a length":   {[]string{"POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0\r\n\r\n", "", "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}, true}, // treated as if one request had both
 		"chunks long after one":   {[]string{"POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0\r\n\r\n", "", get, "", chunks}, false},
 		"both after another":      {[]string{get + both}, true},
 		"both after many":         {[]string{get + get + get + both}, true},
@@ -217,7 +218,7 @@ func TestLengthAndChunksEndTheConnection(t *testing.T) {
 			w.commit()
 			c := dial(t, w.address)
 			for _, part := range tt.parts {
-				if part == "" { // an answer is to come first
+				if part == "" { // read an answer first
 					c.answer(http.MethodPost)
 				}
 				c.send(part)
@@ -274,7 +275,7 @@ func TestOversizedHeadersAreRefused(t *testing.T) {
 	}
 }
 
-// A target that HTTP/2 can carry and HTTP/1.1 cannot.
+// HTTP/2 can carry a target with a space, HTTP/1.1 cannot.
 func TestTargetWithASpaceIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.service("stable", "", w.app(named("stable")))
@@ -294,8 +295,8 @@ func TestTargetWithASpaceIsRefused(t *testing.T) {
 	}
 }
 
-// HTTP/2 as Go's server hands it over: with every length that was sent, of which it
-// has gone by the first. No client of Go's sends two.
+// Go's HTTP/2 server follows the first Content-Length and hands over all that were
+// sent. The request is made by hand, as Go's client never sends two.
 func TestTwoLengthsInHTTP2AreRefused(t *testing.T) {
 	w := newWorld(t)
 	var arrived atomic.Int32

@@ -41,7 +41,7 @@ func (w *world) cold(objects ...string) {
 	w.commit()
 }
 
-// warm gives an object of cold an endpoint.
+// warm gives an object that cold made an endpoint.
 func (w *world) warm(object, address string) {
 	w.t.Helper()
 	name, _ := parseObject(object)
@@ -57,7 +57,7 @@ func (w *world) warm(object, address string) {
 	w.commit()
 }
 
-// heldFor returns how many requests wait for an object of cold.
+// heldFor returns how many requests wait for an object that cold made.
 func (w *world) heldFor(object string) int {
 	name, _ := parseObject(object)
 	return int(value(w.t, w.proxy, "interceptor_requests_held", name.Namespace, name.Name))
@@ -66,8 +66,8 @@ func (w *world) heldFor(object string) int {
 // asked is a request in the background; its answer comes on the channel.
 type asked <-chan string
 
-// ask sends a request for an object of cold, by way of its host, with a header of
-// so many bytes more.
+// ask sends a request to the host of an object that cold made, with an additional
+// header of so many bytes.
 func (w *world) ask(client *http.Client, object string, header int) asked {
 	w.t.Helper()
 	name, _ := parseObject(object)
@@ -99,7 +99,7 @@ func (w *world) inBackground(client *http.Client, r *http.Request) asked {
 	return answer
 }
 
-// filled has so many requests wait for each of these objects.
+// filled makes so many requests wait for each of these objects.
 func (w *world) filled(client *http.Client, each, header int, objects ...string) (answers []asked) {
 	w.t.Helper()
 	for _, object := range objects {
@@ -111,7 +111,7 @@ func (w *world) filled(client *http.Client, each, header int, objects ...string)
 	return answers
 }
 
-// Busy applications that are broken do not keep another from its cold start.
+// Busy applications that never start do not keep another one from its cold start.
 func TestFiveBusyObjectsLeaveRoomForASixth(t *testing.T) {
 	const large = 16 << 10
 	rooms := map[string]struct {
@@ -143,7 +143,7 @@ func TestFiveBusyObjectsLeaveRoomForASixth(t *testing.T) {
 					if got := w.held(); got != 10 {
 						t.Errorf("%d wait, want 10", got)
 					}
-					// One was sent away for it, which is told so.
+					// One request was turned away for it, and is answered 503.
 					eventually(t, "a request of another is sent away", func() bool {
 						waiting := 0
 						for _, object := range busy {
@@ -176,7 +176,8 @@ func TestFiveBusyObjectsLeaveRoomForASixth(t *testing.T) {
 	}
 }
 
-// What a request says of its body takes no room; what is here of it does.
+// A Content-Length takes no room in the waiting room; only bytes of the body that have
+// arrived do.
 func TestRequestsWithoutTheirBodiesTakeNoRoom(t *testing.T) {
 	const requests, others, large = 255, 40, 50 << 10
 	for _, fallback := range []bool{false, true} {

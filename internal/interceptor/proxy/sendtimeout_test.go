@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A client of HTTP/2 that reads its connection, but takes nothing of an answer, is
-// given up: the application is rid of the request. Another answer on the same
-// connection is not touched.
+// If an HTTP/2 client reads its connection but takes nothing of an answer, that answer
+// is given up, and the application is rid of the request. Other answers on the same
+// connection are not touched.
 func TestAnAnswerThatAClientOfHTTP2TakesNothingOfIsGivenUp(t *testing.T) {
 	w := newWorld(t, func(s *Settings) { s.SendTimeout = time.Second })
 	ended := make(chan error, 1)
@@ -50,9 +50,9 @@ func TestAnAnswerThatAClientOfHTTP2TakesNothingOfIsGivenUp(t *testing.T) {
 	}
 }
 
-// The time begins anew with what the client takes.
+// The timeout starts again whenever the client takes a part of the answer.
 func TestAClientOfHTTP2ThatReadsSlowlyIsServed(t *testing.T) {
-	const length = 64 << 20 // some times of what a stream has room for
+	const length = 64 << 20 // several times the flow-control window of a stream
 	w := newWorld(t, func(s *Settings) { s.SendTimeout = 2 * time.Second })
 	w.service("stable", "", w.app(func(w http.ResponseWriter, _ *http.Request) {
 		block := make([]byte, 64<<10)
@@ -78,7 +78,7 @@ func TestAClientOfHTTP2ThatReadsSlowlyIsServed(t *testing.T) {
 		if err != nil {
 			break
 		}
-		// Over all it takes far longer than the timeout.
+		// In all, the answer takes far longer than the timeout.
 		if time.Since(begun) < 5*time.Second {
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -88,8 +88,8 @@ func TestAClientOfHTTP2ThatReadsSlowlyIsServed(t *testing.T) {
 	}
 }
 
-// A stream that is quiet for longer than the timeout has nothing that waits for its
-// client, and goes on: watches, server-sent events and gRPC are as quiet as they like.
+// A stream that is quiet for longer than the timeout goes on, as no data waits for its
+// client: watches, server-sent events and gRPC may be quiet for any time.
 func TestAQuietStreamOfHTTP2GoesOn(t *testing.T) {
 	const timeout = 1500 * time.Millisecond
 	w := newWorld(t, func(s *Settings) { s.SendTimeout = timeout })
@@ -130,8 +130,9 @@ func TestAQuietStreamOfHTTP2GoesOn(t *testing.T) {
 	}
 }
 
-// The end of an answer, which the server writes after the handler, has the timeout,
-// too: a client that has no room for it does not keep the interceptor from ending.
+// The timeout also applies to the end of an answer, which the server writes after the
+// handler: a client whose flow-control window is full does not keep the interceptor
+// from shutting down.
 func TestARefusalThatAClientOfHTTP2TakesNothingOfIsGivenUp(t *testing.T) {
 	w := newWorld(t, func(s *Settings) { s.SendTimeout = time.Second })
 	w.commit()

@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// listens tells whether somebody takes connections at an address.
+// listens tells whether an address accepts connections.
 func listens(address string) bool {
 	c, err := net.Dial("tcp", address)
 	if err == nil {
@@ -97,7 +97,8 @@ func TestShutdownCutsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// writeCertificate makes a certificate of this name, and returns what trusts it.
+// writeCertificate writes a certificate of this common name and its key to dir, and
+// returns the files and a pool that trusts it.
 func writeCertificate(t *testing.T, dir, name string) (certFile, keyFile string, roots *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -124,7 +125,7 @@ func writeCertificate(t *testing.T, dir, name string) (certFile, keyFile string,
 	roots.AddCert(parsed)
 	certFile, keyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "EC PRIVATE KEY", Bytes: keyDER}} {
-		// As a mounted Secret changes: another file under the name.
+		// As when a mounted Secret changes: another file takes the name.
 		if err := os.WriteFile(file+".new", pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +163,7 @@ func TestTLSListenerReloadsItsCertificate(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	// get returns the name of the certificate that a new connection meets.
+	// get returns the common name of the certificate that a new connection gets.
 	get := func(roots *x509.CertPool, protocol string) string {
 		t.Helper()
 		transport := &http.Transport{
@@ -202,7 +203,7 @@ func TestTLSListenerReloadsItsCertificate(t *testing.T) {
 	}
 }
 
-// The time for a header is that for a handshake, too.
+// The timeout for a request header applies to the TLS handshake, too.
 func TestSlowHandshakesEndTheConnection(t *testing.T) {
 	certFile, keyFile, _ := writeCertificate(t, t.TempDir(), "slow")
 	certificate, err := LoadCertificate(certFile, keyFile, slog.New(slog.DiscardHandler))

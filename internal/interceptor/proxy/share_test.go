@@ -11,18 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// game plays moves with a waiting room, and judges each.
+// game applies moves to a waiting room, and checks the result of each.
 type game struct {
 	t       testing.TB
 	room    *waitingRoom
 	moves   []byte
 	windows []*connWindow
-	places  []*place        // those that were taken, and not yet left
-	gone    map[*place]bool // of these, those that were turned away before this move
+	places  []*place        // taken, and not yet left
+	gone    map[*place]bool // which of places were turned away before this move
 	history []string
 }
 
-// unit is what amounts in a game are multiples of. A connection's window is 16.
+// unit is the unit of amounts in a game, in bytes. A connection's window is 16 units.
 const unit = connectionWindow / 16
 
 func (g *game) next(below int) int {
@@ -34,8 +34,8 @@ func (g *game) next(below int) int {
 	return n
 }
 
-// play plays the moves to their end. Without windows it demands fairness of each;
-// with them, one move may be followed by others of the room's own.
+// play plays all moves. Without windows it checks that each is fair. With windows it
+// does not, as the room may then make changes of its own after a move.
 func play(t testing.TB, moves []byte) {
 	g := &game{t: t, moves: moves}
 	fair := g.next(2) == 0
@@ -110,7 +110,7 @@ func (g *game) fail(format string, args ...any) {
 	g.t.Fatalf("%s\nroom for %v, after %q", fmt.Sprintf(format, args...), g.room.most, g.history)
 }
 
-// standing is what each object has.
+// standing is how much of the waiting room each object uses.
 type standing map[types.NamespacedName]amount
 
 func (s standing) of(name types.NamespacedName) amount { return s[name] }
@@ -126,7 +126,7 @@ func (s standing) namespace(name string) (sum amount) {
 	return sum
 }
 
-// standing counts what the places that are not left have.
+// standing adds up what the places that are still taken use.
 func (g *game) standing() standing {
 	s := make(standing)
 	for _, at := range g.places {
@@ -194,8 +194,8 @@ func (g *game) check() {
 	}
 }
 
-// judge demands that a request that asked for more got it within an equal share,
-// and that nobody within one lost anything for it.
+// judge checks that a request that asked for more got it if that is within an equal
+// share, and that no object within an equal share lost a request for it.
 func (g *game) judge(before standing, name types.NamespacedName, more amount, ok bool, at *place) {
 	g.t.Helper()
 	now, total := g.standing(), g.room.all.used
@@ -217,7 +217,7 @@ func (g *game) judge(before standing, name types.NamespacedName, more amount, ok
 	for object, had := range before {
 		lost := had[inRequests] - now[object][inRequests]
 		if at != nil && object == name && !ok {
-			lost-- // itself
+			lost-- // the request itself
 		}
 		if lost <= 0 {
 			continue
@@ -237,7 +237,7 @@ func (g *game) judge(before standing, name types.NamespacedName, more amount, ok
 			g.fail("%v lost %d, though it had no more than an equal share; %v are used now", object, lost, total)
 		}
 	}
-	// The newest goes first.
+	// An object's newest request is turned away first.
 	gone := make(map[types.NamespacedName]bool)
 	for _, p := range g.places {
 		switch {
@@ -255,7 +255,7 @@ func FuzzWaitingRoom(f *testing.F) {
 	f.Fuzz(func(t *testing.T, moves []byte) { play(t, moves) })
 }
 
-// What the room is for is kept by any moves.
+// The room keeps its bounds and is fair, whatever the moves.
 func TestWaitingRoomHoldsWhateverComes(t *testing.T) {
 	const games, longest = 5000, 400
 	for i := range uint64(games) {
@@ -268,7 +268,7 @@ func TestWaitingRoomHoldsWhateverComes(t *testing.T) {
 	}
 }
 
-// The room is never over-full, also when requests come, grow and go at once.
+// The room is never over-full, even if requests enter, grow and leave concurrently.
 func TestWaitingRoomIsNeverOverfull(t *testing.T) {
 	room := newWaitingRoom(&Settings{MaxHeld: 50, MaxHeldPerRoute: 20, MaxHeldBytes: 40 * unit})
 	var windows [4]connWindow

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Requests that come before the first table are answered by it.
+// Requests that come before the first table wait for it, and are then served.
 func TestConnectionsWaitForTheFirstTable(t *testing.T) {
 	p, err := New(DefaultSettings(), slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -71,8 +71,8 @@ func TestConnectionsWaitForTheFirstTable(t *testing.T) {
 	}
 }
 
-// Nobody waits for long where the API server does not answer, or for a table that
-// is not to come any more.
+// Connections wait only so long if the API server does not answer, and no longer once a
+// drain begins: no table will come then.
 func TestConnectionsWaitForATableOnlySoLong(t *testing.T) {
 	for name, over := range map[string]func(*Proxy){
 		"the time is over": func(p *Proxy) { p.start.wait = time.Millisecond },

@@ -16,7 +16,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// h2cClient speaks HTTP/2 from the start.
+// h2cClient returns a client that speaks HTTP/2 without TLS, with prior knowledge.
 func h2cClient(t *testing.T) *http.Client {
 	transport := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
 	transport.Protocols.SetUnencryptedHTTP2(true)
@@ -52,7 +52,8 @@ func TestStreamsInAllProtocols(t *testing.T) {
 		for _, out := range []string{"HTTP/1.1", "h2c"} {
 			t.Run(in+" to "+out, func(t *testing.T) {
 				t.Parallel()
-				// Timeouts for headers must not cut what goes on, silent or not.
+				// Timeouts for headers must not cut a stream that has begun, silent or
+				// not.
 				const short = time.Second
 				w := newWorld(t, func(s *Settings) { s.ResponseHeader, s.ReadHeader, s.Idle = short, short, short })
 				appProtocol := map[string]string{"h2c": "grpc"}[out]
@@ -251,8 +252,8 @@ func TestInformationalAnswersArePassedOn(t *testing.T) {
 	}
 }
 
-// That the connection is about to end is for the answer to say: in HTTP/2 clients
-// take it for an error.
+// Only the final answer says that the connection will close: in an informational
+// answer, HTTP/2 clients take Connection: close for an error.
 func TestInformationalAnswersWhileDraining(t *testing.T) {
 	w := newWorld(t)
 	w.service("stable", "", w.app(func(w http.ResponseWriter, _ *http.Request) {
@@ -302,8 +303,8 @@ func await(t *testing.T, done <-chan struct{}, what string) {
 	}
 }
 
-// An application may answer without reading what it is sent, and the client is
-// not to wait for the end of what it sends.
+// An application may answer without reading the request's body: the client gets the
+// answer before it has sent the whole body.
 func TestAnAnswerNeedNotWaitForTheRequest(t *testing.T) {
 	w := newWorld(t)
 	w.service("stable", "", w.app(func(w http.ResponseWriter, _ *http.Request) {

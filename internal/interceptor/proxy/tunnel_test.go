@@ -11,8 +11,7 @@ import (
 
 const webSocketRequest = "GET /chat HTTP/1.1\r\nHost: app.test\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n\r\n"
 
-// echoUpgraded changes to a protocol and echoes; the first byte it says is its
-// name.
+// echoUpgraded switches to a protocol, sends its name, which is one byte, and echoes.
 func echoUpgraded(name, protocol string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Connection") != "Upgrade" || r.Header.Get("Upgrade") != "websocket" {
@@ -80,7 +79,7 @@ func TestTunnelsLiveThroughChangesOfWeights(t *testing.T) {
 	if got := value(t, w.proxy, "interceptor_requests_in_flight", "demo", "app", "stable"); got != 1 {
 		t.Errorf("%v in flight at stable, want the tunnel", got)
 	}
-	// An end is passed on, and comes back.
+	// A half-close by the client is passed on, and the application's comes back.
 	if err := first.conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +98,7 @@ func TestAnUpgradeThatIsNotTakenIsARequest(t *testing.T) {
 	if res, _ := c.answer(http.MethodGet); res.StatusCode != http.StatusBadRequest {
 		t.Fatalf("an upgrade that is not taken: %s, want the application's 400", res.Status)
 	}
-	c.send("GET / HTTP/1.1\r\nHost: app.test\r\n\r\n") // the connection is good for more
+	c.send("GET / HTTP/1.1\r\nHost: app.test\r\n\r\n") // the connection can be used again
 	c.answer(http.MethodGet)
 }
 

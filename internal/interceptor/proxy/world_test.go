@@ -34,14 +34,14 @@ type world struct {
 	server  *Server
 	address string
 	client  *http.Client
-	// unhealthy is what /healthz tells of.
+	// unhealthy is the error that /healthz reports.
 	unhealthy error
 }
 
 func newWorld(t testing.TB, change ...func(*Settings)) *world {
 	t.Helper()
 	settings := DefaultSettings()
-	settings.ConnectTimeout = patience // many at once take a while, with the race detector
+	settings.ConnectTimeout = patience // many connections at once take a while, with the race detector
 	for _, c := range change {
 		c(&settings)
 	}
@@ -69,7 +69,7 @@ func worldOf(t testing.TB, p *Proxy) *world {
 		transport.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_ = w.server.Shutdown(ctx) // tests of it look at its result
+		_ = w.server.Shutdown(ctx) // tests of Shutdown check its result
 		if err := <-served; err != nil {
 			t.Errorf("Serve: %v", err)
 		}
@@ -160,7 +160,7 @@ func (w *world) appServer(handler http.HandlerFunc, h2c bool) *httptest.Server {
 	return s
 }
 
-// named is an application that says who it is.
+// named is an application that answers with its name.
 func named(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) }
 }
@@ -198,7 +198,7 @@ func (w *world) get(target string) (*http.Response, string) {
 	return w.do(w.request(http.MethodGet, target, nil))
 }
 
-// eventually waits until something is so.
+// eventually waits until so returns true.
 func eventually(t testing.TB, what string, so func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

@@ -97,8 +97,8 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// BenchmarkLookupByHeader is the one thing that grows: objects of one host and
-// path that headers tell apart are asked one after the other.
+// BenchmarkLookupByHeader measures the one lookup whose cost grows: objects of the same
+// host and path that differ only in headers are tried one after the other.
 func BenchmarkLookupByHeader(b *testing.B) {
 	for _, n := range []int{1, 10, 100, 1000} {
 		builder := NewBuilder()
@@ -121,10 +121,10 @@ func BenchmarkLookupByHeader(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate is one change and its Commit, in tables of different sizes. The
-// changes go round a hundred objects from all over the table, for in one of ten
-// thousand each would be out of the processor's caches otherwise, and in one of
-// a hundred none.
+// BenchmarkUpdate measures one change and its Commit, in tables of different sizes. The
+// changes cycle through a hundred objects from all over the table. If they cycled
+// through all objects, each would be out of the processor's caches in a table of ten
+// thousand, and none in a table of a hundred.
 func BenchmarkUpdate(b *testing.B) {
 	updates := map[string]func(*Builder, int, int){
 		"weight": func(builder *Builder, i, n int) {
@@ -166,8 +166,8 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkBuild is the way from nothing to a table, as at start, and what the
-// Builder and its table take.
+// BenchmarkBuild measures how a table is made from nothing, as at start, and the memory
+// that the Builder and its table take.
 func BenchmarkBuild(b *testing.B) {
 	for _, n := range benchSizes {
 		b.Run(fmt.Sprintf("objects=%d", n), func(b *testing.B) {
@@ -189,7 +189,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// Lookup may be in the way of every request: it allocates nothing.
+// Lookup may run for every request, so it allocates nothing.
 func TestLookupDoesNotAllocate(t *testing.T) {
 	b := NewBuilder()
 	o := benchObject(1, 20)
@@ -211,8 +211,8 @@ func TestLookupDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// What did not change is there once, in the old table and in the new one: the
-// endpoints when weights change, the hosts and paths when anything else does.
+// The old table and the new one share what did not change: the endpoints when weights
+// change, the hosts and paths when anything else does.
 func TestTablesShareWhatDidNotChange(t *testing.T) {
 	b := benchBuilder(100)
 	before := b.Table()
@@ -238,9 +238,9 @@ func TestTablesShareWhatDidNotChange(t *testing.T) {
 	}
 }
 
-// Work that does not grow with the table, seen by counting and not by the clock:
-// at ten thousand objects a change allocates little more than at a hundred (the
-// tries are two levels deeper).
+// The work for a change does not grow with the table. Allocations are counted instead
+// of time: at ten thousand objects a change allocates little more than at a hundred
+// (the tries are two levels deeper).
 func TestUpdateDoesNotGrowWithTheTable(t *testing.T) {
 	cost := func(n int) float64 {
 		b := benchBuilder(n)

@@ -13,8 +13,8 @@ func numbered(format string, n int) []string {
 	return all
 }
 
-// Two objects, each no larger than one may be, do not multiply: hosts times the paths
-// of a wildcard.
+// Two objects, each no larger than allowed, do not multiply: not every host of the one
+// lists all paths of the other's wildcard.
 func TestPathsOfAWildcardDoNotMultiplyWithHosts(t *testing.T) {
 	for _, wildcard := range []string{"*", "*.com", "*.example.com"} {
 		t.Run(wildcard, func(t *testing.T) {
@@ -22,7 +22,7 @@ func TestPathsOfAWildcardDoNotMultiplyWithHosts(t *testing.T) {
 			w.set("a/hosts", numbered("h%d.example.com", maxMatches), []string{"/own"})
 			w.set("b/paths", []string{wildcard}, numbered("/p%d", maxMatches))
 			w.Commit()
-			// What one host lists is what each does.
+			// Every host lists as many matches as this one.
 			if vh, _ := w.Table().VirtualHost("h7.example.com", nil); len(vh.Matches) > 1 {
 				t.Errorf("each of %d hosts lists %d matches", maxMatches, len(vh.Matches))
 			}
@@ -35,7 +35,7 @@ func TestPathsOfAWildcardDoNotMultiplyWithHosts(t *testing.T) {
 	}
 }
 
-// small has room for ten matches of a namespace, and for 25 of all.
+// small allows ten matches for each namespace, and 25 for all together.
 func small() Policy { return Policy{MaxWildcardMatchesPerNamespace: 10, MaxWildcardMatches: 25} }
 
 func TestTheNewestOfANamespaceAreLeftOut(t *testing.T) {
@@ -55,7 +55,7 @@ func TestTheNewestOfANamespaceAreLeftOut(t *testing.T) {
 		t.Error("an object that is left out has a route")
 	}
 
-	// An older one of the namespace grows.
+	// An older object of the namespace grows.
 	w.set("a/first", nil, numbered("/a%d", 7))
 	w.goes(map[string]string{"x/a6": "a/first", "x/b1": "nobody", "x/c1": "a/third", "x/f1": "b/other"})
 	w.tells("a/second", OverBudget, "asks for 4;")
@@ -64,8 +64,8 @@ func TestTheNewestOfANamespaceAreLeftOut(t *testing.T) {
 	w.tells("a/second", OverBudget)
 }
 
-// What all namespaces may have is for those that have it: another one that asks for
-// more takes nothing from them, however old its objects are.
+// Namespaces keep the room that they have: another namespace that asks for more takes
+// nothing from them, however old its objects are.
 func TestNoObjectGoesBecauseOfAnotherNamespace(t *testing.T) {
 	w := newTenants(t, small())
 	w.set("a/old", nil, numbered("/a%d", 2))
@@ -79,20 +79,20 @@ func TestNoObjectGoesBecauseOfAnotherNamespace(t *testing.T) {
 	w.tells("a/young", OverBudget, "more than 25", "--max-wildcard-matches", "up to 2 namespaces")
 	w.set("d/d", nil, below)
 	w.goes(map[string]string{"x/below": "nobody", "x/b1": "b/b", "x/c1": "c/c"})
-	// A proxy of few namespaces has room for theirs.
+	// A proxy of few namespaces has room for all of their objects.
 	for request, of := range map[string]Namespaces{"x/below": {"d": true}, "x/below/": {"d": true, "b": true}, "x/aa1": {"a": true}} {
 		if got := w.servedIn(of, request); got == "nobody" {
 			t.Errorf("in a fleet of %v, %s goes to nobody: others took its room", of, request)
 		}
 	}
-	// Room that becomes free is for those that wait.
+	// Room that becomes free goes to the objects that wait for it.
 	w.delete("c/c")
 	w.goes(map[string]string{"x/aa1": "a/young", "x/below": "d/d"})
 	w.tells("a/young", OverBudget)
 	w.tells("d/d", OverBudget)
 }
 
-// An interceptor that starts gives room by age, and so do all that start.
+// An interceptor that starts gives room by age, so that all that start decide the same.
 func TestRoomIsGivenByAgeAtStart(t *testing.T) {
 	for _, order := range [][]string{{"a/1", "b/2", "c/3"}, {"c/3", "b/2", "a/1"}} {
 		w := newTenants(t, small())
@@ -106,7 +106,7 @@ func TestRoomIsGivenByAgeAtStart(t *testing.T) {
 	}
 }
 
-// A namespace with many wildcards costs a change in another nothing.
+// A change in one namespace costs no more if another namespace has many wildcards.
 func TestTheBudgetCostsOtherNamespacesNothing(t *testing.T) {
 	cost := func(others int) float64 {
 		w := newTenants(t, DefaultPolicy())
@@ -127,8 +127,8 @@ func TestTheBudgetCostsOtherNamespacesNothing(t *testing.T) {
 	}
 }
 
-// Wildcards below one another do not add up: a host lists the paths of all that are
-// above it.
+// Nested wildcards share one bound, as a host lists the paths of all wildcards above
+// it.
 func TestPathsOfNestedWildcardsDoNotMultiplyWithHosts(t *testing.T) {
 	w := newTenants(t, DefaultPolicy())
 	name := "example.com"
@@ -145,7 +145,8 @@ func TestPathsOfNestedWildcardsDoNotMultiplyWithHosts(t *testing.T) {
 	w.tells("b/1", OverBudget, "more than 100")
 }
 
-// An object is charged once for what a host lists of it, and any host is apart.
+// An object with nested wildcards is charged once, as a host lists it once; the
+// wildcard * is charged separately.
 func TestAnObjectIsChargedOnceForNestedWildcards(t *testing.T) {
 	w := newTenants(t, small())
 	w.set("a/nested", []string{"*.example.com", "*.a.example.com", "*.b.a.example.com"}, numbered("/a%d", 10))
@@ -161,8 +162,9 @@ func TestAnObjectIsChargedOnceForNestedWildcards(t *testing.T) {
 	w.goes(map[string]string{"x.b.example.org/below": "a/above"})
 }
 
-// What is served keeps its room when older objects of another namespace ask for more in
-// the same Commit in which it changes itself, in other things or in its paths.
+// An object that is served keeps its room, even if it changes, in its paths or
+// otherwise, in the same Commit in which older objects of another namespace ask for
+// more.
 func TestObjectsThatChangeTogetherKeepTheirRoom(t *testing.T) {
 	w := newTenants(t, small())
 	w.set("a/a", nil, numbered("/a%d", 2))

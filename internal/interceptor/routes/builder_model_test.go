@@ -38,7 +38,8 @@ type shownRoute struct {
 	Rollout                       string
 	Failover                      *Failover
 	ConditionWait, ResponseHeader *time.Duration
-	// What the last good form would have, when the next one is bad.
+	// Of the form, which the route keeps as its last good form when the next one is
+	// bad.
 	Target         string
 	FailoverTarget string
 }
@@ -128,7 +129,7 @@ func (w *world) object(name types.NamespacedName) *httpv1alpha1.HTTPScaledObject
 	o := randomObject(w.random, name.Namespace, name.Name)
 	o.UID = types.UID(fmt.Sprint(w.random.IntN(1 << 30)))
 	if old != nil && w.random.IntN(8) > 0 {
-		// Mostly the same object goes on.
+		// Mostly it is the same object as before.
 		o.UID, o.CreationTimestamp = old.UID, old.CreationTimestamp
 		if w.random.IntN(2) == 0 {
 			o.Spec = *old.Spec.DeepCopy()
@@ -203,9 +204,9 @@ func (w *world) slice(name types.NamespacedName, owner string) *discoveryv1.Endp
 	return s
 }
 
-// FuzzBuilder: by whatever steps and commits, a Builder arrives at the table
-// that Build makes of everything at once; the changes it tells are those that
-// comparing the two tables shows; and tables made before stay as they were.
+// FuzzBuilder: after any steps and commits, a Builder has the table that build makes of
+// everything at once; the changes that it reports are those found by comparing the two
+// tables; and earlier tables stay as they were.
 func FuzzBuilder(f *testing.F) {
 	for seed := range uint64(60) {
 		f.Add(seed)
@@ -350,8 +351,8 @@ func checkChanges(t *testing.T, was, is shown, before, after *Table, changes Cha
 		t.Fatalf("changes (-by comparing +told):\n%s", diff)
 	}
 
-	// Envoy's part of a virtual host: its matches, and of their routes all but
-	// the endpoints.
+	// Envoy's part of a virtual host: its matches, and their routes without the
+	// endpoints.
 	touched := changes.VirtualHosts(after)
 	for _, domain := range append(before.Domains(), after.Domains()...) {
 		if envoyPart(before, domain) != envoyPart(after, domain) && !slices.Contains(touched, domain) {
@@ -371,9 +372,9 @@ func envoyPart(table *Table, domain string) string {
 	return text.String()
 }
 
-// checkShares: nobody who has nothing to offer gets a share, the others have
-// theirs in the proportion asked for, and what drains only serves when nobody
-// with weight is ready.
+// checkShares: a backend without usable endpoints has no share, the others have shares
+// in the proportion asked for, and draining endpoints serve only if no backend with a
+// weight has a ready one.
 func checkShares(t *testing.T, r *Route) {
 	t.Helper()
 	ready, draining := false, false

@@ -9,13 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzDict: a dict is the map that the same steps make, whatever collides, and
-// no step changes the dicts before.
+// FuzzDict: a dict has the content of a map after the same steps, whatever hashes
+// collide, and no step changes earlier dicts.
 func FuzzDict(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(seed, uint64(0xffffffffffffffff))
 		f.Add(seed, uint64(0x0))                // all keys collide
-		f.Add(seed, uint64(0xf00000000000000f)) // and some, at both ends
+		f.Add(seed, uint64(0xf00000000000000f)) // some collide: only bits at both ends of the hash count
 	}
 	f.Fuzz(func(t *testing.T, seed, mask uint64) {
 		random := rand.New(rand.NewPCG(seed, 0))

@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
-// Example shows the way from objects to the backends of a request, and from a
-// change to what there is to tell Envoy.
+// Example shows how objects become the backends of a request, and how a change becomes
+// what Envoy has to be told.
 func Example() {
 	port, name, target := int32(80), "http", int32(8080)
 	app := &httpv1alpha1.HTTPScaledObject{

@@ -10,7 +10,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// One object can neither fill the table nor drown what is told of the others.
+// One object can neither fill the table nor drown the problems of others.
 func TestLargeObjects(t *testing.T) {
 	list := func(n int, format string) []string {
 		all := make([]string, n)

@@ -34,7 +34,7 @@ var update = flag.Bool("update", false, "write testdata/*.out.yaml as they come 
 //	- app.example.com/path           # host and request target
 //	- "app.example.com/ X-Canary: yes; X-Other: 1"
 //
-// What comes out of each Commit is in .out.yaml; go test -update writes it.
+// The result of each Commit is in .out.yaml; go test -update writes it.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.in.yaml")
 	if err != nil || len(files) == 0 {
@@ -244,7 +244,8 @@ func describeChange(isNew, isGone bool) string {
 	return "changed"
 }
 
-// answer takes "host/target" with, after a blank, headers between semicolons.
+// answer returns the name of the object that a request goes to. The request is
+// "host/target" and, after a blank, headers separated by semicolons.
 func answer(t *testing.T, table *Table, request string) string {
 	t.Helper()
 	url, headers, _ := strings.Cut(request, " ")

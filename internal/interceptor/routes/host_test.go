@@ -84,8 +84,8 @@ func checkResult(t *testing.T, what, in, got string, err error, want, wantErr st
 	}
 }
 
-// FuzzHostPattern: a pattern that is taken is its own pattern, and a host that
-// is one is canonical.
+// FuzzHostPattern: neither hostPattern nor CanonicalHost changes a pattern that
+// hostPattern has returned.
 func FuzzHostPattern(f *testing.F) {
 	for _, host := range []string{"app.example.com", "*.Example.com:80", "[::1]", "::FFFF:1.2.3.4", "*", "a..b", "*.*"} {
 		f.Add(host)

@@ -15,8 +15,8 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// This is the slow and obvious model of matching: every object is asked whether
-// it wants the request, and those that do are put in order.
+// This is a slow and obvious model of matching: every object is checked against the
+// request, and the objects that match are sorted.
 
 type request struct {
 	host, path string
@@ -35,7 +35,8 @@ type candidate struct {
 
 var portOfHost = regexp.MustCompile(`:[^:\]]*$`)
 
-// crowds tells whether the proxy has no room for objects that are crowded out.
+// modelLookup returns the route of a request. crowds tells whether the proxy does not
+// serve objects that are crowded out.
 func modelLookup(routes []*Route, owned, crowds bool, r request) *Route {
 	host := portOfHost.ReplaceAllString(r.host, "")
 	host = strings.TrimSuffix(host, ".")
@@ -85,7 +86,8 @@ func modelLookup(routes []*Route, owned, crowds bool, r request) *Route {
 	}).route
 }
 
-// modelOwns tells whether the oldest object that names a host lets another have it.
+// modelOwns tells whether the oldest object that names a host lets the route's object
+// have it.
 func modelOwns(routes []*Route, route *Route, pattern string) bool {
 	var owner *matcher
 	for _, r := range routes {
@@ -228,15 +230,16 @@ func FuzzLookup(f *testing.F) {
 	})
 }
 
-// randomPolicy has budgets that small objects exceed, or not.
+// randomPolicy returns a policy with budgets so small that small objects may exceed
+// them.
 func randomPolicy(random *rand.Rand) Policy {
 	most := 1 + random.IntN(8)
 	return Policy{HostOwnership: random.IntN(2) == 0, MaxWildcardMatchesPerNamespace: most, MaxWildcardMatches: most + random.IntN(20)}
 }
 
-// checkBudget: a name below a wildcard lists no more matches of this and of the
-// wildcards above it than a namespace, or all, may have, and so does any host. Nobody
-// is crowded out where all have room.
+// checkBudget: a host below a wildcard lists no more matches of that wildcard and the
+// wildcards above it than one namespace, or all together, may have; the wildcard * is
+// counted separately. No object is crowded out where all namespaces have room.
 func checkBudget(t *testing.T, policy Policy, all []*Route) {
 	t.Helper()
 	listed := make(map[string]int)
@@ -283,20 +286,20 @@ func nameOf(r *Route) string {
 	return r.Name.String()
 }
 
-// checkShadows: an object is told to be shadowed exactly when, at each of its
-// hosts and prefixes, the model gives a request with each of its headers, and
-// that header alone, to another.
+// checkShadows: an object has the problem Shadowed exactly if, at each of its hosts and
+// prefixes, the model gives every request with one of its headers, and that header
+// alone, to another object.
 func checkShadows(t *testing.T, table *Table, all []*Route, owned bool) {
 	t.Helper()
 	for _, route := range all {
 		if slices.ContainsFunc(table.ProblemsOf(route.Name), func(p Problem) bool { return owned && p.Reason == HostNotOwned || p.Reason == OverBudget }) {
-			continue // it is told that instead
+			continue // it has that problem instead
 		}
 		shadowed := true
 		for _, pattern := range route.Hosts() {
 			for _, prefix := range route.PathPrefixes() {
-				// Names and segments that nobody else has, so that only those
-				// who ask for the same can take the request.
+				// Names and segments that no other object has, so that only objects
+				// that ask for the same can take the request.
 				r := request{host: strings.Replace(pattern, "*", "nobody", 1), path: prefix}
 				headers := []map[string][]string{nil}
 				if len(route.Headers()) > 0 {
@@ -323,8 +326,8 @@ func checkShadows(t *testing.T, table *Table, all []*Route, owned bool) {
 	}
 }
 
-// checkReachable: no virtual host lists a match twice, or after one without
-// headers for the same requests.
+// checkReachable: no virtual host lists a match twice, or after a match without headers
+// that takes all of its requests.
 func checkReachable(t *testing.T, table *Table) {
 	t.Helper()
 	for vh := range table.VirtualHosts(nil) {

@@ -13,8 +13,8 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// tenants is a Builder of objects that are written namespace/name, the first one
-// made being the oldest.
+// tenants is a Builder of objects that are named namespace/name. The first one made is
+// the oldest.
 type tenants struct {
 	t *testing.T
 	*Builder
@@ -36,7 +36,7 @@ func namedObject(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// set makes an object, or changes it. allowed is as in the annotation.
+// set makes an object, or changes it. allowed is for AllowedNamespacesAnnotation.
 func (w *tenants) set(name string, hosts, prefixes []string, allowed ...string) {
 	if _, found := w.made[name]; !found {
 		w.made[name] = time.Unix(int64(len(w.made)), 0)
@@ -56,8 +56,8 @@ func (w *tenants) set(name string, hosts, prefixes []string, allowed ...string) 
 
 func (w *tenants) delete(name string) { w.DeleteHTTPScaledObject(namedObject(name)) }
 
-// goes checks whom requests go to after a Commit: in the embedded proxy, and in an
-// Envoy of all namespaces. nobody is for none.
+// goes commits, and checks which object each request goes to in the embedded proxy and
+// in an Envoy of all namespaces; "nobody" is for none.
 func (w *tenants) goes(requests map[string]string) {
 	w.t.Helper()
 	w.Commit()
@@ -72,13 +72,14 @@ func (w *tenants) goes(requests map[string]string) {
 	}
 }
 
-// servedIn returns who serves a request in an Envoy of some namespaces.
+// servedIn returns the object that serves a request in an Envoy of some namespaces.
 func (w *tenants) servedIn(namespaces Namespaces, r string) string {
 	host, path, _ := strings.Cut(r, "/")
 	return nameOf(envoyLookup(w.Table(), namespaces, request{host: host, path: "/" + path}))
 }
 
-// told returns what is told of an object for a reason; "" for nothing.
+// told returns the message of an object's problem with this reason; "" if there is
+// none.
 func (w *tenants) told(name string, reason Reason) string {
 	for _, p := range w.Table().ProblemsOf(namedObject(name)) {
 		if p.Reason == reason {
@@ -115,7 +116,7 @@ func TestTakingAPartOfAHostIsToldOnBothObjects(t *testing.T) {
 	w.tells("b/young", HostNotOwned, "shop.example.com (a/old)", "it takes their requests")
 	w.tells("a/own", HostNotOwned)
 
-	// With the permission, when it goes, and when it names the host no more.
+	// With the permission, without it again, and when b/young no longer names the host.
 	w.set("a/old", []string{"shop.example.com", "other.example.com"}, root, "b")
 	w.goes(nil)
 	w.tells("a/old", HostDisputed)
@@ -137,7 +138,7 @@ func TestTakingAPartOfAHostIsToldOnBothObjects(t *testing.T) {
 	w.tells("a/old", HostDisputed)
 }
 
-// An object that gets no request of the host is told that, and not that it takes any.
+// An object that gets no request of a host has the problem Shadowed, not HostNotOwned.
 func TestAShadowedObjectTakesNothing(t *testing.T) {
 	w := newTenants(t, DefaultPolicy())
 	w.set("a/old", []string{"shop.example.com"}, root)
@@ -147,7 +148,7 @@ func TestAShadowedObjectTakesNothing(t *testing.T) {
 	w.tells("b/young", Shadowed, "a/old")
 }
 
-// Names of others can be many, an Event is short.
+// The names of other objects can be many, but an Event is short.
 func TestTellingOfManyHostsIsShort(t *testing.T) {
 	w := newTenants(t, DefaultPolicy())
 	var hosts []string
@@ -178,15 +179,15 @@ func TestHostOwnership(t *testing.T) {
 	w.goes(map[string]string{
 		"shop.example.com/below":  "a/old",
 		"shop.example.com/own":    "a/own",
-		"b.example.com/below":     "b/young", // its other host is its own
-		"b.a.example.com/":        "b/exact", // a claim of its own
+		"b.example.com/below":     "b/young", // b/young owns its other host
+		"b.a.example.com/":        "b/exact", // owned apart from the wildcard
 		"x.a.example.com/below":   "a/old",
 		"x.x.a.example.com/below": "a/old",
 	})
 	w.tells("a/old", HostDisputed, "shop.example.com (b/young)", "*.a.example.com (b/wild)", "they are not served for them")
 	w.tells("b/young", HostNotOwned, "shop.example.com (a/old)", "it is not served for them")
 	w.tells("b/exact", HostNotOwned)
-	// The fallback hop names the object, which is there.
+	// It still has a route: a kedify-proxy that hands a request over names the object.
 	if w.Table().Route(namedObject("b/wild")) == nil {
 		t.Error("an object that owns no host has no route for its own fleet to hand over to")
 	}
@@ -200,8 +201,8 @@ func TestHostOwnership(t *testing.T) {
 	w.goes(map[string]string{"shop.example.com/below": "b/young"})
 	w.set("a/old", []string{"shop.example.com", "*.a.example.com"}, []string{"/", "/a"})
 
-	// The host goes to the namespace of the next oldest. Who makes its object anew is
-	// the youngest.
+	// The host goes to the namespace of the next oldest object. An object that is made
+	// anew is the youngest.
 	w.delete("a/old")
 	w.goes(map[string]string{"shop.example.com/below": "b/young", "shop.example.com/own": "nobody", "x.a.example.com/below": "b/wild"})
 	w.tells("a/own", HostNotOwned, "shop.example.com (b/young)")
@@ -213,8 +214,8 @@ func TestHostOwnership(t *testing.T) {
 	w.goes(map[string]string{"shop.example.com/": "nobody", "shop.example.com/below": "b/young"})
 }
 
-// An object for which there is no room is served nothing, and its hosts are its
-// namespace's still.
+// An object for which there is no room is not served, but its namespace still owns its
+// hosts.
 func TestAnObjectThatIsLeftOutKeepsItsHosts(t *testing.T) {
 	policy := small()
 	policy.HostOwnership = true
@@ -249,14 +250,15 @@ func TestAnObjectThatIsLeftOutKeepsItsHosts(t *testing.T) {
 	w.goes(map[string]string{"x.example.com/a1": "b/young"})
 	w.tells("b/young", HostNotOwned)
 
-	// As after an upgrade: it was never served.
+	// As after an upgrade: the object was never served.
 	w = newTenants(t, policy)
 	w.set("a/old", wild, numbered("/a%d", 11))
 	w.set("b/young", wild, root)
 	check()
 }
 
-// Of two objects of one age the one whose namespace, and then name, comes first.
+// Of objects of the same age, the one whose namespace, and then name, comes first owns
+// the host.
 func TestHostOwnershipOfOneAge(t *testing.T) {
 	w := newTenants(t, owning())
 	for _, name := range []string{"b/a", "a/b", "a/c"} {
@@ -268,7 +270,7 @@ func TestHostOwnershipOfOneAge(t *testing.T) {
 	w.tells("a/c", HostDisputed)
 }
 
-// Without the flag nothing changes in who serves what.
+// Without host ownership, objects of several namespaces are served at the same host.
 func TestWithoutHostOwnershipHostsAreShared(t *testing.T) {
 	w := newTenants(t, DefaultPolicy())
 	w.set("a/old", []string{"shop.example.com"}, root)
@@ -276,7 +278,8 @@ func TestWithoutHostOwnershipHostsAreShared(t *testing.T) {
 	w.goes(map[string]string{"shop.example.com/below": "b/young"})
 }
 
-// A fleet has a judgement of its own: who is not there owns nothing in it.
+// Each fleet judges ownership by its own objects: objects of other namespaces own
+// nothing there.
 func TestFleetsJudgeHostsAmongTheirOwnObjects(t *testing.T) {
 	w := newTenants(t, owning())
 	w.set("a/old", []string{"shop.example.com"}, root)
@@ -300,8 +303,8 @@ func TestFleetsJudgeHostsAmongTheirOwnObjects(t *testing.T) {
 	}
 }
 
-// A change in a host that objects of many namespaces name looks at the object that
-// changed and at the owner, not at all of them.
+// When an object changes whose host many others name, only that object and the owner
+// are looked at, not all of them.
 func TestAStrangersChangeCostsTheOthersNothing(t *testing.T) {
 	cost := func(strangers int) float64 {
 		w := newTenants(t, owning())
@@ -323,7 +326,8 @@ func TestAStrangersChangeCostsTheOthersNothing(t *testing.T) {
 	}
 }
 
-// What an Envoy says it has comes with who may be served beside it.
+// A route that is restored from what an Envoy reports keeps the namespaces that it
+// allows.
 func TestSavedRoutesKeepWhatTheyAllow(t *testing.T) {
 	w := newTenants(t, owning())
 	w.set("a/old", []string{"shop.example.com"}, root, "b")

@@ -59,8 +59,8 @@ func TestPathPrefix(t *testing.T) {
 	}
 }
 
-// FuzzPathPrefix: a prefix that is taken is its own prefix, and in the form that
-// Envoy asks of path_separated_prefix.
+// FuzzPathPrefix: pathPrefix does not change a prefix that it has returned, and that
+// has the form that Envoy requires of path_separated_prefix.
 func FuzzPathPrefix(f *testing.F) {
 	for _, prefix := range []string{"/foo", "foo/", "//", "/a%2f", "/é", "/?", "/./"} {
 		f.Add(prefix)

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A panic over one object is told of on that object, which goes on as it was, and
-// everything else follows what changed.
+// A panic over one object becomes a problem of that object, which is served as before.
+// Everything else follows what changed.
 func TestAPanicOverOneObjectLeavesTheOthersAlone(t *testing.T) {
 	bad, good := benchObject(1, 20), benchObject(2, 20)
 	name, other := types.NamespacedName{Namespace: bad.Namespace, Name: bad.Name}, types.NamespacedName{Namespace: good.Namespace, Name: good.Name}
@@ -19,7 +19,7 @@ func TestAPanicOverOneObjectLeavesTheOthersAlone(t *testing.T) {
 		canary uint32 // of the object that panics, after its split was changed from 20 to 40
 		hosts  string
 	}{
-		// Each panic costs what is read there, and nothing beside it.
+		// Only what the step reads stays as it was.
 		readSplit: {reason: InvalidSplit, canary: 20, hosts: "new.example.com"},
 		readSpec:  {reason: InternalError, canary: 40, hosts: bad.Spec.Hosts[0]},
 		makeRoute: {reason: InternalError, canary: 20, hosts: bad.Spec.Hosts[0]},
@@ -98,7 +98,7 @@ func TestAPanicOverOneObjectLeavesTheOthersAlone(t *testing.T) {
 	}
 }
 
-// An object that is made anew under the name of another has nothing of that.
+// An object that is made anew under the name of another takes over nothing of it.
 func TestAPanicOverAnObjectMadeAnew(t *testing.T) {
 	b := NewBuilder()
 	o := benchObject(1, 20)
@@ -149,8 +149,8 @@ func TestAPanicOverAServiceLeavesItAsItWas(t *testing.T) {
 	}
 }
 
-// A panic while an object is compared with others is told of on that object. It is
-// served as it asks, and all others are, too.
+// A panic while an object is compared with others becomes a problem of that object. It
+// and all others are served as they ask.
 func TestAPanicWhileObjectsAreCompared(t *testing.T) {
 	for _, what := range []step{compareHosts, compareSites, tellProblems} {
 		t.Run(string(what), func(t *testing.T) {
@@ -183,8 +183,8 @@ func TestAPanicWhileObjectsAreCompared(t *testing.T) {
 	}
 }
 
-// A panic while an object is charged leaves it as it was, and its namespace the room
-// that it has.
+// If charging an object panics, the object stays as it was, and its namespace keeps its
+// room.
 func TestAPanicWhileAnObjectIsCharged(t *testing.T) {
 	w := newTenants(t, small())
 	w.set("a/bad", nil, numbered("/a%d", 5))
@@ -207,7 +207,7 @@ func TestAPanicWhileAnObjectIsCharged(t *testing.T) {
 	w.tells("a/bad", InternalError)
 }
 
-// An object that cannot be taken out stays until it can, and holds up nobody.
+// An object that cannot be removed stays until it can be, and does not hold up others.
 func TestAPanicOverADeletedObject(t *testing.T) {
 	w := newTenants(t, owning())
 	w.set("a/bad", []string{"h.example.com"}, root)

@@ -26,7 +26,7 @@ func randomWorld(seed uint64) *world {
 	}
 }
 
-// envoyParts are the virtual hosts of a table, as far as they are Envoy's.
+// envoyParts returns, by domain, Envoy's part of a table's virtual hosts.
 func envoyParts(table *Table) map[string]string {
 	all := make(map[string]string)
 	for _, domain := range table.Domains() {
@@ -35,8 +35,7 @@ func envoyParts(table *Table) map[string]string {
 	return all
 }
 
-// With makes, object by object, the table of one moment into that of another, and
-// leaves both as they were.
+// With turns one table into another, object by object, and changes neither of the two.
 func TestTableWith(t *testing.T) {
 	for seed := range uint64(30) {
 		w, b := randomWorld(seed), NewBuilder()
@@ -72,8 +71,7 @@ func TestTableWith(t *testing.T) {
 	}
 }
 
-// A route that was written down and read back has the same place in every virtual
-// host.
+// A route that was saved and restored has the same place in every virtual host.
 func TestSavedRoutesMakeTheSameVirtualHosts(t *testing.T) {
 	for seed := range uint64(30) {
 		w, b := randomWorld(seed), NewBuilder()
@@ -95,7 +93,7 @@ func TestSavedRoutesMakeTheSameVirtualHosts(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", text, err)
 			}
-			// What is Envoy's is the same; the rest is not saved.
+			// Route.Split and ConditionWait are not saved.
 			restored.Split, restored.ConditionWait = route.Split, route.ConditionWait
 			if restored.UID != route.UID || !restored.sameRouting(route) {
 				t.Errorf("%+v is not %+v", restored, route)

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// apiServer lists and watches whole objects as an API server does, pages
-// included. Against the real one the interceptor is tested in the sandbox.
+// apiServer serves lists and watches of whole objects as an API server does, pages
+// included. The sandbox tests the interceptor with a real one.
 type apiServer struct {
 	t       *testing.T
 	address string
@@ -60,14 +60,14 @@ func (s *apiServer) start(address string) {
 	go func(server *http.Server) { _ = server.Serve(l) }(s.server) // ends with Close
 }
 
-// stop has connections cut and refused, until restart.
+// stop cuts all connections and refuses new ones, until restart.
 func (s *apiServer) stop() { _ = s.server.Close() }
 
 func (s *apiServer) restart() { s.start(s.address) }
 
 func (s *apiServer) config() *rest.Config { return &rest.Config{Host: "http://" + s.address, QPS: -1} }
 
-// put makes an object, or makes it another.
+// put creates or replaces an object.
 func (s *apiServer) put(resource, namespace, name string, o object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,8 @@ func (s *apiServer) tell(e event) {
 	s.changed = make(chan struct{})
 }
 
-// setFault has f answer what it likes, and ends the watches that there are.
+// setFault lets f answer requests in the server's stead, and ends the open watches. A
+// nil f removes the fault.
 func (s *apiServer) setFault(f func(w http.ResponseWriter, verb, resource string) bool) {
 	if f == nil {
 		s.setNamespaceFault(nil)
@@ -115,8 +116,8 @@ func (s *apiServer) setFault(f func(w http.ResponseWriter, verb, resource string
 	s.setNamespaceFault(func(w http.ResponseWriter, verb, resource, _ string) bool { return f(w, verb, resource) })
 }
 
-// setNamespaceFault is setFault for who looks at the namespace too, which is empty
-// for all.
+// setNamespaceFault is setFault for a fault that depends on the namespace, too, which
+// is empty in requests for all namespaces.
 func (s *apiServer) setNamespaceFault(f func(w http.ResponseWriter, verb, resource, namespace string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +125,8 @@ func (s *apiServer) setNamespaceFault(f func(w http.ResponseWriter, verb, resour
 	s.tell(event{kind: "END"})
 }
 
-// forget has watches start from a list only.
+// forget makes all versions so far too old to watch from: a watch has to begin with a
+// list.
 func (s *apiServer) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +134,7 @@ func (s *apiServer) forget() {
 	s.version++
 }
 
-// count returns how often it was asked so.
+// count returns how often this verb of this resource was requested.
 func (s *apiServer) count(verb, resource string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +172,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.watch(w, r, resource, namespace, name, query.Get("resourceVersion"))
 }
 
-// kindOf are the kinds and versions of what the tests read.
+// kindOf returns the apiVersion and kind of a resource.
 func kindOf(resource string) (apiVersion, kind string) {
 	switch resource {
 	case "services":
@@ -279,7 +281,7 @@ func forbid(verb, resource string) func(http.ResponseWriter, string, string) boo
 	}
 }
 
-// down is an API server behind something that takes connections and drops them.
+// down drops every connection, as a load balancer does whose API server is away.
 func down(w http.ResponseWriter, _, _ string) bool {
 	if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
 		_ = c.Close()

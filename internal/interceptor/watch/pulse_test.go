@@ -16,7 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// probed looks at the pulse of a watch as a kubelet does, by a clock of the test.
+// probed checks the health of a watch as a kubelet does, by the test's clock.
 type probed struct {
 	*world
 	watching *Watch
@@ -43,8 +43,8 @@ func probe(w *world, consumers ...Consumer) *probed {
 	return p
 }
 
-// A consumer that hangs, as anything else on the way from a change to the Envoys
-// would, fails /healthz after a minute; when it goes on, so does /healthz.
+// If a consumer hangs, or anything else on the way from a change to the Envoys,
+// /healthz fails after a minute; when it goes on, /healthz succeeds again.
 func TestAStuckFeedIsNotHealthy(t *testing.T) {
 	w := newWorld(t)
 	w.app("a")
@@ -92,7 +92,8 @@ func TestAStuckFeedIsNotHealthy(t *testing.T) {
 	}
 }
 
-// Neither an API server that is away nor a process that was frozen is stuck.
+// An API server that is away does not fail /healthz, nor does a process that was
+// frozen.
 func TestWhatIsNotStuckIsHealthy(t *testing.T) {
 	w := newWorld(t)
 	w.api.stop()
@@ -115,7 +116,7 @@ func TestWhatIsNotStuckIsHealthy(t *testing.T) {
 	if err := p.after(time.Second); err != nil {
 		t.Fatal(err)
 	}
-	// Nothing of the process ran for an hour, and the probe is what runs first.
+	// The process was frozen for an hour, and the probe is the first to run then.
 	p.watching.pulse.mu.Lock()
 	p.watching.pulse.back = make(chan struct{}, 1)
 	p.watching.pulse.mu.Unlock()
@@ -160,8 +161,8 @@ func TestATableComesWhileChangesDoNotStop(t *testing.T) {
 	}
 }
 
-// A feed that has much to do, so that its channel is full at each look, is not stuck
-// as long as it goes on.
+// A busy feed, whose channel is full at each look, is healthy as long as it makes
+// progress.
 func TestABusyFeedIsHealthy(t *testing.T) {
 	var now time.Time
 	p := newPulse(make(chan change), slog.New(slog.DiscardHandler))

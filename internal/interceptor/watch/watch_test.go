@@ -23,7 +23,7 @@ import (
 // patience bounds each wait for something that has to come.
 const patience = time.Minute
 
-// seen is a consumer that remembers.
+// seen is a consumer that records what it gets.
 type seen struct {
 	mu               sync.Mutex
 	table            *routes.Table
@@ -40,7 +40,7 @@ func (s *seen) Update(table *routes.Table, changes routes.Changes) {
 	s.resolved = append(s.resolved, changes.Resolved...)
 }
 
-// routes lists the routes as name=service:ready.
+// routes lists the routes, each with its backends as service:weight:ready endpoints.
 func (s *seen) routes() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func (w *world) becomes(want string) {
 	w.eventually("routes "+want, func() bool { return w.routes() == want })
 }
 
-// app makes an HTTPScaledObject, its Service and an EndpointSlice of that.
+// app makes an HTTPScaledObject, its Service and an EndpointSlice of the Service.
 func (w *world) app(name string) {
 	w.service(name)
 	w.endpoints(name, "10.0.0.1")
@@ -262,8 +262,8 @@ func TestRelistDeletesWhatIsGone(t *testing.T) {
 	w.app("b")
 	w.start(Options{})
 	w.becomes("a a:100:1, b b:100:1")
-	// While nobody watches, something goes, and what a watch would begin with
-	// is forgotten.
+	// While no watch runs, objects are deleted, and the version that a watch would
+	// continue from expires.
 	w.api.setFault(down)
 	w.api.delete("httpscaledobjects", "demo", "a")
 	w.api.delete("endpointslices", "demo", "b-1")
@@ -280,7 +280,7 @@ func TestAPIServerAway(t *testing.T) {
 	for _, resource := range []string{"httpscaledobjects", "services", "endpointslices"} {
 		w.eventually(resource+" are watched", func() bool { return w.api.count("watch", resource) > 0 })
 	}
-	// A watch that ends at once and has brought nothing is begun with a list.
+	// A watch that ends at once, without an event, is begun again with a list.
 	w.app("watched")
 	w.becomes("a a:100:1, watched watched:100:1")
 	lists := w.api.count("list", "httpscaledobjects")
@@ -370,12 +370,12 @@ func TestOneUnreadableObjectIsQuarantined(t *testing.T) {
 	if p.Object != (types.NamespacedName{Namespace: "demo", Name: "bad"}) || p.UID != "uid-bad" || !strings.Contains(p.Message, "spec.hosts") {
 		t.Errorf("the problem does not say which object and field: %+v", p)
 	}
-	// One that was good is served on, and told of too.
+	// An object that was good before is still served, and its problem reported.
 	w.object("a", 8)
 	w.eventually("told", func() bool { return w.problems(&w.opened, Unreadable) == 2 })
 	w.app("c")
 	w.becomes("a a:100:1, c c:100:1")
-	// Mended or deleted, it is over.
+	// When an object is mended or deleted, its problem is resolved.
 	w.api.delete("httpscaledobjects", "demo", "bad")
 	w.object("a", "a.test")
 	w.eventually("both resolved", func() bool { return w.problems(&w.resolved, Unreadable) == 2 })
@@ -412,8 +412,8 @@ func TestAddressesOfAService(t *testing.T) {
 	}
 }
 
-// toldAddresses returns options with an address Service, and what waits for what
-// OnAddresses is told next.
+// toldAddresses returns options with an address Service, and a function that waits for
+// the next call of OnAddresses and checks it.
 func toldAddresses(w *world) (next func(want string), options Options) {
 	told := make(chan string, 10)
 	options = Options{
@@ -457,7 +457,8 @@ func TestAMissingAddressServiceIsTold(t *testing.T) {
 	}
 }
 
-// A restart with --watch-namespace is not to send assignments without a fallback.
+// After a restart with --watch-namespace, no endpoint assignments are sent that lack
+// the fallback.
 func TestFirstTableWaitsForAnAddressServiceApart(t *testing.T) {
 	w := newWorld(t)
 	w.app("a")
@@ -483,7 +484,7 @@ func TestFirstTableWaitsForAnAddressServiceApart(t *testing.T) {
 	next("10.96.0.7:8081 before the first table")
 }
 
-// Who may read one namespace and not the other serves even so.
+// An interceptor that may not read the address Service still serves.
 func TestAnAddressServiceThatMayNotBeRead(t *testing.T) {
 	w := newWorld(t)
 	w.app("a")

@@ -32,8 +32,8 @@ func onPath(path string) func(*httpv1alpha1.HTTPScaledObject) {
 	return func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.PathPrefixes = []string{path} }
 }
 
-// An object that an Envoy refuses for its paths goes on in the last form that the
-// Envoy accepted, and with each split that follows: an abort takes its canary off.
+// If an Envoy refuses an object for its paths, it keeps the last form that it accepted,
+// with the current split: an abort takes the canary off.
 func TestAbortOfARefusedObject(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{})
@@ -75,8 +75,8 @@ func TestAbortOfARefusedObject(t *testing.T) {
 	})
 }
 
-// An object that becomes invalid goes on in its last valid form, and with each
-// split that follows: an abort takes its canary off.
+// An object that becomes invalid is served in its last valid form, with the current
+// split: an abort takes the canary off.
 func TestAbortOfAnInvalidObject(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{})
@@ -108,8 +108,9 @@ func TestAbortOfAnInvalidObject(t *testing.T) {
 	})
 }
 
-// An Envoy comes back with one object in quarantine, and refuses for the first time
-// another that changed while it was away. An abort of the first still reaches it.
+// An Envoy comes back with one object in quarantine, and refuses another one for the
+// first time, which changed while the Envoy was away. An abort of the object in
+// quarantine still reaches it.
 func TestAbortAfterARefusedFirstConfiguration(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{})
@@ -136,7 +137,7 @@ func TestAbortAfterARefusedFirstConfiguration(t *testing.T) {
 		w.object("worse", "worse=87", "canary=13")
 		w.commit()
 		e = e.again(client)
-		e.keeps = nil // those of worse are the price
+		e.keeps = nil // the domain of worse is lost
 		e.run()
 		eventually(t, "told of the other", func() bool { return strings.Contains(w.told.objects(), "worse") })
 		w.object("bad")
@@ -149,8 +150,8 @@ func TestAbortAfterARefusedFirstConfiguration(t *testing.T) {
 	})
 }
 
-// While the objects that an Envoy refuses are looked for, an abort of one that may
-// be among them does not wait for the end of it.
+// While the server searches for the objects that an Envoy refuses, an abort of a suspect
+// does not wait for the end of the search.
 func TestAbortWhileRefusedObjectsAreLookedFor(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{})

@@ -17,8 +17,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// forwarder stands in for a Service: it hands each new connection to the target of
-// then.
+// forwarder stands in for a Service: it forwards each new connection to the target that
+// is set at that time.
 type forwarder struct {
 	address string
 	target  atomic.Pointer[string]
@@ -49,7 +49,7 @@ func (f *forwarder) forward(from net.Conn) {
 	defer func() { _ = from.Close() }()
 	to, err := net.Dial("tcp", *f.target.Load())
 	if err != nil {
-		return // who connects sees it
+		return // the client sees its connection closed
 	}
 	defer func() { _ = to.Close() }()
 	go func() {
@@ -59,8 +59,8 @@ func (f *forwarder) forward(from net.Conn) {
 	_, _ = io.Copy(from, to)
 }
 
-// An Envoy whose connection is old makes another, which may be to another
-// interceptor. No request is lost, and nothing is sent to it that it has.
+// An Envoy whose connection is old makes a new one, which may be to another interceptor.
+// No request is lost, and resources that the Envoy has are not sent again.
 func TestRealEnvoyConnectsAgainWhenItsConnectionIsOld(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		f := newFleet(t, func(s *Server) { s.settings.MaxConnectionAge = 2 * time.Second })
@@ -111,8 +111,8 @@ func TestRealEnvoyConnectsAgainWhenItsConnectionIsOld(t *testing.T) {
 	})
 }
 
-// A stream ends by itself, before gRPC cuts its connection, when its Envoy has answered
-// everything; one whose Envoy has not is cut.
+// If an Envoy has answered everything, the server ends its stream before gRPC cuts the
+// connection; if it has not, gRPC cuts the connection.
 func TestStreamEndsBeforeItsConnectionIsCut(t *testing.T) {
 	for name, answers := range map[string]bool{"everything answered": true, "no answer": false} {
 		t.Run(name, func(t *testing.T) {
@@ -141,8 +141,8 @@ func TestStreamEndsBeforeItsConnectionIsCut(t *testing.T) {
 	}
 }
 
-// A stream that is old enough ends once the Envoy has answered everything, and those of
-// one fleet not at the same time.
+// A stream that is old enough ends once the Envoy has answered everything; the streams of
+// a fleet do not end at the same time.
 func TestAgeOfAStream(t *testing.T) {
 	w := newWorld(t, envoy.Options{}, func(s *Server) { s.settings.MaxConnectionAge = time.Hour })
 	ends := make(map[time.Duration]bool)

@@ -24,8 +24,8 @@ func (w *world) fill(n int) {
 	w.commit()
 }
 
-// BenchmarkUpdate is what the caller of Update waits for, one weight changed;
-// BenchmarkPush what follows until an Envoy has said yes.
+// BenchmarkUpdate measures how long the caller of Update waits after a change of one
+// weight; BenchmarkPush measures what follows, until an Envoy has acknowledged the push.
 func BenchmarkUpdate(b *testing.B) {
 	for _, n := range []int{100, 1000, 10000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -81,8 +81,8 @@ func BenchmarkPush(b *testing.B) {
 	}
 }
 
-// TestMemory prints what this process takes with a real Envoy that has 10,000
-// objects; it takes a while, and runs where MEMORY is set.
+// TestMemory prints the memory of this process with a real Envoy that has as many objects
+// as the variable MEMORY says. It takes a while, and is skipped without MEMORY.
 func TestMemory(t *testing.T) {
 	n, _ := strconv.Atoi(os.Getenv("MEMORY"))
 	if n == 0 {

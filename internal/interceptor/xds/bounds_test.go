@@ -14,7 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
-// What is kept for an Envoy does not grow with what it makes up.
+// The number of made-up names that the server keeps for an Envoy is limited.
 func TestEnvoyThatAsksForTooMuch(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	w.commit()
@@ -52,7 +52,7 @@ func TestEnvoyThatAsksForTooMuch(t *testing.T) {
 				if err := s.Send(ask(tt.names)); err != nil {
 					t.Fatal(err)
 				}
-				if tt.want == codes.OK { // another question is answered
+				if tt.want == codes.OK { // another request is answered
 					if err := s.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURLs[lds]}); err != nil {
 						t.Fatal(err)
 					}
@@ -65,8 +65,8 @@ func TestEnvoyThatAsksForTooMuch(t *testing.T) {
 	}
 }
 
-// One address has no more streams than one connection may have, whichever
-// connections they are on.
+// The limit of streams on a connection also applies to all connections of an address
+// together.
 func TestStreamsOfOneAddress(t *testing.T) {
 	w := newWorld(t, envoy.Options{}, func(s *Server) { s.settings.MaxConcurrentStreams = 2 })
 	w.commit()
@@ -104,7 +104,7 @@ func TestStreamsOfOneAddress(t *testing.T) {
 	})
 }
 
-// A version has what fits, first that which the Envoy serves.
+// A version lists as many forms as fit, those that the Envoy serves first.
 func TestVersionTextIsBounded(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	w.service("app", "10.0.0.1:80")
@@ -131,7 +131,7 @@ func TestVersionTextIsBounded(t *testing.T) {
 		t.Errorf("the version is %v; expected 5", parseVersion(text))
 	}
 
-	// Another stream reads it back.
+	// Another stream reads the version back.
 	back := &stream{server: w.server, scope: st.scope, table: table, shared: table, routes: newRouteSync(), clusters: newClusterSync(), log: w.server.log}
 	back.clusters.of(served.Backends[0].Cluster).assigned = absent + 1
 	back.touchAllObjects()
@@ -143,7 +143,7 @@ func TestVersionTextIsBounded(t *testing.T) {
 		t.Error("one that is not served is not read as such")
 	}
 
-	// What is not ours says nothing.
+	// A version that is malformed or too long restores no route.
 	for _, text := range []string{"", "1", "5 x", `5 {"demo/app0000":7}`, `5 {"demo/app0000":{"hosts":["A"],"paths":["/"],"split":[{"service":"app","weight":1}]}}`,
 		`5 {"other/app":null,"x":null}`, text + strings.Repeat(" ", maxVersionText)} {
 		back.routes = newRouteSync()
@@ -156,7 +156,8 @@ func TestVersionTextIsBounded(t *testing.T) {
 	}
 }
 
-// What is kept for an Envoy does not grow with how long its words are.
+// The memory that the server uses for an Envoy does not grow with the length of the names
+// and versions that the Envoy sends.
 func TestEnvoyThatSaysLongWords(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	const most = 100 << 10
@@ -191,7 +192,7 @@ func TestEnvoyThatSaysLongWords(t *testing.T) {
 	}
 }
 
-// What one Envoy says it has of an object is not kept once its stream has ended.
+// The form of an object that an Envoy reports is not kept once its stream has ended.
 func TestFormsOfOneEnvoyGoWithItsStream(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	w.service("app", "10.0.0.1:80")

@@ -44,7 +44,7 @@ func TestRealEnvoyServesTheNewestCertificate(t *testing.T) {
 		tlsPort := freePort(t)
 		f.server.render = newRenderer(newTranslator(t, envoy.Options{
 			Address: netip.MustParseAddr("127.0.0.1"), HTTPPort: f.port, TLSPort: tlsPort, TLS: true,
-		})) // nobody is connected yet
+		})) // no Envoy is connected yet
 		f.service("app", backend(t, "app"))
 		f.object("app")
 		f.commit()

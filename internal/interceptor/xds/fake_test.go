@@ -28,14 +28,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// newWorldLike is another replica, which has made its table by itself.
+// newWorldLike returns the server of another replica, with the same table.
 func newWorldLike(w *world) *Server {
 	s := w.newServer(w.server.render.Translator)
 	s.Update(w.builder.Table(), routes.Changes{})
 	return s
 }
 
-// dialer serves a world in memory.
+// dialer serves a world in memory, and returns a client of its server.
 func (w *world) dialer() discoveryv3.AggregatedDiscoveryServiceClient { return w.dialerTo(w.server) }
 
 func (w *world) dialerTo(server *Server) discoveryv3.AggregatedDiscoveryServiceClient {
@@ -54,22 +54,23 @@ func (w *world) dialerTo(server *Server) discoveryv3.AggregatedDiscoveryServiceC
 
 var theNode = &corev3.Node{Id: envoy.NodeID}
 
-// fake is an Envoy that asks as a real one does, and finds fault when told to.
+// fake is an Envoy that sends requests as a real one does, and refuses what a test wants
+// it to refuse.
 type fake struct {
 	t    testing.TB
 	sotw bool
 	node *corev3.Node
 	send func(k kind, nonce, refusal string, subscribe []string) error
-	// next returns a response, and the text of the version of each resource, or
-	// of all in the state of the world.
+	// next returns a response, and the version of each resource; in the state of the
+	// world, the one version of the response.
 	next func() (*response, []string, error)
 	end  context.CancelFunc
-	// refuse returns why a route configuration or a cluster is not taken, empty
-	// when it is. It is called by one goroutine.
+	// refuse returns why the Envoy refuses a route configuration or a cluster, empty
+	// when it accepts it. It is called by one goroutine.
 	refuse func(is proto.Message) string
-	// deaf are clusters whose endpoints it does not ask for.
+	// deaf has the clusters whose endpoints the Envoy does not subscribe to.
 	deaf map[string]bool
-	// comesBack tells that it was connected before.
+	// comesBack tells that the Envoy was connected before.
 	comesBack bool
 
 	mu          sync.Mutex
@@ -77,17 +78,17 @@ type fake struct {
 	assignments map[string]*endpointv3.ClusterLoadAssignment
 	routes      *routev3.RouteConfiguration
 	received    [kinds]int // responses
-	resources   [kinds]int // in them
+	resources   [kinds]int // in these responses
 	named       []string   // names in the last subscription
-	// versions are those of what it has, by name, or of all by "" in the state of
-	// the world.
+	// versions has the version of each resource that the Envoy has, by its name; in the
+	// state of the world, the one version of a type, by "".
 	versions [kinds]map[string]string
-	// keeps are domains that it may not be without any more.
+	// keeps has the domains that may not be missing from any configuration from now on.
 	keeps  []string
 	faults []string
 }
 
-// newFake connects an Envoy of some namespaces, or of all where there are none.
+// newFake connects an Envoy for these namespaces, or for all if none is given.
 func newFake(t testing.TB, client discoveryv3.AggregatedDiscoveryServiceClient, sotw bool, namespaces ...string) *fake {
 	t.Helper()
 	node := theNode
@@ -123,8 +124,8 @@ func (f *fake) connect(client discoveryv3.AggregatedDiscoveryServiceClient) {
 	}
 }
 
-// again returns the fake as it comes back on another stream, with what it has. It
-// may not be without a domain then that it serves now.
+// again ends the stream, and returns the fake as it comes back on another one, with the
+// resources that it has. It may not lose a domain then that it serves now.
 func (f *fake) again(client discoveryv3.AggregatedDiscoveryServiceClient) *fake {
 	f.t.Helper()
 	f.end()
@@ -264,7 +265,7 @@ func (f *fake) run() {
 	}()
 }
 
-// note notes the versions of what was taken.
+// note records the versions of a response that the Envoy has accepted.
 func (f *fake) note(r *response, texts []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -280,7 +281,8 @@ func (f *fake) note(r *response, texts []string) {
 	}
 }
 
-// apply takes a response as Envoy does, and notes what Envoy would suffer from.
+// apply applies a response as Envoy does, and records as a fault what would harm a real
+// Envoy.
 func (f *fake) apply(r *response) (refusal string, asks bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -381,14 +383,15 @@ func namedBy(rc *routev3.RouteConfiguration) []string {
 	return all
 }
 
-// locked reads what the fake has.
+// locked reads what the fake has, under its lock.
 func locked[T any](f *fake, read func() T) T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return read()
 }
 
-// split tells who shares the requests of a domain; empty without such a domain.
+// split returns the clusters that share the requests of a domain, with their weights;
+// empty without such a domain.
 func (f *fake) split(domain string) string {
 	return locked(f, func() string {
 		for _, vh := range f.routes.GetVirtualHosts() {
@@ -413,7 +416,7 @@ func splitOf(vh *routev3.VirtualHost) string {
 	return strings.Join(all, " ")
 }
 
-// has waits until the fake has what a table says.
+// has waits until the fake has the route configuration of the world's table.
 func (f *fake) has(w *world) {
 	f.t.Helper()
 	want := marshal(w.configuration())
@@ -422,7 +425,7 @@ func (f *fake) has(w *world) {
 	})
 }
 
-// configuration is what an Envoy of all namespaces should have.
+// configuration is the route configuration that an Envoy of all namespaces should have.
 func (w *world) configuration() *routev3.RouteConfiguration {
 	var vhs []*routev3.VirtualHost
 	for vh := range w.builder.Table().VirtualHosts(nil) {
@@ -441,7 +444,7 @@ func (f *fake) check() {
 	}
 }
 
-// isHTTP2 tells whether a cluster is spoken to in HTTP/2.
+// isHTTP2 tells whether Envoy speaks HTTP/2 to a cluster.
 func isHTTP2(c *clusterv3.Cluster) bool {
 	for _, a := range c.GetTypedExtensionProtocolOptions() {
 		var options httpv3.HttpProtocolOptions

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A panic is its stream's end, and is told with where it was.
+// A panic ends its stream, and is logged with the place in the code.
 func TestGuard(t *testing.T) {
 	var log bytes.Buffer
 	s := &Server{log: slog.New(slog.NewTextHandler(&log, nil))}

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// echo is an application that upgrades to a protocol in which it sends back what
-// it gets, and that answers /slow by lines as they are let through.
+// echo is an application that upgrades to a protocol in which it sends back what it
+// receives. It answers /slow with each line that comes from the channel.
 func echo(t testing.TB, lines <-chan string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -67,7 +67,8 @@ func (f *fleet) dial(request string) (net.Conn, *bufio.Reader) {
 	return c, b
 }
 
-// What is in flight outlives its route, its cluster and its last endpoint.
+// Requests and WebSockets in flight outlive their route, their cluster and its last
+// endpoint.
 func TestRealEnvoyKeepsWhatIsInFlight(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		f := newFleet(t)

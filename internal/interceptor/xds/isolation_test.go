@@ -14,7 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
-// everything is refused.
+// everything refuses all clusters and route configurations.
 func everything(is proto.Message) string {
 	switch is.(type) {
 	case *routev3.RouteConfiguration, *clusterv3.Cluster:
@@ -23,7 +23,7 @@ func everything(is proto.Message) string {
 	return ""
 }
 
-// What an Envoy refuses is not missing from another, whichever was first.
+// Objects that one Envoy refuses reach the other Envoys, whichever connected first.
 func TestOneEnvoyRefusesEverything(t *testing.T) {
 	for name, refuse := range map[string]func(proto.Message) string{
 		"clusters and routes": everything,
@@ -54,7 +54,7 @@ func TestOneEnvoyRefusesEverything(t *testing.T) {
 				taking := newFake(t, client, sotw)
 				taking.run()
 				taking.has(w)
-				w.object(app(0), app(0)+"=50", "canary=50") // another weight
+				w.object(app(0), app(0)+"=50", "canary=50") // another split
 				w.object(app(1))                            // an abort
 				w.commit()
 				taking.has(w)
@@ -67,7 +67,7 @@ func TestOneEnvoyRefusesEverything(t *testing.T) {
 				if got := len(strings.Fields(w.told.objects())); got > maxTold {
 					t.Errorf("one Envoy caused Problems of %d objects; expected %d at most", got, maxTold)
 				}
-				// Nobody refuses anything any more.
+				// No Envoy refuses anything any more.
 				refusing.end()
 				eventually(t, "nothing to tell of", func() bool { return w.told.objects() == "" })
 			})
@@ -75,8 +75,8 @@ func TestOneEnvoyRefusesEverything(t *testing.T) {
 	}
 }
 
-// Around an object that an Envoy refuses, it gets all other changes, also those of
-// objects in the same virtual host that change in the same moment.
+// An Envoy that refuses an object gets all other changes, also those of objects in the
+// same virtual host that change at the same moment.
 func TestAbortBesideARefusedObject(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{})
@@ -102,7 +102,7 @@ func TestAbortBesideARefusedObject(t *testing.T) {
 		taking.has(w)
 		eventually(t, "told of the one at fault", func() bool { return w.told.objects() == "bad" })
 
-		// And so it goes on.
+		// Later changes arrive, too.
 		w.objectIn("demo", "aborted", onHost("app.example.com", "/ab"), "aborted=99", "canary=1")
 		w.commit()
 		eventually(t, "the next canary", func() bool {
@@ -118,8 +118,8 @@ func TestAbortBesideARefusedObject(t *testing.T) {
 	})
 }
 
-// The last accepted form of an object is served where it was, though the refused
-// one is of another host.
+// The last accepted form of an object is served at its own host, even if the refused
+// form is for another host.
 func TestRefusedObjectKeepsItsHost(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	e := newFake(t, w.dialer(), false)
@@ -146,7 +146,8 @@ func TestRefusedObjectKeepsItsHost(t *testing.T) {
 	e.check()
 }
 
-// An object made anew under the name of one that was deleted has nothing of it.
+// If the new form of a recreated object is refused, the form of the deleted object is not
+// served in its place.
 func TestRefusedObjectMadeAnew(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{})
@@ -172,8 +173,8 @@ func TestRefusedObjectMadeAnew(t *testing.T) {
 }
 
 // An Envoy that refuses objects comes back, to the same interceptor or to one that
-// has just started. It loses no domain that it served, gets what changed
-// meanwhile, and keeps the last accepted form of what it refuses.
+// has just started. It loses no domain that it served, gets the changes made
+// meanwhile, and keeps the last accepted form of each object that it refuses.
 func TestEnvoyThatRefusesComesBack(t *testing.T) {
 	for _, another := range []bool{false, true} {
 		t.Run(map[bool]string{false: "same interceptor", true: "another interceptor"}[another], func(t *testing.T) {
@@ -191,8 +192,8 @@ func TestEnvoyThatRefusesComesBack(t *testing.T) {
 				w.commit()
 				e.run()
 				e.has(w)
-				// One whose last accepted form names a cluster that is gone, one
-				// that was never accepted, and one whose cluster is refused.
+				// The last accepted form of bad names a cluster that goes, left was
+				// never accepted, and a cluster of torn is refused.
 				w.object("bad", "bad=87", "canary=13")
 				w.object("left", "left=87", "canary=13")
 				w.object("torn", "torn=50", "canary=50")
@@ -218,7 +219,8 @@ func TestEnvoyThatRefusesComesBack(t *testing.T) {
 				for round := range 3 {
 					e.end()
 					eventually(t, "nobody refusing", func() bool { return w.told.objects() == "" || another })
-					// It changes while the Envoy is away, to what it refuses, too.
+					// While the Envoy is away, bad changes to another form that the Envoy
+					// refuses.
 					w.object("bad", "bad=87", "canary=13", fmt.Sprint("fine=", round))
 					w.object("fine", "fine=50", fmt.Sprint("canary=", round))
 					w.commit()
@@ -242,8 +244,8 @@ func TestEnvoyThatRefusesComesBack(t *testing.T) {
 	}
 }
 
-// Objects in quarantine cost nothing while none of them changes: a change of an
-// endpoint does not have all of them looked at.
+// Objects in quarantine cost nothing while none of them changes: after a change of an
+// endpoint, the stream does not look at all of them.
 func TestQuarantineIsNotLookedAtForNothing(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	w.service("app", "10.0.0.1:80")

@@ -21,8 +21,8 @@ func domainsOf(rc *routev3.RouteConfiguration) map[string]bool {
 	return all
 }
 
-// gone ends the stream of the only Envoy, and waits until the server knows: what
-// changes then does not reach it.
+// gone ends the stream of the only Envoy, and waits until the server knows, so that later
+// changes do not reach the Envoy.
 func (w *world) gone(e *fake) {
 	w.t.Helper()
 	e.end()
@@ -33,11 +33,11 @@ func (w *world) gone(e *fake) {
 	})
 }
 
-// comesBackTo is an Envoy with n objects that comes back, to the same interceptor
-// or to another, after those of which bad is true changed to a form that it refuses
-// for the first time. It returns, once it has everything that it takes, in each
-// accepted configuration the number of good domains that are missing, and how
-// many configurations there were.
+// comesBackTo has an Envoy with n objects come back, to the same interceptor or to
+// another, after the objects with the numbers bad changed to a form that the Envoy
+// refuses for the first time. Once the Envoy has everything that it accepts, comesBackTo
+// returns how many good domains are missing from each accepted configuration, and how
+// many configurations the Envoy received.
 func comesBackTo(t *testing.T, sotw, another bool, n int, bad ...int) (missing []int, pushes int) {
 	t.Helper()
 	w := newWorld(t, envoy.Options{})
@@ -95,8 +95,8 @@ func comesBackTo(t *testing.T, sotw, another bool, n int, bad ...int) (missing [
 			return true
 		})
 	})
-	w.object(object(1), "app=99", "canary=1")       // goes on
-	w.object(object(bad[0]), "app=100", "canary=0") // an abort, to a form that it takes
+	w.object(object(1), "app=99", "canary=1")       // a good object
+	w.object(object(bad[0]), "app=100", "canary=0") // an abort, to a form that the Envoy accepts
 	w.commit()
 	eventually(t, "the next changes", func() bool {
 		return e.split(object(1)+".example.com") == fmt.Sprintf("demo/%[1]s/app=99 demo/%[1]s/canary=1", object(1)) &&
@@ -122,8 +122,8 @@ func TestFirstRefusalAfterAReconnectCostsNoOtherObject(t *testing.T) {
 	}
 }
 
-// With more objects the others of one group are missing, until the one at fault is
-// found among them, after a bounded number of configurations.
+// With more objects, the others of one group are missing until the object at fault is
+// found in the group, after a bounded number of configurations.
 func TestFirstRefusalOfManyObjectsCostsOneGroup(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		const n, group = 500, 8 // the whole of 500/64
@@ -131,7 +131,7 @@ func TestFirstRefusalOfManyObjectsCostsOneGroup(t *testing.T) {
 		if slices.Max(missing) >= group {
 			t.Errorf("accepted configurations lack %v others; expected less than %d", missing, group)
 		}
-		// The first, one for each group, the search in one group, and the changes.
+		// The first one, one for each group, the search in one group, and the changes.
 		if most := 1 + maxLeftOut + 2*4 + 5; pushes > most {
 			t.Errorf("%d configurations; expected %d at most", pushes, most)
 		}
@@ -150,8 +150,8 @@ func TestFirstRefusalOfSeveralObjects(t *testing.T) {
 	})
 }
 
-// While the object at fault is looked for, it changes to a form that the Envoy
-// takes: nothing is missing at any time.
+// During the search, the object at fault changes to a form that the Envoy accepts: no
+// domain is missing at any time.
 func TestFirstRefusalIsOverInTheSearch(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{})

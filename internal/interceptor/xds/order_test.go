@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
-// No route names a cluster that has no endpoints assigned, and no cluster goes
-// that a route names, whatever changes.
+// Whatever changes, no route names a cluster that has no endpoints assigned, and no
+// cluster is removed while a route names it.
 func TestOrderUnderRandomChanges(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{}, func(s *Server) { s.settings.Linger = 0 })
@@ -59,7 +59,7 @@ func TestOrderUnderRandomChanges(t *testing.T) {
 	})
 }
 
-// A virtual host waits for its clusters; all others go on.
+// A virtual host waits for its clusters; all others are updated meanwhile.
 func TestVirtualHostWaitsForItsClusters(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{})
@@ -81,7 +81,7 @@ func TestVirtualHostWaitsForItsClusters(t *testing.T) {
 		if got := e.split("a.example.com"); got != "demo/a/a" {
 			t.Errorf("a, whose canary has no endpoints assigned, is served by %s", got)
 		}
-		// The Envoy asks after all, as part of another change.
+		// With another change, the Envoy subscribes to these endpoints after all.
 		locked(e, func() bool { delete(e.deaf, "demo/a/canary"); return true })
 		w.object("b", "b=10", "a=40", "canary=50")
 		w.commit()
@@ -128,7 +128,8 @@ func TestOneResourceForOneChange(t *testing.T) {
 	})
 }
 
-// badSplit refuses configurations with a weight of 13, without a word on where.
+// badSplit refuses configurations with a weight of 13, and does not say which object has
+// it.
 func badSplit(is proto.Message) string {
 	rc, isRoutes := is.(*routev3.RouteConfiguration)
 	if !isRoutes {
@@ -204,7 +205,8 @@ func TestRefusedObjectsAreFound(t *testing.T) {
 					})
 				})
 
-				// Nothing is sent again, and what changes is tried again.
+				// Refused forms are not sent again; an object that changes is tried
+				// again.
 				sent := locked(e, func() int { return e.received[rds] })
 				w.object("app20", "app20=90", "canary=30")
 				w.commit()
@@ -226,8 +228,8 @@ func TestRefusedObjectsAreFound(t *testing.T) {
 	}
 }
 
-// An object whose new rules are refused where it has none that were accepted is
-// left out, and its neighbours in one virtual host are served.
+// An object that is refused and has no accepted form is left out; the other objects of
+// its virtual host are served.
 func TestRefusedObjectBesideOthers(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	e := newFake(t, w.dialer(), false)
@@ -274,7 +276,7 @@ func TestRefusedCluster(t *testing.T) {
 		w.commit()
 		eventually(t, "told of it", func() bool { return w.told.objects() == "bad" })
 		sent := locked(e, func() int { return e.received[cds] })
-		// Another endpoint makes it no other cluster.
+		// A change of endpoints is no reason to send the refused cluster again.
 		w.serviceIn("demo", "bad", "kubernetes.io/h2c", "10.0.0.2:80")
 		w.commit()
 		eventually(t, "the endpoint", func() bool {

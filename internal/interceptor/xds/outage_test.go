@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
-// What goes while no interceptor is there goes from an Envoy after the routes to
-// it, as ever.
+// If a cluster is no longer needed after an outage of the interceptor, it is removed from
+// Envoy after the routes to it, as always.
 func TestRealEnvoyMissesTheEndOfASplit(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		f := newFleet(t)
@@ -30,7 +30,7 @@ func TestRealEnvoyMissesTheEndOfASplit(t *testing.T) {
 			eventually(t, "the stream's end", func() bool { return f.envoy.Stat("control_plane.connected_state") == 0 })
 			removed := f.envoy.Stat("cluster_manager.cluster_removed")
 			f.object("app")
-			f.builder.Commit() // which nobody hears of
+			f.builder.Commit() // no interceptor is running
 			f.restart()
 			eventually(t, "the canary's cluster removed", func() bool { return f.envoy.Stat("cluster_manager.cluster_removed") > removed })
 			f.object("app", "app=50", "canary=50")
@@ -47,8 +47,8 @@ func TestRealEnvoyMissesTheEndOfASplit(t *testing.T) {
 	})
 }
 
-// In the state of the world an Envoy that comes back does not say which clusters
-// it has but by whose endpoints it asks for.
+// In the state of the world, the only sign of which clusters an Envoy has when it comes
+// back is its subscription to endpoints.
 func TestSotWKeepsWhatWentUntilTheRoutesAreKnown(t *testing.T) {
 	w := newWorld(t, envoy.Options{}, func(s *Server) { s.settings.Linger = 0 })
 	w.service("app", "10.0.0.1:80")
@@ -67,13 +67,13 @@ func TestSotWKeepsWhatWentUntilTheRoutesAreKnown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// "nonsense" is what no interceptor sent: it is not to come back.
+	// No interceptor has sent "nonsense": the Envoy must not get a cluster of that name.
 	has := []string{"demo/app/app", "demo/app/canary", "demo/gone/gone", "nonsense"}
 	const before = "00000000000000ff"
 	send(cds, before, "")
 	send(rds, before, "", envoy.RouteConfigurationName)
 	send(eds, before, "", has...)
-	var clusters [][]string // of each response
+	var clusters [][]string // names in each response
 	var order []string
 	for !slices.Equal(order, []string{"cluster", "endpoints", "routes", "cluster"}) {
 		m, err := s.Recv()
@@ -109,7 +109,7 @@ func TestSotWKeepsWhatWentUntilTheRoutesAreKnown(t *testing.T) {
 	}
 }
 
-// An Envoy that never says what it has is not kept waiting for ever.
+// An Envoy that never subscribes to endpoints does not wait for ever for its clusters.
 func TestSotWWithoutEndpointsGetsClusters(t *testing.T) {
 	w := newWorld(t, envoy.Options{}, func(s *Server) { s.settle = 20 * time.Millisecond })
 	w.service("app", "10.0.0.1:80")

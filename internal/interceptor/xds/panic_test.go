@@ -14,8 +14,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// A panic while one object is translated is a Problem of that object, which goes on
-// in its last valid form; all others go on with what changed.
+// A panic while one object is translated is a Problem of that object, which is served in
+// its last valid form; changes of all other objects arrive.
 func TestAPanicOverOneObjectReachesNoOther(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{}, func(s *Server) {
@@ -58,11 +58,11 @@ func TestAPanicOverOneObjectReachesNoOther(t *testing.T) {
 	})
 }
 
-// boom is a path that no virtual host can be made of where the test says so.
+// boom is a path for which making a virtual host panics when the test wants it to.
 const boom = "/boom"
 
-// TestAPanicOverRoutesReachesNoOther: it is in making a virtual host, of one object
-// alone or beside others, and its Envoy goes on with all other objects.
+// TestAPanicOverRoutesReachesNoOther: if making a virtual host panics, with one object
+// alone or beside others, the Envoy gets the changes of all other objects.
 func TestAPanicOverRoutesReachesNoOther(t *testing.T) {
 	for name, matches := range map[string]int{"of the object alone": 1, "beside another": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -111,12 +111,12 @@ func TestAPanicOverRoutesReachesNoOther(t *testing.T) {
 				fails()
 				w.commit()
 				eventually(t, "the abort", func() bool { return e.split("app.example.com") == "demo/beside/beside demo/app/app" })
-				// One that comes has all others, and one that comes again still has them.
+				// A new Envoy gets all other objects, and one that comes back keeps them.
 				fresh := newFake(t, client, sotw)
 				fresh.run()
 				others(fresh)
 				eventually(t, "one of the objects of the host", func() bool {
-					got := fresh.split("app.example.com") // whichever came first, where it takes both
+					got := fresh.split("app.example.com") // the first one, if only both together panic
 					return got == "demo/beside/beside" || got == "demo/app/app" && matches > 1
 				})
 				back := e.again(client)
@@ -128,7 +128,7 @@ func TestAPanicOverRoutesReachesNoOther(t *testing.T) {
 				w.commit()
 				back.has(w)
 				back.check()
-				if matches == 1 { // else the other object may be in quarantine there
+				if matches == 1 { // otherwise the other object may be in quarantine on this stream
 					fresh.has(w)
 				}
 				fresh.check()
@@ -139,8 +139,8 @@ func TestAPanicOverRoutesReachesNoOther(t *testing.T) {
 	}
 }
 
-// An Envoy comes back with forms over which there is a panic, and nothing else is due
-// yet: it gets the current forms, and does not come again and again.
+// An Envoy comes back with forms whose translation panics, and nothing else is due yet:
+// it gets the current forms, and does not reconnect again and again.
 func TestAPanicOverTheFormsThatAnEnvoyHas(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		var broken atomic.Bool
@@ -183,7 +183,7 @@ func TestAPanicOverTheFormsThatAnEnvoyHas(t *testing.T) {
 	})
 }
 
-// A panic over the endpoints of one object leaves it those that it has.
+// If the translation of an object's endpoints panics, the Envoy keeps those that it has.
 func TestAPanicOverEndpointsReachesNoOther(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{}, func(s *Server) {
@@ -222,7 +222,7 @@ func TestAPanicOverEndpointsReachesNoOther(t *testing.T) {
 		if got := w.told.problems()[0]; got.Reason != routes.InternalError || !strings.Contains(got.Message, "(a fault of the translation)") {
 			t.Errorf("told %v; expected %s", got, routes.InternalError)
 		}
-		w.service("app", "10.0.0.1:80") // which it has still
+		w.service("app", "10.0.0.1:80") // the endpoint that the Envoy still has
 		w.commit()
 		eventually(t, "nothing to tell of", func() bool { return w.told.objects() == "" })
 		w.service("app", "10.0.0.3:80")

@@ -38,8 +38,8 @@ type fleet struct {
 	http  *http.Client
 }
 
-// freePort returns one below those that the kernel gives to connections, which
-// could take it before the Envoy does.
+// freePort returns a free port below the kernel's ephemeral ports: an outgoing connection
+// could take one of those before the Envoy listens on it.
 func freePort(t testing.TB) uint16 {
 	t.Helper()
 	for range 100 {
@@ -81,7 +81,7 @@ func (f *fleet) start(sotw bool, namespaces ...string) {
 	f.envoy.WaitReady()
 }
 
-// restart serves the Envoy by another interceptor, with a table of its own making.
+// restart starts another interceptor at the same address, with the current table.
 func (f *fleet) restart() {
 	f.t.Helper()
 	f.restartWith(f.server.render.Translator)
@@ -98,7 +98,7 @@ func (f *fleet) restartWith(translator *envoy.Translator) {
 	f.stop = serve(f.t, f.server, l)
 }
 
-// get returns who answers a host, or the code when it is not 200.
+// get returns the answer to a request for a host, or the code when it is not 200.
 func (f *fleet) get(host string) string { return f.getAt(f.port, host) }
 
 func (f *fleet) getAt(port uint16, host string) string {
@@ -151,8 +151,8 @@ func count(c prometheus.Counter) int {
 	return int(m.GetCounter().GetValue())
 }
 
-// load sends requests to a host all the time, until the function returned is
-// called, which returns how many were answered by whom.
+// load sends requests for a host all the time, until stop is called, which returns how
+// many requests got each answer (see get).
 func (f *fleet) load(host string) (stop func() map[string]int) {
 	var mu sync.Mutex
 	answers := make(map[string]int)
@@ -175,7 +175,7 @@ func (f *fleet) load(host string) (stop func() map[string]int) {
 	}
 }
 
-// requireAnswersOf fails for each answer to a load that is of another backend.
+// requireAnswersOf fails the test for each answer that is not from one of these backends.
 func requireAnswersOf(t *testing.T, answers map[string]int, backends ...string) {
 	t.Helper()
 	for answer, n := range answers {
@@ -296,7 +296,7 @@ func TestRealEnvoySplitAndBack(t *testing.T) {
 		if now := created(); now > max(connections, 4)+4 {
 			t.Errorf("the stable cluster had %d connections and has made %d", connections, now)
 		}
-		if f.envoy.Stat("cluster_manager.cluster_added") != 3+3 { // of the bootstrap two, app's, and the canary's three
+		if f.envoy.Stat("cluster_manager.cluster_added") != 3+3 { // two of the bootstrap, app's, and the canary's three times
 			t.Errorf("clusters were added %d times", f.envoy.Stat("cluster_manager.cluster_added"))
 		}
 		if n := f.envoy.Stat("cluster_manager.cluster_modified"); n != 0 {
@@ -362,7 +362,7 @@ func TestRealEnvoyOutlivesTheInterceptor(t *testing.T) {
 			t.Errorf("without an interceptor b is answered %s", got)
 		}
 
-		// Another interceptor, with a table of its own making.
+		// Another interceptor, which has no more than the current table.
 		start := func() {
 			f.restart()
 			eventually(t, "a new stream", func() bool { return f.envoy.Stat("control_plane.connected_state") == 1 })
@@ -382,7 +382,7 @@ func TestRealEnvoyOutlivesTheInterceptor(t *testing.T) {
 			t.Errorf("pushes to an Envoy that has everything else (-want +got):\n%s", diff)
 		}
 
-		// What changed while nobody was there.
+		// A change while no interceptor is running.
 		f.stop()
 		f.object("b")
 		if _, changes := f.builder.Commit(); changes.Empty() {
@@ -397,8 +397,8 @@ func TestRealEnvoyOutlivesTheInterceptor(t *testing.T) {
 	})
 }
 
-// An interceptor that is told another setting sends the listener and the clusters
-// anew, and nothing else; no request is lost.
+// An interceptor that starts with other settings sends the listener and the clusters
+// again, with their endpoints, and nothing else; no request is lost.
 func TestRealEnvoyTakesOtherSettings(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		f := newFleet(t)
@@ -415,13 +415,13 @@ func TestRealEnvoyTakesOtherSettings(t *testing.T) {
 		eventually(t, "the stream's end", func() bool { return f.envoy.Stat("control_plane.connected_state") == 0 })
 		c := connections()
 		c.MaxHeaderBytes *= 2
-		c.UserTimeout, c.SendTimeout = time.Minute, time.Minute // other options of its sockets
+		c.UserTimeout, c.SendTimeout = time.Minute, time.Minute // other socket options
 		f.restartWith(newTranslator(t, envoy.Options{Address: netip.MustParseAddr("127.0.0.1"), HTTPPort: f.port, Connections: c}))
 		eventually(t, "clusters and listener modified", func() bool {
 			return f.envoy.Stat("cluster_manager.cluster_modified") == 2 && f.envoy.Stat("cluster_manager.warming_clusters") == 0 &&
 				f.envoy.Stat("listener_manager.listener_modified")+f.envoy.Stat("listener_manager.listener_in_place_updated") > 0
 		})
-		// What it serves with now.
+		// Envoy serves with the new settings.
 		r, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", f.port), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -482,13 +482,13 @@ func TestRealEnvoyOfSomeNamespaces(t *testing.T) {
 	}
 }
 
-// absurd is a timeout that passes as a duration, and is too long for Envoy.
+// absurd sets a timeout that is a valid duration, but too long for Envoy.
 func absurd(o *httpv1alpha1.HTTPScaledObject) {
 	timeout := "2562047h47m16s"
 	o.Spec.Timeouts = &httpv1alpha1.Timeouts{ResponseHeader: &timeout}
 }
 
-// unchecked sends what is invalid, too.
+// unchecked makes a server send invalid objects, too.
 func unchecked(s *Server) { s.validate = func(*routes.Route) error { return nil } }
 
 func TestRealEnvoyRefusesOneObject(t *testing.T) {
@@ -511,8 +511,8 @@ func TestRealEnvoyRefusesOneObject(t *testing.T) {
 		f.start(sotw)
 		f.waitFor("app0.example.com", "app0")
 
-		// An object that falls into every virtual host, one with its own, and
-		// good changes together with them.
+		// One object in every virtual host and one in its own become invalid,
+		// together with good changes.
 		f.objectIn("demo", "any", func(o *httpv1alpha1.HTTPScaledObject) { anyHost(o); absurd(o) })
 		f.objectIn("demo", "app7", absurd)
 		for _, name := range names[10:] {
@@ -531,7 +531,7 @@ func TestRealEnvoyRefusesOneObject(t *testing.T) {
 		}
 		refused := f.nacks()
 
-		// Others go on, with the virtual host of an object that is refused too.
+		// Other objects get their changes, even in a virtual host with a refused one.
 		f.object("app3", "app3=0", "canary=100")
 		f.commit()
 		f.waitFor("app3.example.com", "canary")
@@ -539,7 +539,7 @@ func TestRealEnvoyRefusesOneObject(t *testing.T) {
 			t.Error("what was refused was sent again")
 		}
 
-		// It is tried again once it changes.
+		// A refused object is tried again once it changes.
 		f.object("app7", "app7=0", "canary=100")
 		f.commit()
 		f.waitFor("app7.example.com", "canary")

@@ -19,7 +19,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoytest"
 )
 
-// bootstrap is that of the fleet's Envoy.
+// bootstrap returns a bootstrap for an Envoy of the fleet, with admin ports of its own.
 func (f *fleet) bootstrap(sotw bool) *bootstrapv3.Bootstrap {
 	f.t.Helper()
 	text, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freePort(f.t)), AdminPort: freePort(f.t), SotW: sotw})
@@ -36,8 +36,8 @@ func (f *fleet) bootstrap(sotw bool) *bootstrapv3.Bootstrap {
 	return b
 }
 
-// startAnother starts an Envoy beside that of the fleet, and returns the port where
-// it takes requests: its listener is its own, and all else is from the server.
+// startAnother starts an Envoy beside that of the fleet, and returns the port where it
+// takes requests: its listener is static, and all else is from the server.
 func (f *fleet) startAnother(sotw bool, arguments ...string) (*envoytest.Envoy, uint16) {
 	f.t.Helper()
 	port, b := freePort(f.t), f.bootstrap(sotw)
@@ -52,8 +52,8 @@ func (f *fleet) startAnother(sotw bool, arguments ...string) (*envoytest.Envoy, 
 	return e, port
 }
 
-// An Envoy that was built without what every virtual host needs refuses all routes
-// from the first. Those beside it get everything.
+// An Envoy that was built without an extension that every virtual host needs refuses all
+// routes from the start. The Envoys beside it get everything.
 func TestRealEnvoyOfAnotherBuild(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		f := newFleet(t)
@@ -95,7 +95,7 @@ func TestRealEnvoyOfAnotherBuild(t *testing.T) {
 	})
 }
 
-// relay passes connections on to an address, until they are cut.
+// relay forwards connections to an address, until cut closes them.
 type relay struct {
 	net.Listener
 	to string
@@ -146,8 +146,8 @@ func (r *relay) cut() {
 	r.open = nil
 }
 
-// Around an object that an Envoy refuses it gets all changes, and neither a lost
-// connection nor another interceptor costs a request, of that object or of others.
+// An Envoy that refuses an object gets all other changes. Neither a lost connection nor
+// another interceptor costs a request, for that object or for others.
 func TestRealEnvoyComesBackWithWhatItRefuses(t *testing.T) {
 	for _, another := range []bool{false, true} {
 		t.Run(map[bool]string{false: "connection lost", true: "another interceptor"}[another], func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestRealEnvoyComesBackWithWhatItRefuses(t *testing.T) {
 				for _, name := range []string{"bad", "other", "canary"} {
 					f.service(name, backend(t, name))
 				}
-				// Both are in one virtual host.
+				// bad and beside are in one virtual host.
 				beside := func(o *httpv1alpha1.HTTPScaledObject) {
 					o.Spec.Hosts, o.Spec.Headers = []string{"bad.example.com"}, []httpv1alpha1.Header{{Name: "user-agent"}}
 					o.Spec.PathPrefixes = []string{"/other"}
@@ -170,7 +170,7 @@ func TestRealEnvoyComesBackWithWhatItRefuses(t *testing.T) {
 					f.xds = between.Addr().String()
 				}
 				f.start(sotw)
-				// One that takes the object gets all of it.
+				// An Envoy that accepts the object gets each form of it.
 				taking := newFake(t, f.dialer(), sotw)
 				taking.run()
 				taking.has(f.world)
@@ -210,7 +210,7 @@ func TestRealEnvoyComesBackWithWhatItRefuses(t *testing.T) {
 					if another {
 						change(round+1, func() {
 							f.stop()
-							// What it refuses changes while nobody is there.
+							// The refused object changes while no interceptor is running.
 							f.objectIn("demo", "bad", absurd, fmt.Sprint("bad=", 50+round), "canary=0")
 							f.builder.Commit()
 							f.restart()
@@ -221,7 +221,7 @@ func TestRealEnvoyComesBackWithWhatItRefuses(t *testing.T) {
 					eventually(t, "told of it again", func() bool { return strings.Contains(f.told.objects(), "bad") })
 				}
 				requireAnswersOf(t, stop(), "bad")
-				// Its split is followed though the rest of it is refused.
+				// The split of the object takes effect though the rest of it is refused.
 				f.objectIn("demo", "bad", absurd, "bad=0", "canary=100")
 				f.commit()
 				f.waitFor("bad.example.com", "canary")
@@ -243,8 +243,8 @@ func TestRealEnvoyComesBackWithWhatItRefuses(t *testing.T) {
 	}
 }
 
-// An object that Envoy would refuse is not sent. It stays in its last valid form,
-// with the current split and endpoints, and everything beside it goes on.
+// An object that Envoy would refuse is not sent. It is served in its last valid form,
+// with the current split and endpoints; changes of other objects arrive.
 func TestRealEnvoyIsNotSentWhatIsInvalid(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		f := newFleet(t)
@@ -293,7 +293,7 @@ func TestRealEnvoyIsNotSentWhatIsInvalid(t *testing.T) {
 }
 
 // An object changes while an Envoy is away, to a form that this Envoy refuses for
-// the first time. It costs no request of another object.
+// the first time. No request for another object fails.
 func TestRealEnvoyRefusesOneObjectAfterAReconnect(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		f := newFleet(t, unchecked)
@@ -319,7 +319,7 @@ func TestRealEnvoyRefusesOneObjectAfterAReconnect(t *testing.T) {
 		f.builder.Commit()
 		f.restart()
 		eventually(t, "told of it", func() bool { return f.told.objects() == app(bad) })
-		f.object(app(bad), app(bad)+"=0", "canary=100") // in a form that it takes
+		f.object(app(bad), app(bad)+"=0", "canary=100") // in a form that the Envoy accepts
 		f.commit()
 		f.waitFor(app(bad)+".example.com", "canary")
 		for i, stop := range stops {
@@ -332,8 +332,8 @@ func TestRealEnvoyRefusesOneObjectAfterAReconnect(t *testing.T) {
 	})
 }
 
-// An interceptor starts while an object is invalid. It costs no request: the Envoy
-// goes on with the form that it has, and follows endpoints and split.
+// An interceptor starts while an object is invalid. No request fails: the Envoy keeps the
+// form that it has, with the current split and endpoints.
 func TestRealEnvoyComesBackWhileAnObjectIsInvalid(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		f := newFleet(t)
@@ -348,7 +348,7 @@ func TestRealEnvoyComesBackWhileAnObjectIsInvalid(t *testing.T) {
 		f.waitFor("deleted.example.com", "deleted")
 		f.objectIn("demo", "app", absurd, "app=100", "canary=0")
 		f.objectIn("demo", "deleted", absurd)
-		f.object("canary") // else the routes are as before, and Envoy does not show their version
+		f.object("canary") // if the routes did not change, Envoy would not show their version
 		f.commit()
 		eventually(t, "a version that lists both", func() bool {
 			config, err := f.envoy.Get("/config_dump?resource=dynamic_route_configs")
@@ -366,7 +366,7 @@ func TestRealEnvoyComesBackWhileAnObjectIsInvalid(t *testing.T) {
 			eventually(t, "another connection", func() bool {
 				return f.envoy.Stat("cluster.xds_cluster.upstream_cx_total") > connects && f.envoy.Stat("control_plane.connected_state") == 1
 			})
-			f.object("canary") // what is valid goes on
+			f.object("canary") // a valid object is still served
 			f.commit()
 			f.waitFor("canary.example.com", "canary")
 			f.builder.DeleteHTTPScaledObject(objectNamed("canary"))

@@ -11,7 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// refusing is a stream as far as refusals know it.
+// refusing returns a stream that has only what refusals needs.
 func refusing(address string) *stream { return &stream{address: address} }
 
 func claimOf(by *stream, object, reason string) claim {
@@ -38,7 +38,7 @@ func TestOneProblemOfAnObject(t *testing.T) {
 	r.set(claimOf(second, "app", "no"))
 	says("10.0.0.1: no")
 	r.set(claimOf(first, "app", "never"))
-	says("10.0.0.2: no") // which still stands
+	says("10.0.0.2: no") // this refusal still stands
 	r.remove(second, claimOf(second, "app", "").what)
 	says("10.0.0.1: never")
 	if n := r.objects(); n != 1 {
@@ -51,7 +51,8 @@ func TestOneProblemOfAnObject(t *testing.T) {
 	}
 }
 
-// Who refuses much in many words causes few Problems, and leaves others theirs.
+// An address that refuses many objects, for many reasons, causes few Problems, and does
+// not suppress those of other addresses.
 func TestOneAddressCausesFewProblems(t *testing.T) {
 	r, told, now := newRefusals(), &told{}, time.Unix(1, 0)
 	r.tell, r.now = told.tell, func() time.Time { return now }

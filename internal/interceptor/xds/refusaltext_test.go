@@ -12,7 +12,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
-// The name of a cluster is found in a refusal, and not in longer names.
+// The name of a cluster is found in the text of a refusal, but not within longer names.
 func TestWordsOfRefusal(t *testing.T) {
 	const name = "demo/app/app"
 	for text, want := range map[string]bool{
@@ -57,8 +57,8 @@ func TestARefusalIsToldWithoutValuesOfHeaders(t *testing.T) {
 	}
 }
 
-// Reading a long refusal of many clusters does not take long: what the Envoy asks
-// for next is answered.
+// Reading a long refusal of many clusters does not take long: the Envoy's next request is
+// answered.
 func TestLongRefusalOfManyClusters(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	w.service("app", "10.0.0.1:80")

@@ -20,8 +20,8 @@ func withoutHTTP1(names ...string) func(proto.Message) string {
 	}
 }
 
-// An object whose cluster is refused where there was none before is left out, and
-// nobody waits for it: neither those of its virtual hosts nor an Envoy that starts.
+// An object with a new cluster that is refused is left out. Neither the other objects of
+// its virtual hosts nor an Envoy that starts waits for it.
 func TestRefusedNewClusterKeepsNobodyWaiting(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{})
@@ -41,7 +41,7 @@ func TestRefusedNewClusterKeepsNobodyWaiting(t *testing.T) {
 		e := refusing()
 		e.has(w)
 
-		// What is for any host is in everybody's virtual host.
+		// An object for any host is in every virtual host.
 		w.objectIn("demo", "bad", onHost("*", "/bad"))
 		w.objectIn("demo", "worse", onHost("*", "/worse"))
 		w.commit()
@@ -57,8 +57,8 @@ func TestRefusedNewClusterKeepsNobodyWaiting(t *testing.T) {
 				})
 			}
 		}
-		// It comes back when its cluster is another, beside one that is still
-		// refused, and when it has another cluster.
+		// An object comes back when its cluster changes, beside one that is still
+		// refused, and when the object gets another cluster.
 		w.serviceIn("demo", "bad", "kubernetes.io/h2c", "10.0.0.1:80")
 		w.commit()
 		for _, e := range []*fake{e, fresh} {
@@ -67,7 +67,7 @@ func TestRefusedNewClusterKeepsNobodyWaiting(t *testing.T) {
 			})
 		}
 		eventually(t, "told of the other alone", func() bool { return w.told.objects() == "worse" })
-		// One that takes the other is not without it.
+		// An Envoy that accepts the cluster of worse has this object.
 		taking := newFake(t, client, sotw)
 		taking.run()
 		taking.has(w)
@@ -81,8 +81,8 @@ func TestRefusedNewClusterKeepsNobodyWaiting(t *testing.T) {
 	})
 }
 
-// An object that an Envoy has stays as it was when it gets a cluster that is
-// refused.
+// An object that an Envoy serves keeps its previous form when it gets a cluster that the
+// Envoy refuses.
 func TestRefusedNewClusterOfAnObjectThatIsServed(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{})
@@ -107,7 +107,7 @@ func TestRefusedNewClusterOfAnObjectThatIsServed(t *testing.T) {
 		w.objectIn("demo", "other", onHost("app.example.com", "/other"), "other=50", "app=50")
 		w.commit()
 		split("demo/other/other=50 demo/other/app=50 demo/app/app")
-		// Another change of it is none that helps.
+		// Another split with the refused cluster does not help.
 		w.object("app", "app=60", "canary=40")
 		w.objectIn("demo", "other", onHost("app.example.com", "/other"), "other=40", "app=60")
 		w.commit()
@@ -121,8 +121,8 @@ func TestRefusedNewClusterOfAnObjectThatIsServed(t *testing.T) {
 	})
 }
 
-// What stands in for an object that is refused may be of clusters that are gone.
-// An Envoy that never had these does not wait for them.
+// The form that is served in place of a refused object may name clusters that are gone.
+// An Envoy that never had these clusters does not wait for them.
 func TestRefusedObjectOfWhichAClusterIsGone(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{})

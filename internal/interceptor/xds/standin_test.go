@@ -18,8 +18,8 @@ func (f *fake) listed(name string) bool {
 }
 
 // An interceptor that starts while an object is invalid has no valid form of it. An
-// Envoy that comes back to it goes on with the form that it has, with the current
-// split and endpoints. One that was deleted goes.
+// Envoy that comes back to it keeps the form that it has, with the current split and
+// endpoints. An object that was deleted is removed.
 func TestEnvoyComesBackWhileAnObjectIsInvalid(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{})
@@ -53,8 +53,8 @@ func TestEnvoyComesBackWhileAnObjectIsInvalid(t *testing.T) {
 		}
 		for round := range 3 {
 			e.end()
-			// While nobody is there one is deleted, one is made anew, and one is
-			// aborted.
+			// While no interceptor is running, one object is deleted, one is recreated,
+			// and one is aborted.
 			w.builder.DeleteHTTPScaledObject(objectNamed("gone"))
 			w.objectIn("demo", "anew", func(o *httpv1alpha1.HTTPScaledObject) { absurd(o); o.UID = "another" })
 			if round == 1 {
@@ -94,7 +94,7 @@ func TestEnvoyComesBackWhileAnObjectIsInvalid(t *testing.T) {
 			eventually(t, "a version that lists what is served of these", func() bool {
 				return e.listed("app") && e.listed("split") && !e.listed("gone") && !e.listed("anew")
 			})
-			// Another Envoy has nothing of it.
+			// Another Envoy gets no form of the invalid object.
 			late := newFake(t, w.dialer(), sotw)
 			late.run()
 			eventually(t, "what is valid", func() bool { return late.split("other.example.com") != "" })
@@ -105,14 +105,14 @@ func TestEnvoyComesBackWhileAnObjectIsInvalid(t *testing.T) {
 			late.end()
 			e.check()
 		}
-		// The split is followed, and what is valid is served at last.
+		// The current split takes effect, and an object that is valid again is served.
 		w.objectIn("demo", "split", absurd, "split=30", "canary=70")
 		w.commit()
 		serves("split", "demo/split/split=30 demo/split/canary=70")
 		w.objectIn("demo", "split", absurd)
 		w.commit()
 		serves("split", "demo/split/split")
-		locked(e, func() any { e.keeps = nil; return nil }) // app goes
+		locked(e, func() any { e.keeps = nil; return nil }) // app is deleted
 		w.builder.DeleteHTTPScaledObject(objectNamed("app"))
 		w.object("split", "split=60", "canary=40")
 		w.object("anew")
@@ -123,8 +123,8 @@ func TestEnvoyComesBackWhileAnObjectIsInvalid(t *testing.T) {
 	})
 }
 
-// What an Envoy says it has of an invalid object is not kept for other Envoys, and
-// what is no form of it is not served.
+// The form of an invalid object that an Envoy reports is not kept for other Envoys, and a
+// report that is no valid form is not served.
 func TestForgedStandIn(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	w.service("app", "10.0.0.1:80")
@@ -155,7 +155,7 @@ func TestForgedStandIn(t *testing.T) {
 	}
 }
 
-// However many objects are invalid, the version is not long.
+// The version stays short, however many objects are invalid.
 func TestVersionOfManyInvalidObjects(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	w.service("app", "10.0.0.1:80")

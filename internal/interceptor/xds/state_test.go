@@ -20,7 +20,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 )
 
-// theState returns that of the only Envoy that is connected.
+// theState returns the state of the only Envoy that is connected.
 func (w *world) theState() EnvoyState {
 	if all := w.server.connected(); len(all) == 1 {
 		return all[0].state()
@@ -28,8 +28,8 @@ func (w *world) theState() EnvoyState {
 	return EnvoyState{}
 }
 
-// unacknowledgedObjects returns how the objects are that the only Envoy has not
-// acknowledged.
+// unacknowledgedObjects returns the objects that the only Envoy has not acknowledged, as
+// <name>=<state>.
 func (w *world) unacknowledgedObjects() string {
 	var all []string
 	for _, o := range w.theState().UnacknowledgedObjects {
@@ -47,7 +47,7 @@ func (e EnvoyState) typeNamed(name string) TypeState {
 	return TypeState{}
 }
 
-// age returns the metric of a state, in seconds.
+// age returns interceptor_xds_unacknowledged_seconds for a state.
 func (w *world) age(is Acknowledgement) float64 {
 	w.t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -99,7 +99,7 @@ func (g *gate) refuse(why string) {
 	g.refusal = why
 }
 
-// pass is for route configurations alone.
+// pass delays or refuses route configurations alone.
 func (g *gate) pass(m proto.Message) string {
 	if _, is := m.(*routev3.RouteConfiguration); !is {
 		return ""
@@ -113,8 +113,8 @@ func (g *gate) pass(m proto.Message) string {
 	return refusal
 }
 
-// What each Envoy was sent and has acknowledged is there for people, by type and by
-// object, with its age; and nothing that is secret.
+// The list of Envoys shows what each Envoy was sent and has acknowledged, by type and by
+// object, with its age, and shows no secret.
 func TestStateOfAnEnvoy(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		w := newWorld(t, envoy.Options{})
@@ -153,7 +153,7 @@ func TestStateOfAnEnvoy(t *testing.T) {
 			}
 		}
 
-		// It does not answer.
+		// The Envoy does not answer.
 		had, open := state.typeNamed("routes").Acknowledged.Version, g.close()
 		defer open()
 		w.objectIn("demo", "app", withHeader, "app=1", "canary=1")
@@ -178,7 +178,7 @@ func TestStateOfAnEnvoy(t *testing.T) {
 		open()
 		eventually(t, "everything acknowledged", func() bool { return w.unacknowledgedObjects() == "" })
 
-		// It refuses.
+		// The Envoy refuses.
 		g.refuse("no " + secret)
 		w.objectIn("demo", "app", withHeader, "app=0", "canary=1")
 		w.commit()
@@ -202,7 +202,7 @@ func TestStateOfAnEnvoy(t *testing.T) {
 	})
 }
 
-// Endpoints that are not acknowledged are shown as their object.
+// An object whose endpoints are not acknowledged is shown as not acknowledged.
 func TestStateOfEndpointsWithoutAnAnswer(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	w.service("app", "10.0.0.1:80")
@@ -241,7 +241,7 @@ func TestStateOfEndpointsWithoutAnAnswer(t *testing.T) {
 	w.service("app", "10.0.0.2:80")
 	w.commit()
 	eventually(t, "app sent", func() bool { return w.unacknowledgedObjects() == "app=sent" })
-	// As many as may wait for an answer do.
+	// As many responses as may wait for an answer do so.
 	for i := range window {
 		w.service("app", "10.0.0.3:80", []string{"10.0.0.4:80", "10.0.0.5:80"}[i%2])
 		w.commit()
@@ -304,7 +304,7 @@ func TestSlowReaderOfStates(t *testing.T) {
 	<-ended
 }
 
-// An Envoy that does not read is shown with what it was sent.
+// The list shows what an Envoy was sent that does not read from its stream.
 func TestStateOfAnEnvoyThatDoesNotRead(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	const n = 2 * maxListed

@@ -100,12 +100,12 @@ func TestEverySubscriptionIsAnswered(t *testing.T) {
 	if len(got.GetResources()) != 1 || got.GetResources()[0].GetName() != "demo/empty/empty" || !slices.Equal(got.GetRemovedResources(), []string{"demo/none/none", "nonsense"}) {
 		t.Errorf("endpoints: %v", got)
 	}
-	// Asked for again, it is sent again, the same or not.
+	// A resource that is subscribed to again is sent again, even if it has not changed.
 	if again := ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURLs[eds], ResourceNamesSubscribe: []string{"demo/empty/empty"}}); len(again.GetResources()) != 1 ||
 		again.GetResources()[0].GetVersion() != got.GetResources()[0].GetVersion() {
 		t.Errorf("endpoints again: %v", again)
 	}
-	// What an Envoy has already is not sent: the answer is that of the others.
+	// A resource that the Envoy has already is not sent: the answer has only the others.
 	other, err := w.dialerTo(newWorldLike(w)).DeltaAggregatedResources(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestEverySubscriptionIsAnswered(t *testing.T) {
 	}
 }
 
-// An Envoy that does not read holds nobody up.
+// An Envoy that does not read from its stream delays no other Envoy.
 func TestSlowEnvoy(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	for i := range 300 {
@@ -216,7 +216,7 @@ func TestReadEnvironment(t *testing.T) {
 	}
 }
 
-// An Envoy is called by its pod, if it says that, in words of bounded length.
+// An Envoy is called by the name of its pod, if it reports one, cut to a bounded length.
 func TestNameOfAnEnvoy(t *testing.T) {
 	node := func(pod any) *corev3.Node {
 		metadata, err := structpb.NewStruct(map[string]any{"pod": pod})

@@ -14,7 +14,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// publish hands the table on. Problems are what the test is about.
+// publish gives the table to the server. Unlike commit, it allows Problems: the test is
+// about them.
 func (w *world) publish() { w.server.Update(w.builder.Commit()) }
 
 func allowing(namespaces, host, prefix string) func(*httpv1alpha1.HTTPScaledObject) {
@@ -27,7 +28,7 @@ func allowing(namespaces, host, prefix string) func(*httpv1alpha1.HTTPScaledObje
 func TestRealEnvoyFollowsHostOwnership(t *testing.T) {
 	for name, tt := range map[string]struct {
 		namespaces []string
-		want       string // while a owns the host, of a path that only b asks for
+		want       string // the answer to a path that only b names, while a owns the host
 	}{
 		"all":          {want: "404"},
 		"both":         {namespaces: []string{"a", "b"}, want: "404"},
@@ -67,9 +68,10 @@ func TestRealEnvoyFollowsHostOwnership(t *testing.T) {
 	}
 }
 
-// A thousand changes in one namespace render nothing for the fleet of another: of a
-// host that both name, of any host, and of room that an Envoy of all namespaces gets for
-// the wildcards of the other. The fleet has seen each before the next is made.
+// A thousand changes in one namespace render nothing for the fleet of another. They are
+// changes of a host that both name, of any host, and of the room that an Envoy of all
+// namespaces has for the other's wildcards. The fleet's stream has looked at each change
+// before the next one is made.
 func TestChangesOfOneNamespaceRenderNothingForFleetsOfOthers(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		const room, changes = 50, 1000
@@ -137,7 +139,7 @@ func TestChangesOfOneNamespaceRenderNothingForFleetsOfOthers(t *testing.T) {
 	})
 }
 
-// seen tells whether all streams have looked at what there is.
+// seen tells whether all streams have looked at the newest change.
 func (w *world) seen() bool {
 	s := w.server
 	s.mu.Lock()
@@ -155,7 +157,8 @@ func (w *world) seen() bool {
 	return true
 }
 
-// What is crowded out of an Envoy of all namespaces is in one of its own.
+// A wildcard for which an Envoy of all namespaces has no room is served by an Envoy of
+// its own namespace.
 func TestFleetsHaveRoomForTheirOwnWildcards(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
 	w.builder = routes.NewBuilderOf(routes.Policy{MaxWildcardMatchesPerNamespace: 1, MaxWildcardMatches: 1})
@@ -176,8 +179,9 @@ func TestFleetsHaveRoomForTheirOwnWildcards(t *testing.T) {
 	}
 }
 
-// Objects of two namespaces, each with as many matches as one may have, are 10^8 if each
-// host listed all of the other: an Envoy is sent neither that, nor less of a third.
+// Two objects of different namespaces, each with as many matches as one may have, would
+// make 10^8 routes if each host of one listed all paths of the other. An Envoy gets far
+// fewer routes, and a third object loses none of its own.
 func TestTwoLargeObjectsDoNotMultiplyForAnEnvoy(t *testing.T) {
 	const most = 10000
 	numbered := func(format string) []string {
@@ -206,7 +210,7 @@ func TestTwoLargeObjectsDoNotMultiplyForAnEnvoy(t *testing.T) {
 		}
 		return n
 	}), locked(e, func() int { return proto.Size(e.routes) })
-	if listed > 4*most || bytes > 16<<20 { // each host has its own, that of c, and the answer for all else
+	if listed > 4*most || bytes > 16<<20 { // each host has its own route, that of c, and the one for all else
 		t.Errorf("the Envoy has %d routes, of %d bytes", listed, bytes)
 	}
 	t.Logf("%d routes, %d bytes", listed, bytes)

@@ -36,10 +36,10 @@ type world struct {
 	builder *routes.Builder
 	server  *Server
 	told    *told
-	change  []func(*Server) // of every server
+	change  []func(*Server) // applied to every server
 }
 
-// told is what a server told of problems.
+// told collects the problems that a server reports.
 type told struct {
 	mu   sync.Mutex
 	open []routes.Problem
@@ -65,7 +65,7 @@ func (t *told) problems() []routes.Problem {
 	return slices.Clone(t.open)
 }
 
-// objects are those of which there is a problem now.
+// objects returns the names of the objects that have a problem now.
 func (t *told) objects() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,8 +76,8 @@ func (t *told) objects() string {
 	return strings.Join(all, " ")
 }
 
-// newTranslator makes one with the Connections of the embedded proxy where there
-// are no others.
+// newTranslator makes a Translator with the Connections of the embedded proxy if the
+// options have none.
 func newTranslator(t testing.TB, options envoy.Options) *envoy.Translator {
 	t.Helper()
 	if options.Connections == (envoy.Connections{}) {
@@ -90,7 +90,7 @@ func newTranslator(t testing.TB, options envoy.Options) *envoy.Translator {
 	return translator
 }
 
-// connections are those of an embedded proxy that nothing is said to.
+// connections are those of an embedded proxy with default settings.
 func connections() envoy.Connections {
 	s := proxy.DefaultSettings()
 	return envoy.Connections{
@@ -200,7 +200,7 @@ func objectNamed(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "demo", Name: name}
 }
 
-// commit hands the table on.
+// commit gives the table to the server, and fails the test if there is a new problem.
 func (w *world) commit() *routes.Table {
 	w.t.Helper()
 	table, changes := w.builder.Commit()

@@ -142,7 +142,8 @@ func TestRegularExpressionsDoWhatGoDoes(t *testing.T) {
 	}
 }
 
-// What one evaluation has spent, the others of the operation no longer have.
+// The budgets of a pool share its work: what one evaluation has spent, the others cannot
+// spend.
 func TestAPoolIsSharedByItsBudgets(t *testing.T) {
 	pool := NewPool()
 	for spent := 0; spent < maxPool; spent += 1 << 20 {

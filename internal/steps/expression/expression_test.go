@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 )
 
-// env is like that of a request.
+// env is an environment like that of a request.
 func env(t testing.TB) map[string]any {
 	t.Helper()
 	var body any

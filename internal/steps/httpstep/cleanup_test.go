@@ -20,8 +20,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// A canary ends before the outside lists the run that it was asked to start: the run is
-// cancelled once it is listed.
+// A canary ends before the outside system lists the run that it was asked to start: the
+// run is cancelled once it is listed.
 func TestTheSampleCancelsARunThatIsListedLater(t *testing.T) {
 	calls := map[string]func(*host) types.RpcStepResult{
 		"abort":          func(h *host) types.RpcStepResult { r, _ := h.plugin.Abort(h.ro, h.call()); return r },
@@ -55,7 +55,8 @@ func TestTheSampleCancelsARunThatIsListedLater(t *testing.T) {
 	}
 }
 
-// What cancel needs is there: that the outside cannot be asked does not hold it up.
+// If cancel has all values that it needs, an outside system that cannot be polled does
+// not hold it up.
 func TestCancelWithoutALook(t *testing.T) {
 	o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {

@@ -13,14 +13,14 @@ import (
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 )
 
-// runs is an outside that runs tests. With honours, it starts one run for each
+// runs is an outside system that runs tests. With honours, it starts one run for each
 // Idempotency-Key.
 type runs struct {
 	mu      sync.Mutex
 	honours bool
-	all     []string // the names that were asked for
+	all     []string // the requested names
 	byKey   map[string]int
-	// lose has the next answer be lost.
+	// lose makes the next answer be lost.
 	lose bool
 }
 
@@ -57,21 +57,21 @@ func (r *runs) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// loseNext has the next answer be lost.
+// loseNext makes the next answer be lost.
 func (r *runs) loseNext() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lose = true
 }
 
-// started are the runs, by the names that were asked for.
+// started returns the requested names of the runs.
 func (r *runs) started() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.all)
 }
 
-// forget has the runs be gone.
+// forget removes all runs.
 func (r *runs) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,8 +85,8 @@ const startsARun = `
 
 const findsARun = startsARun + `, "find": {"url": "OUTSIDE/runs?name=e2e-{{ .step.key }}", "found": "len(response.json.runs) > 0", "outputs": {"run": "response.json.runs[0]"}}`
 
-// The plugin or the controller is killed between the effect and the status, or the answer
-// of the outside is lost.
+// The plugin or the controller is killed after the request and before the status is
+// stored, or the answer of the outside system is lost.
 func TestTheWorkIsStartedOnce(t *testing.T) {
 	crashes := map[string]func(*host, *runs){
 		"no crash": func(*host, *runs) {},
@@ -138,7 +138,7 @@ func TestTheWorkIsStartedOnce(t *testing.T) {
 	}
 }
 
-// With an outside that neither honours the key nor finds what it was asked for, onUnknown
+// If the outside system does not honour the key and the step has no find, onUnknown
 // decides.
 func TestNeitherKeyNorFind(t *testing.T) {
 	outside := func() (*runs, http.HandlerFunc) {
@@ -195,7 +195,7 @@ func TestAnotherAttemptStartsAnotherRun(t *testing.T) {
 	}
 }
 
-// An abort while it is not known whether the work was started: find knows it.
+// At an abort it is not known whether the work was started: find tells.
 func TestAbortOfWhatFindKnows(t *testing.T) {
 	for _, started := range []bool{true, false} {
 		r := &runs{byKey: map[string]int{}}
@@ -253,8 +253,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The controller ends between the request and the note of it, and the outside refuses the
-// same request once more: what the first one has started is cancelled.
+// The controller is killed between the request and the stored status, and the outside
+// system refuses the repeated request: what the first request has started is cancelled.
 func TestAStartThatIsRefusedTheSecondTime(t *testing.T) {
 	for name, test := range map[string]struct {
 		config    string

@@ -23,7 +23,7 @@ import (
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// outside is a server that keeps what it was asked.
+// outside is a server that records its requests.
 type outside struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -56,7 +56,7 @@ func (o *outside) all() []received {
 	return append([]received(nil), o.requests...)
 }
 
-// count is how many requests there were with a method, to a path that begins so.
+// count returns the number of requests with a method and a path prefix.
 func (o *outside) count(method, path string) (n int) {
 	for _, r := range o.all() {
 		if r.method == method && strings.HasPrefix(r.path, path) {
@@ -86,7 +86,7 @@ func (l *logbook) text() string {
 	return strings.Join(l.lines, "\n")
 }
 
-// host calls the plugin as the controller does for the step that a Rollout stands at.
+// host calls the plugin as the controller does for a Rollout's current step.
 type host struct {
 	t       *testing.T
 	api     *apiservertest.Server
@@ -103,7 +103,8 @@ type host struct {
 	last    types.RpcStepResult
 }
 
-// newHost has a step with a configuration, in which OUTSIDE is the server's address.
+// newHost returns a host for a step whose configuration has OUTSIDE for the server's
+// address.
 func newHost(t *testing.T, o *outside, config string) *host {
 	t.Helper()
 	index := int32(2)
@@ -119,7 +120,7 @@ func newHost(t *testing.T, o *outside, config string) *host {
 	return h
 }
 
-// Write takes the log.
+// Write appends to the log.
 func (h *host) Write(line []byte) (int, error) {
 	h.logging.Lock()
 	defer h.logging.Unlock()
@@ -132,7 +133,7 @@ func (h *host) logged() string {
 	return h.log.String()
 }
 
-// restart is a new process of the plugin.
+// restart starts a new process of the plugin.
 func (h *host) restart() {
 	h.kind = New(h.opts)
 	h.plugin = steps.New(steps.Options{Kind: h.kind, Presets: h.preset, Events: h.events, Logger: h.opts.Logger})

@@ -17,7 +17,7 @@ const withOAuth = `{"request": {"url": "OUTSIDE/runs", "auth": {"oauth2": {"toke
 // issuer gives out tokens, each of which is good until it is revoked.
 type issuer struct {
 	issued, revoked atomic.Int32
-	// refuse answers in place of a token, while it is set.
+	// refuse answers instead of giving a token, while it is set.
 	refuse atomic.Pointer[http.HandlerFunc]
 }
 
@@ -75,7 +75,7 @@ func TestOAuth2(t *testing.T) {
 	i.revoked.Store(100)
 	again()
 	h.require(types.PhaseFailed, "answered 401 Unauthorized")
-	// Only a request with a token that was kept is made again.
+	// Only a request with a cached token is repeated.
 	if n := o.count("POST", "/runs"); n != 3+2+1+1 {
 		t.Errorf("%d requests, want 7", n)
 	}

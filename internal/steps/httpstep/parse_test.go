@@ -13,7 +13,7 @@ import (
 
 const tokenRef = `{"valueFrom": {"secretKeyRef": {"name": "ci", "key": "token"}}}`
 
-// Mistakes, and what is said about each.
+// mistakes maps configurations to what is said about the mistake in each.
 var mistakes = map[string]string{
 	`{}`: "request: want a request, or a poll",
 	`{"find": {"url": "x"}, "poll": {"url": "x"}}`:                         "find: want a request",
@@ -131,7 +131,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// No configuration makes the plugin panic, and what is taken has what the step needs.
+// No configuration makes the plugin panic, and one that is accepted has what the step
+// needs.
 func FuzzParse(f *testing.F) {
 	for config := range mistakes {
 		f.Add(strings.ReplaceAll(config, `"url": "x"`, `"url": "http://127.0.0.1/x"`))

@@ -8,7 +8,7 @@ import (
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 )
 
-// The Secret of a preset is for the requests that the preset has, as it has them, whether
+// A preset's Secret is only for the preset's requests, as the preset has them, whether
 // they are locked or not.
 func TestASecretOfAPresetIsForThePresetsRequests(t *testing.T) {
 	const token = `{"valueFrom": {"secretKeyRef": {"namespace": "secrets", "name": "ci", "key": "token"}}}`
@@ -71,8 +71,8 @@ func TestASecretOfAPresetIsForThePresetsRequests(t *testing.T) {
 	}
 }
 
-// Who may edit a Rollout may edit its status: one that says that the step has succeeded has
-// the plugin undo it.
+// Anyone who may edit a Rollout may edit its status: a status that says that the step has
+// succeeded makes the plugin undo it.
 func TestAForgedStatusUsesNoSecretOfThePreset(t *testing.T) {
 	h, o := newSampleHost(t, &github{}, `{}`)
 	unlocked, _ := h.preset.(preset)

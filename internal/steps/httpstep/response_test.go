@@ -14,7 +14,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
-// An answer is decoded where an expression looks at its JSON, and has not too much in it.
+// An answer is decoded only if an expression uses its JSON, and must not have too many
+// values.
 func TestAnswersWithManyValues(t *testing.T) {
 	large := `{"text": "[{,{,", "list": [0` + strings.Repeat(",0", maxJSONValues) + `]}`
 	fits := `{"text": "[{,{,\\\"[,[,", "list": [0` + strings.Repeat(",0", maxJSONValues-5) + `]}`
@@ -63,8 +64,8 @@ func TestPartsOfAnAnswer(t *testing.T) {
 	}
 }
 
-// Only some answers are read at once. One that waits for its turn for longer than its
-// operation may take is read all the same.
+// The number of answers that are read at the same time is limited. An answer is read even
+// if it waits for its turn beyond the end of its operation's context.
 func TestAnswersAreReadInTurn(t *testing.T) {
 	o := newOutside(t, answer200(`{"ok": true}`))
 	h := newHost(t, o, `{"poll": {"url": "OUTSIDE", "successCondition": "response.json.ok"}}`)

@@ -24,7 +24,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// What the outside answers first, and what becomes of the step.
+// The first answers of the outside system, and what becomes of the step.
 func TestAnswersThatAreTriedAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		first      http.HandlerFunc
@@ -125,7 +125,7 @@ func TestAnswersThatFailAnAttempt(t *testing.T) {
 	}
 }
 
-// A poll that is refused leaves the work running, so it is cancelled.
+// A poll that is refused leaves the work running, so the work is cancelled.
 func TestAPollThatIsRefused(t *testing.T) {
 	o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -140,7 +140,8 @@ func TestAPollThatIsRefused(t *testing.T) {
 	}
 }
 
-// The answer to a request is lost, or an error of the server leaves open what it has done.
+// The answer to a request is lost, or a server error leaves open whether it was carried
+// out.
 func TestRequestsThatMayHaveBeenCarriedOut(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"no answer": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },

@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
-// presetOfSample is the preset of examples/steps/run-e2e-tests.yaml, for another API than
-// GitHub's.
+// presetOfSample returns the preset of examples/steps/run-e2e-tests.yaml, with another
+// URL instead of the GitHub API's.
 func presetOfSample(t *testing.T, url string) preset {
 	t.Helper()
 	text, err := os.ReadFile("../../../examples/steps/run-e2e-tests.yaml")
@@ -36,10 +36,10 @@ func presetOfSample(t *testing.T, url string) preset {
 	return preset(*read)
 }
 
-// github has one workflow, whose run is listed from a look on.
+// github has one workflow, whose run is listed from look number listedAt on.
 type github struct {
 	mu sync.Mutex
-	// key is that of the run, empty before it is started.
+	// key is the key of the run, empty before it is started.
 	key              string
 	looks, listedAt  int
 	cancelled, wrong int
@@ -72,7 +72,8 @@ func (g *github) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// counts are the cancels of the run, and the requests for what there is not.
+// counts returns the number of cancels of the run, and of requests for what does not
+// exist.
 func (g *github) counts() (cancelled, wrong int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

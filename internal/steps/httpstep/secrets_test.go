@@ -33,7 +33,8 @@ func ref(name, key string) string {
 	return fmt.Sprintf(`{"valueFrom": {"secretKeyRef": {"name": %q, "key": %q}}}`, name, key)
 }
 
-// credentials has a step with a secret of each kind; ANSWER is how the outside answers.
+// credentials is a step with a secret of each kind; ANSWER is how the outside system
+// answers.
 const credentials = `{
 	"request": {
 		"url": {"valueFrom": {"secretKeyRef": {"name": "ci", "key": "url"}}},
@@ -58,7 +59,7 @@ var secretValues = map[string]string{
 	"client": "s3cr3t-client", "other": "s3cr3t-other", "path": "s3cr3t-path-of-the-url",
 }
 
-// repeater answers with what it has got, in this request and in those before.
+// repeater answers with what it has received, in this request and in earlier ones.
 type repeater struct {
 	mu   sync.Mutex
 	seen []string
@@ -104,7 +105,8 @@ func (o *repeater) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// Whatever the outside answers: no secret is in a status, a message, an Event or the log.
+// Whatever the outside system answers, no secret is in a status, a message, an Event or
+// the log.
 func TestNoSecretIsSaid(t *testing.T) {
 	auths := map[string]string{
 		"bearer": `"bearer": ` + ref("ci", "token"),
@@ -186,7 +188,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// The credentials of request are for the step's other requests too, which can have none.
+// A step's other requests have the credentials of request, too, unless they have an empty
+// auth.
 func TestCredentialsOfOtherRequests(t *testing.T) {
 	o := newOutside(t, answer200(`{}`))
 	h := newHost(t, o, `{
@@ -229,8 +232,8 @@ func TestASecretThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A preset's secret of --secrets-namespace goes to the preset's hosts, wherever its requests
-// go.
+// A preset's secret from --secrets-namespace is sent only to the preset's hosts, wherever
+// its requests go.
 func TestAPresetsSecretGoesToThePresetsHostsAlone(t *testing.T) {
 	var back atomic.Value
 	theirs := newOutside(t, answer200(`{}`)) // --allow-host allows it, and the preset does not
@@ -266,7 +269,8 @@ func TestAPresetsSecretGoesToThePresetsHostsAlone(t *testing.T) {
 				continue
 			}
 			t.Run(name+", "+what, func(t *testing.T) {
-				// The preset says so itself: what a Rollout may say is in another test.
+				// Here the preset itself has this configuration: another test is about
+				// what a Rollout may set.
 				merged, err := (&steps.Preset{Defaults: object}).Over(json.RawMessage(config))
 				if err != nil {
 					t.Fatal(err)
@@ -280,7 +284,8 @@ func TestAPresetsSecretGoesToThePresetsHostsAlone(t *testing.T) {
 				}
 				h.putSecret("secrets", "ci", map[string]string{"token": token})
 				h.until(4)
-				// Headers are those of one request; credentials of auth are for all.
+				// Headers are sent with one request; credentials in auth are sent with
+				// all.
 				if harmless := name == "header" && (what == "a poll" || what == "a look"); !harmless {
 					h.require(types.PhaseFailed)
 				}
@@ -311,7 +316,7 @@ func TestARolloutNamesNoOtherNamespace(t *testing.T) {
 		h.putSecret(name, "ci", map[string]string{"token": "s3cr3t"})
 		h.run()
 		h.require(types.PhaseFailed, "a Rollout refers to Secrets and ConfigMaps of its own namespace alone")
-		// What is said of a ConfigMap would tell whether it is there, and its keys.
+		// An error about the ConfigMap would reveal whether it exists, and its keys.
 		h = newHost(t, o, `{"request": {"url": "OUTSIDE", "caFrom": {"configMapKeyRef": {"name": "ca", "key": "ca.crt", "namespace": "`+name+`"}}}}`)
 		h.run()
 		h.require(types.PhaseFailed, "request.caFrom.configMapKeyRef.namespace: a Rollout refers to")
@@ -347,7 +352,7 @@ func TestCAByReference(t *testing.T) {
 	h := newHost(t, o, `{"request": {"url": "`+server.URL+`"}}`)
 	h.run()
 	h.require(types.PhaseRunning, "unknown authority")
-	// The system's authorities do not stand in for a CA that is empty.
+	// An empty CA does not fall back to the system's authorities.
 	h = newHost(t, o, `{"request": {"url": "`+server.URL+`", "caFrom": {"secretKeyRef": {"name": "ca", "key": "ca.crt"}}}}`)
 	h.api.PutObject("secrets", map[string]any{"metadata": map[string]any{"namespace": "demo", "name": "ca"}, "data": map[string]any{"ca.crt": nil}})
 	h.run()

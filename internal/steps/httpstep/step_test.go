@@ -177,7 +177,7 @@ func TestAGate(t *testing.T) {
 	}
 }
 
-// An answer has not what an expression asks for.
+// The answer lacks the value that an expression asks for.
 func TestConditionsAndOutputsWithoutAValue(t *testing.T) {
 	o := newOutside(t, answer200(`{"state": 7}`))
 	h := newHost(t, o, `{"poll": {"url": "OUTSIDE", "successCondition": "response.json.state"}}`)
@@ -219,7 +219,7 @@ func TestTemplatesThatCannotBeRendered(t *testing.T) {
 		})
 	}
 	for _, r := range o.all() {
-		// The answer to an earlier Run may have been lost: that is cancelled.
+		// The answer to an earlier Run may have been lost: what it started is cancelled.
 		if !strings.HasSuffix(r.header.Get("Idempotency-Key"), "-cancel") {
 			t.Errorf("a request came through: %+v", r)
 		}
@@ -288,7 +288,7 @@ func TestCancelAndOnAbort(t *testing.T) {
 	}
 }
 
-// first is the first request with a method, to a path that begins so.
+// first returns the first request with a method and a path prefix, or nil.
 func first(o *outside, method, path string) *received {
 	for _, r := range o.all() {
 		if r.method == method && strings.HasPrefix(r.path, path) {
@@ -319,7 +319,7 @@ func TestAStepWithNothingThatCancelsIt(t *testing.T) {
 	}
 }
 
-// What is wrong with a later request is said before there is anything to cancel.
+// A forbidden host in a later request is an error before there is anything to cancel.
 func TestHostsAreCheckedAtTheStart(t *testing.T) {
 	o := newOutside(t, answer200(""))
 	for _, later := range []string{
@@ -339,7 +339,7 @@ func TestHostsAreCheckedAtTheStart(t *testing.T) {
 	h.require(types.PhaseSuccessful)
 }
 
-// All templates and expressions of one operation have one bound for the work that they take.
+// All templates and expressions of one operation share one limit on their work.
 func TestManyTemplatesAndExpressions(t *testing.T) {
 	const templates, words = 200, "of the step take more work together than is allowed"
 	const loop, sum = `{{range 9999}}{{if len \"\"}}{{end}}{{end}}`, `string(sum(map(1..9999, # * 2)))`

@@ -11,8 +11,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
 )
 
-// A Secret of request cannot be read, or is no longer there, while the step's other requests
-// are made, whose answers repeat it.
+// A Secret of request cannot be read, or no longer exists, while the step makes its other
+// requests, whose answers repeat the secret.
 func TestNoAnswerIsReadWithoutTheSecrets(t *testing.T) {
 	const token = "s3cr3t-t0ken"
 	for name, hide := range map[string]func(*host){

@@ -17,7 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
-// Each mistake is named by its path.
+// The error about a mistake names its path.
 func TestConfigMistakes(t *testing.T) {
 	spec := `"template": {"spec": {"containers": [{"name": "c", "image": "c"}]}}`
 	for config, want := range map[string]string{
@@ -59,7 +59,7 @@ func workFor(rollout, id string) steps.Work {
 	return steps.Work{Rollout: ro, ID: id, Key: "0123456789abcdef0123456789abcdef", Remaining: 5 * time.Minute}
 }
 
-// What a configuration leaves out has a value, what it sets stays.
+// Keys that a configuration leaves out get defaults; keys that it sets stay.
 func TestDefaults(t *testing.T) {
 	work := workFor("app", "smoke")
 	job := build(work, &parse(t, smoke).config.Job, nil)
@@ -79,7 +79,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Containers know of the Rollout, and what they set themselves counts.
+// Containers get environment variables about the Rollout; variables that they set
+// themselves win.
 func TestEnvironment(t *testing.T) {
 	h := newHost(t, `{"id": "smoke", "job": {"template": {"spec": {"containers": [{"name": "c", "image": "c", "env": [{"name": "ROLLOUT_NAME", "value": "mine"}, {"name": "URL", "value": "http://$(ROLLOUT_CANARY_SERVICE)"}]}], "initContainers": [{"name": "i", "image": "i"}]}}}}`)
 	h.run()
@@ -101,7 +102,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// Names and labels are such as Kubernetes takes, whatever the Rollout and the step are called.
+// Names and labels are valid for Kubernetes, whatever the Rollout and the step are
+// called.
 func TestNames(t *testing.T) {
 	for _, tt := range []struct{ rollout, id, want string }{
 		{"app", "smoke", "app-smoke-0123456789"},
@@ -125,7 +127,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// All templates of a Job have one bound for the work that they take.
+// All templates of a Job share one limit on their work.
 func TestManyTemplates(t *testing.T) {
 	args := strings.TrimSuffix(strings.Repeat(`"{{range 9999}}{{len \"\"}}{{end}}",`, 200), ",")
 	parsed, err := New(Options{}).Parse(steps.Source{Config: []byte(`{"job": {"template": {"spec": {"containers": [{"name": "a", "image": "a", "args": [` + args + `]}]}}}}`)})

@@ -14,8 +14,8 @@ import (
 
 var stepID = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]{0,62}|[0-9]{1,3})$`)
 
-// Whatever a Rollout's author writes, a configuration is refused or makes a Job that is the
-// Rollout's: of its namespace and owner, with a deadline, a TTL and a name that fits.
+// Whatever a Rollout's author writes, a configuration is refused or makes a Job in the
+// Rollout's namespace, owned by the Rollout, with a deadline, a TTL and a name that fits.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(smoke), "app", "smoke")
 	f.Add([]byte(`{"job": {"ttlSecondsAfterFinished": 300, "activeDeadlineSeconds": 9223372036854775807, "template": {"metadata": {"namespace": "x"}, "spec": {"containers": [{"env": [{}]}]}}}}`), "a.b", "A-")

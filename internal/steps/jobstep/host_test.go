@@ -26,7 +26,7 @@ import (
 // smoke is the configuration of a step.
 const smoke = `{"id": "smoke", "job": {"template": {"spec": {"containers": [{"name": "smoke", "image": "smoke:1", "args": ["--url", "http://{{ .services.canary }}"]}]}}}}`
 
-// host calls the plugin as the controller does, for one step of a Rollout, and stands for
+// host calls the plugin as the controller does, for one step of a Rollout, and acts as
 // the Job controller.
 type host struct {
 	t      *testing.T
@@ -68,7 +68,7 @@ func newHost(t *testing.T, config string) *host {
 	return h
 }
 
-// fault has a function answer requests that are not for logs.
+// fault lets a function answer requests first; logs come from h.logs otherwise.
 func (h *host) fault(fault apiservertest.Fault) {
 	h.server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
 		resource := request.Resource
@@ -93,7 +93,7 @@ func (h *host) fault(fault apiservertest.Fault) {
 	})
 }
 
-// refuse has the API server answer requests for one thing with an error.
+// refuse makes the API server answer requests for one thing with an error.
 func (h *host) refuse(what string, answer func(http.ResponseWriter, apiservertest.Request)) {
 	h.fault(func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
 		if r.Verb+" "+r.Resource != what {
@@ -104,7 +104,7 @@ func (h *host) refuse(what string, answer func(http.ResponseWriter, apiservertes
 	})
 }
 
-// restart is a new process of the plugin.
+// restart starts a new process of the plugin.
 func (h *host) restart() {
 	h.kind = New(Options{Connect: h.server.Config, Logger: hclog.NewNullLogger()}).(*kind)
 	h.kind.now = func() time.Time { return h.clock }
@@ -124,7 +124,7 @@ func (h *host) call() *types.RpcStepContext {
 	return &types.RpcStepContext{PluginName: "acme/smoke", Config: json.RawMessage(h.config), Status: h.status}
 }
 
-// run is one Run, whose answer is stored.
+// run makes a Run, and stores its answer.
 func (h *host) run() types.RpcStepResult {
 	h.t.Helper()
 	result := h.lose()
@@ -132,7 +132,7 @@ func (h *host) run() types.RpcStepResult {
 	return result
 }
 
-// lose is one Run, whose answer is lost.
+// lose makes a Run whose answer is lost.
 func (h *host) lose() types.RpcStepResult {
 	h.t.Helper()
 	result, err := h.plugin.Run(h.ro.DeepCopy(), h.call())
@@ -142,7 +142,7 @@ func (h *host) lose() types.RpcStepResult {
 	return result
 }
 
-// late has the step's timeout have passed.
+// late changes the stored status so that the step's timeout has passed.
 func (h *host) late() {
 	h.t.Helper()
 	var fields map[string]any
@@ -153,7 +153,7 @@ func (h *host) late() {
 	h.status, _ = json.Marshal(fields)
 }
 
-// want fails a test whose result is not of a phase, or has not all these words.
+// want fails a test if its result has another phase, or lacks one of these words.
 func (h *host) want(got types.RpcStepResult, phase types.StepPhase, words ...string) {
 	h.t.Helper()
 	if got.Phase != phase {
@@ -166,7 +166,7 @@ func (h *host) want(got types.RpcStepResult, phase types.StepPhase, words ...str
 	}
 }
 
-// jobs are those there are, in the order of their names.
+// jobs returns all Jobs, in the order of their names.
 func (h *host) jobs() []*batchv1.Job {
 	h.t.Helper()
 	var list batchv1.JobList
@@ -180,7 +180,7 @@ func (h *host) jobs() []*batchv1.Job {
 	return all
 }
 
-// job is the only one there is.
+// job returns the only Job.
 func (h *host) job() *batchv1.Job {
 	h.t.Helper()
 	all := h.jobs()
@@ -190,7 +190,7 @@ func (h *host) job() *batchv1.Job {
 	return all[0]
 }
 
-// put stores a Job with a change.
+// put changes a Job and stores it.
 func (h *host) put(job *batchv1.Job, change func(*batchv1.Job)) *batchv1.Job {
 	change(job)
 	h.server.PutObject("jobs", job)
@@ -207,7 +207,7 @@ func broken(job *batchv1.Job) {
 	job.Status.Failed = 1
 }
 
-// podOf makes a pod of a Job.
+// podOf stores a pod of a Job.
 func (h *host) podOf(job *batchv1.Job, name string, change func(*corev1.Pod)) *corev1.Pod {
 	controller := true
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -235,7 +235,7 @@ func ended(code int32, message string) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.Unix(1000, 0)}}
 }
 
-// outputsIn are those in a step's status.
+// outputsIn returns the outputs in a step's status.
 func outputsIn(t *testing.T, status json.RawMessage) string {
 	t.Helper()
 	var fields struct {
@@ -247,7 +247,7 @@ func outputsIn(t *testing.T, status json.RawMessage) string {
 	return fmt.Sprint(fields.Outputs)
 }
 
-// event has the API server have an Event about the object with a UID.
+// event stores an Event about the object with a UID.
 func (h *host) event(name, uid, reason, message string, at int64) {
 	h.server.PutObject("events", corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "demo", Name: name},
@@ -255,7 +255,7 @@ func (h *host) event(name, uid, reason, message string, at int64) {
 	})
 }
 
-// said are the events with a reason.
+// said returns the Events with a reason.
 func (h *host) said(reason string) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
-// What a Job, its pods and Events say of a step.
+// What a Job, its pods and Events mean for a step.
 func TestJudge(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	condition := func(of batchv1.JobConditionType, reason, message string) []batchv1.JobCondition {
@@ -117,7 +117,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Outputs are the strings and values of a JSON object; what is none is no output.
+// Outputs are the strings and other values of a JSON object; any other message gives no
+// outputs.
 func TestOutputs(t *testing.T) {
 	for message, want := range map[string]int{
 		`{"a": "1", "b": {"c": [1]}, "d": null}`: 3, "": 0, "done": 0, `"text"`: 0, `[1]`: 0, `{"a": `: 0, "null": 0,

@@ -27,7 +27,7 @@ import (
 
 var noSelection = kube.Selection{}
 
-// A step runs a Job in the Rollout's namespace and hands on what it has left as its
+// A step runs a Job in the Rollout's namespace, and takes its outputs from the
 // termination message.
 func TestAJobSucceeds(t *testing.T) {
 	h := newHost(t, smoke)
@@ -53,7 +53,7 @@ func TestAJobSucceeds(t *testing.T) {
 	if got := outputsIn(t, h.status); got != "map[buildUrl:https://ci/1 passed:12]" {
 		t.Errorf("outputs %s", got)
 	}
-	// One Event says that it starts, one that it runs.
+	// One Event says that the Job starts, one that it runs.
 	if said := h.said("StepWaiting"); len(said) != 2 {
 		t.Errorf("Events %q", said)
 	}
@@ -65,7 +65,7 @@ func TestAJobFails(t *testing.T) {
 	h.run()
 	job := h.put(h.job(), broken)
 	h.podOf(job, "p", theContainer(corev1.PodFailed, ended(3, "")))
-	h.podOf(job, "q", func(pod *corev1.Pod) { // somebody else's, with the Job's labels
+	h.podOf(job, "q", func(pod *corev1.Pod) { // another object's, with the Job's labels
 		theContainer(corev1.PodFailed, ended(99, ""))(pod)
 		pod.OwnerReferences[0].UID = "another"
 	})
@@ -121,7 +121,7 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-// A kubelet that does not answer keeps no step from ending.
+// A kubelet that does not answer does not keep a step from ending.
 func TestALogThatHangs(t *testing.T) {
 	h := newHost(t, smoke)
 	h.kind.logTimeout = 10 * time.Millisecond
@@ -133,7 +133,7 @@ func TestALogThatHangs(t *testing.T) {
 	h.want(h.run(), types.PhaseFailed, "exit code 3", "its log cannot be read")
 }
 
-// A step that has timed out shows what its Job has logged before that is deleted.
+// A step that has timed out shows what its Job has logged, before the Job is deleted.
 func TestATimeoutShowsTheLog(t *testing.T) {
 	h := newHost(t, smoke)
 	h.run()
@@ -147,18 +147,18 @@ func TestATimeoutShowsTheLog(t *testing.T) {
 	}
 }
 
-// Before a timeout is declared, the Job is asked after once more.
+// Before a timeout is declared, the Job is read once more.
 func TestATimeoutComesSecond(t *testing.T) {
 	h := newHost(t, smoke)
 	h.run()
 	h.put(h.job(), completed)
-	h.refuse("list events", apiservertest.Forbidden) // there is nothing to ask for
+	h.refuse("list events", apiservertest.Forbidden) // no Events are needed
 	h.late()
 	h.want(h.run(), types.PhaseSuccessful, "has completed")
 }
 
-// A process that is killed between the creation of the Job and the status leaves a Job that
-// the next one finds, also when it has ended meanwhile.
+// If a process is killed after it has created the Job and before the status is stored,
+// the next process finds the Job, even if it has ended meanwhile.
 func TestACrashMakesNoSecondJob(t *testing.T) {
 	for name, meanwhile := range map[string]func(*batchv1.Job){
 		"running":   func(*batchv1.Job) {},
@@ -178,7 +178,7 @@ func TestACrashMakesNoSecondJob(t *testing.T) {
 	}
 }
 
-// A creation without an answer may have been carried out: it is made again under the same
+// A creation without an answer may have been carried out: it is repeated under the same
 // name, and at the timeout the Job is deleted.
 func TestACreationWithoutAnAnswer(t *testing.T) {
 	cutAfter := func(h *host) {
@@ -215,7 +215,7 @@ func TestACreationWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// A Job of the name that is not the step's is not taken for it, nor deleted.
+// A Job of the same name that is not the step's is neither used nor deleted.
 func TestAJobOfSomebodyElse(t *testing.T) {
 	for name, change := range map[string]func(*batchv1.Job){
 		"another key":   func(job *batchv1.Job) { job.Labels[KeyLabel] = "0123" },
@@ -243,8 +243,8 @@ func TestAJobOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// Abort deletes the Job of a step that runs or has succeeded; Terminate that of one that
-// runs.
+// Abort deletes the Job of a step that runs or has succeeded; Terminate only that of a
+// step that runs.
 func TestAJobIsDeleted(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -264,7 +264,7 @@ func TestAJobIsDeleted(t *testing.T) {
 				h.put(h.job(), tt.ended)
 				h.want(h.run(), types.PhaseSuccessful)
 			}
-			for range 2 { // a second time there is nothing
+			for range 2 { // the second call finds no more to do
 				call := h.plugin.Terminate
 				if tt.abort {
 					call = h.plugin.Abort
@@ -280,7 +280,8 @@ func TestAJobIsDeleted(t *testing.T) {
 	}
 }
 
-// Between the read and the delete somebody makes a Job of the name anew: that one stays.
+// If a Job of the same name is created between the read and the delete, the new one
+// stays.
 func TestADeleteIsOfTheJobThatWasRead(t *testing.T) {
 	h := newHost(t, smoke)
 	h.run()
@@ -296,7 +297,7 @@ func TestADeleteIsOfTheJobThatWasRead(t *testing.T) {
 	}
 }
 
-// An API server that refuses a delete for a while is asked again.
+// While the API server refuses a delete, it is tried again.
 func TestADeleteIsTriedAgain(t *testing.T) {
 	h := newHost(t, smoke)
 	h.run()
@@ -313,8 +314,8 @@ func TestADeleteIsTriedAgain(t *testing.T) {
 	}
 }
 
-// After an abort and a retry, and after v2, v1 and v2 again, a step has a Job of its own: the
-// one that has finished before says nothing of the new canary.
+// After an abort and a retry, and after v2, v1 and v2 again, a step has a Job of its own:
+// one that has finished before says nothing about the new canary.
 func TestAFinishedJobIsNotTakenForAnother(t *testing.T) {
 	for name, again := range map[string]func(*host){
 		"retry after abort": func(h *host) { h.ro.Status.Conditions[0].LastTransitionTime = metav1.Unix(200, 0) },
@@ -336,8 +337,8 @@ func TestAFinishedJobIsNotTakenForAnother(t *testing.T) {
 	}
 }
 
-// A revision that comes while a Job runs clears the step's status, and nobody is told. The
-// Job is deleted when the new revision's Job is made; others are not.
+// A new revision that comes while a Job runs clears the step's status, without a call.
+// The Job is deleted when the new revision's Job is made; others are not.
 func TestANewRevisionDeletesTheJobBefore(t *testing.T) {
 	h := newHost(t, smoke)
 	h.run()
@@ -372,7 +373,7 @@ func TestANewRevisionDeletesTheJobBefore(t *testing.T) {
 	}
 }
 
-// A Job that is gone is not made again: its work may be half done.
+// A Job that was deleted is not made again: its work may be half done.
 func TestAJobThatSomebodyDeletes(t *testing.T) {
 	h := newHost(t, smoke)
 	h.run()
@@ -383,7 +384,7 @@ func TestAJobThatSomebodyDeletes(t *testing.T) {
 	}
 }
 
-// Each attempt has a Job of its own, and those that have failed stay to be looked at.
+// Each attempt has its own Job, and Jobs that have failed stay to be looked at.
 func TestRetries(t *testing.T) {
 	h := newHost(t, strings.Replace(smoke, "{", `{"retries": 1,`, 1))
 	h.run()
@@ -401,7 +402,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// What cannot become better ends the step before its timeout, and the Job with it.
+// A pod that cannot start ends the step before its timeout, and the Job with it.
 func TestAPodThatCannotStart(t *testing.T) {
 	h := newHost(t, smoke)
 	h.run()
@@ -452,8 +453,7 @@ func TestAVolumeThatIsNotThere(t *testing.T) {
 	h.want(h.run(), types.PhaseFailed, "has not started within 1m0s", `secret "x" not found`, "the work was cancelled")
 }
 
-// What the API server says to the creation of a Job either ends the step at once or is
-// waited for.
+// An error at the creation of a Job either fails the step at once or makes it wait.
 func TestACreationThatIsRefused(t *testing.T) {
 	answer := func(err *apierrors.StatusError) func(http.ResponseWriter, apiservertest.Request) {
 		return func(w http.ResponseWriter, _ apiservertest.Request) {
@@ -489,7 +489,8 @@ func TestACreationThatIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever cannot be read keeps the step waiting with words, and goes on after that.
+// While something cannot be read, the step waits and says so; it goes on once it can be
+// read.
 func TestWhatCannotBeRead(t *testing.T) {
 	for _, what := range []string{"get replicasets", "list jobs", "get jobs", "list pods", "list events"} {
 		t.Run(what, func(t *testing.T) {
@@ -506,8 +507,8 @@ func TestWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A label's quote is the value's, and an output that is not there fails the step before
-// anything is made.
+// A quote in a label stays as it is, and an output that does not exist fails the step
+// before anything is made.
 func TestTemplates(t *testing.T) {
 	env := func(value string) string {
 		return fmt.Sprintf(`{"id": "smoke", "job": {"template": {"spec": {"initContainers": [{"name": "i", "image": "{{ .images.new.main }}"}], "containers": [{"name": "c", "image": "c", "env": [{"name": "V", "value": %q}]}]}}}}`, value)
@@ -534,7 +535,7 @@ func TestTheNamespaceIsTheRollouts(t *testing.T) {
 	}
 }
 
-// The ClusterRole grants what the kind uses, to the verb.
+// The ClusterRole grants exactly the verbs that the kind uses.
 func TestPermissions(t *testing.T) {
 	text, err := os.ReadFile("../../../deploy/rbac-step/job.yaml")
 	if err != nil {
@@ -555,7 +556,7 @@ func TestPermissions(t *testing.T) {
 	}
 	h := newHost(t, smoke)
 	h.run()
-	h.run() // no pod: Events
+	h.run() // without a pod, Events are read
 	h.podOf(h.put(h.job(), broken), "p", theContainer(corev1.PodFailed, ended(1, "")))
 	if _, err := h.plugin.Abort(h.ro, h.call()); err.HasError() {
 		t.Fatal(err)

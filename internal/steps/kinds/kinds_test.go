@@ -11,14 +11,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
-// Each kind has a name of its own, is made without a request, and says what is wrong with
-// a configuration without one.
+// Each kind has a name of its own, does not connect before the first step, and refuses a
+// key that it does not have.
 func TestKinds(t *testing.T) {
 	connect := func() (*rest.Config, error) {
 		t.Error("a kind connects before the first step")
 		return nil, errors.New("not now")
 	}
-	names := Names(All(Options{})) // what asks for names alone has nothing to give them
+	names := Names(All(Options{})) // a caller that needs only names has no options to give
 	if sorted := slices.Compact(slices.Sorted(slices.Values(names))); len(sorted) != len(names) || len(names) == 0 {
 		t.Errorf("names %q", names)
 	}

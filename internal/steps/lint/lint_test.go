@@ -53,7 +53,7 @@ const errURL = errorText("url: is missing")
 
 func testKinds(kinds.Options) []steps.Kind { return []steps.Kind{call{"http"}, call{"job"}} }
 
-// Each testdata/x.yaml has what testdata/x.golden says.
+// The report on each testdata/x.yaml is testdata/x.golden.
 func TestFiles(t *testing.T) {
 	inputs, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(inputs) == 0 {
@@ -100,7 +100,7 @@ func reportOf(t *testing.T, inputs ...string) string {
 	return lines.String() + report.Summary() + "\n"
 }
 
-// What one file lacks another one has.
+// What is missing in one file may be in another.
 func TestFilesAreCheckedAgainstOneAnother(t *testing.T) {
 	if got := reportOf(t, "testdata/unregistered.yaml"); !strings.Contains(got, "is not known") {
 		t.Errorf("a Rollout alone:\n%s", got)
@@ -111,7 +111,7 @@ func TestFilesAreCheckedAgainstOneAnother(t *testing.T) {
 	}
 }
 
-// lint finds a Rollout that takes a Secret of the preset for a request of its own, as the
+// lint reports a Rollout that uses a Secret of the preset in a request of its own, as the
 // plugin does.
 func TestASecretOfAPreset(t *testing.T) {
 	const text = `

@@ -28,7 +28,7 @@ func here(t *testing.T) *Client {
 	return New(Options{Hosts: hostsOf(t, "127.0.0.1", "*.example"), Addresses: loopback, UserAgent: "rollouts-plugin-step/v1"})
 }
 
-// kind says which of the three errors one is.
+// kind returns which of the three kinds of error err is.
 func kind(err error) string {
 	var refused *RefusedError
 	var unanswered *steps.UnansweredError
@@ -125,7 +125,7 @@ func TestAnswersThatAreTooLarge(t *testing.T) {
 	}
 }
 
-// What is known of a request without an answer.
+// An error tells whether the outside system may have received the request.
 func TestWhetherTheOutsideHadTheRequest(t *testing.T) {
 	// giveUp ends the time of the request under way.
 	var giveUp atomic.Pointer[context.CancelFunc]
@@ -152,7 +152,7 @@ func TestWhetherTheOutsideHadTheRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = closed.Close()
-	noTLS, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+	noTLS, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,8 +200,8 @@ func TestWhetherTheOutsideHadTheRequest(t *testing.T) {
 	}
 }
 
-// net/http makes a request with an Idempotency-Key again by itself if the connection was
-// used before and ends without an answer.
+// net/http repeats a request with an Idempotency-Key by itself if its connection was used
+// before and ends without an answer.
 func TestARequestThatChangesSomethingIsSentOnce(t *testing.T) {
 	var effects atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -227,7 +227,7 @@ func TestARequestThatChangesSomethingIsSentOnce(t *testing.T) {
 	}
 }
 
-// The body of such an answer would be read until the end of the connection.
+// The body of a 101 answer would be read until the end of the connection.
 func TestAnotherProtocol(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		connection, _, err := w.(http.Hijacker).Hijack()
@@ -354,7 +354,7 @@ func FuzzParseURL(f *testing.F) {
 		if err != nil || !allowed.Allow(at) {
 			return
 		}
-		// What is allowed is what net/http would connect to.
+		// The host that is allowed is the one that net/http would connect to.
 		host := strings.ToLower(strings.TrimSuffix(at.url.Hostname(), "."))
 		if host != "ci.example.com" && !strings.HasSuffix(host, ".apps.example.com") && host != "10.0.0.5" && host != "::ffff:10.0.0.5" && host != "::ffff:a00:5" {
 			t.Errorf("%q is allowed, which goes to %q", text, host)

@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// nameServer answers questions for the addresses of names. Each question for a name takes
-// the next answer; the last one stays.
+// nameServer answers DNS queries for addresses. Each query for a name takes the next
+// answer; the last one stays.
 type nameServer struct {
 	mu      sync.Mutex
 	answers map[string][]string
 }
 
-// newNameServer starts one, and returns the resolver that asks it.
+// newNameServer starts a nameServer, and returns a resolver that queries it.
 func newNameServer(t *testing.T, answers map[string][]string) *net.Resolver {
 	t.Helper()
 	s := &nameServer{answers: answers}
@@ -90,7 +90,8 @@ func (s *nameServer) next(name string, kind uint16) (addresses []netip.Addr, kno
 			addresses = append(addresses, address)
 		}
 	}
-	// Both kinds are asked for at the same time; the one that has an answer uses it up.
+	// IPv4 and IPv6 are queried at the same time; only the query that gets addresses uses
+	// up an answer.
 	if len(answers) > 1 && len(addresses) > 0 {
 		s.answers[name] = answers[1:]
 	}

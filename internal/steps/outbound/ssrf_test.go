@@ -26,7 +26,7 @@ func hostsOf(t *testing.T, texts ...string) Hosts {
 	return hosts
 }
 
-// within is a context that no passing test uses up.
+// within returns a context whose deadline no passing test reaches.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
@@ -119,8 +119,8 @@ func TestAllowedHostsThatAreNone(t *testing.T) {
 	}
 }
 
-// Each of these is meant to reach the server on 127.0.0.1, which is allowed as an address
-// here, so that nothing but the check of hosts keeps them away.
+// Each of these URLs is meant to reach the server on 127.0.0.1, whose address is allowed
+// here, so that only the check of hosts keeps them away.
 func TestURLsThatPretendToBeAnAllowedHost(t *testing.T) {
 	server, count := counting(t, nil)
 	port := portOf(t, server)
@@ -259,7 +259,7 @@ func TestNamesOfForbiddenAddresses(t *testing.T) {
 	}
 }
 
-// A name that has an allowed address at first and a forbidden one then.
+// A name has an allowed address at first, and a forbidden one later.
 func TestRebinding(t *testing.T) {
 	theirs, ours := listenOnOnePort(t)
 	outside, outsideCount := counting(t, theirs)
@@ -280,8 +280,8 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// listenOnOnePort listens on a port of 127.0.0.2 and the same one of 127.0.0.1, which
-// another program may have.
+// listenOnOnePort listens on the same port of 127.0.0.2 and 127.0.0.1. It tries other
+// ports if another program has one of them.
 func listenOnOnePort(t *testing.T) (theirs, ours net.Listener) {
 	t.Helper()
 	var err error
@@ -301,7 +301,7 @@ func listenOnOnePort(t *testing.T) (theirs, ours net.Listener) {
 
 func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 	proxy, proxied := counting(t, nil)
-	// net/http reads the environment once in a process.
+	// net/http reads the environment once per process.
 	child := exec.CommandContext(within(t), os.Args[0], "-test.run=^TestInAnEnvironmentWithAProxy$", "-test.v")
 	child.Env = append(os.Environ(), "OUTBOUND_TEST_CHILD=1")
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"} {
@@ -320,7 +320,7 @@ func TestInAnEnvironmentWithAProxy(t *testing.T) {
 		t.Skip("is run by TestProxyOfTheEnvironmentIsNotUsed")
 	}
 	server, count := counting(t, nil)
-	resolver := newNameServer(t, map[string][]string{"ci.example": {"127.0.0.1"}}) // no proxy is used for an address of loopback
+	resolver := newNameServer(t, map[string][]string{"ci.example": {"127.0.0.1"}}) // net/http uses no proxy for a loopback address
 	client := New(Options{Hosts: hostsOf(t, "ci.example"), Resolver: resolver, Addresses: loopback})
 	if _, err := client.Do(within(t), Request{Method: "GET", URL: "http://ci.example:" + portOf(t, server)}); err != nil {
 		t.Fatal(err)

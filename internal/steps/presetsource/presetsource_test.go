@@ -164,12 +164,12 @@ func TestAnAPIServerThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// A call does not wait longer for another one's read than it has time.
+// A call waits for another call's read no longer than its own context allows.
 func TestTwoCallsAtOnce(t *testing.T) {
 	s := newSetup(t)
 	put(s.server, preset(right))
 	hosts(t, s, "a.example.com")
-	s.reading <- struct{}{} // as while another call reads
+	s.reading <- struct{}{} // as if another call were reading
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if got, err := s.Preset(ctx); err != nil || got.Hosts[0] != "a.example.com" {
@@ -193,7 +193,7 @@ func TestConfigMapThatIsWrong(t *testing.T) {
 	put(s.server, preset(broken))
 	s.clock = s.clock.Add(keptFor)
 	invalid(t, s, `"host"`)
-	// It stays what it was last known to be.
+	// After it is deleted, the preset stays what it was last known to be.
 	s.server.Delete("configmaps", "argo-rollouts", "e2e")
 	s.clock = s.clock.Add(keptFor)
 	invalid(t, s, `"host"`)

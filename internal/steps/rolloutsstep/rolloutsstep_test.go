@@ -31,7 +31,7 @@ type controller struct {
 	server *apiservertest.Server
 	kind   *Kind
 	plugin *steps.Plugin
-	// revision is that of the canaries that anew makes.
+	// revision is the revision of the last canary that anew has made.
 	revision int
 
 	mu       sync.Mutex
@@ -56,7 +56,7 @@ func (c *controller) Note(about *v1alpha1.Rollout, reason, message string) {
 	c.events = append(c.events, fmt.Sprintf("%s %s: %s", about.Name, reason, message))
 }
 
-// put has the API server have a Rollout, and returns it as the controller then has it.
+// put stores a Rollout in the API server, and returns it as the controller then reads it.
 func (c *controller) put(ro *v1alpha1.Rollout) *v1alpha1.Rollout {
 	c.t.Helper()
 	c.server.PutObject("rollouts", ro)
@@ -71,14 +71,14 @@ func (c *controller) put(ro *v1alpha1.Rollout) *v1alpha1.Rollout {
 	return &there
 }
 
-// anew has a Rollout's canary be another one, which has been called for no step yet.
+// anew makes a Rollout's canary a new one, for which no step has been called yet.
 func (c *controller) anew(ro *v1alpha1.Rollout) {
 	c.revision++
 	ro.Annotations = map[string]string{"rollout.argoproj.io/revision": fmt.Sprint(c.revision)}
 	clear(c.statuses)
 }
 
-// pod has the API server have a pod of a Rollout's canary.
+// pod stores a pod of a Rollout's canary in the API server.
 func (c *controller) pod(ro *v1alpha1.Rollout, name string, created metav1.Time, change ...func(*corev1.Pod)) {
 	yes := true
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -92,14 +92,14 @@ func (c *controller) pod(ro *v1alpha1.Rollout, name string, created metav1.Time,
 	c.server.PutObject("pods", pod)
 }
 
-// call is the step at which a Rollout is.
+// call returns the index and the call of a Rollout's current step.
 func (c *controller) call(ro *v1alpha1.Rollout) (index int32, call *types.RpcStepContext) {
 	index = *ro.Status.CurrentStepIndex
 	config := ro.Spec.Strategy.Canary.Steps[index].Plugin.Config
 	return index, &types.RpcStepContext{PluginName: plugin, Config: config, Status: c.statuses[fmt.Sprintf("%s/%d", ro.Name, index)]}
 }
 
-// run makes the Run of the step at which a Rollout is, as gob brings it.
+// run makes the Run of a Rollout's current step, with the Rollout as gob transfers it.
 func (c *controller) run(ro *v1alpha1.Rollout) types.RpcStepResult {
 	c.t.Helper()
 	var wire bytes.Buffer
@@ -113,7 +113,7 @@ func (c *controller) run(ro *v1alpha1.Rollout) types.RpcStepResult {
 	return c.runAs(ro, &arrived)
 }
 
-// runAs makes the Run of a Rollout that has arrived as another.
+// runAs makes the Run of a Rollout; the plugin receives arrived.
 func (c *controller) runAs(ro, arrived *v1alpha1.Rollout) types.RpcStepResult {
 	c.t.Helper()
 	index, call := c.call(ro)
@@ -127,7 +127,7 @@ func (c *controller) runAs(ro, arrived *v1alpha1.Rollout) types.RpcStepResult {
 	return result
 }
 
-// mustRun is run with an expectation of the answer.
+// mustRun is run with a check of the answer.
 func (c *controller) mustRun(ro *v1alpha1.Rollout, phase types.StepPhase, said string) {
 	c.t.Helper()
 	if got := c.run(ro); got.Phase != phase || !strings.Contains(got.Message, said) {
@@ -151,7 +151,7 @@ func (c *controller) eventually(ro *v1alpha1.Rollout, phase types.StepPhase, sai
 	}
 }
 
-// at has a Rollout stand at its first check, which waits for the others by name.
+// waitsFor gives a Rollout steps whose check waits for the named Rollouts.
 func waitsFor(names ...string) func(*v1alpha1.Rollout) {
 	config, err := json.Marshal(map[string]any{"names": names})
 	if err != nil {
@@ -227,7 +227,7 @@ func TestRolloutsRollBackTogether(t *testing.T) {
 	c.eventually(a, types.PhaseFailed, "barrier acme/check-others#1: failed with others: demo/b failed at 2026-11-22T12:00:01Z, after this canary began")
 }
 
-// After a joint rollback the first that is retried waits for the others, by name.
+// After a joint rollback the first Rollout that is retried waits for the others, by name.
 func TestAnOlderFailureIsWaitedFor(t *testing.T) {
 	c := newController(t)
 	a := canary("a", 1, waitsFor("b"))
@@ -246,7 +246,7 @@ func TestAnOlderFailureIsWaitedFor(t *testing.T) {
 }
 
 // The pods of an aborted canary stay for abortScaleDownDelaySeconds. A retry in that time
-// begins with them, and the failures of before must not fail it again.
+// begins with those pods, and earlier failures must not fail it again.
 func TestARetryWithThePodsOfBeforeWaitsForAnOlderFailure(t *testing.T) {
 	c := newController(t, func(opts *Options) { opts.Now = func() time.Time { return at(10).Time } })
 	a := c.put(canary("a", 1, waitsFor("b")))
@@ -261,8 +261,8 @@ func TestARetryWithThePodsOfBeforeWaitsForAnOlderFailure(t *testing.T) {
 	c.eventually(a, types.PhaseFailed, "demo/b failed at 2026-11-22T12:00:11Z")
 }
 
-// A Rollout of the same name that is made anew has not been retried: neither where the watch
-// shows that the first was deleted, nor where it was interrupted then.
+// A Rollout that is created anew under the same name has not been retried, whether the
+// watch shows the deletion of the first one or was interrupted then.
 func TestARetryIsOfOneRollout(t *testing.T) {
 	kept := func(uid string, aborted bool) *kube.Summary[Rollout] {
 		return &kube.Summary[Rollout]{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "a", UID: k8stypes.UID(uid)}, Content: Rollout{Aborted: aborted}}
@@ -304,7 +304,7 @@ func TestTheAgeOfPodsIsAskedForOnce(t *testing.T) {
 	a := c.put(canary("a", 1, waitsFor("b")))
 	c.pod(a, "a-1", at(0))
 	c.put(canary("b", 0))
-	gone := c.put(canary("gone", 1, waitsFor("b"))) // of which the status counts pods
+	gone := c.put(canary("gone", 1, waitsFor("b"))) // its status counts pods that do not exist
 	for range 5 {
 		c.mustRun(a, types.PhaseRunning, "demo/b is at step 1")
 		c.mustRun(gone, types.PhaseRunning, "demo/b is at step 1")
@@ -314,12 +314,12 @@ func TestTheAgeOfPodsIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// Before the first setWeight, and with setWeight: 0, a canary may have no pods. What has failed
-// when it comes to the barrier is older than it, and what fails later is newer, in the same
-// second, too: the API server's times have whole seconds.
+// Before the first setWeight, and with setWeight: 0, a canary may have no pods. A failure
+// from before it comes to the barrier is older than the canary, and a later failure is
+// newer, in the same second, too: the API server's times have whole seconds.
 func TestACanaryWithoutPods(t *testing.T) {
 	c := newController(t, func(opts *Options) { opts.Now = func() time.Time { return at(5).Add(300 * time.Millisecond) } })
-	c.server.SetFault(without("pods", "list")) // is not asked for
+	c.server.SetFault(without("pods", "list")) // pods are not listed
 	noPods := func(ro *v1alpha1.Rollout) { ro.Status.UpdatedReplicas = 0 }
 	a := c.put(canary("a", 1, waitsFor("b"), noPods))
 	c.put(canary("b", 0, aborted(5)))
@@ -363,7 +363,7 @@ func TestASelectorSelects(t *testing.T) {
 	c.put(canary("c", 0)) // of another team
 	c.put(canary("d", 0, team, func(ro *v1alpha1.Rollout) { ro.Namespace = "payments" }))
 	c.put(canary("e", 0, team, func(ro *v1alpha1.Rollout) { now := at(0); ro.DeletionTimestamp = &now }))
-	a = c.put(a) // the watch comes as far as this
+	a = c.put(a) // the watch shows everything up to here
 	c.mustRun(a, types.PhaseRunning, "waiting for 1 of 1: demo/b is at step 1")
 	c.server.Delete("rollouts", "demo", "b")
 	c.eventually(a, types.PhaseSuccessful, "there is no other Rollout to wait for")
@@ -372,8 +372,8 @@ func TestASelectorSelects(t *testing.T) {
 	c.eventually(a, types.PhaseRunning, "waiting for 1 of 1: payments/d is at step 1")
 }
 
-// The controller may read all Rollouts. The author of one must not learn of those of other
-// namespaces through it.
+// The controller may read all Rollouts. The author of a Rollout must not learn through it
+// about Rollouts of other namespaces.
 func TestRolloutsOfOtherNamespacesAreNotLookedAt(t *testing.T) {
 	for _, config := range []string{
 		`{"names": ["payments/b"]}`, `{"names": ["b", "payments/none"]}`,
@@ -426,7 +426,8 @@ func TestRolloutsThatMayNotBeRead(t *testing.T) {
 	a := c.put(canary("a", 1, waitsFor("b")))
 	c.put(canary("b", 1))
 	c.mustRun(a, types.PhaseRunning, "Rollout demo/b cannot be read: rollouts is forbidden")
-	// An API server that does not know the resource has not said that the Rollout is missing.
+	// A 404 from an API server that does not know the resource does not mean that the
+	// Rollout is missing.
 	c.server.SetFault(func(w http.ResponseWriter, _ *http.Request, _ apiservertest.Request) bool {
 		http.Error(w, "404 page not found", http.StatusNotFound)
 		return true
@@ -448,8 +449,8 @@ func TestOneNamespaceIsWatched(t *testing.T) {
 	}
 }
 
-// Both were changed by one commit, this one's canary has begun, and the watch does not show
-// the other's change yet: it must not be taken for Healthy.
+// One commit has changed both Rollouts, this one's canary has begun, and the watch does
+// not show the other's change yet: the other must not be taken for Healthy.
 func TestAWatchThatIsBehindIsNotGoneBy(t *testing.T) {
 	c := newController(t)
 	var mu sync.Mutex
@@ -471,7 +472,7 @@ func TestAWatchThatIsBehindIsNotGoneBy(t *testing.T) {
 	held = true
 	mu.Unlock()
 	c.server.EndWatches()
-	b.Generation = 3 // not observed
+	b.Generation = 3 // not observed by the controller yet
 	c.put(b)
 	a = c.put(canary("a", 1, waitsFor("b"), c.anew))
 	c.kind.cluster.versionWait = 100 * time.Millisecond
@@ -480,7 +481,7 @@ func TestAWatchThatIsBehindIsNotGoneBy(t *testing.T) {
 	c.eventually(a, types.PhaseRunning, "demo/b has a change that the controller has not taken up")
 }
 
-// An abort or a full promotion finds nothing to take back.
+// An abort or a full promotion has nothing to undo.
 func TestNothingIsTakenBack(t *testing.T) {
 	c := newController(t)
 	a := c.put(canary("a", 1, waitsFor("b")))
@@ -543,7 +544,7 @@ func TestManyWaitingBarriersMakeNoRequests(t *testing.T) {
 	}
 }
 
-// What is kept of a Rollout does not keep its JSON.
+// The summary of a Rollout does not keep the Rollout's JSON in memory.
 func TestMemoryOfAThousandRollouts(t *testing.T) {
 	var kept []Rollout
 	heap := func() uint64 {

@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
-// world is Rollouts whose canaries began at one time, and what the controller does with
-// them. It knows of barriers what decide says, and nothing else.
+// world is a set of Rollouts whose canaries began at the same time, and what the
+// controller does with them. Of barriers it knows only what decide says.
 type world struct {
 	t        *testing.T
 	random   *rand.Rand
@@ -22,7 +22,7 @@ type world struct {
 	log      []string
 }
 
-// member is one of them.
+// member is one of a world's Rollouts.
 type member struct {
 	name  string
 	steps []v1alpha1.CanaryStep
@@ -32,7 +32,7 @@ type member struct {
 	failedAt             int
 	keepsPods            bool
 	podsFrom, retriedAt  int
-	lastBarrier          int // -1 without
+	lastBarrier          int // -1 if there is none
 	waits                bool
 	passedBeforeTheFault bool
 }
@@ -65,7 +65,7 @@ func (w *world) tell(m *member, text string, args ...any) {
 	w.log = append(w.log, fmt.Sprintf("%3d %s %s", w.seconds, m.name, fmt.Sprintf(text, args...)))
 }
 
-// rollout is what the API server has of a member.
+// rollout returns a member as the API server has it.
 func (w *world) rollout(m *member) *v1alpha1.Rollout {
 	ro := canary(strings.TrimPrefix(m.name, "demo/"), int32(m.index), withSteps(m.steps...))
 	switch {
@@ -77,7 +77,7 @@ func (w *world) rollout(m *member) *v1alpha1.Rollout {
 	return ro
 }
 
-// advance is one reconciliation. It returns whether anything has changed.
+// advance makes one reconciliation. It returns whether anything has changed.
 func (w *world) advance(m *member) bool {
 	w.seconds++
 	switch {
@@ -132,7 +132,7 @@ func (w *world) retry(m *member) {
 	w.tell(m, "is retried")
 }
 
-// settle reconciles in any order until nothing changes any more.
+// settle reconciles members in random order until nothing changes any more.
 func (w *world) settle() {
 	for quiet := 0; quiet < 2; quiet++ {
 		for _, i := range w.random.Perm(len(w.rollouts)) {
@@ -179,9 +179,9 @@ func TestCanariesThatWaitForOneAnotherComplete(t *testing.T) {
 	}
 }
 
-// A fault at any time makes all fail that have a barrier to pass; those that have passed
-// their last one complete, and nobody is left waiting. Retried one by one, in any order, all
-// complete, and none fails again for what was before.
+// After a fault at any time, all canaries with a barrier ahead fail; those that have
+// passed their last barrier complete, and none is left waiting. Retried one by one, in
+// any order, all complete, and none fails again because of earlier failures.
 func TestCanariesRollBackTogetherAndAreRetriedOneByOne(t *testing.T) {
 	together, completed := 0, 0
 	for seed := range uint64(worlds) {
@@ -210,7 +210,7 @@ func TestCanariesRollBackTogetherAndAreRetriedOneByOne(t *testing.T) {
 				completed++
 			}
 		}
-		// Nothing changes until somebody retries one.
+		// Nothing changes until a Rollout is retried.
 		w.seconds += 1000
 		retried := slices.DeleteFunc(slices.Clone(w.rollouts), func(m *member) bool { return !m.failed })
 		w.random.Shuffle(len(retried), func(i, j int) { retried[i], retried[j] = retried[j], retried[i] })
@@ -231,7 +231,7 @@ func TestCanariesRollBackTogetherAndAreRetriedOneByOne(t *testing.T) {
 	}
 }
 
-// A canary that begins after a failure waits for the one that has failed, by name.
+// A canary that begins after a failure waits for the failed Rollout, by name.
 func TestALaterCanaryWaitsForAnEarlierFailure(t *testing.T) {
 	for seed := range uint64(worlds / 10) {
 		w := newWorld(t, seed)

@@ -59,7 +59,8 @@ func healthy(ro *v1alpha1.Rollout) {
 	ro.Status.Phase, ro.Status.Message = v1alpha1.RolloutPhaseHealthy, ""
 }
 
-// aborted is what the controller makes of an abort, or a failed step.
+// aborted makes a Rollout what the controller makes of it after an abort or a failed
+// step.
 func aborted(seconds int) func(*v1alpha1.Rollout) {
 	return func(ro *v1alpha1.Rollout) {
 		when, first := at(seconds), int32(0)
@@ -89,13 +90,13 @@ func withSteps(list ...v1alpha1.CanaryStep) func(*v1alpha1.Rollout) {
 	return func(ro *v1alpha1.Rollout) { ro.Spec.Strategy.Canary.Steps = list }
 }
 
-// blueGreen makes a blue-green Rollout of one.
+// blueGreen makes a Rollout a blue-green one.
 func blueGreen(ro *v1alpha1.Rollout) {
 	ro.Spec.Strategy = v1alpha1.RolloutStrategy{BlueGreen: &v1alpha1.BlueGreenStrategy{ActiveService: "active"}}
 	ro.Status.CurrentStepIndex = nil
 }
 
-// read is a Rollout as the watch keeps it.
+// read returns a Rollout as the watch keeps it.
 func read(t testing.TB, ro *v1alpha1.Rollout) *Rollout {
 	t.Helper()
 	text, err := json.Marshal(ro)

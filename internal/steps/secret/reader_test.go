@@ -117,7 +117,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// Who may write Secrets in a namespace does not fill the controller's memory with them.
+// Large Secrets in a namespace do not fill the controller's memory.
 func TestLargeSecrets(t *testing.T) {
 	server := apiservertest.New(t)
 	data := map[string]string{"large": strings.Repeat("a", MaxValue+1)}

@@ -42,7 +42,8 @@ func TestTextWithSecrets(t *testing.T) {
 	}
 }
 
-// A value of the largest size is kept in few enough encodings, whatever is in it.
+// The encodings of a value of the largest size have a bounded size, whatever is in the
+// value.
 func TestTheSizeOfTheEncodings(t *testing.T) {
 	for _, part := range []string{"ab", `"\`, "\x01\xff", "a ", "日"} {
 		var r Redactor
@@ -57,7 +58,7 @@ func TestTheSizeOfTheEncodings(t *testing.T) {
 	}
 }
 
-// encodings are the ways in which an outside, or an error, repeats a text.
+// encodings are the ways in which an outside system, or an error, repeats a text.
 var encodings = map[string]func(string) string{
 	"query":               url.QueryEscape,
 	"path":                url.PathEscape,
@@ -124,7 +125,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// A password is in base64 together with the user's name.
+// A password is encoded in base64 together with the user's name.
 func FuzzBase64(f *testing.F) {
 	for _, user := range []string{"", "j", "jo", "joe"} {
 		f.Add(user, "p4ssword+/", user)
@@ -139,7 +140,7 @@ func FuzzBase64(f *testing.F) {
 		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 			for _, text := range []string{secret, url.QueryEscape(secret)} {
 				whole := encoding.EncodeToString([]byte(before + text + after))
-				// All digits that are wholly of the secret.
+				// All digits that encode nothing but the secret.
 				from, to := (len(before)*8+5)/6, len(before+text)*8/6
 				if got := r.Text(whole); strings.Contains(got, whole[from:to]) && !strings.Contains(mark, whole[from:to]) {
 					t.Errorf("got %q, which holds %q", got, whole[from:to])
@@ -165,7 +166,7 @@ func TestJSONWithSecrets(t *testing.T) {
 	}
 }
 
-// Each text of an answer is replaced as it would be alone.
+// Each text of an answer is redacted as it would be alone.
 func FuzzJSON(f *testing.F) {
 	f.Add("s3cret", `{"a": ["s3cret", "s3", "cret", {"s3cret": "x\\u0073"}], "b": [], "c": 12345, "": ""}`)
 	f.Add("12345", `[1, 234, 123456, "1", "2345", "\\n"]`)

@@ -110,7 +110,7 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// base64 that is none, and a number too large for a float, are left to the decoder.
+// Invalid base64, and a number too large for a float, are left to the decoder.
 func TestDecodeRefusesWhatOnlyTheDecoderSees(t *testing.T) {
 	for _, text := range []string{`{"body": "%"}`, `{"ratio": 1e999}`} {
 		if err := Decode([]byte(text), new(settings)); err == nil {
@@ -119,7 +119,7 @@ func TestDecodeRefusesWhatOnlyTheDecoderSees(t *testing.T) {
 	}
 }
 
-// shadowing has a key that the struct in it has too.
+// shadowing has a key that its embedded struct has, too.
 type shadowing struct {
 	common  `json:",inline"`
 	Retries bool `json:"retries"`

@@ -75,7 +75,7 @@ func FuzzJSON(f *testing.F) {
 		if strings.Contains(string(raw), "{{") || strings.Contains(string(raw), `\u`) {
 			return
 		}
-		// What has no template stays what it is.
+		// Text without a template stays as it is.
 		var before, after any
 		if json.Unmarshal(raw, &before) != nil {
 			return // a number that is too large for Go

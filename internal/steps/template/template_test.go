@@ -318,8 +318,7 @@ func TestDocstringHasTheFunctions(t *testing.T) {
 	}
 }
 
-// A function that a new version of sprig adds is not offered until somebody has looked at
-// it.
+// A function that a new version of sprig adds is not offered until it has been reviewed.
 func TestEachFunctionIsOneThatExists(t *testing.T) {
 	offeredNow := Functions()
 	if len(offeredNow) < 150 {

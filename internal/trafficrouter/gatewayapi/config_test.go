@@ -237,8 +237,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// FuzzParseConfig holds that what is parsed can be used: names, a label and
-// selectors that the API server takes.
+// FuzzParseConfig checks that an accepted configuration can be used: names, a label and
+// selectors that the API server accepts.
 func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"httpRoute": "app", "namespace": "x", "rules": ["a"]}`))
 	f.Add([]byte(`{"HTTPROUTES": [{"NAME": "a", "useheaderroutes": true}], "grpcRouteSelector": {"matchLabels": {"a": "b"}}}`))

@@ -15,7 +15,7 @@ func (r *reports) known(ref routeRef) bool {
 	return ok
 }
 
-// backdate has all routes be of their generation for longer.
+// backdate makes the current generation of each route older.
 func (r *reports) backdate(by time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -27,7 +27,7 @@ func (r *reports) backdate(by time.Duration) {
 
 var percent = regexp.MustCompile(`,?"percent":[0-9]+`)
 
-// withoutPercent is a request's body as a CRD without the field percent leaves it.
+// withoutPercent returns a request's body as a CRD without the field percent leaves it.
 func withoutPercent(body io.ReadCloser) io.ReadCloser {
 	text, err := io.ReadAll(body)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
 )
 
-// What the API server does to a write is the call's error, within the call's bound; the
-// route stays as it is until a call succeeds.
+// A fault of the API server at a write is the call's error, within the call's timeout;
+// the route stays as it is until a call succeeds.
 func TestFaultsOfTheAPIServer(t *testing.T) {
 	answer := func(f func(http.ResponseWriter, *http.Request, apiservertest.Request)) apiservertest.Fault {
 		return func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
@@ -37,7 +37,7 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 			apiservertest.ComeBack(w, 429, 30, r)
 		}), "HTTPRoute demo/app: patch: the API server is too busy, and asks to come back in 30 s"},
 		"no answer": {answer(func(_ http.ResponseWriter, r *http.Request, _ apiservertest.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // only a server that has read the body sees the client leave
+			_, _ = io.Copy(io.Discard, r.Body) // only a server that has read the body notices that the client has left
 			<-r.Context().Done()
 		}), "HTTPRoute demo/app: patch: no answer from the API server within 1.5s"},
 		"connection cut": {answer(func(http.ResponseWriter, *http.Request, apiservertest.Request) { panic(http.ErrAbortHandler) }),

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// FuzzDecide holds that no route makes a call panic or change what it is given,
-// that a call on its own outcome changes nothing, and that weight 0 never fails.
+// FuzzDecide checks that no route makes a call panic or change what it is given, that a
+// call on its own outcome changes nothing, and that weight 0 never fails.
 func FuzzDecide(f *testing.F) {
 	files, err := filepath.Glob("testdata/*/route.*.yaml")
 	if err != nil || len(files) == 0 {

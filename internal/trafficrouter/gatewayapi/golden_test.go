@@ -20,17 +20,17 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/*/route.out.yaml as they come out")
 
-// goldenCase is testdata/<case>/calls.yaml: calls on route.in.yaml, one after the
-// other, that end in route.out.yaml. (go test -update writes the last. Errors and
-// warnings are written by hand.)
+// goldenCase is testdata/<case>/calls.yaml: calls on route.in.yaml, one after the other,
+// that end in route.out.yaml. (go test -update writes route.out.yaml. Errors and warnings
+// are written by hand.)
 type goldenCase struct {
-	// Rollouts are the Rollouts of the calls, by a name of the file's own; "app" is
-	// there without being written.
+	// Rollouts are the Rollouts of the calls, by names that are local to the file; "app"
+	// exists without being listed.
 	Rollouts map[string]goldenRollout `json:"rollouts"`
 	Calls    []goldenCall             `json:"calls"`
 }
 
-// goldenRollout is a Rollout; what is left out is that of defaultRollout.
+// goldenRollout is a Rollout; a field that is left out is as in defaultRollout.
 type goldenRollout struct {
 	Name          string   `json:"name"` // namespace/name
 	Stable        string   `json:"stable"`
@@ -42,7 +42,8 @@ type goldenRollout struct {
 	Label         *Label   `json:"label"`
 	Unconfigured  bool     `json:"unconfigured"`
 	MirrorPercent bool     `json:"mirrorPercent"`
-	// Ports are those of experiments' Services; stable's is 80, and another has none.
+	// Ports are the ports of experiments' Services; the stable Service has 80, any other
+	// has none.
 	Ports map[string]int32 `json:"ports"`
 }
 
@@ -130,7 +131,7 @@ func (c goldenCall) decide(route *unstructured.Unstructured, ro Rollout) (Decisi
 	return Decision{}, fmt.Errorf("a call of no known kind")
 }
 
-// with are header and mirror routes as a call before has decided on them.
+// with returns the header and mirror routes as an earlier call has decided on them.
 func (m Managed) with(wanted *goldenWanted) Managed {
 	for i := range wanted.Headers {
 		route, _ := headerRouteOf(&wanted.Headers[i])
@@ -221,9 +222,9 @@ func runGolden(t *testing.T, dir string) *unstructured.Unstructured {
 	return route
 }
 
-// check makes a call, compares what comes out beside the route, and holds that the
-// call on its own outcome changes nothing, also as the API server gives it back,
-// with defaults filled in, and without the names of rules.
+// check makes a call, and compares what it returns beside the route. It also checks that
+// the same call on its own outcome changes nothing, even on the outcome as the API server
+// gives it back: with defaults filled in, and without the names of rules.
 func (c goldenCall) check(t *testing.T, at string, route *unstructured.Unstructured, ro Rollout) *unstructured.Unstructured {
 	t.Helper()
 	before := route.DeepCopy()
@@ -289,7 +290,7 @@ func routeOf(t *testing.T, text string) *unstructured.Unstructured {
 	return route
 }
 
-// merged is a route after a JSON merge patch of somebody else.
+// merged returns a route after another writer's JSON merge patch.
 func merged(t *testing.T, route *unstructured.Unstructured, change map[string]any) *unstructured.Unstructured {
 	t.Helper()
 	var apply func(object, change map[string]any)
@@ -319,7 +320,7 @@ func merged(t *testing.T, route *unstructured.Unstructured, change map[string]an
 	return routeOf(t, string(text))
 }
 
-// served is a route as the API server gives it back: with the CRD's defaults, and
+// served returns a route as the API server gives it back: with the CRD's defaults, and
 // from an old CRD without the names of rules that the router has made.
 func served(route *unstructured.Unstructured, dropNames bool) *unstructured.Unstructured {
 	route = route.DeepCopy()
@@ -352,7 +353,8 @@ func served(route *unstructured.Unstructured, dropNames bool) *unstructured.Unst
 	return route
 }
 
-// reversed has the rules in the opposite order, as another writer may put them.
+// reversed returns a route with its rules in the opposite order, as another writer may
+// put them.
 func reversed(route *unstructured.Unstructured) *unstructured.Unstructured {
 	route = route.DeepCopy()
 	spec, _ := route.Object["spec"].(map[string]any)
@@ -363,8 +365,8 @@ func reversed(route *unstructured.Unstructured) *unstructured.Unstructured {
 	return route
 }
 
-// rulesByText are the rules of a route in any order, and without the names that are
-// numbered in that order.
+// rulesByText returns the rules of a route independently of their order, and without the
+// names, which are numbered in that order.
 func rulesByText(route *unstructured.Unstructured) []string {
 	spec, _ := route.DeepCopy().Object["spec"].(map[string]any)
 	var texts []string

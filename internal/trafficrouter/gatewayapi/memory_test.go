@@ -28,7 +28,7 @@ import (
 type world struct {
 	server *apiservertest.Server
 	router *Router
-	// forgetful has the router remember no call.
+	// forgetful makes the router remember no call.
 	forgetful bool
 }
 
@@ -65,13 +65,14 @@ func (w *world) settle(t *testing.T) {
 	}
 }
 
-// routes are the routes as they are stored, and so how often they were written.
+// routes returns the stored routes as text; their resourceVersion shows how often they
+// were written.
 func (w *world) routes() string {
 	var all []*unstructured.Unstructured
 	for _, name := range []string{"app", "second"} {
 		route := w.route(name)
 		if route != nil {
-			route.SetManagedFields(nil) // with times
+			route.SetManagedFields(nil) // they contain times
 		}
 		all = append(all, route)
 	}
@@ -90,7 +91,7 @@ func (w *world) change(name string, change func(*unstructured.Unstructured)) {
 	}
 }
 
-// route is a route as it is stored, nil where it is not.
+// route returns a stored route, nil if it does not exist.
 func (w *world) route(name string) *unstructured.Unstructured {
 	object := w.server.Object(httpRoutes, "demo", name)
 	if object == nil {
@@ -104,7 +105,7 @@ func (w *world) route(name string) *unstructured.Unstructured {
 	return route
 }
 
-// step is what happens to a world, and what it says of it.
+// step is something that happens in a world; do returns its outcome as text.
 type step struct {
 	name   string
 	do     func(*world) string
@@ -118,10 +119,10 @@ type subject struct {
 	experiments []v1alpha1.WeightDestination
 	header      *v1alpha1.SetHeaderRoute
 	mirror      *v1alpha1.SetMirrorRoute
-	removes     bool // whether it begins with RemoveManagedRoutes
+	removes     bool // whether a reconcile begins with RemoveManagedRoutes
 }
 
-// reconcile are the calls of one reconcile.
+// reconcile returns the calls of one reconcile.
 func (s subject) reconcile() (calls []step) {
 	ro, weight, experiments := s.ro.DeepCopy(), s.weight, s.experiments
 	if s.removes {
@@ -141,7 +142,7 @@ func (s subject) reconcile() (calls []step) {
 		}, true})
 }
 
-// ask has the controller ask for something else.
+// ask makes the controller ask for something else.
 func (g generator) ask(s *subject) {
 	switch g.IntN(4) {
 	case 0:
@@ -167,8 +168,8 @@ func (g generator) ask(s *subject) {
 	}
 }
 
-// editOf changes a Rollout, in most cases without a new generation: what a call is given
-// counts.
+// editOf changes a Rollout, in most cases without a new generation: a call depends on the
+// Rollout that it is given.
 func (g generator) editOf(ro *v1alpha1.Rollout) {
 	canary := ro.Spec.Strategy.Canary
 	switch g.IntN(10) {
@@ -201,7 +202,7 @@ func (g generator) editOf(ro *v1alpha1.Rollout) {
 	}
 }
 
-// foreign is what happens beside the calls.
+// foreign returns something that happens beside the calls.
 func (g generator) foreign(ro *v1alpha1.Rollout) step {
 	name := []string{"app", "app", "second"}[g.IntN(3)]
 	weight, accepted := int64(10*g.IntN(10)), g.IntN(3) > 0
@@ -274,7 +275,7 @@ func (g generator) foreign(ro *v1alpha1.Rollout) step {
 	return steps[g.IntN(len(steps))]
 }
 
-// repair looks at the routes that are kept for a Rollout.
+// repair runs the repair of each route that is kept for a Rollout.
 func (w *world) repair(ro *v1alpha1.Rollout) string {
 	kept, refs, _ := w.router.healer.Kept(nameOf(ro))
 	said := ""
@@ -284,7 +285,7 @@ func (w *world) repair(ro *v1alpha1.Rollout) string {
 	return said
 }
 
-// upToDate takes reports on former generations away: a call would wait for the next.
+// upToDate removes reports on former generations: a call would wait for the next report.
 func upToDate(w *world) {
 	for _, name := range []string{"app", "second"} {
 		if slices.ContainsFunc(ParentsOf(w.route(name)), func(p Parent) bool { return p.State == Behind }) {
@@ -294,8 +295,9 @@ func upToDate(w *world) {
 }
 
 // A router that remembers unchanged calls and one that forgets them do the same, in any
-// order of calls, edits of Rollouts and changes by others: the same answers, the same
-// routes written as often, the same to put back, and the same Events.
+// order of calls, edits of Rollouts and changes by others: they give the same answers,
+// write the same routes as often, keep the same state to put back, and send the same
+// Events.
 func TestMemoryChangesNothing(t *testing.T) {
 	var answered, made atomic.Int32
 	t.Run("seeds", func(t *testing.T) {
@@ -361,7 +363,7 @@ func TestMemoryChangesNothing(t *testing.T) {
 	}
 }
 
-// kept is what is put back for a Rollout, and where.
+// kept returns what is put back for a Rollout, and on which routes.
 func (w *world) kept(ro *v1alpha1.Rollout) []any {
 	decision, refs, ok := w.router.healer.Kept(nameOf(ro))
 	return []any{decision, refs, ok}
@@ -376,8 +378,8 @@ func (w *world) events() []string {
 	return all
 }
 
-// A call that finds all as the last one did costs a fraction of deciding: it decodes
-// nothing. A change of anything that it has read makes it decide.
+// A call that finds everything as the last one did costs a fraction of deciding: it
+// decodes nothing. After a change of anything that it has read, it decides anew.
 func TestAnUnchangedCallDecodesNothing(t *testing.T) {
 	w := newWorld(t, false)
 	ro := app(named)
@@ -395,7 +397,8 @@ func TestAnUnchangedCallDecodesNothing(t *testing.T) {
 			r.Object["status"] = reported(r, r.GetGeneration(), r.GetGeneration(), true, "x").Object["status"]
 		})
 		w.settle(t)
-		// Not before all kinds are watched, and looked at for what the Rollout has left.
+		// Calls are not remembered before all kinds are watched and searched for
+		// leftovers of the Rollout.
 		eventually(t, "unchanged calls are remembered", func() bool {
 			reconcile()
 			return len(w.router.memory.calls[nameOf(ro)]) == 3
@@ -411,7 +414,7 @@ func TestAnUnchangedCallDecodesNothing(t *testing.T) {
 	}
 }
 
-// A change of anything that a call depends on has it decide anew.
+// A call decides anew after a change of anything that it depends on.
 func TestWhatACallIsRememberedBy(t *testing.T) {
 	type asked struct {
 		ro          *v1alpha1.Rollout
@@ -465,7 +468,8 @@ func TestWhatACallIsRememberedBy(t *testing.T) {
 			remembered := func() bool {
 				return w.router.memory.find(nameOf(a.ro), w.router.questionOf(a.ro, "SetWeight", a.weight, a.experiments)) != nil
 			}
-			// Not before all kinds are watched, and looked at for what the Rollout has left.
+			// Calls are not remembered before all kinds are watched and searched for
+			// leftovers of the Rollout.
 			eventually(t, "an unchanged call is remembered", func() bool {
 				succeed(t, w.router.SetWeight(a.ro, a.weight, a.experiments))
 				w.settle(t)
@@ -484,7 +488,7 @@ func TestWhatACallIsRememberedBy(t *testing.T) {
 	}
 }
 
-// Routes are found by labels, too: one more of them has a call decide anew.
+// Routes are found by labels, too: one more selected route makes a call decide anew.
 func TestWhatASelectorFindsIsRemembered(t *testing.T) {
 	w := newWorld(t, false)
 	ro := app(`{"httpRouteSelector": {"matchLabels": {"tier": "web"}}}`)
@@ -501,7 +505,7 @@ func TestWhatASelectorFindsIsRemembered(t *testing.T) {
 	requireSplit(t, w.router, "second", "app-stable=80 app-canary=20")
 }
 
-// What no watch tells of is asked for at each call: here the Service of an experiment.
+// What no watch shows is read at each call: here the Service of an experiment.
 func TestACallThatHasAProblemIsNotRemembered(t *testing.T) {
 	w := newWorld(t, false)
 	ro := app(named)
@@ -519,7 +523,7 @@ func TestACallThatHasAProblemIsNotRemembered(t *testing.T) {
 	requireSplit(t, w.router, "app", "app-stable=90 app-canary=0 app-experiment=10")
 }
 
-// A call from memory leaves what is put back as one that decides does.
+// A call from memory keeps the same state to put back as one that decides.
 func TestARememberedCallIsKept(t *testing.T) {
 	w := newWorld(t, false)
 	ro := app(named)
@@ -528,14 +532,14 @@ func TestARememberedCallIsKept(t *testing.T) {
 		w.settle(t)
 	}
 	want := w.kept(ro)
-	w.router.healer.Forget(nameOf(ro)) // as a repair does that has not found the Rollout
+	w.router.healer.Forget(nameOf(ro)) // as a repair does if it does not find the Rollout
 	succeed(t, w.router.SetWeight(ro, 20, nil))
 	if got := w.kept(ro); !reflect.DeepEqual(want, got) || got[2] != true {
 		t.Errorf("put back: %+v, want %+v", got, want)
 	}
 }
 
-// What is remembered of a Rollout that is gone is forgotten, in time.
+// What is remembered of a deleted Rollout is forgotten after a while.
 func TestWhatIsUnusedIsForgotten(t *testing.T) {
 	var m memory
 	gone, there := nameOf(app(named)), nameOf(app(named))

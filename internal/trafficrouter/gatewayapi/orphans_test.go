@@ -40,7 +40,7 @@ func looking(t *testing.T, server *apiservertest.Server) *Router {
 	return router
 }
 
-// carrying is a route in the middle of the canary of a Rollout: with weights, a header
+// carrying returns a route in the middle of a Rollout's canary, with weights, a header
 // route and the label.
 func carrying(t *testing.T, ro *v1alpha1.Rollout, route *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
@@ -57,7 +57,7 @@ func carrying(t *testing.T, ro *v1alpha1.Rollout, route *unstructured.Unstructur
 	return weighed.Route
 }
 
-// plain is a route as text, without what the API server keeps in its metadata.
+// plain returns a route as text, without the metadata that the API server keeps.
 func plain(t *testing.T, route *unstructured.Unstructured) string {
 	t.Helper()
 	route = route.DeepCopy()
@@ -72,8 +72,8 @@ func plain(t *testing.T, route *unstructured.Unstructured) string {
 	return string(text)
 }
 
-// An annotation that somebody has filled with names of Rollouts costs a look no more requests
-// than a route that as many Rollouts share as can.
+// An annotation that is filled with names of Rollouts costs a look no more requests than
+// a route that the largest possible number of Rollouts share.
 func TestManyRolloutsInAnAnnotation(t *testing.T) {
 	entries := map[string]any{}
 	for i := range 5000 {
@@ -91,7 +91,7 @@ func TestManyRolloutsInAnAnnotation(t *testing.T) {
 	}
 }
 
-// What a Rollout that is gone has left is taken off, whole; what may be a Rollout's stays.
+// What a Rollout has left is taken off completely; what may still be a Rollout's stays.
 func TestWhatARolloutHasLeftIsTakenOff(t *testing.T) {
 	selecting := func(labels string) *v1alpha1.Rollout {
 		return app(`{"httpRouteSelector": {"matchLabels": ` + labels + `}}`)
@@ -145,7 +145,7 @@ func TestWhatARolloutHasLeftIsTakenOff(t *testing.T) {
 					})
 				})
 			}
-			// Looked at once.
+			// A second look finds nothing to do.
 			server.Requests()
 			router.orphans.Look(t.Context())
 			if got := server.Requests(); len(got) > 0 {
@@ -155,8 +155,8 @@ func TestWhatARolloutHasLeftIsTakenOff(t *testing.T) {
 	}
 }
 
-// Of a route that several Rollouts share, only the deleted one's part is restored; the
-// label stays for the other.
+// On a route that several Rollouts share, only the deleted Rollout's part is restored;
+// the label stays for the other.
 func TestASharedRouteKeepsTheOthersPart(t *testing.T) {
 	shared := httpRoute("app")
 	rules := shared.Object["spec"].(map[string]any)["rules"].([]any)
@@ -180,7 +180,7 @@ func TestASharedRouteKeepsTheOthersPart(t *testing.T) {
 	}
 }
 
-// A Rollout that the API server does not say to be absent is taken to exist.
+// Unless the API server says that a Rollout is absent, assume that it exists.
 func TestARolloutThatCannotBeReadKeepsItsRoute(t *testing.T) {
 	refused := func(verb string) apiservertest.Fault {
 		return func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
@@ -236,7 +236,7 @@ func TestARolloutThatCannotBeReadKeepsItsRoute(t *testing.T) {
 	}
 }
 
-// A Rollout that the watch does not show yet is no deleted one.
+// A Rollout that the watch does not show yet does not count as deleted.
 func TestARolloutThatTheWatchDoesNotShowKeepsItsRoute(t *testing.T) {
 	server := newServer(t, carrying(t, app(named), httpRoute("app")))
 	server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
@@ -257,7 +257,8 @@ func TestARolloutThatTheWatchDoesNotShowKeepsItsRoute(t *testing.T) {
 	requireSplit(t, router, "app", "app-stable=60 app-canary=40; app-canary=1")
 }
 
-// The deleted Rollout was the only one with TCPRoutes, and this process has not known it.
+// The deleted Rollout was the only one with TCPRoutes, and this process has never seen
+// it.
 func TestAnOrphanOfAKindThatNoRolloutNames(t *testing.T) {
 	route := parse(`
 apiVersion: gateway.networking.k8s.io/v1alpha2
@@ -282,8 +283,8 @@ spec: {rules: [{backendRefs: [{name: app-stable, port: 80, weight: 1}, {name: ap
 	}
 }
 
-// A Rollout whose call has written a route is not asked about, until its spec or the
-// route's labels change.
+// The API server is not asked about a Rollout whose call has written a route, until its
+// spec or the route's labels change.
 func TestARouteThatACallHasWrittenIsNotAskedAbout(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	ro := app(named)
@@ -305,7 +306,7 @@ func TestARouteThatACallHasWrittenIsNotAskedAbout(t *testing.T) {
 	})
 }
 
-// A Rollout made anew between the look at it and the write keeps what it sets.
+// A Rollout that is created anew between the look and the write keeps what it sets.
 func TestARolloutMadeAnewMeanwhileKeepsItsRoute(t *testing.T) {
 	server := newServer(t, carrying(t, app(named), httpRoute("app")))
 	router := looking(t, server)
@@ -325,8 +326,8 @@ func TestARolloutMadeAnewMeanwhileKeepsItsRoute(t *testing.T) {
 	requireSplit(t, router, "app", "app-stable=90 app-canary=10; app-canary=1")
 }
 
-// What is taken off is put back neither for the Rollout that is gone, nor taken for
-// another writer's change.
+// What is taken off is not put back for the deleted Rollout, and not taken for another
+// writer's change.
 func TestWhatIsTakenOffIsNotPutBack(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := looking(t, server)
@@ -342,8 +343,8 @@ func TestWhatIsTakenOffIsNotPutBack(t *testing.T) {
 	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
 }
 
-// The plugin is registered under two names, or by two controllers: neither takes what the
-// other has written for a Rollout of its own for left behind.
+// The plugin is registered under two names, or by two controllers: neither registration
+// takes off what the other has written for an existing Rollout.
 func TestWhatAnotherRegistrationHasWrittenStays(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	ro := app(named)
@@ -362,7 +363,7 @@ func TestWhatAnotherRegistrationHasWrittenStays(t *testing.T) {
 	})
 }
 
-// A rule of a Rollout that does not name the route any more is another's to split.
+// Once a Rollout no longer names a route, another Rollout may split its rule.
 func TestARuleOfARolloutThatHasMovedOn(t *testing.T) {
 	server := newServer(t, httpRoute("app"), httpRoute("second"))
 	router := newRouter(t, server)
@@ -384,8 +385,8 @@ func underWay(ro *v1alpha1.Rollout) *v1alpha1.Rollout {
 	return ro
 }
 
-// A Rollout is held in the middle of its canary, because it names what is not there: its
-// routes stay as they are, and are not taken off and put back by turns.
+// A Rollout is held in the middle of its canary because it names a route that does not
+// exist: its routes stay as they are, and are not taken off and put back in turns.
 func TestAHeldRolloutKeepsItsRoute(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	server.PutObject(rolloutResource, underWay(app(named)))
@@ -407,7 +408,7 @@ func TestAHeldRolloutKeepsItsRoute(t *testing.T) {
 	}
 	requireSplit(t, router, "app", "app-stable=80 app-canary=20")
 	succeed(t, router.SetWeight(held, 20, nil))
-	// It is aborted: the weight is 0 then, and what is left is taken off.
+	// Once it is aborted, the weight is 0, and what is left is taken off.
 	aborted := app(`{"httpRoute": "missing"}`)
 	aborted.Generation, aborted.Status.Abort = 2, true
 	server.PutObject(rolloutResource, aborted)
@@ -417,8 +418,8 @@ func TestAHeldRolloutKeepsItsRoute(t *testing.T) {
 	})
 }
 
-// A route whose labels no longer have it selected goes to rest at the next SetWeight, and
-// not before: what a call has decided is put back until then.
+// A route whose labels no longer match the selector goes to rest at the next SetWeight;
+// until then, what a call has decided is put back.
 func TestARouteThatIsNoLongerSelected(t *testing.T) {
 	chosen := httpRoute("app")
 	chosen.SetLabels(map[string]string{"team": "a"})

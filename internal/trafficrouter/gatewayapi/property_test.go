@@ -18,8 +18,8 @@ type generator struct{ *rand.Rand }
 
 func (g generator) oneOf(values ...any) any { return values[g.IntN(len(values))] }
 
-// route makes a route at rest with rules of Rollout demo/a and demo/b, rules of
-// neither, and fields that nobody knows.
+// route makes a route at rest with rules of Rollout demo/a and demo/b, rules of neither,
+// and unknown fields.
 func (g generator) route() *unstructured.Unstructured {
 	kind := Kinds[g.IntN(len(Kinds))]
 	var rules []any
@@ -96,7 +96,7 @@ func (g generator) backendRefs(of string) []any {
 	case 0:
 		refs = []any{canary, third, stable}
 	case 1:
-		refs = []any{third, canary} // a rule with one of both
+		refs = []any{third, canary} // a rule without stable
 	}
 	return refs
 }
@@ -165,8 +165,8 @@ func canonical(t *testing.T, route *unstructured.Unstructured) string {
 	return string(text)
 }
 
-// TestProperties holds on generated routes what the decisions have to keep; a
-// failure names the seed that makes it again.
+// TestProperties checks on generated routes what must hold for all decisions; a failure
+// names the seed that reproduces it.
 func TestProperties(t *testing.T) {
 	split, managed := 0, 0
 	for seed := range uint64(600) {
@@ -202,7 +202,7 @@ func TestProperties(t *testing.T) {
 			}
 		}
 
-		// Another Rollout meanwhile, with rules of its own.
+		// Another Rollout makes calls meanwhile, with rules of its own.
 		other := g.rollout("b")
 		_, others := g.calls(other)
 		both, _, _ := made(after, others...)
@@ -225,8 +225,8 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// checkWeights holds that in each rule that is split stable, canary and experiments
-// have what they should, and other backends what they had.
+// checkWeights checks that, in each rule that is split, stable, canary and experiments
+// have the weights that they should, and other backends keep theirs.
 func checkWeights(t *testing.T, seed uint64, after *unstructured.Unstructured, ro Rollout, w Weights, refused bool) {
 	t.Helper()
 	spec, _ := after.Object["spec"].(map[string]any)
@@ -262,8 +262,8 @@ func checkWeights(t *testing.T, seed uint64, after *unstructured.Unstructured, r
 	}
 }
 
-// checkForeign holds that nothing changes but weights and experiments of rules that
-// are split, managed rules, our annotation and the label.
+// checkForeign checks that nothing changes but weights and experiments of rules that are
+// split, managed rules, our annotation and the label.
 func checkForeign(t *testing.T, seed uint64, before, after *unstructured.Unstructured, ro Rollout) {
 	t.Helper()
 	foreign := func(route *unstructured.Unstructured) string {

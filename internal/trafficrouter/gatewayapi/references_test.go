@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What a route refers to is told with the CRD's defaults, each once; and how its rules
-// are split, without those that are not.
+// A route's references have the CRD's defaults, and each is returned once; splits are
+// returned only for rules that are split.
 func TestReferences(t *testing.T) {
 	var route unstructured.Unstructured
 	if err := json.Unmarshal([]byte(`{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": {"name": "a", "namespace": "shop"}, "spec": {
@@ -40,7 +40,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// A configuration is known by its routes, whatever else is in it.
+// A configuration is recognised by its route keys, whatever else is in it.
 func TestIsConfig(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"httpRoute": "a"}`: true, `{"HTTPROUTES": 1, "x": 2}`: true, `{"udpRouteSelector": null}`: true,

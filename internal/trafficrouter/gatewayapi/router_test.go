@@ -103,7 +103,8 @@ func newRouter(t *testing.T, server *apiservertest.Server) *Router {
 	})
 	router := New(server.Config, hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Debug}), Options{SelfHeal: true})
 	t.Cleanup(router.Close)
-	// What InitPlugin begins, but for the look for deleted Rollouts: many tests have none.
+	// What InitPlugin begins, except the look for deleted Rollouts: many tests store no
+	// Rollout.
 	router.background.Do(func() { go router.healer.Run(router.ctx) })
 	succeed(t, router.InitPlugin())
 	eventually(t, "routes come from the watch", func() bool {
@@ -153,7 +154,7 @@ func requireSplit(t *testing.T, router *Router, name, want string) {
 	}
 }
 
-// writes returns the requests that change a route, since it was asked last.
+// writes returns the requests that change a route, since its last call.
 func writes(server *apiservertest.Server) []string {
 	var all []string
 	for _, r := range server.Requests() {
@@ -175,8 +176,8 @@ func requireEvent(t *testing.T, server *apiservertest.Server, reason string, par
 	})
 }
 
-// The calls of a canary, from rest to rest: each change is one request, and what is
-// there already is none.
+// The calls of a canary, from rest to rest: each change takes one request, and a call
+// that changes nothing takes none.
 func TestACanary(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := looking(t, server)
@@ -241,7 +242,7 @@ func TestOneRouteOfTwoCannotBeSplit(t *testing.T) {
 	requireSplit(t, router, "second", "app-stable=80 app-canary=20")
 }
 
-// A failed write names its route, and the next call goes on with it.
+// The error of a failed write names the route, and the next call goes on with that route.
 func TestAWriteFails(t *testing.T) {
 	server := newServer(t, httpRoute("app"), httpRoute("second"))
 	router := newRouter(t, server)
@@ -260,7 +261,7 @@ func TestAWriteFails(t *testing.T) {
 	requireSplit(t, router, "second", "app-stable=80 app-canary=20")
 }
 
-// A route that others have changed since it was read is read and decided anew.
+// A route that others have changed since it was read is read again and decided anew.
 func TestConflict(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
@@ -305,7 +306,7 @@ func TestWeightZero(t *testing.T) {
 	}
 }
 
-// A new process knows from the route alone what is to be restored.
+// A new process knows from the route alone what to restore.
 func TestWeightZeroAfterARestart(t *testing.T) {
 	route := httpRoute("app")
 	refs := route.Object["spec"].(map[string]any)["rules"].([]any)[0].(map[string]any)["backendRefs"].([]any)
@@ -318,8 +319,8 @@ func TestWeightZeroAfterARestart(t *testing.T) {
 	requireSplit(t, router, "app", "app-stable=1 app-canary=0")
 }
 
-// With traffic on a route, a Rollout that asks for what cannot be keeps that, and the
-// controller goes on to its analysis.
+// While a route carries traffic, a Rollout whose spec cannot be carried out keeps it, and
+// the controller goes on to its analysis.
 func TestABrokenRolloutMidCanary(t *testing.T) {
 	for name, config := range map[string]string{
 		"a broken configuration": `{"httpRoute": 5}`,
@@ -356,7 +357,8 @@ func TestARouteIsNoLongerNamed(t *testing.T) {
 	requireSplit(t, router, "second", "app-stable=70 app-canary=30")
 }
 
-// A rule is one Rollout's at a time, until that is gone or uses the plugin no more.
+// A rule belongs to one Rollout at a time, until that is deleted or no longer uses the
+// plugin.
 func TestTwoRolloutsOfOneRule(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
@@ -401,7 +403,7 @@ func TestVerifyWeight(t *testing.T) {
 		verified(t, router, app(named), 20, types.NotVerified)
 		requireEvent(t, server, reasonRefused, "Gateway demo/public", "BackendNotFound", "says the gateway")
 		verified(t, router, app(`{"httpRoute": "app", "verification": "off"}`), 20, types.Verified)
-		// The safe direction is not held up.
+		// Taking traffic off the canary is not held up.
 		succeed(t, router.SetWeight(app(named), 0, nil))
 		verified(t, router, app(named), 0, types.Verified)
 	})
@@ -443,12 +445,12 @@ func TestVerifyWeight(t *testing.T) {
 		router.reports.backdate(reportPatience + time.Second)
 		verified(t, router, app(named), 20, types.Verified)
 		requireEvent(t, server, reasonUnreported, "Gateway demo/public")
-		// The next steps do not wait for it.
+		// The next steps do not wait for the Gateway's report.
 		for _, weight := range []int32{40, 60} {
 			succeed(t, router.SetWeight(app(named), weight, nil))
 			verified(t, router, app(named), weight, types.Verified)
 		}
-		// It reports, and is waited for again.
+		// Once the Gateway reports, calls wait for it again.
 		route := stored(t, router, "app")
 		server.PutObject(httpRoutes, reported(route, route.GetGeneration(), route.GetGeneration(), true, "Accepted"))
 		eventually(t, "the watch shows the report", func() bool { return stateOfFirst(router) == Accepted })
@@ -467,7 +469,7 @@ func TestVerifyWeight(t *testing.T) {
 		verified(t, router, app(named), 20, types.Verified)
 		succeed(t, router.SetWeight(app(named), 40, nil))
 		verified(t, router, app(named), 40, types.Verified)
-		// A late report on the state before shows that it reports.
+		// A late report on the previous state shows that the Gateway does report.
 		server.PutObject(httpRoutes, reported(stored(t, router, "app"), 3, 2, true, "Accepted"))
 		eventually(t, "the watch shows the report", func() bool { return ParentsOf(watched(router))[0].Generation == 2 })
 		verified(t, router, app(named), 40, types.NotVerified)
@@ -491,7 +493,8 @@ func TestVerifyWeight(t *testing.T) {
 	})
 }
 
-// stateOfFirst is what the first parent of HTTPRoute app says, as the watch shows it.
+// stateOfFirst returns what the first parent of HTTPRoute app reports, as the watch shows
+// it.
 func stateOfFirst(router *Router) ParentState {
 	parents := ParentsOf(watched(router))
 	if len(parents) == 0 {
@@ -524,7 +527,8 @@ func at(ro *v1alpha1.Rollout, step int32) *v1alpha1.Rollout {
 	return ro
 }
 
-// A header route is beside the weights, follows none of them, and goes by its name.
+// A header route is set beside the weights, does not depend on them, and is removed by
+// its name.
 func TestAHeaderRoute(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
@@ -544,8 +548,8 @@ func TestAHeaderRoute(t *testing.T) {
 	requireSplit(t, router, "app", "app-stable=80 app-canary=20")
 }
 
-// The log has weights where a call sets them: a header route beside a weight of 20 says
-// nothing of a weight of 0.
+// The log has weights only for a call that sets them: the line about a header route
+// beside a weight of 20 must not show a weight of 0.
 func TestTheLogOfAHeaderRouteHasNoWeights(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	log := &plugintest.Output{}
@@ -574,8 +578,8 @@ func TestNoRouteTakesTheHeaderRoute(t *testing.T) {
 	fail(t, router.SetMirrorRoute(app(`{"grpcRoute": "app"}`), mirror), "GRPCRoute demo/app not found")
 }
 
-// What another writer does to a route is put back: weights, the header route, and the
-// annotation with them.
+// If another writer changes a route, its weights, its header route and the annotation are
+// put back.
 func TestAChangedRouteIsPutBack(t *testing.T) {
 	ro := headers()
 	for name, change := range map[string]func(*unstructured.Unstructured){
@@ -619,8 +623,8 @@ func TestAChangedRouteIsPutBack(t *testing.T) {
 	}
 }
 
-// A header route that a call has removed is not put back before the next SetWeight, nor
-// taken for another writer's change: that costs no request.
+// A header route that a call has removed is not put back before the next SetWeight, and
+// the removal is not taken for another writer's change: that costs no request.
 func TestARemovedHeaderRouteIsNoChangeOfAnothers(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
@@ -649,7 +653,7 @@ func TestARemovedHeaderRouteIsNoChangeOfAnothers(t *testing.T) {
 	requireSplit(t, router, "app", want)
 }
 
-// A route is not put back for a Rollout that is not as at the call, nor at rest.
+// A route is not put back if the Rollout has changed since the call, nor at rest.
 func TestAChangedRouteIsLeftAlone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		weight int32

@@ -20,7 +20,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
 )
 
-// refuse has the server refuse some verbs for an object, or all objects of a resource.
+// refuse makes the server refuse some verbs for an object, or for all objects of a
+// resource.
 func refuse(server *apiservertest.Server, resource, name string, verbs ...string) {
 	server.SetFault(func(w http.ResponseWriter, _ *http.Request, request apiservertest.Request) bool {
 		if request.Resource == resource && (name == "" || request.Name == name) && slices.Contains(verbs, request.Verb) {
@@ -31,9 +32,9 @@ func refuse(server *apiservertest.Server, resource, name string, verbs ...string
 	})
 }
 
-// The controller asks for the header route of the step that a Rollout stands at before
-// it sets the weight, also when that is aborted: it is in the way of no abort, and a
-// header route that was removed stays so.
+// The controller asks for the header route of a Rollout's current step before it sets the
+// weight, even if the Rollout is aborted: this does not block the abort, and a header
+// route that was removed stays removed.
 func TestAHeaderRouteIsInTheWayOfNoAbort(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
@@ -63,8 +64,8 @@ func TestAHeaderRouteIsInTheWayOfNoAbort(t *testing.T) {
 	}
 }
 
-// With traffic on a route, a header route that cannot be is an Event, and the controller
-// goes on to its analysis and to weight 0.
+// While a route carries traffic, a header route that cannot be set is reported in an
+// Event, and the controller goes on to its analysis and to weight 0.
 func TestAHeaderRouteThatCannotBe(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
@@ -89,7 +90,8 @@ func newServerOfTwoKinds(t *testing.T) *apiservertest.Server {
 	return server
 }
 
-// A route that cannot be read or written keeps no other from rest, and says so.
+// A route that cannot be read or written does not keep others from going to rest, and is
+// named in the error.
 func TestOneRouteKeepsNoOtherFromRest(t *testing.T) {
 	for name, verbs := range map[string][]string{"read": {"get", "list", "watch"}, "written": {"patch", "update"}} {
 		t.Run("cannot be "+name, func(t *testing.T) {
@@ -123,8 +125,9 @@ func TestOneRouteKeepsNoOtherFromWeight0BesideAnExperiment(t *testing.T) {
 	}
 }
 
-// An aborted Rollout with dynamicStableScale goes down in steps, and its stable side grows
-// only once the weight is set: with nothing on a route there is nothing to wait for.
+// An aborted Rollout with dynamicStableScale goes down in steps, and its stable side
+// grows only once the weight is set: if no route carries traffic, there is nothing to
+// wait for.
 func TestAnAbortWithDynamicStableScaleAndNothingOnARoute(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
@@ -138,8 +141,8 @@ func TestAnAbortWithDynamicStableScaleAndNothingOnARoute(t *testing.T) {
 	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
 }
 
-// Header routes that cannot be removed keep no weight from being set, and are removed by
-// a later SetWeight.
+// Header routes that cannot be removed do not keep a weight from being set, and a later
+// SetWeight removes them.
 func TestRemovalFailsAfterTheWeight(t *testing.T) {
 	second := httpRoute("second")
 	server := newServer(t, httpRoute("app"), second)
@@ -182,8 +185,8 @@ func TestPingPongIsPutBackAtRest(t *testing.T) {
 	eventually(t, "the route is put back", func() bool { return split(stored(t, router, "app")) == rest })
 }
 
-// Two Rollouts share a route: what is put back for one is no work of another instance of
-// the plugin for the other.
+// Two Rollouts share a route: what is put back for one Rollout is not taken for a write
+// of another plugin instance when the other Rollout is repaired.
 func TestARevertIsPutBackForEachRollout(t *testing.T) {
 	shared := httpRoute("app")
 	rules := shared.Object["spec"].(map[string]any)["rules"].([]any)
@@ -209,8 +212,8 @@ func TestARevertIsPutBackForEachRollout(t *testing.T) {
 	eventually(t, "the route is put back for both", func() bool { return split(stored(t, router, "app")) == want })
 }
 
-// The canary's pods die while an experiment runs, and one route is missing: the others
-// go to rest all the same.
+// The canary's pods die while an experiment runs, and one route is missing: the other
+// routes go to rest all the same.
 func TestWeightZeroWithAnExperimentThatCannotBe(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
@@ -223,15 +226,15 @@ func TestWeightZeroWithAnExperimentThatCannotBe(t *testing.T) {
 		t.Errorf("VerifyWeight = %d, %v", got, err)
 	}
 
-	// Its Service is not there.
+	// The experiment's Service does not exist.
 	succeed(t, router.SetWeight(app(named), 40, nil))
 	succeed(t, router.SetWeight(app(named), 0, experiment))
 	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
 	requireEvent(t, server, reasonError, "app-stable, for the ports of an experiment", "all requests go to stable")
 }
 
-// A Rollout that is held keeps what it has: a change by another writer is put back
-// though the controller takes the held weight for set.
+// A Rollout that is held keeps its routes: a change by another writer is put back,
+// although the controller counts the held weight as set.
 func TestAHeldRolloutIsPutBack(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
@@ -247,14 +250,15 @@ func TestAHeldRolloutIsPutBack(t *testing.T) {
 	server.PutObject(httpRoutes, changed)
 	eventually(t, "the route is put back", func() bool { return split(stored(t, router, "app")) == "app-stable=80 app-canary=20" })
 
-	// Without verification, too, a weight that is held is not verified.
+	// Even with verification off, a weight that is held is not verified.
 	off := app(`{"httpRoutes": [{"name": "app"}, {"name": "missing"}], "verification": "off"}`)
 	verified(t, router, off, 60, types.NotVerified)
 	verified(t, router, app(`{"httpRoute": "app", "verification": "off"}`), 20, types.Verified)
 }
 
-// Routes outside the one namespace that is watched are not found by their annotation: of
-// a Rollout with a broken configuration, those that this process has split are restored.
+// Routes outside the one namespace that is watched are not found by their annotation: for
+// a Rollout with a broken configuration, only the routes that this process has split are
+// restored.
 func TestWeightZeroOutsideTheWatchedNamespace(t *testing.T) {
 	away := httpRoute("app")
 	away.SetNamespace("infra")
@@ -278,12 +282,12 @@ func TestWeightZeroOutsideTheWatchedNamespace(t *testing.T) {
 	if got := split(route); got != "app-stable=100 app-canary=0" {
 		t.Errorf("the route: %s", got)
 	}
-	// Nothing is known of it now: an abort must not pass for done.
+	// The routes are not known any more: an abort must not count as done.
 	fail(t, router.SetWeight(broken, 0, nil), "the routes to take traffic off are not known")
 }
 
-// A mirror whose percentage the API server leaves out would mirror all requests: it is
-// taken back.
+// A mirror whose percentage the API server drops would mirror all requests: the mirror is
+// removed again.
 func TestAMirrorWithoutItsPercentage(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
@@ -303,7 +307,8 @@ func TestAMirrorWithoutItsPercentage(t *testing.T) {
 	}
 }
 
-// With dynamicStableScale a held Rollout may go down, as stable grows with that.
+// With dynamicStableScale the weight of a held Rollout may go down, as the stable side
+// grows with that.
 func TestAHeldRolloutGoesDownWithDynamicStableScale(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
@@ -316,7 +321,8 @@ func TestAHeldRolloutGoesDownWithDynamicStableScale(t *testing.T) {
 	fail(t, router.SetWeight(broken, 60, nil), "SetWeight for Rollout demo/app")
 }
 
-// A route that is made anew has not been accepted before, though its generation has.
+// A route that is created anew counts as new, even if it has the same generation as
+// before.
 func TestARouteMadeAnewIsNotLate(t *testing.T) {
 	var r reports
 	route := &unstructured.Unstructured{Object: map[string]any{}}
@@ -349,8 +355,9 @@ func TestARouteThatIsNotNamedHoldsUpNothing(t *testing.T) {
 	}
 }
 
-// A call that has written one route of two is not undone: the route that is done is no
-// other writer's, though the Rollout's status has the former weight still.
+// A call that fails after it has written one route of two is not undone: the written
+// route is not taken for another writer's, although the Rollout's status still has the
+// former weight.
 func TestWhatACallHasWrittenBeforeItFailedStays(t *testing.T) {
 	server := newServer(t, httpRoute("app"), httpRoute("second"))
 	router := newRouter(t, server)
@@ -369,7 +376,7 @@ func TestWhatACallHasWrittenBeforeItFailedStays(t *testing.T) {
 	requireSplit(t, router, "app", "app-stable=70 app-canary=30")
 }
 
-// repaired has a route be repaired as after a change of it.
+// repaired runs the repair of a route as after a change of it.
 func repaired(t *testing.T, router *Router, ro *v1alpha1.Rollout, ref routeRef) selfheal.Outcome {
 	t.Helper()
 	unlock, err := router.healer.Lock(t.Context(), nameOf(ro))
@@ -384,8 +391,8 @@ func repaired(t *testing.T, router *Router, ro *v1alpha1.Rollout, ref routeRef) 
 	return router.repair(t.Context(), nameOf(ro), ref, kept)
 }
 
-// Another writer sets a route back, annotation included, and the controller calls before the
-// repair: the canary keeps its header route, and has it no longer once that is removed.
+// Another writer sets a route back, annotation included, and the controller calls before
+// the repair: the canary keeps its header route until a call removes it.
 func TestACallBeforeTheRepairKeepsHeaderRoutes(t *testing.T) {
 	ro := headers()
 	header := ro.Spec.Strategy.Canary.Steps[0].SetHeaderRoute
@@ -419,8 +426,8 @@ func TestACallBeforeTheRepairKeepsHeaderRoutes(t *testing.T) {
 	}
 }
 
-// Header routes of the canary before could not be removed: that is made up for, and takes
-// away none that the next canary has set meanwhile.
+// Header routes of the previous canary could not be removed: a later call removes them,
+// and none that the next canary has set meanwhile.
 func TestALateRemovalLeavesNewHeaderRoutes(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
@@ -443,8 +450,8 @@ func TestALateRemovalLeavesNewHeaderRoutes(t *testing.T) {
 	}
 }
 
-// The step that a Rollout stands at removes a header route, which cannot be: that is in the
-// way of no weight, and made up for by a later SetWeight.
+// A Rollout's current step removes a header route, and that fails: it does not keep a
+// weight from being set, and a later SetWeight makes up for it.
 func TestTheRemovalOfAStepIsInTheWayOfNoWeight(t *testing.T) {
 	server := newServer(t, httpRoute("app"), httpRoute("second"))
 	router := newRouter(t, server)
@@ -462,7 +469,7 @@ func TestTheRemovalOfAStepIsInTheWayOfNoWeight(t *testing.T) {
 	requireSplit(t, router, "app", "app-stable=80 app-canary=20")
 }
 
-// managedNames are the names of the header and mirror routes of a Rollout on a route.
+// managedNames returns the names of a Rollout's header and mirror routes on a route.
 func managedNames(route *unstructured.Unstructured, ro *v1alpha1.Rollout) []string {
 	decision, err := RemoveRoute(route, RolloutOf(ro, nil), "none")
 	if err != nil {
@@ -471,8 +478,8 @@ func managedNames(route *unstructured.Unstructured, ro *v1alpha1.Rollout) []stri
 	return decision.Managed.Names()
 }
 
-// Where no watch tells what carries something of a Rollout, the weight that the controller
-// has set tells: the way to analysis and abort is open.
+// Without a watch that shows which routes carry something of a Rollout, the weight that
+// the controller has set tells: the way to analysis and abort is open.
 func TestABrokenRolloutMidCanaryWithoutWatch(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	succeed(t, newRouter(t, server).SetWeight(app(named), 40, nil))
@@ -490,11 +497,11 @@ func TestABrokenRolloutMidCanaryWithoutWatch(t *testing.T) {
 
 // hang leaves a request without an answer for as long as its caller waits.
 func hang(r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // the server sees only then that the caller is gone
+	_, _ = io.Copy(io.Discard, r.Body) // the server notices only then that the caller has left
 	<-r.Context().Done()
 }
 
-// The list of a kind that a Rollout does not name holds up none of its calls.
+// A list that hangs, of a kind that a Rollout does not name, holds up none of its calls.
 func TestAKindThatIsNotNamedIsNotWaitedFor(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	server.SetFault(func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
@@ -516,8 +523,8 @@ func TestAKindThatIsNotNamedIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// The API server does not take the header route, and never will: with traffic on a route
-// that is an Event, as the controller sets no weight after an error.
+// The API server refuses the header route, and always will: while a route carries
+// traffic, this is reported in an Event, as the controller sets no weight after an error.
 func TestAHeaderRouteThatTheAPIServerRefuses(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
@@ -530,7 +537,7 @@ func TestAHeaderRouteThatTheAPIServerRefuses(t *testing.T) {
 	refuse(server, httpRoutes, "app", "patch", "update")
 	succeed(t, router.SetHeaderRoute(at(ro, 0), step))
 	requireEvent(t, server, reasonError, "header route beta", "the routes stay as they are until this is corrected or the Rollout is aborted")
-	// What may pass is an error, and tried again.
+	// A fault that may pass is an error, and the call is tried again.
 	server.SetFault(func(w http.ResponseWriter, _ *http.Request, request apiservertest.Request) bool {
 		if request.Verb == "patch" {
 			apiservertest.Fail(w, http.StatusInternalServerError, request)
@@ -541,8 +548,8 @@ func TestAHeaderRouteThatTheAPIServerRefuses(t *testing.T) {
 	fail(t, router.SetHeaderRoute(at(ro, 0), step), "HTTPRoute demo/app")
 }
 
-// A route that another writer has made one that cannot be split is said on the Rollout at
-// once, not when the controller looks at it the next time.
+// If another writer changes a route so that it cannot be split, an Event on the Rollout
+// says so at once, not only at the controller's next reconcile.
 func TestAChangeThatCannotBePutBack(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
@@ -556,7 +563,7 @@ func TestAChangeThatCannotBePutBack(t *testing.T) {
 	requireEvent(t, server, reasonRestored, "field manager kubectl-edit has changed HTTPRoute demo/app", "no rule has both the stable Service app-stable and the canary Service app-canary")
 }
 
-// A request for one route that hangs keeps no other from rest.
+// A request that hangs for one route does not keep other routes from going to rest.
 func TestARouteThatHangsKeepsNoOtherFromRest(t *testing.T) {
 	both := app(`{"grpcRoute": "app", "httpRoute": "app"}`)
 	for _, tc := range []struct {
@@ -581,7 +588,7 @@ func TestARouteThatHangsKeepsNoOtherFromRest(t *testing.T) {
 			router := New(server.Config, hclog.NewNullLogger(), Options{})
 			t.Cleanup(router.Close)
 			succeed(t, router.SetWeight(both, 40, nil))
-			router.timeout = 5 * time.Second // of which a request takes half, where there are several
+			router.timeout = 5 * time.Second // with several routes, a request may take half of it
 			server.SetFault(func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
 				hangs := request.Resource == tc.hanging && slices.Contains(tc.verbs, request.Verb)
 				if hangs {

@@ -61,8 +61,8 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
-// FuzzParseConfig: whatever is accepted names at least one object, none twice
-// and none empty; nothing panics.
+// FuzzParseConfig: an accepted configuration names at least one object, none twice and
+// none with an empty name; nothing panics.
 func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"httpScaledObjectName":"a"}`))
 	f.Add([]byte(`{"httpScaledObjects":[{"name":"a"},{"name":"b"}]}`))

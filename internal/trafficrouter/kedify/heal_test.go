@@ -28,7 +28,7 @@ func atWeight(name string, weight int32) *v1alpha1.Rollout {
 	return ro
 }
 
-// overRPC is the Rollout as a call has it: gob makes nil of a pointer to zero.
+// overRPC returns the Rollout as a call receives it: gob makes a pointer to zero nil.
 func overRPC(ro *v1alpha1.Rollout) *v1alpha1.Rollout {
 	called := ro.DeepCopy()
 	if *called.Status.CurrentStepIndex == 0 {
@@ -107,7 +107,8 @@ func TestAChangedSplitIsPutBack(t *testing.T) {
 	}
 }
 
-// A Rollout that is not as at the call is not known to want the same again.
+// A split is not put back if the Rollout has changed since the call: it may want another
+// split.
 func TestASplitIsNotPutBackForAnotherRolloutThanAtTheCall(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.Rollout){
 		"made anew":          func(ro *v1alpha1.Rollout) { ro.UID = "u-2" },
@@ -173,7 +174,7 @@ func TestTheSplitOfAnotherRolloutIsLeft(t *testing.T) {
 	}
 }
 
-// At weight 0 there is nothing to put back, but with pingPong.
+// At weight 0 nothing is put back, except with pingPong.
 func TestAtWeightZero(t *testing.T) {
 	server, router, _ := healing(t, atWeight("app", 0), 0)
 	marker := pingPong(atWeight("marker", 0), v1alpha1.PPPing)
@@ -233,8 +234,8 @@ func TestARepairIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A writer that insists gets ever fewer repairs and one Event, and a call of the
-// controller is not held up by that.
+// If a writer keeps changing a split, repairs become ever rarer and there is one Event;
+// calls of the controller are not held up by that.
 func TestAnInsistentWriter(t *testing.T) {
 	ro := atWeight("app", 50)
 	server, router, log := healing(t, ro, 50)
@@ -289,8 +290,8 @@ func TestAHeldSplitIsPutBack(t *testing.T) {
 	eventually(t, "the split is put back", func() bool { return current(server, "app") == split(50, 50) })
 }
 
-// With pingPong the objects of a Rollout whose configuration cannot be read are
-// known by their owner; wiped, by the call before.
+// With pingPong, the objects of a Rollout whose configuration cannot be read are known by
+// their owner annotation; once that is removed, by the previous call.
 func TestPingPongWithAFaultyConfigurationIsPutBack(t *testing.T) {
 	ro := pingPong(atWeight("app", 0), v1alpha1.PPPing)
 	server, router, _ := healing(t, ro, 0)
@@ -309,7 +310,8 @@ func TestPingPongWithAFaultyConfigurationIsPutBack(t *testing.T) {
 	if _, objects, _ := router.healer.Kept(nameOf(faulty)); len(objects) != 1 {
 		t.Errorf("%d objects kept for one HTTPScaledObject: %v", len(objects), objects)
 	}
-	// A plugin that has never seen them does not know that they are as they should be.
+	// A plugin that has never seen the objects does not know that they are as they should
+	// be.
 	server.Annotate("scaler", httpso, "demo", "app", wiped)
 	fresh, _ := newRouter(t, server)
 	watching(t, fresh)
@@ -317,7 +319,7 @@ func TestPingPongWithAFaultyConfigurationIsPutBack(t *testing.T) {
 	verified(t, fresh, overRPC(faulty), 0, types.NotVerified)
 }
 
-// A Rollout at rest that names the object of another does not take it over.
+// A Rollout at rest that names another Rollout's object does not take it over.
 func TestTheObjectOfAnotherIsNotTakenOverByARepair(t *testing.T) {
 	server, router, _ := healing(t, atWeight("app", 50), 50)
 	second := pingPong(atWeight("second", 0), v1alpha1.PPPing)
@@ -346,7 +348,7 @@ func TestARepairWaitsForTheWatch(t *testing.T) {
 	eventually(t, "the split is put back", func() bool { return current(server, "app") == split(50, 50) })
 }
 
-// A look for splits left behind that hangs holds up no call.
+// A look for leftover splits that hangs holds up no call.
 func TestALookForOrphansHoldsUpNoCall(t *testing.T) {
 	server := apiservertest.New(t)
 	server.PutObject(httpso, splitObject(split(50, 50)))

@@ -15,7 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
-// splitObject is an HTTPScaledObject app with a split of Rollout app.
+// splitObject returns HTTPScaledObject app with a split of Rollout app.
 func splitObject(text string) *httpv1alpha1.HTTPScaledObject {
 	object := &httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "demo", Name: "app",
@@ -69,10 +69,11 @@ func TestASplitWhoseRolloutIsGoneIsTakenOff(t *testing.T) {
 			if diff := cmp.Diff(tc.want, server.Annotations(httpso, "demo", "app")); diff != "" {
 				t.Errorf("annotations (-want +got):\n%s", diff)
 			}
-			// Looked at once.
+			// A second look finds nothing to do.
 			server.Requests()
 			router.orphans.Look(t.Context())
-			// The Event of the first look is written beside it, and may come late.
+			// The Event of the first look is written in the background, and may come
+			// late.
 			again := slices.DeleteFunc(server.Requests(), func(r apiservertest.Request) bool { return r.Resource == "events" })
 			if len(again) > 0 {
 				t.Errorf("requests of a second look: %v", again)
@@ -106,8 +107,8 @@ func TestARolloutThatStopsUsingThePlugin(t *testing.T) {
 	})
 }
 
-// A Rollout is held in the middle of its canary, because it names what is not there: its
-// split stays as it is until the next SetWeight can do something about it.
+// A Rollout is held in the middle of its canary because it names an object that does not
+// exist: its split stays as it is until the next SetWeight can change it.
 func TestAHeldRolloutKeepsItsSplit(t *testing.T) {
 	server := apiservertest.New(t)
 	server.PutObject(httpso, splitObject(split(50, 50)))
@@ -166,7 +167,7 @@ func TestARolloutThatCannotBeReadKeepsItsSplit(t *testing.T) {
 	}
 }
 
-// A Rollout that has set its split itself is not asked about.
+// The API server is not asked about a Rollout that has set its split itself.
 func TestASplitThatACallHasSetIsNotAskedAbout(t *testing.T) {
 	ro := app("app", named)
 	ro.UID, ro.Generation = "u-1", 3
@@ -183,7 +184,8 @@ func TestASplitThatACallHasSetIsNotAskedAbout(t *testing.T) {
 	}
 }
 
-// A Rollout made anew between the look at it and the write keeps what it sets.
+// A Rollout that is created anew between the look and the write keeps the split that it
+// sets.
 func TestARolloutMadeAnewMeanwhileKeepsItsSplit(t *testing.T) {
 	server := apiservertest.New(t)
 	server.PutObject(httpso, splitObject(split(50, 50)))
@@ -203,8 +205,8 @@ func TestARolloutMadeAnewMeanwhileKeepsItsSplit(t *testing.T) {
 	}
 }
 
-// With pingPong an object that the Rollout does not name any more goes on to
-// the Service that is stable.
+// With pingPong, an object that the Rollout no longer names is left to the stable
+// Service.
 func TestPingPongLeavesAnObjectToTheStableService(t *testing.T) {
 	server := apiservertest.New(t)
 	server.PutObject(httpso, splitObject(pingSplit("app-pong", 70, "app-ping", 30)))

@@ -86,14 +86,14 @@ func split(stable, canary int32) string {
 	return weightedbackends.Format([]weightedbackends.Backend{{Service: "app-stable", Weight: stable}, {Service: "app-canary", Weight: canary}})
 }
 
-// silence is a watch that is open and says nothing.
+// silence is an open watch that sends nothing.
 func silence(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
 	<-r.Context().Done()
 }
 
-// silentWatch has a watch deliver nothing after its list.
+// silentWatch makes a watch deliver nothing after its list.
 func silentWatch(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
 	if request.Verb != "watch" {
 		return false
@@ -141,7 +141,7 @@ func TestSplitComesAndGoesAndNothingElseChanges(t *testing.T) {
 	}
 }
 
-// An abort is weight 0 for a Rollout that says it is aborted.
+// An abort is weight 0 for a Rollout whose status says that it is aborted.
 func TestAnAbortTakesTheSplitOff(t *testing.T) {
 	server := apiservertest.New(t)
 	server.Put(httpso, "demo", "app", map[string]string{"other": "tool"})
@@ -201,7 +201,7 @@ func TestOnlyGetAndPatch(t *testing.T) {
 		t.Errorf("the missing grant is not said once: %s", log.text.String())
 	}
 
-	// Granted later.
+	// The grant comes later.
 	server.SetFault(nil)
 	watching(t, router)
 	requests()
@@ -211,7 +211,7 @@ func TestOnlyGetAndPatch(t *testing.T) {
 	}
 }
 
-// What a watch said before it was refused is not believed.
+// The state from a watch is not used any more once the watch is refused.
 func TestWatchTakenAway(t *testing.T) {
 	for _, verbs := range []string{"list and watch", "watch"} {
 		t.Run(verbs, func(t *testing.T) {
@@ -358,8 +358,8 @@ func TestLeavesWhatIsNoLongerNamed(t *testing.T) {
 		server.Put(httpso, "demo", name, map[string]string{"other": name})
 	}
 	server.Put(httpso, "elsewhere", "a", map[string]string{weightedbackends.OwnerAnnotation: "app"})
-	// A watch that delivers nothing after its list: the splits to take off are
-	// our own writes then.
+	// The watch delivers nothing after its list: the splits to take off are known only
+	// from our own writes.
 	server.SetFault(silentWatch)
 	router, _ := newRouter(t, server)
 	watching(t, router)
@@ -429,8 +429,8 @@ func TestAnObjectTheWatchHasNotSeenIsThere(t *testing.T) {
 	}
 }
 
-// One that is missing, or another Rollout's, holds neither the other nor, while
-// that carries traffic to the canary, the controller's analysis.
+// An object that is missing, or another Rollout's, does not hold up the other object, nor
+// the controller's analysis while the other object carries traffic to the canary.
 func TestOneMissingOfTwoDoesNotHoldTheOther(t *testing.T) {
 	server := apiservertest.New(t)
 	server.Put(httpso, "demo", "b", nil)
@@ -465,7 +465,7 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 			[]string{"HTTPScaledObject demo/app: patch: the API server is too busy, and asks to come back in 30 s"}},
 		"no answer": {func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
 			if request.Verb == "patch" {
-				// Only a server that has read the body sees the client leave.
+				// Only a server that has read the body notices that the client has left.
 				_, _ = io.Copy(io.Discard, r.Body)
 				<-r.Context().Done()
 			}
@@ -571,8 +571,8 @@ func TestExperimentAtWeightZero(t *testing.T) {
 	verified(t, router, ro, 0, types.NotVerified)
 }
 
-// BenchmarkUnchanged is a reconcile that finds everything as it should be,
-// without the RPC.
+// BenchmarkUnchanged measures a reconcile that finds everything as it should be, without
+// the RPC.
 func BenchmarkUnchanged(b *testing.B) {
 	server := apiservertest.New(b)
 	server.Put(httpso, "demo", "app", nil)

@@ -122,8 +122,8 @@ func TestDesiredSplit(t *testing.T) {
 	}
 }
 
-// FuzzDesiredSplit: whatever is accepted adds up to the maximum, and its
-// annotation can be read back.
+// FuzzDesiredSplit: an accepted split adds up to the maximum, and its annotation can be
+// read back.
 func FuzzDesiredSplit(f *testing.F) {
 	f.Add(int32(20), int32(100), int32(5), "app-exp", false)
 	f.Add(int32(0), int32(100), int32(0), "", true)

@@ -15,7 +15,7 @@ var (
 	mirrorRoute = &v1alpha1.SetMirrorRoute{Name: "r", Match: []v1alpha1.RouteMatch{{}}}
 )
 
-// withUnsupportedStep has a Rollout app set a route at its second step.
+// withUnsupportedStep returns Rollout app with a second step that sets a route.
 func withUnsupportedStep(step v1alpha1.CanaryStep) *v1alpha1.Rollout {
 	ro := app("app", named)
 	twenty := int32(20)
@@ -52,7 +52,7 @@ func TestAnUnsupportedStepIsRefusedBeforeAnyTraffic(t *testing.T) {
 				t.Errorf("%d Events for one step", got)
 			}
 
-			// Added mid-canary.
+			// The step is added mid-canary.
 			server.Put(httpso, "demo", "app", map[string]string{weightedbackends.Annotation: split(90, 10), weightedbackends.OwnerAnnotation: "app"})
 			eventually(t, "a canary with a share gets past the step", func() bool { return !tc.call(router, ro).HasError() })
 			succeed(t, router.SetWeight(ro, 20, nil))

@@ -19,8 +19,8 @@ import (
 
 const named = `{"httpScaledObjectName":"app"}`
 
-// faultyRollouts are Rollouts app whose spec asks for what cannot be, with what
-// is said of them at weight 50.
+// faultyRollouts returns variants of Rollout app with an invalid spec, and the error of
+// each at weight 50.
 func faultyRollouts() map[string]struct {
 	rollout *v1alpha1.Rollout
 	want    string
@@ -51,7 +51,7 @@ func deny(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool 
 	return true
 }
 
-// warned polls for one Warning Event on a Rollout that says all of this.
+// warned waits for one Warning Event on a Rollout that contains all of these texts.
 func warned(t *testing.T, server *apiservertest.Server, reason string, want ...string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("an Event %s with %q", reason, want), func() bool {
@@ -83,7 +83,7 @@ func TestWeightZeroTakesTheSplitOffWhateverIsWrong(t *testing.T) {
 				t.Errorf("annotations at weight 0 (-want +got):\n%s", diff)
 			}
 			verified(t, router, tc.rollout, 0, types.Verified)
-			if !strings.Contains(tc.want, "outside") { // 0 is inside
+			if !strings.Contains(tc.want, "outside") { // 0 is inside the range
 				warned(t, server, "TrafficRoutingError", tc.want)
 			}
 		})
@@ -96,10 +96,10 @@ func TestWeightZeroWithoutWatch(t *testing.T) {
 	server.SetFault(deny)
 	router, _ := newRouter(t, server)
 	faulty := app("app", `{"httpScaledObjectname":"app"}`)
-	// The objects cannot be known: tried again.
+	// The objects are not known: the call fails, and is tried again.
 	fail(t, router.SetWeight(faulty, 0, nil), "Rollout demo/app", "may not list and watch", `unknown key "httpScaledObjectname"`)
 	verified(t, router, faulty, 0, types.NotVerified)
-	// The configuration alone says which they are.
+	// The configuration alone names the objects.
 	faulty = app("app", named)
 	faulty.Spec.Strategy.Canary.CanaryService = ""
 	succeed(t, router.SetWeight(faulty, 0, nil))
@@ -135,7 +135,7 @@ func TestFaultyRolloutAboveZero(t *testing.T) {
 					watching(t, router)
 				}
 				succeed(t, router.SetWeight(app("app", named), 20, nil))
-				// As the controller has recorded it.
+				// The weight as the controller has recorded it.
 				ro := tc.rollout.DeepCopy()
 				ro.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 20}}
 				for range 3 {
@@ -154,7 +154,7 @@ func TestFaultyRolloutAboveZero(t *testing.T) {
 	}
 }
 
-// pingPong has a Rollout's two Services change sides; stable is the one that
+// pingPong gives a Rollout ping-pong Services; stable is the one that
 // status.canary.stablePingPong names.
 func pingPong(ro *v1alpha1.Rollout, stable v1alpha1.PingPongType) *v1alpha1.Rollout {
 	ro.Spec.Strategy.Canary.StableService, ro.Spec.Strategy.Canary.CanaryService = "", ""
@@ -216,8 +216,9 @@ func TestVerifyWeightSeesAnObjectTheWatchHasNotShown(t *testing.T) {
 	}
 }
 
-// With dynamicStableScale stable is scaled down as the weight goes up: a higher weight
-// that is not carried out must not count as set. A lower one, and an abort, go on.
+// With dynamicStableScale the stable side is scaled down as the weight goes up: a higher
+// weight that was not carried out must not count as set. A lower weight, and an abort, go
+// on.
 func TestFaultyRolloutWithDynamicStableScale(t *testing.T) {
 	server := apiservertest.New(t)
 	server.Put(httpso, "demo", "app", nil)

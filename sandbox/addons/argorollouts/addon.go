@@ -15,14 +15,14 @@ import (
 const (
 	// Name of the add-on.
 	Name = "argo-rollouts"
-	// Namespace is where install.yaml has the controller.
+	// Namespace is the namespace that install.yaml puts the controller in.
 	Namespace = "argo-rollouts"
-	// Deployment is the controller's.
+	// Deployment is the name of the controller's Deployment.
 	Deployment = "argo-rollouts"
 	// Version is what programs/go.mod pins; a test compares them.
 	Version = "v1.10.1"
 
-	// Image is the controller's.
+	// Image is the controller's image.
 	Image = "quay.io/argoproj/argo-rollouts"
 
 	module     = "github.com/argoproj/argo-rollouts"
@@ -64,7 +64,7 @@ func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
 		Dir:      h.Addons("argorollouts", "programs"),
 		Upstream: module,
 		Packages: []string{module + "/cmd/" + controller, module + "/cmd/" + kubectl},
-		// As its release builds stamp it.
+		// The version stamp of its release builds.
 		Stamp: "-X " + module + "/utils/version.version={number}",
 		Files: []string{"manifests/install.yaml", "manifests/namespace-install.yaml"},
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 )
 
-// configMap is where the controller reads its plugins.
+// configMap is the ConfigMap that lists the controller's plugins.
 const configMap = "argo-rollouts-config"
 
 // Register adds the plugins that a ConfigMap lists to those of the controller:

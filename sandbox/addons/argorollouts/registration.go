@@ -33,7 +33,7 @@ func registration(path, location, sha256 string) (*unstructured.Unstructured, er
 	if err != nil {
 		return nil, fmt.Errorf("the plugin's registration: %w: pass the repository's deploy directory with --deploy", err)
 	}
-	// What comes first keeps the template from being applied as it is.
+	// The text before keeps the template from being applied unchanged.
 	_, text, found := strings.Cut(string(content), "\ntemplate: ")
 	_, text, ended := strings.Cut(text, "\n")
 	if !found || !ended || !strings.Contains(text, "@LOCATION@") || !strings.Contains(text, "@SHA256@") {

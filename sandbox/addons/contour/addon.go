@@ -22,11 +22,11 @@ import (
 const (
 	// Name of the add-on, and of its program.
 	Name = "contour"
-	// Namespace is where its manifests have it.
+	// Namespace is the namespace that its manifests put it in.
 	Namespace = "projectcontour"
-	// Service is what its Envoys are behind.
+	// Service is the Service of its Envoys.
 	Service = "envoy"
-	// Gateway is the one that its Envoys serve.
+	// Gateway is the Gateway that its Envoys serve.
 	Gateway = "contour"
 	// Version is what programs/go.mod pins; a test compares them.
 	Version = "v1.33.8"
@@ -35,7 +35,8 @@ const (
 	manifests = "manifests"
 	// deployment is Contour itself.
 	deployment = "contour"
-	// example is the one with a Gateway, and all that the one without has.
+	// example is Contour's example with a Gateway; it has all of the example
+	// without one.
 	example = "contour-gateway.yaml"
 )
 
@@ -45,7 +46,7 @@ func Addon() addon.Addon {
 		Name:    Name,
 		Summary: "Contour, for Ingresses and the Gateway API, in namespace " + Namespace,
 		Version: Version,
-		// Its pods of Envoy run the Envoy that the sandbox has, whatever their tag.
+		// Its Envoy pods run the sandbox's Envoy, whatever their image's tag.
 		Needs:   []string{envoy.Name},
 		After:   []string{gatewayapi.Name},
 		Prepare: prepare,
@@ -71,7 +72,7 @@ func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
 		Dir:      h.Addons("contour", "programs"),
 		Upstream: module,
 		Packages: []string{module + "/cmd/contour"},
-		// As its release builds stamp it.
+		// The version stamp of its release builds.
 		Stamp: "-X " + module + "/internal/build.Version={version}",
 		Files: []string{"examples/render/" + example},
 	})
@@ -84,14 +85,14 @@ func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
 }
 
 // features are the kinds of the Gateway API that Contour can do without, with the
-// version that it reads them in: it ends if it is not served.
+// version that it reads: Contour exits if that version is not served.
 var features = map[string]string{
 	"backendtlspolicies": "v1alpha3", "grpcroutes": "v1", "tcproutes": "v1alpha2", "tlsroutes": "v1alpha2",
 }
 
-// objects are Contour's example. It brings the definitions of the Gateway API,
-// of the experimental channel; where others have been asked for, these are left out,
-// and Contour is told what they lack.
+// objects are Contour's example. It brings the definitions of the Gateway API's
+// experimental channel. If the sandbox has other definitions, Contour's own are
+// left out, and Contour is told which kinds are missing.
 func objects(_ context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
 	all, err := manifest.ReadFile(filepath.Join(c.Paths[manifests], example))
 	if err != nil {

@@ -30,8 +30,8 @@ metadata: {name: contour}
 spec: {template: {spec: {containers: [{name: contour, args: [serve]}]}}}
 `
 
-// The definitions of the Gateway API that a sandbox was asked for stay, and Contour
-// looks for no kind that they lack; without any, Contour's own are applied.
+// Gateway API definitions that a sandbox was asked for stay, and Contour does not
+// use kinds that they lack; without such definitions, Contour's own are applied.
 func TestDefinitionsOfTheGatewayAPI(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, example), []byte(install), 0o600); err != nil {

@@ -14,7 +14,7 @@ import (
 // Name of the add-on, and of its program.
 const Name = "envoy"
 
-// Addon describes Envoy: no more than its image.
+// Addon describes Envoy: only its image.
 func Addon() addon.Addon {
 	return addon.Addon{
 		Name:    Name,
@@ -27,7 +27,8 @@ func Addon() addon.Addon {
 					return addon.Prepared{}, err
 				}
 			}
-			// It is an error when it cannot run on this machine, before the sandbox is up.
+			// If Envoy cannot run on this machine, that is an error now, before the
+			// sandbox is up.
 			_, err := entry(ctx, program)
 			return addon.Prepared{Paths: addon.Paths{Name: program}}, err
 		},
@@ -41,8 +42,8 @@ func Addon() addon.Addon {
 
 const repository = "envoyproxy/envoy"
 
-// entry is envoyproxy/envoy with any tag: one Envoy of this machine, at the place
-// of the published image, with the libraries it needs, for it is linked
+// entry is envoyproxy/envoy with any tag: one Envoy of this machine, at its path in
+// the published image, with the libraries that it needs, as it is linked
 // dynamically. It is an error when Envoy cannot run on this machine.
 func entry(ctx context.Context, envoy string) (image.Entry, error) {
 	needed, err := libraries(ctx, envoy)
@@ -59,7 +60,7 @@ func entry(ctx context.Context, envoy string) (image.Entry, error) {
 	slices.Sort(dirs)
 	img := image.Image{Files: files, Entrypoint: []string{program}, Args: []string{"-c", "/etc/envoy/envoy.yaml"}}
 	if len(dirs) > 0 {
-		// The loader's cache, which knows of unusual places, is not there.
+		// The container lacks the loader's cache, which lists unusual directories.
 		img.Env = []string{"LD_LIBRARY_PATH=" + strings.Join(slices.Compact(dirs), ":")}
 	}
 	return image.Entry{Repository: repository, Tag: "*", Image: img}, nil

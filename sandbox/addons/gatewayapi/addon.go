@@ -1,5 +1,6 @@
 // Package gatewayapi is the add-on with the Gateway API's definitions, of the
-// standard channel. Nothing acts on them but another add-on that implements them.
+// standard channel. They have no effect without another add-on that implements
+// them.
 package gatewayapi
 
 import (
@@ -23,7 +24,7 @@ const (
 	module      = "sigs.k8s.io/gateway-api"
 	definitions = "definitions"
 	group       = ".gateway.networking.k8s.io"
-	// experimental is the group of what has no place in the API yet.
+	// experimental is the group of kinds that are not part of the API yet.
 	experimental = ".gateway.networking.x-k8s.io"
 )
 
@@ -55,7 +56,7 @@ func Defines(definition string) bool {
 	return strings.HasSuffix(definition, group) || strings.HasSuffix(definition, experimental)
 }
 
-// Serves says whether the definitions that came before have a resource, such as
+// Serves says whether the definitions of earlier add-ons have a resource, such as
 // "tlsroutes", in a version that is served.
 func Serves(c *addon.Cluster, resource, version string) bool {
 	definition := c.Find("CustomResourceDefinition", "", resource+group)
@@ -69,7 +70,7 @@ func Serves(c *addon.Cluster, resource, version string) bool {
 	})
 }
 
-// IsIn says whether the definitions are among what came before.
+// IsIn says whether earlier add-ons bring the definitions.
 func IsIn(c *addon.Cluster) bool {
 	return c.Find("CustomResourceDefinition", "", "gateways"+group) != nil
 }

@@ -1,6 +1,6 @@
 // Package gatewayapiplugin is the add-on with this project's traffic router plugin for
-// the Gateway API: served as a release is, registered with Argo Rollouts beside other
-// plugins, and with the permissions of deploy/gatewayapi.
+// the Gateway API: served like a release, registered with Argo Rollouts beside
+// other plugins, and with the permissions of deploy/gatewayapi.
 package gatewayapiplugin
 
 import (
@@ -15,10 +15,10 @@ import (
 const (
 	// Name of the add-on.
 	Name = "gatewayapi-plugin"
-	// Program is the plugin's.
+	// Program is the name of the plugin's program.
 	Program = "rollouts-plugin-gatewayapi"
-	// Asset is the name under which the releases server offers the plugin: the one that
-	// users have in their ConfigMaps.
+	// Asset is the name under which the releases server offers the plugin: the name
+	// that users have in their ConfigMaps.
 	Asset = Name + "-" + runtime.GOOS + "-" + runtime.GOARCH
 )
 
@@ -28,8 +28,8 @@ func Addon() addon.Addon {
 		Name:    Name,
 		Summary: "the traffic router plugin argoproj-labs/gatewayAPI of this project, registered with Argo Rollouts",
 		Needs:   []string{argorollouts.Name},
-		// Without it the definitions are those of the experimental channel that Contour
-		// brings: they have TCPRoute and TLSRoute.
+		// Without the add-on gateway-api, Contour brings the definitions of the
+		// experimental channel, which have TCPRoute and TLSRoute.
 		After:    []string{gatewayapi.Name},
 		Prepare:  prepare,
 		Programs: []addon.Program{{Name: Program, Variable: "GATEWAYAPI_PLUGIN", Built: Program}},

@@ -14,9 +14,9 @@ import (
 const (
 	// Name of the add-on, and of its program.
 	Name = "interceptor"
-	// Namespace is where deploy/interceptor has it.
+	// Namespace is the namespace that deploy/interceptor puts it in.
 	Namespace = "keda"
-	// Deployment is the interceptor's.
+	// Deployment is the name of the interceptor's Deployment.
 	Deployment = "keda-add-ons-http-interceptor"
 )
 
@@ -25,7 +25,7 @@ func Addon() addon.Addon {
 	return addon.Addon{
 		Name:    Name,
 		Summary: "the interceptor, in namespace " + Namespace,
-		// Envoy, for kedify-proxy, which is for a user to apply.
+		// kedify-proxy, which users apply themselves, needs Envoy.
 		Needs: []string{httpscaledobject.Name, envoy.Name},
 		Prepare: func(ctx context.Context, h addon.Host) (addon.Prepared, error) {
 			path, err := h.Project(ctx, Name, ".", "./cmd/interceptor")
@@ -51,8 +51,8 @@ func manifests(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error)
 	if err != nil {
 		return nil, err
 	}
-	// The manifests make no namespace, which is KEDA's as a rule. Here it takes
-	// only pods that any cluster would.
+	// The manifests make no namespace, as it is usually KEDA's. Here it admits only
+	// pods that any cluster admits.
 	objects = append(objects, addon.Namespace(Namespace, map[string]any{"pod-security.kubernetes.io/enforce": "restricted"}))
 	return []addon.Manifests{{Namespace: Namespace, Objects: objects}}, nil
 }

@@ -1,5 +1,5 @@
 // Package plugin is the add-on with this project's traffic router plugin: served
-// as a release is, registered with Argo Rollouts, and with the permissions of
+// like a release, registered with Argo Rollouts, and with the permissions of
 // deploy/rbac.
 package plugin
 

@@ -1,5 +1,5 @@
-// Package protocols is the add-on with an application for tests of what is not HTTP: it
-// answers with its colour over gRPC, TLS and TCP.
+// Package protocols is the add-on with an application for tests of protocols other
+// than HTTP: it answers with its colour over gRPC, TLS and TCP.
 package protocols
 
 import (

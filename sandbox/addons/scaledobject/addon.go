@@ -1,5 +1,5 @@
 // Package scaledobject is the add-on with the definition of KEDA's ScaledObjects,
-// which hack/generate.sh takes from KEDA's module. Nothing acts on them.
+// which hack/generate.sh takes from KEDA's module. Nothing acts on ScaledObjects.
 package scaledobject
 
 import (

@@ -1,6 +1,6 @@
-// Package stepplugin is the add-on with this project's canary step plugin: served as a
-// release is, and registered with Argo Rollouts under a name for each kind of step, and
-// under those of examples/steps.
+// Package stepplugin is the add-on with this project's canary step plugin: served
+// like a release, and registered with Argo Rollouts under a name for each kind of
+// step, and under the names that examples/steps use.
 package stepplugin
 
 import (
@@ -18,21 +18,21 @@ import (
 const (
 	// Name of the add-on.
 	Name = "step-plugin"
-	// Program is the plugin's.
+	// Program is the name of the plugin's program.
 	Program = "rollouts-plugin-step"
 	// Asset is the name under which the releases server offers the plugin, as its release
 	// page does.
 	Asset = Program + "-" + runtime.GOOS + "-" + runtime.GOARCH
-	// Image is that of a release, in any release the plugin of this sandbox.
+	// Image is a release's image; with any tag it runs this sandbox's plugin.
 	Image = "ghcr.io/kedify/argo-rollouts-step-plugin"
-	// ControllerImage is what a user builds who has the plugin in the controller's image, as
-	// docs/steps.md shows.
+	// ControllerImage is the image that users build to have the plugin in the
+	// controller's image, as docs/steps.md shows.
 	ControllerImage = "registry.example.com/argo-rollouts"
 
-	// inController is where the controller's image has the program then.
+	// inController is the program's path in ControllerImage.
 	inController = "/plugins/" + Program
 
-	// curl is what Jobs of the samples run.
+	// curl is the program that Jobs of the samples run.
 	curl = "curl"
 )
 

@@ -12,7 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 )
 
-// The controller's image with the plugin is what the Dockerfile of docs/steps.md makes.
+// The controller's image with the plugin equals the one that the Dockerfile in
+// docs/steps.md makes.
 func TestControllerImageIsThatOfTheDockerfile(t *testing.T) {
 	document, err := os.ReadFile("../../../docs/steps.md")
 	if err != nil {

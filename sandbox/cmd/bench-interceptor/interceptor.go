@@ -28,8 +28,8 @@ const (
 	fleetAdmin = "127.0.0.1:9901"
 )
 
-// startInterceptor starts the interceptor, ready to serve. environment is
-// added to that of this process.
+// startInterceptor starts the interceptor, ready to serve. environment is added to
+// this process's environment.
 func (w *world) startInterceptor(ctx context.Context, on unix.CPUSet, environment ...string) (*process, error) {
 	cmd := exec.Command(w.interceptor, "--proxy-port", fmt.Sprint(interceptorAddress.Port()), "--drain-delay", "0s")
 	cmd.Env = append(os.Environ(), environment...)

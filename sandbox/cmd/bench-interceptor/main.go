@@ -1,6 +1,6 @@
-// Command bench-interceptor measures the interceptor beside Envoy, nginx and an
-// httputil.ReverseProxy, and its way from the API server to the first
-// request under a new weight. It prints figures, ratios and bars, and fails for
+// Command bench-interceptor compares the interceptor with Envoy, nginx and an
+// httputil.ReverseProxy, and measures how long a new weight takes from the API
+// server to the first request. It prints figures, ratios and bars, and fails for
 // none of them: `make bench-interceptor` builds what it needs and runs it.
 package main
 
@@ -26,7 +26,7 @@ type options struct {
 	parts                                         string
 }
 
-// parts are what there is to measure, in the order in which it is done.
+// parts are the measurements, in the order in which they are done.
 var parts = []string{"table", "throughput", "propagation", "memory"}
 
 func (o *options) has(part string) bool {

@@ -10,8 +10,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/loadgen"
 )
 
-// What the interceptor may take at its peak, in MB: under load with few objects, and
-// with many and an Envoy connected.
+// The bars for the interceptor's peak memory, in MB: under load with few objects,
+// and with many objects and an Envoy connected.
 const (
 	fewBar  = 60
 	manyBar = 200
@@ -42,12 +42,13 @@ func (w *world) underLoad(ctx context.Context, f *gauge.Table) error {
 	return nil
 }
 
-// settle is how long the interceptor has at least, once the Envoy serves the last
-// object, to be as large as it gets.
+// settle is how long to wait at least, once the Envoy serves the last object, until
+// the interceptor has grown to its full size.
 const settle = 2 * time.Second
 
-// printMemory adds what an interceptor takes that had so much alone, and its Envoy,
-// which took so long to serve.
+// printMemory adds rows for the memory of an interceptor and of its Envoy. alone is
+// the interceptor's memory before the Envoy connected, in MB; took is the time from
+// the Envoy's start to serving.
 func (w *world) printMemory(ctx context.Context, f *gauge.Table, interceptor, fleet *process, alone float64, took time.Duration) error {
 	select {
 	case <-time.After(settle):

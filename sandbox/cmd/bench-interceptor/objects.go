@@ -89,8 +89,8 @@ func httpScaledObject(i int) map[string]any {
 	}
 }
 
-// service has no ClusterIP, which nobody asks for here and which would take the
-// API server longer to find than all else.
+// service has no ClusterIP: nothing uses one here, and allocating one would take
+// the API server longer than everything else.
 func service(i int, side string) map[string]any {
 	return map[string]any{
 		"apiVersion": "v1", "kind": "Service",

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processors are those of this machine, in order. A proxy gets the first of them,
-// and its clients and applications the last: with two processors in all, a proxy
-// that has both shares one with them.
+// processors are the processors of this machine, in order. A proxy gets the first
+// ones, and its clients and applications get the last one: with two processors in
+// all, a proxy that has both shares one with them.
 type processors struct {
 	all     unix.CPUSet
 	numbers []int
 }
 
-// maxProcessors is how many a set can hold.
+// maxProcessors is how many processors a set can hold.
 const maxProcessors = 8 * int(unsafe.Sizeof(unix.CPUSet{}))
 
 func newProcessors() (*processors, error) {
@@ -39,13 +39,13 @@ func newProcessors() (*processors, error) {
 	return p, nil
 }
 
-// proxy returns those of a proxy that has so many.
+// proxy returns the processors of a proxy that has n.
 func (p *processors) proxy(n int) unix.CPUSet { return setOf(p.numbers[:n]) }
 
-// load returns that of the clients and applications.
+// load returns the processor of the clients and applications.
 func (p *processors) load() unix.CPUSet { return setOf(p.numbers[len(p.numbers)-1:]) }
 
-// others returns those of all else while a proxy has so many.
+// others returns the processors of all other processes while a proxy has n.
 func (p *processors) others(n int) unix.CPUSet {
 	return setOf(p.numbers[min(n, len(p.numbers)-1):])
 }
@@ -66,7 +66,7 @@ func start(cmd *exec.Cmd, on unix.CPUSet) error {
 	if err := unix.SchedGetaffinity(0, &before); err != nil {
 		return err
 	}
-	// A process begins with those of the thread that starts it.
+	// A process inherits the processors of the thread that starts it.
 	if err := unix.SchedSetaffinity(0, &on); err != nil {
 		return err
 	}

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// changes is even: all objects end as they began.
+	// changes is even, so that all objects end as they began.
 	changes     = 150
 	changeEvery = 100 * time.Millisecond
-	// pollEvery is how long there is between two requests of the one that looks
-	// for the change. It bounds how exact the figures are.
+	// pollEvery is the time between two requests that look for the change. It
+	// bounds the precision of the figures.
 	pollEvery = time.Millisecond
-	// longestChange is when a change is taken for lost.
+	// longestChange is the time after which a change is considered lost.
 	longestChange = 20 * time.Second
 	starts        = 3
 )
 
-// carry measures what becomes of the objects there are: the way of a weight from
-// the API server to the first request under it, of the embedded proxy and then of
-// an Envoy, and what memory it takes.
+// carry measures the interceptor with the objects that exist: how long a weight
+// takes from the API server to the first request under it, with the embedded proxy
+// and then with an Envoy, and the memory that is used.
 func (w *world) carry(ctx context.Context, f *gauge.Table) error {
 	interceptor, err := w.startInterceptor(ctx, w.processors.all)
 	if err != nil {
@@ -81,16 +81,16 @@ func (w *world) startUp(ctx context.Context, f *gauge.Table) error {
 	return nil
 }
 
-// flips are the times that changes took until a request was under them: from
-// just before the patch was sent, and from when the API server had answered it.
-// The second is negative when the request was first.
+// flips are the times from changes to the first requests under them: counted from
+// just before the patch was sent, and from when the API server had answered it. The
+// second is negative if the request came first.
 type flips struct{ fromSent, fromAnswered []time.Duration }
 
 func (t *flips) print(f *gauge.Table, who string, objects int, bar time.Duration) {
 	slices.Sort(t.fromSent)
 	slices.Sort(t.fromAnswered)
 	p99 := gauge.Quantile(t.fromSent, 0.99)
-	met := "" // the bar is for the smaller table
+	met := "" // the bar is for fewer objects
 	if objects < manyObjects {
 		met = fmt.Sprintf("p99 under %s %s", bar, gauge.Mark(p99 < bar))
 	}
@@ -107,7 +107,7 @@ func (w *world) flips(ctx context.Context, url string) (*flips, error) {
 	next := time.NewTicker(changeEvery)
 	defer next.Stop()
 	for number := range changes {
-		i := 100 + number/2*7%(w.objects-100) // not the one that throughput is measured by
+		i := 100 + number/2*7%(w.objects-100) // not the object that throughput is measured with
 		canary, expected := 100, "canary"
 		if number%2 == 1 {
 			canary, expected = 0, "stable"
@@ -145,7 +145,7 @@ func (w *world) flips(ctx context.Context, url string) (*flips, error) {
 	return times, nil
 }
 
-// until asks for a page until it is what is expected, and returns when it was.
+// until requests a page until its content is expected, and returns when that was.
 func (w *world) until(ctx context.Context, client *http.Client, url, host, expected string) (time.Time, error) {
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()

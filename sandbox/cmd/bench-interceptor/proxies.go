@@ -14,8 +14,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/loadgen"
 )
 
-// proxied is the object whose requests the proxies are asked for. The others
-// than the interceptor know no object but this.
+// proxied is the object whose host the clients request. Proxies other than the
+// interceptor know only this object.
 const proxied = 7
 
 var (
@@ -32,7 +32,7 @@ type contestant struct {
 	results []*loadgen.Result // of its rounds
 }
 
-// The names of those that bars are about.
+// The names of the proxies, which the bars refer to.
 const (
 	embedded     = "embedded proxy"
 	reverseProxy = "ReverseProxy"
@@ -40,8 +40,8 @@ const (
 	nginxName    = "nginx"
 )
 
-// startContestants starts all proxies, each with so many workers, and waits until
-// they serve.
+// startContestants starts all proxies, each with the given number of workers, and
+// waits until they serve.
 func (w *world) startContestants(ctx context.Context, workers int) (started []*contestant, end func(), err error) {
 	end = func() {
 		for _, c := range started {
@@ -98,7 +98,7 @@ func (w *world) floorContestant(workers int) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// envoyContestant is Envoy as it comes, with what a split needs and no more.
+// envoyContestant is Envoy with its defaults and only what a split needs.
 func (w *world) envoyContestant(workers int) (*exec.Cmd, error) {
 	const format = `static_resources:
   listeners:
@@ -132,8 +132,8 @@ func (w *world) envoyContestant(workers int) (*exec.Cmd, error) {
 	return envoyCommand(w.envoy, file, workers), os.WriteFile(file, []byte(text), 0o644)
 }
 
-// nginxContestant keeps connections on both sides for good, as the others do. It
-// returns nil when there is no nginx.
+// nginxContestant keeps connections open indefinitely on both sides, as the others
+// do. It returns nil when there is no nginx.
 func (w *world) nginxContestant(workers int) (*exec.Cmd, error) {
 	if w.nginx == "" {
 		gauge.Say("there is no nginx here; going on without it")
@@ -179,12 +179,12 @@ http {
 	}
 	user := ""
 	if os.Geteuid() == 0 {
-		user = "user root;\n" // there is no other in a sandbox
+		user = "user root;\n" // a sandbox has no other user
 	}
 	text := fmt.Sprintf(format, dir, stableAddress, canaryAddress, nginxAddress, host(proxied), user, workers)
 	file := filepath.Join(dir, "nginx.conf")
 	cmd := exec.Command(w.nginx, "-e", "stderr", "-p", dir, "-c", file)
-	// One that was unpacked and not installed has its libraries beside it.
+	// An nginx that was unpacked and not installed has its libraries beside it.
 	if libraries := filepath.Join(filepath.Dir(w.nginx), "..", "lib", "x86_64-linux-gnu"); isDirectory(libraries) {
 		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libraries)
 	}

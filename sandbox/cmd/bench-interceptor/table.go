@@ -16,8 +16,8 @@ import (
 // updateLine is a line of BenchmarkUpdate.
 var updateLine = regexp.MustCompile(`(?m)^BenchmarkUpdate/([^/]+)/objects=(\d+)\S*\s+\d+\s+([\d.]+) ns/op`)
 
-// table prints what a change costs in tables of different sizes, by the
-// benchmark that is beside the code.
+// table prints the cost of a change in routing tables of different sizes, as
+// measured by the benchmark beside the code.
 func table(ctx context.Context, o *options) error {
 	gauge.Say("the routing table after one change")
 	cmd := exec.CommandContext(ctx, o.routes, "-test.run", "^$", "-test.bench", "^BenchmarkUpdate$/^(weight|endpoints|hosts)$", "-test.benchtime", "200ms", "-test.count", "5")
@@ -47,7 +47,7 @@ func table(ctx context.Context, o *options) error {
 		if len(by[100]) == 0 || len(by[1000]) == 0 || len(by[10000]) == 0 {
 			return errors.New("the benchmark of the routing table does not say what it costs to change " + change)
 		}
-		// What else the machine does can only add to it.
+		// Take the minimum: other load on the machine can only add to the time.
 		small, middle, large := slices.Min(by[100]), slices.Min(by[1000]), slices.Min(by[10000])
 		printed.Row("%s\t%.1f µs\t%.1f µs\t%.1f µs\t%.2f\tat most 2.00 %s", change, small, middle, large, large/small, gauge.Mark(large <= 2*small))
 	}

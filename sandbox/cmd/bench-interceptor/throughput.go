@@ -13,17 +13,17 @@ import (
 
 const (
 	connections = 64
-	// The proxies take turns, so that what else the machine does is shared by
-	// all; the median of the rounds counts.
+	// The proxies take turns, so that other load on the machine affects all of
+	// them; the median of the rounds counts.
 	throughputRounds = 24
-	// Some rounds before do not count: connections are made, and heaps have not grown
-	// to their size yet.
+	// Some warm-up rounds do not count: connections are made, and heaps have not
+	// yet grown to their full size.
 	warmRounds = 2
 	warmTime   = 300 * time.Millisecond
 	roundTime  = time.Second
 )
 
-// rateBar is the least of the embedded proxy's rate beside another's.
+// rateBar is the least ratio of the embedded proxy's rate to another proxy's.
 const rateBar = 0.9
 
 func processorsOf(n int) string {
@@ -33,7 +33,7 @@ func processorsOf(n int) string {
 	return fmt.Sprint(n, " processors")
 }
 
-// of returns the median of a figure of the rounds.
+// of returns the median of a figure over the rounds.
 func (c *contestant) of(figure func(*loadgen.Result) float64) float64 {
 	values := make([]float64, len(c.results))
 	for i, r := range c.results {
@@ -45,7 +45,7 @@ func (c *contestant) of(figure func(*loadgen.Result) float64) float64 {
 func (c *contestant) rate() float64 { return c.of((*loadgen.Result).Rate) }
 
 // beside returns the median of the ratios to another proxy's rate in the same round:
-// what makes the machine faster or slower for some rounds is in both.
+// if the machine is faster or slower for some rounds, that affects both.
 func (c *contestant) beside(other *contestant) float64 {
 	ratios := make([]float64, len(c.results))
 	for i, r := range c.results {
@@ -54,8 +54,8 @@ func (c *contestant) beside(other *contestant) float64 {
 	return gauge.Median(ratios)
 }
 
-// throughput has the proxies, each with so many workers, serve the same requests in
-// turn.
+// throughput measures the proxies, each with the given number of workers, in turn
+// with the same requests.
 func (w *world) throughput(ctx context.Context, workers int) error {
 	if err := move(w.processors.others(workers)); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (w *world) throughput(ctx context.Context, workers int) error {
 	return w.printThroughput(ctx, workers, contestants, ceiling, after.since(before))
 }
 
-// rounds has the clients ask each proxy so many times.
+// rounds runs n rounds of each proxy.
 func (w *world) rounds(ctx context.Context, n int, contestants []*contestant) error {
 	for range n {
 		for _, c := range contestants {
@@ -108,7 +108,7 @@ func (w *world) rounds(ctx context.Context, n int, contestants []*contestant) er
 	return nil
 }
 
-// round has the clients ask one proxy, or an application.
+// round has the clients send requests to one proxy, or to an application.
 func (w *world) round(c *contestant) (*loadgen.Result, error) {
 	r := loadgen.Round{
 		Target: c.address, Host: host(proxied), Path: "/cart?id=1",
@@ -168,7 +168,7 @@ func (w *world) printThroughput(ctx context.Context, workers int, contestants []
 	return ctx.Err()
 }
 
-// allocations are the interceptor's, and its requests.
+// allocations are the interceptor's allocations and requests.
 type allocations struct{ count, bytes, requests float64 }
 
 func countAllocations(ctx context.Context) (a allocations, err error) {
@@ -190,7 +190,8 @@ func countAllocations(ctx context.Context) (a allocations, err error) {
 	return a, nil
 }
 
-// since returns what a request allocated since before.
+// since returns the allocations per request since before, and the number of
+// requests.
 func (a allocations) since(before allocations) allocations {
 	requests := a.requests - before.requests
 	return allocations{count: (a.count - before.count) / requests, bytes: (a.bytes - before.bytes) / requests, requests: requests}

@@ -31,7 +31,7 @@ var (
 	canaryAddress = netip.AddrPortFrom(cluster.NodeIP, 19002)
 )
 
-// loadCommand has this program be the clients and applications.
+// loadCommand is the subcommand that runs the clients and applications.
 const loadCommand = "load"
 
 func serveLoad() error {
@@ -41,13 +41,13 @@ func serveLoad() error {
 	})
 }
 
-// world is what all measurements happen in.
+// world is the environment of all measurements.
 type world struct {
 	*options
 	client     dynamic.Interface
 	processors *processors
 	dir        string // for configurations
-	objects    int    // HTTPScaledObjects there are
+	objects    int    // HTTPScaledObjects that exist
 
 	load        *process
 	loadIn      *json.Encoder
@@ -63,7 +63,7 @@ func newWorld(ctx context.Context, o *options) (w *world, err error) {
 	if _, w.client, err = gauge.Connect(ctx, o.crd); err != nil {
 		return nil, err
 	}
-	// Nobody needs them here, and each would look at every object.
+	// These components are not needed here, and each would process every object.
 	for _, component := range []string{cluster.ControllerManager, cluster.Scheduler, cluster.Node} {
 		if err := cluster.Component(ctx, "stop", component); err != nil {
 			return nil, err
@@ -84,8 +84,8 @@ func (w *world) close() {
 	_ = os.RemoveAll(w.dir)
 }
 
-// startLoad starts the clients and applications, which are there for all
-// measurements: a proxy keeps its connections to them.
+// startLoad starts the clients and applications, which run for all measurements: a
+// proxy keeps its connections to them.
 func (w *world) startLoad() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -133,7 +133,7 @@ type process struct {
 	log   *tail
 }
 
-// launch starts a program. What it logs is kept for when it fails.
+// launch starts a program. The end of its log is kept to explain a failure.
 func launch(cmd *exec.Cmd, on unix.CPUSet) (*process, error) {
 	p := &process{cmd: cmd, ended: make(chan struct{}), log: &tail{}}
 	cmd.Stderr = p.log
@@ -144,13 +144,13 @@ func launch(cmd *exec.Cmd, on unix.CPUSet) (*process, error) {
 		return nil, err
 	}
 	go func() {
-		_ = cmd.Wait() // whoever waits for the program to answer tells
+		_ = cmd.Wait() // a wait for the program's answer reports its end
 		close(p.ended)
 	}()
 	return p, nil
 }
 
-// end ends a program; nil is one that was not started.
+// end ends a program; nil stands for a program that was not started.
 func (p *process) end() {
 	if p == nil {
 		return
@@ -164,16 +164,16 @@ func (p *process) end() {
 	}
 }
 
-// pids returns the process and those it has started.
+// pids returns the IDs of the process and of those that it has started.
 func (p *process) pids() ([]int, error) {
 	more, err := gauge.Children(p.cmd.Process.Pid)
 	return append([]int{p.cmd.Process.Pid}, more...), err
 }
 
-// resident returns the resident memory of all of them, in MB.
+// resident returns the resident memory of all of pids together, in MB.
 func (p *process) resident() (float64, error) { return p.sum(gauge.Resident) }
 
-// peak returns the sum of the most that each of them had, in MB.
+// peak returns the sum of the peak resident memory of each of pids, in MB.
 func (p *process) peak() (float64, error) { return p.sum(gauge.PeakResident) }
 
 func (p *process) sum(memory func(pid int) (float64, error)) (float64, error) {
@@ -192,7 +192,7 @@ func (p *process) sum(memory func(pid int) (float64, error)) (float64, error) {
 	return sum, nil
 }
 
-// await waits until a page is answered with 200, and fails when the program ends
+// await waits until a page is answered with 200, and fails if the program ends
 // before.
 func (p *process) await(ctx context.Context, every time.Duration, url, host string) error {
 	return p.awaitThat(ctx, every, url+" is answered", func() (bool, error) {
@@ -217,7 +217,7 @@ func (p *process) awaitThat(ctx context.Context, every time.Duration, what strin
 	return nil
 }
 
-// get asks for a page once.
+// get requests a page once.
 func get(ctx context.Context, client *http.Client, url, host string) (code int, body string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

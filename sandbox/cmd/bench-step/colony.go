@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// waitingRollouts stand in a step, while changedRollouts and releasedRollouts, which have
-	// none of a plugin, are worked on.
+	// waitingRollouts wait in a step, while the controller works on changedRollouts
+	// and releasedRollouts, which have no plugin steps.
 	waitingRollouts  = 200
 	changedRollouts  = waitingRollouts / groupSize
 	releasedRollouts = 10
@@ -32,12 +32,12 @@ type colony struct {
 	observer   *observer
 	counter    *counter
 	controller *controllerProcess
-	// step is the step in which Rollouts wait, of a group.
+	// step is the step in which the Rollouts of a group wait.
 	step func(group string) v1alpha1.CanaryStep
 }
 
-// newColony makes the i-th colony, whose Rollouts wait in a step; in a pause where the wait
-// is nil. It has no Rollouts yet, and its controller does not run.
+// newColony makes the i-th colony, whose Rollouts wait in the step wait, or in a
+// pause if wait is nil. It has no Rollouts yet, and its controller does not run.
 func (w *world) newColony(ctx context.Context, i int, wait *wait) (c *colony, err error) {
 	c = &colony{
 		what: "a pause", namespace: fmt.Sprintf("colony-%d", i), port: 18080 + 2*i,
@@ -74,15 +74,15 @@ func (c *colony) stopController() {
 	c.controller = nil
 }
 
-// restart has the controller run with other flags.
+// restart restarts the controller with other flags.
 func (c *colony) restart(ctx context.Context, w *world, args ...string) (err error) {
 	c.stopController()
 	c.controller, err = w.startController(ctx, c, args...)
 	return err
 }
 
-// populate makes the Rollouts: those that wait, in a pause before the step; in each group one
-// that is changed; and those that are released.
+// populate makes the Rollouts: the waiting ones, in a pause before the step; one to
+// be changed in each group; and the ones to be released.
 func (c *colony) populate(ctx context.Context) error {
 	weight := int32(20)
 	plain := []v1alpha1.CanaryStep{{SetWeight: &weight}, pause()}
@@ -118,8 +118,8 @@ func (c *colony) make(ctx context.Context, name, group string, at int, steps []v
 	return c.observer.await(ctx, name, fmt.Sprintf("its canary pauses at step %d", at), func(ro *v1alpha1.Rollout) bool { return waitsAt(ro, at) })
 }
 
-// enter moves the Rollouts that wait into the step, one after the other, so that they are
-// called as evenly as those of many teams.
+// enter moves the waiting Rollouts into the step, one after the other, so that
+// calls of their steps are spread as evenly as with many teams.
 func (c *colony) enter(ctx context.Context) error {
 	began := time.Now()
 	for i := range waitingRollouts {
@@ -140,7 +140,7 @@ func (c *colony) enter(ctx context.Context) error {
 	return nil
 }
 
-// waitsAt tells whether a Rollout waits at a step, which is a pause or one of a plugin.
+// waitsAt tells whether a Rollout waits at a step, which is a pause or a plugin's.
 func waitsAt(ro *v1alpha1.Rollout, index int) bool {
 	at := 0
 	if ro.Status.CurrentStepIndex != nil {
@@ -157,7 +157,7 @@ func waitsAt(ro *v1alpha1.Rollout, index int) bool {
 	})
 }
 
-// serial makes values that were not there before.
+// serial makes values unique.
 var serial atomic.Int32
 
 // template is a pod template of a new version.

@@ -27,7 +27,7 @@ type controllerProcess struct {
 	log   string
 }
 
-// register has the controller of a namespace know a step plugin.
+// register makes a step plugin known to the controller of a namespace.
 func (w *world) register(ctx context.Context, namespace string, r registration) error {
 	list := fmt.Sprintf("- name: %s\n  location: file://%s\n  args: [%s]\n", r.name, r.path, strings.Join(r.args, ", "))
 	for _, object := range []*unstructured.Unstructured{
@@ -47,7 +47,7 @@ func (w *world) register(ctx context.Context, namespace string, r registration) 
 
 // startController starts the controller of a colony, and waits until it is healthy.
 func (w *world) startController(ctx context.Context, of *colony, args ...string) (c *controllerProcess, err error) {
-	dir, err := os.MkdirTemp(w.dir, "controller-") // in which it keeps its plugins
+	dir, err := os.MkdirTemp(w.dir, "controller-") // the controller keeps its plugins in it
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (w *world) startController(ctx context.Context, of *colony, args ...string)
 		return nil, err
 	}
 	go func() {
-		_ = c.cmd.Wait() // whoever waits for it tells
+		_ = c.cmd.Wait() // the poll for its health reports it
 		close(c.ended)
 	}()
 	err = gauge.Poll(ctx, 50*time.Millisecond, "the controller is healthy", func() (bool, error) {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// What programs call themselves in requests.
+// The programs' names in the User-Agent of their requests.
 const (
 	pluginAgent     = "rollouts-plugin-step"
 	controllerAgent = "rollouts-controller"
@@ -24,11 +24,11 @@ const (
 // counter stands in front of the API server, and counts requests by program.
 type counter struct {
 	*http.Server
-	// kubeconfig is the path of one that leads here.
+	// kubeconfig is the path of a kubeconfig that leads to the counter.
 	kubeconfig string
 
 	mu sync.Mutex
-	// requests are those that are no watches.
+	// requests excludes watches.
 	requests, watches map[string]int
 }
 
@@ -46,7 +46,7 @@ func newCounter(config *rest.Config, kubeconfig string) (*counter, error) {
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     transport,
 		FlushInterval: -1, // watches
-		// A program that ends leaves requests behind.
+		// A program that ends leaves unfinished requests behind.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

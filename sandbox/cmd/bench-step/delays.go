@@ -15,17 +15,18 @@ import (
 
 const (
 	// delayTime is how long the delays are measured; changeEvery and releaseEvery are the
-	// times from one change to the next in a colony: seldom enough for one API server.
+	// times from one change to the next in a colony: long enough for one API server
+	// to keep up.
 	delayTime    = 45 * time.Second
 	changeEvery  = 500 * time.Millisecond
 	releaseEvery = 4 * time.Second
 )
 
-// delays is how long a controller takes to see to some Rollouts while 200 others stand in a
-// step. There is a controller for each kind of step, and all are measured at the same time:
-// what else the machine does delays all of them.
+// delays measures how long a controller takes to process some Rollouts while 200
+// others wait in a step. Each kind of step has its own controller, and all are
+// measured at the same time, so that other load on the machine delays all of them.
 func (w *world) delays(ctx context.Context) error {
-	// They were for the other parts.
+	// Remove the Rollouts of the other parts.
 	if err := w.rolloutsIn(gauge.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		return err
 	}
@@ -45,7 +46,8 @@ func (w *world) delays(ctx context.Context) error {
 		say string
 		do  func(i int, c *colony) error
 	}{
-		// Without the controller's limit of requests a second, which would make this long.
+		// Without the controller's limit of requests a second, which would make
+		// this step take long.
 		{"start controllers", func(_ int, c *colony) error { return c.restart(ctx, w, "--qps=1000", "--burst=2000") }},
 		{fmt.Sprintf("make %d Rollouts each", waitingRollouts+changedRollouts+releasedRollouts), func(_ int, c *colony) error { return c.populate(ctx) }},
 		{"have the controllers' own limits again", func(_ int, c *colony) error { return c.restart(ctx, w) }},
@@ -75,9 +77,10 @@ type delay struct {
 	what string
 	// changes and releases are in milliseconds, sorted.
 	changes, releases []float64
-	// controller and plugin are processor time a second.
+	// controller and plugin are the processor time that each takes per second.
 	controller, plugin time.Duration
-	// requests are the controller's a second, pluginRequests all of the plugin's.
+	// requests is the controller's requests per second, pluginRequests the total of
+	// the plugin's.
 	requests       float64
 	pluginRequests int
 }
@@ -121,8 +124,8 @@ func (c *colony) delay(ctx context.Context) (*delay, error) {
 	return d, nil
 }
 
-// change changes what makes no new version, and returns how long the controller takes to
-// observe it.
+// change changes a field that makes no new version, and returns how long the
+// controller takes to observe it.
 func (c *colony) change(ctx context.Context, name string) (time.Duration, error) {
 	began := time.Now()
 	patched, err := c.patchSpec(ctx, name, map[string]any{"progressDeadlineSeconds": 1000 + serial.Add(1)})
@@ -133,8 +136,8 @@ func (c *colony) change(ctx context.Context, name string) (time.Duration, error)
 	return time.Since(began), err
 }
 
-// release makes a new version, and returns how long the controller takes to have its canary
-// pause.
+// release makes a new version, and returns how long the controller takes until its
+// canary pauses.
 func (c *colony) release(ctx context.Context, name string) (time.Duration, error) {
 	before := c.observer.of(name).Status.CurrentPodHash
 	began := time.Now()
@@ -170,7 +173,8 @@ func printDelays(all []*delay) {
 	table.Print()
 }
 
-// turns has Rollouts changed one after the other, none before its last change is done.
+// turns changes Rollouts in turn; a Rollout's next change waits until its last one
+// is done.
 type turns struct {
 	free    chan string
 	results chan result
@@ -190,7 +194,7 @@ func newTurns(role string, n int) *turns {
 	return t
 }
 
-// next has the next Rollout changed. Where none is free the turn is left out.
+// next changes the next Rollout. If none is free, the turn is left out.
 func (t *turns) next(change func(name string) (time.Duration, error)) {
 	select {
 	case name := <-t.free:

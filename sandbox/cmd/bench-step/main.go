@@ -26,7 +26,7 @@ type options struct {
 	parts                          string
 }
 
-// parts are what there is to measure, in the order in which it is done.
+// parts are the measurements, in the order in which they are done.
 var parts = []struct {
 	name    string
 	measure func(*world, context.Context) error

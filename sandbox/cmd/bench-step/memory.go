@@ -40,7 +40,8 @@ func (w *world) memory(_ context.Context) error {
 }
 
 // residentTogether starts ten registrations, and returns their memory in MB. Each has a file
-// of its own, as the controller downloads it for each, so that none shares pages with another.
+// of its own, as the controller downloads the program for each, so that no two of
+// them share pages.
 func (w *world) residentTogether(registered func(int) registration) (float64, error) {
 	var started []*process
 	for i := range registrations {

@@ -14,14 +14,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// groupSize is how many Rollouts stand at a barrier together. Each group has one more,
-// which they wait for.
+// groupSize is how many Rollouts wait at a barrier together. Each group has one
+// more Rollout, which the others wait for.
 const groupSize = 10
 
 func groupOf(i int) string { return fmt.Sprintf("g%03d", i/groupSize) }
 
-// rolloutTemplate is a Rollout without replicas, so that nothing but Argo Rollouts is at
-// work.
+// rolloutTemplate is a Rollout without replicas, so that only Argo Rollouts has
+// work to do.
 const rolloutTemplate = `
 apiVersion: argoproj.io/v1alpha1
 kind: Rollout

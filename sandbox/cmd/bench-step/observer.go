@@ -15,7 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
 )
 
-// observer watches the Rollouts of a namespace, so that it is known at once what becomes of one.
+// observer watches the Rollouts of a namespace, so that changes of one are seen at
+// once.
 type observer struct {
 	stop context.CancelFunc
 
@@ -66,10 +67,10 @@ func (o *observer) of(name string) *v1alpha1.Rollout {
 	return o.rollouts[name]
 }
 
-// patience is how long a Rollout is waited for on a machine that has much else to do.
+// patience is how long to wait for a Rollout; it allows for a busy machine.
 const patience = 2 * time.Minute
 
-// await waits until a Rollout is as wanted.
+// await waits until wanted is true of a Rollout.
 func (o *observer) await(ctx context.Context, name, what string, wanted func(*v1alpha1.Rollout) bool) error {
 	deadline := time.After(patience)
 	for {
@@ -93,7 +94,7 @@ func (o *observer) await(ctx context.Context, name, what string, wanted func(*v1
 	}
 }
 
-// state is where a Rollout stands, for people.
+// state describes the state of a Rollout for people.
 func state(ro *v1alpha1.Rollout) string {
 	if ro == nil {
 		return "not there"

@@ -11,7 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
 
-// slowness is how long the slow outside takes to answer how a run goes.
+// slowness is how long the slow outside takes to answer a poll of a run.
 const slowness = 10 * time.Second
 
 // outside is a system in which steps start runs that do not end.
@@ -58,6 +58,6 @@ func (o *outside) config(path string) json.RawMessage {
 // serve serves until the server is closed.
 func serve(listener net.Listener, handler http.Handler) *http.Server {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(listener) }() // whoever is not answered tells
+	go func() { _ = server.Serve(listener) }() // a client without an answer reports it
 	return server
 }

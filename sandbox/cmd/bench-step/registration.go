@@ -33,11 +33,11 @@ func (w *world) others() registration {
 type wait struct {
 	what string
 	registration
-	// config is the step's, of a Rollout of a group.
+	// config is the step's configuration in a Rollout of a group.
 	config func(group string) json.RawMessage
 }
 
-// nothing is what the others are measured beside.
+// nothing is the step that the others are compared with.
 func (w *world) nothing() wait {
 	return wait{"a step that does nothing", w.doNothing(), func(string) json.RawMessage { return json.RawMessage(`{}`) }}
 }

@@ -18,8 +18,8 @@ const (
 	callsEach = int(time.Minute / callEvery)
 )
 
-// requests are those that steps waiting at a barrier make in a minute in which they are
-// called as often as by the controller.
+// requests measures the requests that steps waiting at a barrier make in a minute
+// if they are called as often as the controller calls them.
 func (w *world) requests(ctx context.Context) error {
 	standing, err := w.standing(ctx)
 	if err != nil {
@@ -84,8 +84,8 @@ func (w *world) settled(ctx context.Context) (int, error) {
 	return last, err
 }
 
-// callAll calls each step once within callEvery, one after the other, and stores what they
-// answer. It returns how long the calls took in milliseconds.
+// callAll calls each step once within callEvery, one after the other, and stores
+// their answers. It returns how long the calls took in milliseconds.
 func (w *world) callAll(ctx context.Context, p *process, steps []*step) ([]float64, error) {
 	var calls sync.WaitGroup
 	took, failures := make([]float64, len(steps)), make([]error, len(steps))

@@ -16,8 +16,8 @@ const (
 	runsAlone, runsTogether = 1000, 4000
 )
 
-// run is how long Run of a waiting step takes, for one caller and for as many as the
-// controller has workers.
+// run measures how long Run of a waiting step takes, for one caller and for as many
+// as the controller has workers.
 func (w *world) run(ctx context.Context) error {
 	standing, err := w.standing(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (w *world) run(ctx context.Context) error {
 		}
 		row(wait.what, a, t, alone, together)
 	}
-	// One poll of each step: an answer is waited for for a second at most.
+	// One poll of each step: the plugin waits for an answer for a second at most.
 	hung, err := timeRuns(standing, w.slowPoll(), workers, runSteps)
 	if err != nil {
 		return err

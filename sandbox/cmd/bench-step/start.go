@@ -12,7 +12,7 @@ import (
 // starts is how often each process is started; the median counts.
 const starts = 5
 
-// start is the time from starting a process to the answer of the first Run.
+// start measures the time from starting a process to the answer of the first Run.
 func (w *world) start(ctx context.Context) error {
 	standing, err := w.standing(ctx)
 	if err != nil {

@@ -68,8 +68,8 @@ func typed(object *unstructured.Unstructured) (*v1alpha1.Rollout, error) {
 	return ro, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, ro)
 }
 
-// standing returns Rollouts that stand at a barrier, which one more of each group is before.
-// They are made at the first call.
+// standing returns Rollouts that wait at a barrier, which one more Rollout of each
+// group has not reached. The first call makes them.
 func (w *world) standing(ctx context.Context) ([]*step, error) {
 	if w.steps != nil {
 		return w.steps, nil

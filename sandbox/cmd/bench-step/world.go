@@ -16,7 +16,7 @@ import (
 // workers is the default number of the controller's workers.
 const workers = 10
 
-// world is what all measurements happen in.
+// world is the environment of all measurements.
 type world struct {
 	*options
 	config  *rest.Config
@@ -24,7 +24,7 @@ type world struct {
 	counter *counter
 	outside *outside
 	dir     string
-	// steps are those that wait, once there are any.
+	// steps are the waiting steps that standing has made; nil if there are none.
 	steps []*step
 }
 
@@ -39,7 +39,7 @@ func newWorld(ctx context.Context, o *options) (w *world, err error) {
 		return nil, err
 	}
 	w.config, w.client = config, client
-	// There are no pods.
+	// Not needed, as there are no pods.
 	for _, component := range []string{cluster.Scheduler, cluster.Node} {
 		if err := cluster.Component(ctx, "stop", component); err != nil {
 			return nil, err
@@ -56,7 +56,7 @@ func newWorld(ctx context.Context, o *options) (w *world, err error) {
 	if w.counter, err = newCounter(config, filepath.Join(w.dir, "kubeconfig")); err != nil {
 		return nil, err
 	}
-	// Plugins and the controller that are started have it.
+	// Plugins and controllers started from here inherit it.
 	if err := os.Setenv("KUBECONFIG", w.counter.kubeconfig); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
 )
 
-// routeSize is how large an HTTPRoute is as JSON, without what the API server adds.
+// routeSize is how large an HTTPRoute is as JSON, without the fields that the API
+// server adds.
 const routeSize = 3 << 10
 
 // gatewayAPI is the router of Gateway API routes, with an HTTPRoute for each Rollout.
@@ -30,10 +31,10 @@ func gatewayAPI(plugin, idle, rewriting string) subject {
 	}
 }
 
-// httpRoute is an HTTPRoute whose rules are all split, for as many paths as it takes to
-// be of routeSize.
+// httpRoute is an HTTPRoute whose rules are all split, with as many paths as it
+// takes to reach routeSize.
 func httpRoute(name string) *unstructured.Unstructured {
-	// Names and paths that have little in common, as compression meets them.
+	// Names and paths that have little in common, as this matters for compression.
 	seed := fnv.New64()
 	_, _ = seed.Write([]byte(name))
 	random := rand.New(rand.NewPCG(seed.Sum64(), 0))
@@ -64,15 +65,15 @@ func httpRoute(name string) *unstructured.Unstructured {
 		route.Object["spec"].(map[string]any)["rules"] = rules
 		text, err := json.Marshal(route.Object)
 		if err != nil {
-			panic(fmt.Sprintf("HTTPRoute %s: %v", name, err)) // it is of strings and numbers
+			panic(fmt.Sprintf("HTTPRoute %s: %v", name, err)) // cannot fail: it has only strings and numbers
 		}
 		size = len(text)
 	}
 	return route
 }
 
-// acceptedForGood is a status in which the Gateway accepts the generations to come, too:
-// how fast a gateway is does not count here.
+// acceptedForGood is a status in which the Gateway accepts future generations, too:
+// the speed of a gateway is not measured here.
 func acceptedForGood() map[string]any {
 	condition := func(kind string) any {
 		return map[string]any{

@@ -9,8 +9,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
 )
 
-// kedify is the router kedify/http, of HTTPScaledObjects as large as those that the agent
-// generates from ScaledObjects.
+// kedify is the router kedify/http, with HTTPScaledObjects as large as those that
+// the agent generates from ScaledObjects.
 func kedify(plugin, idle, throttled string) subject {
 	return subject{
 		name: "kedify", plugin: plugin, idle: idle, slow: throttled, slowly: "throttled as client-go does",

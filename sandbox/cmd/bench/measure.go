@@ -24,7 +24,7 @@ const (
 	throttledWave = 60
 )
 
-// part measures one thing of a subject, and tells each figure in a row.
+// part measures one thing about a subject, and reports each figure in a row.
 type part func(context.Context, *api, subject, func(string, ...any)) error
 
 func measure(ctx context.Context, subjects []subject, crds ...string) error {
@@ -58,7 +58,7 @@ func measureOne(ctx context.Context, a *api, s subject) error {
 	return a.remove(ctx, s)
 }
 
-// startUp is the time from starting the process to its first answered call.
+// startUp measures the time from starting the process to its first answered call.
 func startUp(_ context.Context, _ *api, s subject, row func(string, ...any)) error {
 	gauge.Say("start to first answered call")
 	first := func(path string) (time.Duration, error) {
@@ -91,8 +91,8 @@ func startUp(_ context.Context, _ *api, s subject, row func(string, ...any)) err
 	return nil
 }
 
-// unchanged is the rate of reconciles (SetWeight and VerifyWeight) that find
-// everything as it should be.
+// unchanged measures the rate of reconciles (SetWeight and VerifyWeight) that have
+// nothing to change.
 func unchanged(ctx context.Context, a *api, s subject, row func(string, ...any)) error {
 	gauge.Say("unchanged reconciles, %d callers, %d rounds of %s a build", callers, rounds, unchangedTime)
 	processes := map[string]*process{}
@@ -136,7 +136,7 @@ func unchanged(ctx context.Context, a *api, s subject, row func(string, ...any))
 	return nil
 }
 
-// waves is the rate of changes: every object gets another weight.
+// waves measures the rate of changes: every object gets another weight.
 func waves(ctx context.Context, a *api, s subject, row func(string, ...any)) error {
 	gauge.Say("a wave of %d changes, and %d of the build with client-go's default rate limit", objects, throttledWave)
 	var direct, own []float64
@@ -170,7 +170,7 @@ func waves(ctx context.Context, a *api, s subject, row func(string, ...any)) err
 		}
 		requests += after - before
 	}
-	p.Kill() // it would put back what the other changes
+	p.Kill() // it would revert the changes of the other build
 	slow, err := s.start(s.slow)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func waves(ctx context.Context, a *api, s subject, row func(string, ...any)) err
 	return nil
 }
 
-// memory is the resident memory with many objects in the watch, after a
+// memory measures the resident memory with many objects in the watch, after a
 // reconcile of a tenth of them.
 func memory(ctx context.Context, a *api, s subject, row func(string, ...any)) error {
 	gauge.Say("memory with %d %s", manyObjects, s.what)

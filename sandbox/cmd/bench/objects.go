@@ -47,12 +47,13 @@ func connect(ctx context.Context, crds ...string) (*api, error) {
 	return &api{config: config, client: client, http: httpClient}, nil
 }
 
-// counted are the resources that the plugins ask for.
+// counted are the resources that the plugins request.
 var counted = regexp.MustCompile(`resource="(httpscaledobjects|httproutes|services|rollouts|events)"`)
 
 func name(i int) string { return fmt.Sprintf("shop-frontend-%04d", i) }
 
-// create makes the objects from..to-1 of a subject, and the Rollouts of the first.
+// create makes the objects from..to-1 of a subject, and a Rollout for each with a
+// number below s.rollouts.
 func (a *api) create(ctx context.Context, s subject, from, to int) error {
 	return gauge.Each(callers, from, to, func(i int) error {
 		if _, err := a.client.Resource(s.resource).Namespace(gauge.Namespace).Create(ctx, s.object(name(i)), metav1.CreateOptions{FieldManager: "agent"}); err != nil {
@@ -112,8 +113,8 @@ func (a *api) createRollout(ctx context.Context, ro *v1alpha1.Rollout, i int) er
 // uids has the UID of each Rollout by its number.
 var uids sync.Map
 
-// patch changes one annotation of each of the first n objects, as a client
-// that does nothing else would, to tell what the API server can take.
+// patch changes one annotation of each of the first n objects, as a client that
+// does nothing else would, to find the limit of the API server.
 func (a *api) patch(ctx context.Context, s subject, n int, value string) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{"bench": value}}})
 	if err != nil {

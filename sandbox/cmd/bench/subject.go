@@ -11,23 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// subject is a plugin that is measured, and what it is measured beside.
+// subject is a plugin to measure, and the builds to compare it with.
 type subject struct {
 	name string
-	// plugin, idle and slow are the paths of the build as released, of the one whose calls
-	// do nothing, and of one that client-go throttles, which slowly describes.
+	// plugin, idle and slow are the paths of the build as released, of a build
+	// whose calls do nothing, and of one that client-go throttles, which slowly
+	// describes.
 	plugin, idle, slow, slowly string
-	// resource is of the objects that the plugin writes, which what names; object makes
-	// that of a name.
+	// resource is the resource of the objects that the plugin writes, and what is
+	// their name in output; object makes the object of a given name.
 	what     string
 	resource schema.GroupVersionResource
 	object   func(name string) *unstructured.Unstructured
-	// status, where set, is what the objects that are reconciled get.
+	// status, if set, is the status of the objects that are reconciled.
 	status map[string]any
-	// rollouts is how many objects there is a Rollout for in the cluster. The plugins
-	// watch Rollouts, and take off what those that do not exist have left.
+	// rollouts is how many objects have a Rollout in the cluster. The plugins watch
+	// Rollouts, and clean up after Rollouts that do not exist.
 	rollouts int
-	// configuration is a Rollout's for the plugin, by its name.
+	// configuration is the plugin's configuration in the Rollout of a given name.
 	configuration func(name string) map[string]json.RawMessage
 	// mostMemory and mostSize are the bars, in MB.
 	mostMemory, mostSize float64

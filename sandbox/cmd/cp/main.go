@@ -14,11 +14,10 @@ import (
 
 func main() { os.Exit(copyMain(os.Args[1:], os.Stderr)) }
 
-// copyMain is `cp SOURCE TARGET` for one regular file, with cp's outcome for
-// those: TARGET may be a directory to copy into, an existing file is overwritten
-// and keeps its permissions, a new one gets those of SOURCE less the umask, and
-// a file is not copied onto itself. Everything else is refused. It returns the
-// exit code.
+// copyMain is `cp SOURCE TARGET` for one regular file, with the same outcome as cp:
+// TARGET may be a directory to copy into, an existing file is overwritten and keeps
+// its permissions, a new one gets those of SOURCE less the umask, and a file is not
+// copied onto itself. Everything else is refused. It returns the exit code.
 func copyMain(args []string, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]

@@ -25,13 +25,14 @@ const (
 	exitReceive = 56
 )
 
-// patience bounds a request, which curl does not.
+// patience bounds a request; the real curl sets no bound.
 const patience = 30 * time.Second
 
-// curlMain is `curl [--fail] [--silent] [--show-error] [--retry=N] URL`, with curl's outcome
-// for those: the body goes to stdout, and with --fail an answer of 400 and more is exit code
-// 22. What curl takes for transient (408, 429, 500, 502, 503, 504 and timeouts) is tried
-// again, after a second that doubles. Other options are refused. It returns the exit code.
+// curlMain is `curl [--fail] [--silent] [--show-error] [--retry=N] URL`, with the
+// same outcome as curl: the body goes to stdout, and with --fail an answer of 400
+// and more is exit code 22. Errors that curl considers transient (408, 429, 500,
+// 502, 503, 504 and timeouts) are retried, after a second at first and twice as
+// long each time. Other options are refused. It returns the exit code.
 func curlMain(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("curl", flag.ContinueOnError)
 	flags.SetOutput(stderr)

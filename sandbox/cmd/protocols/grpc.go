@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// newServer is a gRPC server of /sandbox.Protocols/Color, which takes nothing and
-// answers with the colour.
+// newServer is a gRPC server of /sandbox.Protocols/Color, which takes an empty
+// request and answers with the colour.
 func newServer(colour string) *grpc.Server {
 	server := grpc.NewServer()
 	server.RegisterService(&grpc.ServiceDesc{

@@ -54,8 +54,8 @@ func run() error {
 	}), listeners[2])
 }
 
-// serve answers until ctx ends: gRPC at one listener, and with a line at each of the
-// others, which it closes.
+// serve answers until ctx ends: gRPC calls on one listener, and connections to each
+// of the others with a line. It closes the listeners.
 func serve(ctx context.Context, colour string, calls net.Listener, lines ...net.Listener) error {
 	server := newServer(colour)
 	failed := make(chan error, 1+len(lines))

@@ -13,7 +13,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// The colour is answered over each protocol, and the server ends when it is asked to.
+// The server answers with its colour over each protocol, and ends when it is told
+// to.
 func TestServe(t *testing.T) {
 	listen := func() net.Listener {
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -19,14 +19,14 @@ var page = template.Must(template.New("page").Parse(`<!doctype html>
 
 // stats is what one instance has answered on /color since it started.
 type stats struct {
-	// Requests counts all answers, Failed those of them with a status of 500.
+	// Requests counts all answers, Failed the answers with a status of 500.
 	Requests int64 `json:"requests"`
 	Failed   int64 `json:"failed"`
 }
 
 // handler answers /color with the colour as a JSON string, / with a page in that
 // colour, /stats with how many requests of /color it has answered, and /healthz
-// for probes. Latency and errors are /color's alone.
+// for probes. Latency and errors apply only to /color.
 func handler(cfg config) http.Handler {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -36,7 +36,8 @@ func handler(cfg config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/color", func(w http.ResponseWriter, r *http.Request) {
 		colour := cfg.pick()
-		// Which pod answered, for whoever looks; the body stays the colour alone.
+		// The pod that answered, for clients that want it; the body is only the
+		// colour.
 		w.Header().Set("X-Pod", hostname)
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -1,8 +1,7 @@
 // Command rollouts-demo is the program behind the image
 // argoproj/rollouts-demo:<colour> in the sandbox: a web server that answers
-// with its colour, so that a person can count which version answers. It has the
-// settings of the published image, in the environment or as flags; a flag
-// wins.
+// with its colour, so that one can count which version answers. It has the settings
+// of the published image, in the environment or as flags; a flag wins.
 package main
 
 import (

@@ -40,7 +40,7 @@ header that a header route sends to the new version.`,
 				return err
 			}
 			if !cmd.Flags().Changed("name") {
-				opts.Name = "" // the demo has one of its own
+				opts.Name = "" // the demo has a name of its own
 			}
 			code, err := demo.Run(cmd.Context(), demo.Options{Sandbox: opts, Router: r, Proxy: p, Keep: keep, Out: os.Stdout})
 			if err == nil && code != 0 {

@@ -49,7 +49,7 @@ plugin, kubectl canary and the interceptor on PATH, and KUBECONFIG set. Leaving 
 			if program == "" {
 				program = "/bin/sh"
 			}
-			if !term.IsTerminal(int(os.Stdin.Fd())) { // it reads a script
+			if !term.IsTerminal(int(os.Stdin.Fd())) { // the shell reads a script from stdin
 				return runInside(cmd.Context(), s.Command, []string{program})
 			}
 			args, err := interactive(s.Layout(), program)
@@ -61,8 +61,9 @@ plugin, kubectl canary and the interceptor on PATH, and KUBECONFIG set. Leaving 
 	}
 }
 
-// interactive returns the command line of a shell for a person. Bash's start-up
-// files may reset PATH and the prompt, so it gets one that sets them last.
+// interactive returns the command line of an interactive shell. Bash's start-up
+// files may reset PATH and the prompt, so bash gets a start-up file that sets them
+// last.
 func interactive(l cluster.Layout, program string) ([]string, error) {
 	if filepath.Base(program) != "bash" {
 		return []string{program}, nil
@@ -78,14 +79,14 @@ func interactive(l cluster.Layout, program string) ([]string, error) {
 // enterFunc makes a command that runs inside: Sandbox.Command or Sandbox.Shell.
 type enterFunc func(ctx context.Context, args ...string) (*exec.Cmd, error)
 
-// runInside runs a command inside the sandbox with this process's streams. On
-// a terminal, Ctrl-C reaches the command by itself, and is for it to answer; any
-// other request to end is passed on.
+// runInside runs a command inside the sandbox with this process's streams. On a
+// terminal, Ctrl-C reaches the command directly, and the command handles it; other
+// signals to end are passed on.
 func runInside(ctx context.Context, enter enterFunc, args []string) error {
 	terminal := term.IsTerminal(int(os.Stdin.Fd()))
 	passedOn := []os.Signal{unix.SIGTERM, unix.SIGHUP}
 	if terminal {
-		signal.Ignore(unix.SIGINT, unix.SIGQUIT) // nsenter inherits that, the command does not
+		signal.Ignore(unix.SIGINT, unix.SIGQUIT) // nsenter inherits this, the command does not
 	} else {
 		passedOn = append(passedOn, unix.SIGINT)
 	}
@@ -109,9 +110,10 @@ func runInside(ctx context.Context, enter enterFunc, args []string) error {
 	return nil
 }
 
-// reclaimTerminal takes the terminal back from a shell that had it for itself.
+// reclaimTerminal makes this process's group the terminal's foreground group again,
+// after a shell that took the terminal.
 func reclaimTerminal() {
-	signal.Ignore(unix.SIGTTOU) // sent to whoever takes the terminal from the background
+	signal.Ignore(unix.SIGTTOU) // sent to a background process that takes the terminal
 	defer signal.Reset(unix.SIGTTOU)
 	_ = unix.IoctlSetPointerInt(int(os.Stdin.Fd()), unix.TIOCSPGRP, unix.Getpgrp())
 }

@@ -20,7 +20,7 @@ import (
 const (
 	// forwardInside is the command that forwardCommand runs inside the sandbox.
 	forwardInside = "forward-inside"
-	// forwardFD is the descriptor of its listening socket.
+	// forwardFD is the file descriptor of its listening socket.
 	forwardFD = 3
 )
 
@@ -78,13 +78,13 @@ func listenForward(address string) (*net.TCPListener, error) {
 
 // runForward hands the listening socket to a process inside the sandbox: a socket
 // stays in the network namespace that it was made in, so that process accepts
-// from this machine's network and connects in the sandbox's.
+// connections from this machine's network and connects in the sandbox's.
 func runForward(ctx context.Context, s *cluster.Sandbox, listener *net.TCPListener, target string) error {
 	socket, err := listener.File()
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	// The process inside is to be the only one that holds it.
+	// Only the process inside may hold the socket.
 	if err := listener.Close(); err != nil {
 		return errors.Join(err, socket.Close())
 	}
@@ -94,7 +94,8 @@ func runForward(ctx context.Context, s *cluster.Sandbox, listener *net.TCPListen
 	}
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.ExtraFiles = []*os.File{socket}
-	// A group of its own keeps Ctrl-C from it: this process ends it in order.
+	// In a process group of its own it gets no Ctrl-C: this process ends it in
+	// order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGTERM, Setpgid: true}
 	err = cmd.Start()
 	_ = socket.Close()
@@ -107,7 +108,7 @@ func runForward(ctx context.Context, s *cluster.Sandbox, listener *net.TCPListen
 		return nil
 	case err != nil:
 		return err
-	case code == 1: // It has said why.
+	case code == 1: // The relay has said why.
 		return exitError(code)
 	}
 	return fmt.Errorf("the relay inside the sandbox ended with exit code %d: the sandbox has gone down, or somebody has ended it; see `sandbox status`", code)

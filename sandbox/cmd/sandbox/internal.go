@@ -10,7 +10,7 @@ import (
 )
 
 // internalCommands are the entry points under which this program runs itself
-// inside the namespaces of a sandbox. They are nothing for a person.
+// inside the namespaces of a sandbox. They are not for users.
 func internalCommands(w *which) []*cobra.Command {
 	layout := func() (cluster.Layout, error) {
 		if w.state == "" {

@@ -16,8 +16,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
 
-// exitError is an exit code to pass on, of a command that has already said
-// what there is to say.
+// exitError is an exit code to pass on without a message: the command has already
+// reported what it had to.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }

@@ -92,7 +92,7 @@ func TestPrintStatus(t *testing.T) {
 	}
 }
 
-// What is left behind is only for the one to say who has cleaned up.
+// Only a command that has cleaned up reports what is left behind.
 func TestReport(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error

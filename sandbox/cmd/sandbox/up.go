@@ -18,12 +18,12 @@ import (
 
 const cacheUsage = "directory of the build cache (default: rollouts-sandbox in $XDG_CACHE_HOME or ~/.cache)"
 
-// newProgress returns where commands report what they are doing: beside, not
-// in, the output that a program may read.
+// newProgress returns the printer for the commands' progress. It writes to stderr,
+// as a program may read stdout.
 func newProgress() *progress.Printer { return progress.New(os.Stderr) }
 
-// upFlags are the flags of the commands that bring a sandbox up, or build what
-// that needs.
+// upFlags are the flags of the commands that bring a sandbox up, or build what a
+// sandbox needs.
 type upFlags struct {
 	options            cluster.Options
 	programs, releases []string
@@ -41,8 +41,8 @@ func (f *upFlags) registerContent(cmd *cobra.Command) {
 	f.registerReleases(cmd)
 }
 
-// registerReleases registers the flags that say in which release an add-on is, and in
-// which cache.
+// registerReleases registers the flags that choose the releases of add-ons, and the
+// cache.
 func (f *upFlags) registerReleases(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.options.Cache, "cache", "", cacheUsage)

@@ -8,10 +8,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// The verbs that the argo-rollouts chart grants with providers.gatewayAPI: it has no
-// patch, and the router sends updates in its place. It does not run beside other tests,
-// whose canaries would be written so, too: a router that may not patch does not try
-// again for ten minutes, so the controller is restarted at the end.
+// With the verbs that the argo-rollouts chart grants with providers.gatewayAPI, which
+// do not include patch, the router sends updates instead. The test does not run in
+// parallel with others, whose routes would be updated, too. A router that may not patch
+// does not try again for ten minutes, so the test restarts the controller at its end.
 func TestUpdateWithoutPatch(t *testing.T) {
 	const role = "argo-rollouts-gatewayapi"
 	t.Cleanup(func() {

@@ -13,11 +13,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
-// protocolMargin is by how many percentage points a share may not be off: a connection
-// for each question costs more than a request.
+// protocolMargin is the deviation, in percentage points, that awaitShare detects. It is
+// larger than margin, since a connection for each call costs more than a request.
 const protocolMargin = 12
 
-// awaitShare waits until yellow gets its share of what a client asks.
+// awaitShare waits until yellow answers its share of a client's calls.
 func awaitShare(t *testing.T, protocol string, weight int, ask client) {
 	t.Helper()
 	e2etest.Eventually(t, e2etest.Patience, fmt.Sprintf("%s: yellow has a share of %d", protocol, weight), func(context.Context) error {
@@ -33,7 +33,7 @@ func awaitShare(t *testing.T, protocol string, weight int, ask client) {
 	})
 }
 
-// awaitAll waits until one version answers all that a client asks.
+// awaitAll waits until one version answers 100 calls of a client in a row.
 func awaitAll(t *testing.T, protocol, want string, ask client) {
 	t.Helper()
 	e2etest.Eventually(t, e2etest.Patience, protocol+": all is answered by "+want, func(context.Context) error {
@@ -69,7 +69,7 @@ func callAllAlong(t *testing.T, protocol string, ask client) *calls {
 				return
 			case <-ticker.C:
 			}
-			// One that has begun is not cut short.
+			// A call that has begun is completed, even if ctx ends.
 			colour, err := askWithin(context.WithoutCancel(ctx), ask)
 			if err != nil {
 				c.failed = append(c.failed, err)
@@ -85,8 +85,8 @@ func callAllAlong(t *testing.T, protocol string, ask client) *calls {
 	return c
 }
 
-// finish ends the calls, and fails the test if one has failed or was answered by another
-// than these versions.
+// finish ends the calls, and fails the test if a call has failed or was answered by any
+// other version, or if one of these versions has answered none.
 func (c *calls) finish(versions ...string) {
 	c.t.Helper()
 	c.stop()

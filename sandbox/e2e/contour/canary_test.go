@@ -15,7 +15,7 @@ import (
 // pluginName is the name that the router is registered with.
 const pluginName = "argoproj-labs/gatewayAPI"
 
-// routeManifest is the HTTPRoute "app", with labels and annotations of its user's.
+// routeManifest is the HTTPRoute "app", with a label and an annotation of its user.
 const routeManifest = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
@@ -43,13 +43,13 @@ spec:
 // twoPauses are steps to 20 and 60 %, each with a pause behind it.
 const twoPauses = "- setWeight: 20\n- pause: {}\n- setWeight: 60\n- pause: {}\n"
 
-// margin is by how many percentage points a share may not be off where it is enough to
-// tell one step from the next: it takes a tenth of the requests that traffictest.Margin
-// does.
+// margin is the deviation, in percentage points, that is detected where telling one
+// step from the next is enough: this takes a tenth of the requests that
+// traffictest.Margin takes.
 const margin = 8
 
-// startLoad sends requests through a proxy until the test ends: few enough that those of
-// the tests which run at the same time do not wait for one another.
+// startLoad sends 100 requests a second through a proxy until the test ends: few enough
+// that the requests of parallel tests do not wait for one another.
 func startLoad(t *testing.T, p traffictest.Proxy, host string) *traffictest.Load {
 	t.Helper()
 	return traffictest.StartLoadAt(t, p, host, 100)
@@ -84,9 +84,9 @@ func startCanary(t *testing.T, app e2etest.App, route string) canary {
 
 func replaceHost(manifest, host string) string { return strings.ReplaceAll(manifest, "HOST", host) }
 
-// routed is an App whose Rollout names HTTPRoute "app". It has minReadySeconds so that no
-// weight comes before Envoy has the new pods: it answers 503 until then, and the Rollout
-// does not know of that.
+// routed returns the App with a Rollout that names HTTPRoute "app". Its minReadySeconds
+// delay the weight until Envoy has the new pods: until then Envoy answers 503, which
+// the Rollout does not notice.
 func routed(app e2etest.App) e2etest.App {
 	app.Name, app.PluginName, app.Plugin = name, pluginName, "httpRoute: app"
 	app.Spec += "minReadySeconds: 1\n"
@@ -108,8 +108,8 @@ func awaitOnly(t *testing.T, load *traffictest.Load, colour string) {
 }
 
 // sample is the canary of examples/gatewayapi behind the Gateway, under a load of
-// requests. Its timed pauses wait for a promotion, so that a share is judged however
-// long that takes.
+// requests. Its timed pauses are replaced by pauses until a promotion, so that judging
+// a share may take any time.
 type sample struct {
 	*e2etest.Namespace
 	load *traffictest.Load
@@ -159,9 +159,9 @@ func (s sample) requireStep(t *testing.T, index int32, weight int) {
 	s.load.AwaitShareWithin("yellow", weight, within)
 }
 
-// The article's canary: each weight is on the route and in the requests' shares, each is
-// one write, none of the requests is lost until the old pods are gone, and the route is
-// in the end as it was applied.
+// The canary of examples/gatewayapi is promoted step by step: the route and the
+// requests' shares follow each weight, each weight takes one write, no request is lost
+// until the old pods are gone, and in the end the route is as it was applied.
 func TestGatewayCanaryPromoted(t *testing.T) {
 	t.Parallel()
 	s := startSample(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// kubectl canary check finds nothing wrong with a canary behind the Gateway, at rest and
-// in the middle, and finds what keeps one from working.
+// kubectl canary check finds nothing wrong with a canary behind the Gateway, at rest
+// and during a step, and finds each fault that keeps one from working.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	c := startCanary(t, e2etest.App{Steps: twoPauses}, routeManifest)
@@ -27,7 +27,7 @@ func TestCheck(t *testing.T) {
 	}, {
 		Name: "no such Gateway", Make: put("name: contour", "name: gone"), Undo: back,
 		Want: []checktest.Finding{{Check: "gateway-programmed", Status: checktest.Failure, Object: "Gateway gone", Message: "does not exist"}},
-		Also: []string{"route-parents"}, // nobody reports on it
+		Also: []string{"route-parents"}, // no controller reports on the route
 	}, {
 		Name: "a backend in another namespace", Make: put("          weight: 0\n", "          weight: 0\n        - {name: kubernetes, namespace: default, port: 443, weight: 0}\n"), Undo: back,
 		Want: []checktest.Finding{{Check: "reference-grants", Status: checktest.Failure, Object: "HTTPRoute app", Message: "Service default/kubernetes", Remedy: "make a ReferenceGrant in namespace default"}},

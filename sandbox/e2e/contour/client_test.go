@@ -33,8 +33,8 @@ func grpcClient(t *testing.T, address, host string) client {
 	}
 }
 
-// tlsClient makes a TLS connection for each question. The certificate must be that of
-// the version that answers: the Gateway has none.
+// tlsClient makes a TLS connection for each call. The certificate must be that of the
+// version that answers, since the Gateway has none.
 func tlsClient(address, host string) client {
 	//nolint:gosec // The name in the certificate is looked at; nobody has signed it.
 	dialer := &tls.Dialer{Config: &tls.Config{ServerName: host, InsecureSkipVerify: true}}
@@ -62,7 +62,7 @@ func tcpClient(address string) client {
 	}
 }
 
-// readLine reads the one line that a connection brings, and closes it.
+// readLine reads the one line that the server sends, and closes the connection.
 func readLine(ctx context.Context, conn net.Conn) (string, error) {
 	defer func() { _ = conn.Close() }()
 	if deadline, ok := ctx.Deadline(); ok {

@@ -119,7 +119,7 @@ func requireServed(t *testing.T, n *e2etest.Namespace, address, host string) {
 	go func() {
 		defer close(failed)
 		for ; ctx.Err() == nil; sent++ {
-			// One that has begun is not cut short.
+			// A request that has begun is completed, even if ctx ends.
 			if got, err := colour(t.Context(), address, host); err != nil || got != "blue" && got != "yellow" {
 				failed <- fmt.Errorf("request %d: %q, %w", sent, got, err)
 				return
@@ -148,8 +148,9 @@ func deploy(t *testing.T, manifest string) (n *e2etest.Namespace, host string) {
 	return n, host
 }
 
-// An Ingress of a Rollout serves requests at its address, at the node's port 80 as
-// Contour's DaemonSet asks for it, and has that address in its status.
+// An Ingress of a Rollout serves requests at the load balancer's address and at the
+// node's port 80, which Contour's DaemonSet asks for. Its status has the load
+// balancer's address.
 func TestRolloutBehindAnIngress(t *testing.T) {
 	t.Parallel()
 	address := loadBalancer(t)
@@ -171,8 +172,8 @@ func TestRolloutBehindAnIngress(t *testing.T) {
 	}
 }
 
-// The Gateway of Contour's example has the address, and takes the HTTPRoute of a
-// Rollout.
+// The Gateway of Contour's example has the load balancer's address, and serves the
+// HTTPRoute of a Rollout.
 func TestRolloutBehindAGateway(t *testing.T) {
 	t.Parallel()
 	address := loadBalancer(t)

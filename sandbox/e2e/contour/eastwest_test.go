@@ -8,9 +8,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// Callers inside the cluster, which do not come through the Gateway: those of the stable
-// Service never meet the canary's pods, whatever its weight, and those of the canary
-// Service meet no others. No call is lost.
+// Callers inside the cluster do not go through the Gateway: calls to the stable Service
+// never reach the canary's pods, whatever its weight, and calls to the canary Service
+// reach no other pods. No call is lost.
 func TestCallersInsideTheCluster(t *testing.T) {
 	t.Parallel()
 	c := startCanary(t, e2etest.App{Steps: twoPauses}, routeManifest)

@@ -16,8 +16,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
-// The pods of an experiment get their shares of the requests, taken off stable's, while
-// it runs; with its end they are off the route.
+// While an experiment runs, its pods get their shares of the requests, which are taken
+// from stable's share. When it ends, they are off the route.
 func TestExperimentWithWeights(t *testing.T) {
 	t.Parallel()
 	canarytest.WithExperiment(t, splitsToExperiment)
@@ -63,7 +63,7 @@ func splitsToExperiment(t *testing.T) bool {
 	c.AwaitAborted(name)
 	awaitRest(t, c.Namespace, before)
 	awaitOnly(t, load, "blue")
-	// Contour's Envoys may have the route a moment before the Services in it that are new.
+	// Contour's Envoys may have the route a moment before they have its new Services.
 	unknown := func(a traffic.Answer) bool { return a.Status == http.StatusServiceUnavailable && a.Sent.Before(known) }
 	load.Finish(unknown, "blue", "yellow")
 	record.requireWeights("100/0", "80/20", "55/20/15/10", "80/20", "50/50", "100/0")

@@ -24,8 +24,9 @@ import (
 // argoManager is the field manager that Argo CD applies as.
 const argoManager = "argocd-controller"
 
-// argoCD stands for an Application with self-heal that holds an HTTPRoute: it compares
-// what is there with what git says, and applies that where they differ.
+// argoCD is a stand-in for an Application with self-heal that holds an HTTPRoute: it
+// compares the live route with the one in git, and applies the one in git if they
+// differ.
 type argoCD struct {
 	n   *e2etest.Namespace
 	git atomic.Pointer[string]
@@ -36,15 +37,16 @@ type argoCD struct {
 
 // argoSettings are the settings of an Application that make a difference for a canary.
 type argoSettings struct {
-	// ignores is ignoreDifferences with the article's expression: spec.rules of what has
-	// the label that a canary is in progress. It is asked of each side by itself.
+	// ignores is ignoreDifferences with the article's expression: it ignores spec.rules
+	// of a route with the label that a canary is in progress, and is evaluated for git
+	// and the live route separately.
 	ignores bool
-	// serverSideDiff is compare-options ServerSideDiff=true: what git says is what the
-	// API server would make of it, which keeps the label of what is there. By default it
-	// is the manifest, which does not have the label.
+	// serverSideDiff is compare-options ServerSideDiff=true: git's side is the result
+	// of a dry-run apply, which keeps the label of the live route. By default it is the
+	// manifest, which does not have the label.
 	serverSideDiff bool
-	// respects is the sync option RespectIgnoreDifferences=true: what is ignored of what
-	// is there is applied as it is.
+	// respects is the sync option RespectIgnoreDifferences=true: a sync applies the
+	// ignored fields as the live route has them.
 	respects bool
 }
 
@@ -54,7 +56,7 @@ func newArgoCD(n *e2etest.Namespace, route string, settings argoSettings) *argoC
 	return a
 }
 
-// part is what it does each time.
+// part is what it applies each time.
 func (a *argoCD) part() gitopstest.Part {
 	return gitopstest.Part{Flags: gitopstest.ServerSide(argoManager), Manifest: a.outOfSync}
 }
@@ -70,7 +72,8 @@ func (a *argoCD) outOfSync(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Of what is there now: if it changes meanwhile, it is compared anew.
+	// With the live route's version: if the route changes meanwhile, it is compared
+	// anew.
 	applied := route.DeepCopy()
 	applied.SetResourceVersion(live.GetResourceVersion())
 	target, err := httpRoutes.client(a.n).Apply(ctx, route.GetName(), applied, metav1.ApplyOptions{
@@ -111,8 +114,8 @@ func setRules(route, like *unstructured.Unstructured) {
 	}
 }
 
-// With the settings of docs/gitops.md a canary goes its way: self-heal finds no
-// difference, and when git changes something else of the route, syncing that leaves the
+// With the settings of docs/gitops.md a canary is not disturbed: self-heal finds no
+// difference, and when another part of the route changes in git, the sync leaves the
 // rules alone. At rest nothing differs.
 func TestArgoCDWithItsSettings(t *testing.T) {
 	t.Parallel()
@@ -160,9 +163,9 @@ func TestArgoCDWithItsSettings(t *testing.T) {
 	requireWrites(t, c.Namespace, name, "patch", 4)
 }
 
-// Where Argo CD compares as it does by default, the expression finds the label in what
-// is there and not in git: the Application is out of sync as long as the canary lasts.
-// What it syncs then are the rules that are there, so that the weights stay.
+// With Argo CD's default comparison the expression finds the label in the live route
+// and not in git: the Application is out of sync as long as the canary lasts. A sync
+// applies the rules of the live route, so that the weights stay.
 func TestArgoCDWithoutServerSideDiff(t *testing.T) {
 	t.Parallel()
 	c := startCanary(t, e2etest.App{Steps: twoPauses}, routeManifest)
@@ -176,7 +179,7 @@ func TestArgoCDWithoutServerSideDiff(t *testing.T) {
 	}
 	c.SetImage(name, e2etest.Image("yellow"))
 	c.AwaitPaused(name, 1)
-	// What it has read just before the weight may be applied just after it.
+	// Argo CD may apply, just after the weight was set, what it has read just before.
 	tool.AwaitRounds(t, 2)
 	c.awaitWeights(t, soon, "80/20")
 	record := recordWeights(t, c.Namespace, name)
@@ -193,10 +196,10 @@ func TestArgoCDWithoutServerSideDiff(t *testing.T) {
 	awaitRest(t, c.Namespace, before)
 }
 
-// Without the sync option self-heal takes the weights back, be it with the article's
-// expression or not. A single time is made good at once; against one that insists the
-// router writes ever more rarely, and the Rollout's Events say who it is. The canary can
-// be aborted all the same, and at rest neither writes.
+// Without the sync option self-heal reverts the weights, with the article's expression
+// or without. The router repairs a single revert at once; against repeated reverts it
+// writes less and less often, and the Rollout's Events name the other writer. The
+// canary can still be aborted, and at rest neither of them writes.
 func TestArgoCDTakesTheWeightsBack(t *testing.T) {
 	t.Parallel()
 	for title, settings := range map[string]argoSettings{"no settings": {}, "the article's expression alone": {ignores: true}} {
@@ -231,7 +234,8 @@ func testArgoCDTakesTheWeightsBack(t *testing.T, settings argoSettings) {
 	reverts = argo.syncs.Load() - reverts
 	elapsed := time.Since(begun)
 	t.Logf("%d repairs against %d reverts within %s", repairs, reverts, elapsed.Round(time.Millisecond))
-	// A second after the first repair at the earliest, then two, then four.
+	// The next repair comes a second after the first at the earliest, then after two,
+	// then four.
 	if most := bits.Len(uint(elapsed/time.Second) + 1); repairs == 0 || repairs > most {
 		t.Errorf("the router has put the route back %d times within %s, want some and at most %d", repairs, elapsed.Round(time.Millisecond), most)
 	}
@@ -254,8 +258,8 @@ func (c canary) routerWrites() int {
 	return len(slices.DeleteFunc(writes, func(w string) bool { return strings.Contains(w, " ") }))
 }
 
-// checkRest returns an error unless a route has its weights of routeManifest and nothing
-// of the router's.
+// checkRest returns an error unless a route has the weights of routeManifest, and
+// neither the label nor the annotation of the router.
 func checkRest(route *unstructured.Unstructured) error {
 	if got := weightsOf(route); got != "100/0" {
 		return errors.New("its weights are " + got)

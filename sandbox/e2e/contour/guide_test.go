@@ -18,11 +18,11 @@ const guide = "docs/gatewayapi.md"
 // shownOutputs is how many commands of TestGatewayGuide have their output in the guide.
 const shownOutputs = 12
 
-// TestGatewayGuide is the guide's canary, from its namespace to the end of that: each
-// command as it stands there prints what stands below it, but for ages and generated
-// names, and requests are split as it says. In the end the route is as it was applied.
-// (TestGatewayCanaryPromoted promotes the sample to its end, which the guide leaves to
-// the reader.)
+// TestGatewayGuide runs the guide's canary, from the creation of its namespace to the
+// deletion: each command of the guide prints the output shown below it, except for ages
+// and generated names, and the versions that the guide shows answer the requests. In
+// the end the route is as it was applied. (TestGatewayCanaryPromoted promotes the
+// sample to its end, which the guide leaves to the reader.)
 //
 // It is not parallel: it applies the Gateway, to which another test adds listeners.
 func TestGatewayGuide(t *testing.T) {
@@ -44,14 +44,14 @@ func TestGatewayGuide(t *testing.T) {
 	}
 }
 
-// walkGuide runs the commands of the guide from one line of it to another, compares what
-// each prints with what is shown below it, and returns how many these were.
+// walkGuide runs the commands between two lines of the guide, compares their output
+// with the one shown below each, and returns how many outputs it has compared.
 func walkGuide(t *testing.T, from, to string) (compared int) {
 	t.Helper()
 	for _, s := range guidetest.StepsBetween(t, guide, from, to) {
 		s.Commands = "cd " + e2etest.Repository(t) + "\n" + s.Commands
 		switch {
-		case s.Output == "": // not the same each time
+		case s.Output == "": // the output is different each time
 			e2etest.Shell(t, s.Commands)
 			continue
 		case strings.Contains(s.Commands, "curl"):
@@ -66,8 +66,8 @@ func walkGuide(t *testing.T, from, to string) (compared int) {
 
 var countOfColour = regexp.MustCompile(`(?m)^ *(\d+) ("[a-z]+")$`)
 
-// requireCounts fails the test unless requests are answered by the versions that the
-// guide shows, all of them, and by no other. In which shares is random.
+// requireCounts fails the test unless each version that the guide shows, and no other,
+// answers some of 100 requests. Their shares are random, and not compared.
 func requireCounts(t *testing.T, s guidetest.Step) {
 	t.Helper()
 	shown := countOfColour.FindAllStringSubmatch(s.Output, -1)

@@ -27,9 +27,9 @@ const headerSteps = `
 - pause: {}
 `
 
-// Requests with a step's header go to the canary, those without it by the weight: the
-// rules of the header routes stand beside the user's, and go by name. A prefix is taken
-// as it is written.
+// Requests with a step's header go to the canary, those without it are split by the
+// weight. The rules of the header routes stand beside the user's, and a step removes
+// one by its name. A prefix is taken literally, not as a regular expression.
 func TestHeaderRouteBesideAWeight(t *testing.T) {
 	t.Parallel()
 	c := startCanary(t, e2etest.App{Steps: headerSteps, TrafficRouting: "managedRoutes: [{name: beta}, {name: region}]"}, routeManifest)
@@ -62,8 +62,8 @@ func TestHeaderRouteBesideAWeight(t *testing.T) {
 	load.Finish(nil, "blue", "yellow")
 }
 
-// A header route with nothing by weight: only requests with the header meet the canary,
-// and the label stays for as long as the header route does.
+// With a header route at weight 0 only requests with the header reach the canary, and
+// the route keeps the in-progress label as long as it has the header route.
 func TestHeaderRouteAtWeight0(t *testing.T) {
 	t.Parallel()
 	steps := `

@@ -15,11 +15,11 @@ import (
 // which the controller looks at a paused Rollout by itself.
 const soon = 20 * time.Second
 
-// The route's manifest is applied again in the middle of a pause, as self-heal of a
-// GitOps tool does, then put in its place as a whole, without label and annotation, and
-// then the label alone is taken away: each time the route is soon as the canary needs
-// it, an Event names the other writer where the API server knows it, and in the end the
-// route is as the manifest says.
+// In the middle of a pause the route's manifest is applied again, as self-heal of a
+// GitOps tool does, then it replaces the whole route, without label and annotation, and
+// then only the label is removed. Each time the router soon repairs the route, an Event
+// names the other writer if the API server knows it, and in the end the route is as in
+// the manifest.
 func TestRouteAppliedAgainMidCanary(t *testing.T) {
 	t.Parallel()
 	c := startCanary(t, e2etest.App{Steps: twoPauses}, routeManifest)
@@ -62,8 +62,8 @@ func TestRouteAppliedAgainMidCanary(t *testing.T) {
 	record.requireWeights("80/20", "100/0", "80/20", "100/0", "80/20", "40/60", "0/100", "100/0")
 }
 
-// At rest the route is its user's: weights that somebody applies stay, and the next
-// canary ends with them.
+// At rest the router leaves the route to its user: weights that are applied then stay,
+// and the next canary ends with them.
 func TestRouteChangedAtRest(t *testing.T) {
 	t.Parallel()
 	c := startCanary(t, e2etest.App{Steps: twoPauses}, routeManifest)

@@ -22,7 +22,8 @@ import (
 // installFile is the file of a release that installs the router under test.
 const installFile = "install-gatewayapi-" + guidetest.Platform + ".yaml"
 
-// The guide's commands for that file: on linux/amd64 they are as they stand there.
+// The guide's commands for that file: on linux/amd64 they are literally those of the
+// guide.
 const (
 	label            = " -l app.kubernetes.io/name=rollouts-plugin-gatewayapi"
 	applyInstall     = "kubectl apply --server-side --field-manager=rollouts-plugin-gatewayapi -f " + installFile
@@ -34,9 +35,9 @@ const (
 	findController   = "kubectl get deploy -A -l app.kubernetes.io/name=argo-rollouts -o custom-columns=NS:.metadata.namespace,SA:.spec.template.spec.serviceAccountName"
 )
 
-// The tests run every command of the guide: the canary's are walked through, and these
-// are run here, but for those that need Helm, a release on GitHub or a sandbox to begin
-// with.
+// The tests run every command of the guide, except for those that need Helm or a
+// release on GitHub, or that set up a sandbox: TestGatewayGuide runs those of the
+// canary, and the tests of this file run these.
 func TestEveryCommandOfTheGuideIsRun(t *testing.T) {
 	notRun := regexp.MustCompile(`^(make sandbox-build|bin/sandbox (up|shell)|git clone|helm (repo add|upgrade)|curl -fsSLO "\$URL/argo-rollouts-values-gatewayapi-)`)
 	run := []string{
@@ -57,7 +58,8 @@ func TestEveryCommandOfTheGuideIsRun(t *testing.T) {
 	}
 }
 
-// keepInstallation has registration and permissions as they were when the test has ended.
+// keepInstallation puts registration and permissions back when the test ends, and
+// returns the list of registered plugins.
 func keepInstallation(t *testing.T) (plugins string) {
 	t.Helper()
 	plugins = controllertest.KeepConfig(t)
@@ -83,9 +85,10 @@ func getRelease(t *testing.T) (url string) {
 	return url
 }
 
-// A release installs the router where nothing of it is: its file brings the permission and
-// the registration, the controller downloads the plugin from the URL in it, and a canary
-// runs. The permission goes again, and the controller's ConfigMap does not.
+// A release installs the router in a cluster that has nothing of it: its file brings
+// the permission and the registration, the controller downloads the plugin from the URL
+// in the file, and a canary runs. The guide's command removes the permission and keeps
+// the controller's ConfigMap.
 func TestReleaseInstallsTheRouter(t *testing.T) {
 	url := getRelease(t)
 	controllertest.SetConfig(t, `{"trafficRouterPlugins":null}`)
@@ -112,8 +115,8 @@ func TestReleaseInstallsTheRouter(t *testing.T) {
 	e2etest.Shell(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config")
 }
 
-// With the guide's Role in the namespace of a canary in place of the ClusterRole, and that
-// namespace to watch, a canary runs, and its route is put back when something else
+// With the guide's Role in the namespace of a canary instead of the ClusterRole, and
+// with --watch-namespace, a canary runs, and its route is repaired when something else
 // changes it.
 func TestOneNamespaceOnly(t *testing.T) {
 	plugins := keepInstallation(t)
@@ -136,11 +139,12 @@ func TestOneNamespaceOnly(t *testing.T) {
 	awaitRest(t, c.Namespace, before)
 }
 
-// Moving from the plugin of argoproj-labs in the middle of a canary, and back. That one
-// does not run here: what it leaves on a route is made by hand, weights and the label, but
-// no annotation. The guide's commands register this plugin in its place; the canary goes
-// on at its weight, and ends with everything on stable and nothing else left. On the way
-// back, the guide's command takes off what that plugin would leave.
+// Moving from the plugin of argoproj-labs in the middle of a canary, and back. That
+// plugin does not run here: what it leaves on a route, which is weights and the label
+// but no annotation, is made by hand. The guide's commands register this plugin in its
+// place; the canary goes on at its weight, and ends with everything on stable and
+// nothing else left. On the way back, the guide's command removes the annotation, which
+// the other plugin would leave.
 func TestMoveFromTheOtherPluginAndBack(t *testing.T) {
 	url := getRelease(t)
 	other := "- name: " + pluginName + "\n  location: http://example.com/v0.12.0/gatewayapi-plugin-linux-amd64\n"
@@ -153,7 +157,7 @@ func TestMoveFromTheOtherPluginAndBack(t *testing.T) {
 	c.removeState(t)
 	requireWeightsAlone(t, c, "80/20")
 
-	// What the guide has a person do in the editor.
+	// The edit that the guide tells a person to make.
 	editor := filepath.Join(t.TempDir(), "editor")
 	script := "#!/bin/sh\nset -e\n" + tail + ` >entry
 for key in location sha256; do sed -i -e "/^    *$key:/d" "$1"; done
@@ -173,7 +177,7 @@ exec sed -i -e '/name: .*gatewayAPI/r lines' "$1"
 	c.AwaitPaused(name, 3)
 	requireWeights(t, c.Namespace, name, "40/60")
 
-	// Back: no request goes by the annotation, and the weights stay.
+	// Back: requests do not depend on the annotation, and the weights stay.
 	controllertest.Scale(t, 0)
 	c.removeState(t)
 	requireWeightsAlone(t, c, "40/60")
@@ -183,7 +187,7 @@ exec sed -i -e '/name: .*gatewayAPI/r lines' "$1"
 	awaitRest(t, c.Namespace, before)
 }
 
-// removeState takes the annotation off, by the guide's command.
+// removeState removes the annotation with the guide's command.
 func (c canary) removeState(t *testing.T) {
 	t.Helper()
 	e2etest.Shell(t, strings.Replace(removeState, "my-app", c.Name, 1))

@@ -1,7 +1,7 @@
-// Package contour tests a Rollout behind Contour, which runs in the package's
-// sandbox from its own manifests: as an ingress controller and as a Gateway, and with
-// canaries of the Gateway API router. Its tests run at the same time, but for the one
-// that changes what the router may do.
+// Package contour tests a Rollout behind Contour, which runs in the package's sandbox
+// from its own manifests: as an ingress controller and as a Gateway, and with canaries
+// of the Gateway API router. Most of its tests run in parallel, but not those that
+// change what the others share, such as the controller or its permissions.
 package contour
 
 import (

@@ -23,8 +23,9 @@ const mirrorSteps = `
 - pause: {}
 `
 
-// Each request is mirrored to the canary, which counts them, and is answered by stable;
-// when the mirror route is gone none is. At the end the route is as it was applied.
+// Each request is answered by stable and mirrored to the canary, which counts its
+// requests; when the mirror route is gone, none is mirrored. At the end the route is as
+// it was applied.
 func TestMirrorRoute(t *testing.T) {
 	t.Parallel()
 	c := startCanary(t, e2etest.App{Steps: mirrorSteps, TrafficRouting: "managedRoutes: [{name: mirror}]"}, routeManifest)
@@ -50,8 +51,8 @@ func TestMirrorRoute(t *testing.T) {
 	awaitRest(t, c.Namespace, before)
 }
 
-// checkMirrored sends some requests, and returns an error unless stable answers them and
-// the canary gets each of them once, or none.
+// checkMirrored sends some requests, and returns an error unless stable answers them
+// and the canary gets each of them once if mirrored is true, and none otherwise.
 func (c canary) checkMirrored(ctx context.Context, mirrored bool) error {
 	const sent = 200
 	begun := time.Now()
@@ -70,7 +71,7 @@ func (c canary) checkMirrored(ctx context.Context, mirrored bool) error {
 	if mirrored {
 		want = sent
 	}
-	// What is mirrored is answered after the request itself, if at all.
+	// A mirrored request is answered after the original one, if at all.
 	return e2etest.Poll(ctx, 5*time.Second, func(ctx context.Context) error {
 		after, err := c.counted(ctx)
 		if err != nil {
@@ -91,7 +92,7 @@ func (c canary) counted(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	request.Close = true // so that it is a pod that the Service selects now
+	request.Close = true // so that the next connection is to a current pod
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return 0, err

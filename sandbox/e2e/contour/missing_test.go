@@ -6,9 +6,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// A Rollout whose HTTPRoute is not there starts all the same, since nothing is to be
-// taken off a route at weight 0. Above 0 an Event says what is missing; as soon as the
-// route is there the canary goes on. Without its route again, it can be aborted.
+// A Rollout whose HTTPRoute does not exist starts all the same, since at weight 0 there
+// is no traffic to take off. Above 0 an Event says what is missing; as soon as the
+// route exists, the canary goes on. When the route is deleted again, the canary can be
+// aborted.
 func TestMissingRoute(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -31,9 +32,9 @@ func TestMissingRoute(t *testing.T) {
 	n.AwaitEvent("Rollout", name, "TrafficRoutingError", missing, "there is nothing to take traffic off")
 }
 
-// One of two routes goes in the middle of a canary: the other keeps its weight and the
-// Rollout stays at its step, which an Event says; it goes on when the route is back, and
-// brings that to its weight, too.
+// One of two routes is deleted in the middle of a canary: the other keeps its weight,
+// the Rollout stays at its step, and an Event says so. When the route is back, the
+// Rollout goes on, and both routes get the next weight.
 func TestOneOfTwoRoutesGoes(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

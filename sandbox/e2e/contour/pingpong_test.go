@@ -9,10 +9,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// With pingPong the two Services change sides at each promotion, and no request is lost
-// or goes to the wrong version. While the second one is stable all traffic is its, which
-// is not what was applied: the route is in progress. With the next promotion it is as
-// it was applied.
+// With pingPong the two Services swap roles at each promotion, and no request is lost
+// or goes to the wrong version. While the second Service is stable it gets all traffic,
+// which is not what was applied: the route is in progress. After the next promotion the
+// route is as it was applied.
 func TestPingPong(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

@@ -13,8 +13,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// listeners are what the Gateway of Contour's example lacks for TLSRoutes and TCPRoutes,
-// and the port of its Service. Contour's Envoys listen at a listener's port plus 8000.
+// listeners adds the listeners that the Gateway of Contour's example lacks for
+// TLSRoutes and TCPRoutes, and a port of its Service. Contour's Envoys listen at a
+// listener's port plus 8000.
 const listeners = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
@@ -47,9 +48,10 @@ spec:
       targetPort: 17000
 `
 
-// protocolsManifest is a Rollout of an application that speaks gRPC, TLS and TCP, with a
-// route for each. Their names differ: of routes of one name Contour reports on one alone,
-// whatever their kinds, and a weight waits half a minute for the others.
+// protocolsManifest is a Rollout of an application that speaks gRPC, TLS and TCP, with
+// a route for each. Their names differ: of routes with the same name, whatever their
+// kinds, Contour reports the status of only one, and a weight waits half a minute for
+// the others.
 const protocolsManifest = `
 apiVersion: argoproj.io/v1alpha1
 kind: Rollout
@@ -118,7 +120,7 @@ spec:
         - {name: app-canary, port: 9000, weight: 0}
 `
 
-// protocolsService is a Service of the application, to which NAME is to be filled in.
+// protocolsService is a Service of the application, with NAME to be filled in.
 const protocolsService = `
 ---
 apiVersion: v1
@@ -133,9 +135,9 @@ spec:
     - {name: tcp, port: 9000, targetPort: 9000}
 `
 
-// A canary of calls over gRPC, of TLS connections that the Gateway passes through, and
-// of TCP connections: each is split by weight through a route of its kind, none is lost
-// in a promotion nor in an abort, and the routes are in the end as they were applied.
+// A canary splits gRPC calls, TLS connections that the Gateway passes through, and TCP
+// connections by weight, each through a route of its kind. None is lost in a promotion
+// or an abort, and in the end the routes are as they were applied.
 func TestCanaryOfOtherProtocols(t *testing.T) {
 	t.Parallel()
 	address := loadBalancer(t)

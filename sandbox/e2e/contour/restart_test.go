@@ -11,9 +11,9 @@ import (
 const pluginProgram = "/home/argo-rollouts/plugin-bin/" + pluginName
 
 // The plugin is killed in the middle of a canary, and later the controller is replaced:
-// the requests' shares stay, no request is lost, and since all that the plugin has to
-// remember is on the route, that is in the end as it was applied. It does not run beside
-// other tests, which need the controller.
+// the requests' shares stay, no request is lost, and in the end the route is as it was
+// applied, since the plugin stores all its state on it. The test does not run in
+// parallel with others, which need the controller.
 func TestPluginKilledAndControllerReplaced(t *testing.T) {
 	c := startCanary(t, e2etest.App{Steps: twoPauses}, changed(t, routeManifest, "weight: 100", "weight: 1"))
 	c.awaitServed(t)

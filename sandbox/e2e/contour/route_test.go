@@ -22,7 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// routeKind is a kind of route in a version that the definitions here have.
+// routeKind is a kind of route, in a version that the sandbox's CRDs have.
 type routeKind schema.GroupVersionResource
 
 const group = "gateway.networking.k8s.io"
@@ -34,7 +34,7 @@ var (
 	tcpRoutes  = routeKind{Group: group, Version: "v1alpha2", Resource: "tcproutes"}
 )
 
-// client is for the routes of a namespace.
+// client returns a client for the routes of a namespace.
 func (k routeKind) client(n *e2etest.Namespace) dynamic.ResourceInterface {
 	return n.Dynamic.Resource(schema.GroupVersionResource(k)).Namespace(n.Name)
 }
@@ -134,8 +134,8 @@ func checkWeights(route *unstructured.Unstructured, want string) error {
 	return nil
 }
 
-// weightsOf returns the weights of a route's backends in order, as in "95/5", those of
-// several rules with spaces between.
+// weightsOf returns the weights of a route's backends in order, as in "95/5", with a
+// space between the weights of two rules.
 func weightsOf(route *unstructured.Unstructured) string {
 	var all []string
 	rules, _, _ := unstructured.NestedSlice(route.Object, "spec", "rules")
@@ -150,9 +150,9 @@ func weightsOf(route *unstructured.Unstructured) string {
 	return strings.Join(all, " ")
 }
 
-// requireWrites fails the test unless the router has written a route so many times in
-// all, each time with the same verb. A write that another one came before, as of the
-// route's status, does not count: it was refused and made anew.
+// requireWrites fails the test unless the router has written a route want times in all,
+// each time with the same verb. A write that was refused with a conflict (409), as
+// after a write of the route's status, does not count: the router made it again.
 func requireWrites(t *testing.T, n *e2etest.Namespace, name, verb string, want int) {
 	t.Helper()
 	writes := n.ControllerWrites(name)
@@ -162,7 +162,8 @@ func requireWrites(t *testing.T, n *e2etest.Namespace, name, verb string, want i
 	}
 }
 
-// record has every state of a route's spec since it began, by generation.
+// record holds every state of a route's spec since the recording began, one for each
+// generation.
 type record struct {
 	t     *testing.T
 	mu    sync.Mutex

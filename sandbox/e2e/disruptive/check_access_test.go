@@ -8,7 +8,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// The permissions of the controller and of KEDA, one by one.
+// The check finds each fault in the permissions of the controller and of KEDA.
 func TestCheckAccess(t *testing.T) {
 	n := e2etest.NewNamespace(t)
 	checktest.DeploySample(t, n)

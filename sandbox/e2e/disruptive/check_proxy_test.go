@@ -13,9 +13,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// With no interceptor left, the kedify-proxies stay at the split they have: the
-// check names each, what it serves and what it should, and that it has lost the
-// interceptor. With the interceptors back there is nothing to find.
+// Without any interceptor the kedify-proxies keep the split they have: the check names
+// each of them, the split it serves and the one it should, and that it is not connected
+// to the interceptor. When the interceptors are back, the check finds nothing.
 func TestCheckKedifyProxyLeftBehind(t *testing.T) {
 	n := e2etest.NewNamespace(t)
 	interceptortest.Pods(t)
@@ -39,7 +39,7 @@ func TestCheckKedifyProxyLeftBehind(t *testing.T) {
 	}
 	t.Cleanup(func() { scale(interceptortest.Replicas) })
 	scale(0)
-	// They go on telling the Envoys of changes until they are gone.
+	// The interceptors push changes to the Envoys until they are gone.
 	e2etest.Eventually(t, e2etest.Patience, "the interceptors to be gone", func(ctx context.Context) error {
 		pods, err := n.Kube.CoreV1().Pods(interceptortest.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + interceptortest.Deployment})
 		if err == nil && len(pods.Items) > 0 {

@@ -11,9 +11,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// The permission to write is taken away in the middle of a canary: the split
-// stays, an Event and the log say what is missing and which role to apply.
-// Given back, the canary goes on by itself.
+// The permission to write is taken away in the middle of a canary: the split stays, an
+// Event and the log say what is missing and which role to apply. When the permission is
+// back, the canary goes on by itself.
 func TestAccessTakenAndGiven(t *testing.T) {
 	for name, take := range map[string]string{
 		"binding deleted": "kubectl delete clusterrolebinding " + e2etest.PluginClusterRole,
@@ -45,7 +45,7 @@ func testAccessTakenAndGiven(t *testing.T, take string) {
 		}
 		return errors.New("no such line:\n" + e2etest.LinesWith(log, c.Name))
 	})
-	// The guide's look at it.
+	// The guide's command to find the error.
 	if found := e2etest.Shell(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "httpscaled\|forbidden"`); !strings.Contains(found, "forbidden") {
 		t.Errorf("the guide's command shows nothing of it:\n%s", found)
 	}
@@ -60,7 +60,8 @@ func testAccessTakenAndGiven(t *testing.T, take string) {
 	}
 }
 
-// Without any permission from the start, and with it granted later.
+// Without the permission from the start, an Event says what is missing; once it is
+// granted, a canary runs.
 func TestAccessMissingFromTheStart(t *testing.T) {
 	controllertest.KeepAccess(t)
 	e2etest.Shell(t, "kubectl delete clusterrolebinding "+e2etest.PluginClusterRole)
@@ -81,8 +82,8 @@ func TestAccessMissingFromTheStart(t *testing.T) {
 	n.AwaitSplit(name, e2etest.NoSplit)
 }
 
-// deploy/rbac-minimal, rights in one namespace, is enough for a canary without
-// --watch-namespace too.
+// deploy/rbac-minimal, with permissions in one namespace, is enough for a canary, also
+// without --watch-namespace.
 func TestLeastAccess(t *testing.T) {
 	controllertest.KeepAccess(t)
 	e2etest.Shell(t, "kubectl delete clusterrolebinding "+e2etest.PluginClusterRole)

@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// awaitRefusal waits until a controller's pod restarts again and again, and
-// returns it.
+// awaitRefusal waits until a controller's pod is in CrashLoopBackOff after an error,
+// and returns it.
 func awaitRefusal(t *testing.T) corev1.Pod {
 	t.Helper()
 	var refusing corev1.Pod
@@ -39,11 +39,11 @@ func awaitRefusal(t *testing.T) corev1.Pod {
 	return refusing
 }
 
-// A sha256 that is not the download's: the controller refuses to start, and
-// says so. Corrected, it comes up by itself, and the canary under way goes on.
-// (Whether the controller before it lives on meanwhile is left open: Argo's
-// install.yaml has no readiness probe, so that a container that is about to
-// refuse counts as available for a moment.)
+// With a sha256 that is not the download's the controller refuses to start, and says
+// so. When the sha256 is corrected, the controller comes up by itself, and the canary
+// under way goes on. (The test does not check whether the previous controller runs on
+// meanwhile: Argo's install.yaml has no readiness probe, so that a container that is
+// about to refuse counts as available for a moment.)
 func TestWrongChecksum(t *testing.T) {
 	e2etest.AllowRestarts(t, e2etest.ControllerNamespace)
 	c := canarytest.Start(t)
@@ -73,8 +73,8 @@ func TestWrongChecksum(t *testing.T) {
 	c.Finish()
 }
 
-// A value that a flag of the plugin does not take: the controller's log says
-// which, and what it takes; corrected, the canary goes on.
+// If a flag of the plugin has an invalid value, the controller's log names both and the
+// valid values. After the correction a canary runs.
 func TestBadFlag(t *testing.T) {
 	good := controllertest.KeepConfig(t)
 	controllertest.SetPlugins(t, strings.TrimRight(good, "\n")+"\n  args: [\"--log-level\", \"loud\"]\n")

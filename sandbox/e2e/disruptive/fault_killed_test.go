@@ -43,9 +43,9 @@ func TestPluginKilledAtWork(t *testing.T) {
 	c.Conclude()
 }
 
-// The controller is killed, so that nobody ends its plugin; the node starts it
-// again in the same container, over the same disk. Its plugin is in nobody's
-// way, and the canary goes on.
+// The controller is killed, so that it cannot end its plugin; the node starts it again
+// in the same container, over the same disk. The old plugin does not hinder the new
+// one, and the canary goes on.
 func TestControllerKilled(t *testing.T) {
 	c := canarytest.Start(t)
 	before := controllertest.Await(t)

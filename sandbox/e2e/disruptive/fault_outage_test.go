@@ -12,11 +12,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
-// TestAPIServerStopped takes the API server away for 30 seconds, in the middle of a
-// canary and beside a split under load. The controller may lose its lease and start
-// anew: the canary's split stays, unwritten, and the canary goes on to its end. Both
-// proxies go on without one request that fails, and follow the next weight once the
-// API server is back.
+// TestAPIServerStopped stops the API server for 30 seconds, in the middle of a canary
+// and of a split under load. The controller may lose its lease and restart: the
+// canary's split stays and is not written, and the canary goes on to its end. Neither
+// proxy fails a request, and both follow the next weight once the API server is back.
 func TestAPIServerStopped(t *testing.T) {
 	c := canarytest.Start(t)
 	version := c.HTTPScaledObject(name).GetResourceVersion()
@@ -40,8 +39,8 @@ func TestAPIServerStopped(t *testing.T) {
 		t.Errorf("the HTTPScaledObject was written meanwhile: version %s, then %s", version, now)
 	}
 
-	// The node was not heard of, either: its pods may be said not to be ready, one
-	// after the other, until it is.
+	// The node could not report, either: its pods may be marked as not ready, one after
+	// the other, until it reports again.
 	throughEnvoy.AwaitShare("yellow", 20)
 	load.AwaitShare("yellow", 20)
 	s.SetWeight(t, 70)

@@ -9,8 +9,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// A Rollout is deleted while there is no controller: the next one's plugin takes
-// its split off.
+// A Rollout is deleted while there is no controller: the plugin of the next controller
+// removes its split.
 func TestRolloutDeletedWhileTheControllerIsAway(t *testing.T) {
 	c := canarytest.Start(t)
 	// A controller starts its plugin for the first Rollout that uses it.
@@ -26,8 +26,8 @@ func TestRolloutDeletedWhileTheControllerIsAway(t *testing.T) {
 	c.Recorder.Require(append(c.Begun, e2etest.NoSplit)...)
 }
 
-// The plugin is killed in the middle of a pause: the next one puts a split back
-// that something else removes.
+// The plugin is killed in the middle of a pause: its successor restores a split that
+// something else removes.
 func TestSelfHealingAfterThePluginWasKilled(t *testing.T) {
 	c := canarytest.Start(t)
 	plugin := controllertest.Process(t, controllertest.PluginProgram)

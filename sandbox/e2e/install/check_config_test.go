@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// Each fault of the registration is found, and after it that the controller
-// has not read the ConfigMap since.
+// The check finds each fault of the registration, and that the controller has not read
+// the ConfigMap since it changed.
 func TestCheckConfig(t *testing.T) {
 	outer := e2etest.NewNamespace(t)
 	checktest.DeploySample(t, outer)
@@ -29,7 +29,7 @@ func TestCheckConfig(t *testing.T) {
 		return strings.ReplaceAll(good, old, now)
 	}
 	sum := controllertest.SHA256.FindString(good)
-	// The platform of the node, and one that it is not.
+	// The platform of the node, and a different one.
 	platform, foreign := "linux-"+runtime.GOARCH, "linux-arm64"
 	if platform == foreign {
 		foreign = "linux-amd64"

@@ -55,8 +55,8 @@ func requireWeightedClusters(t *testing.T) {
 	}
 }
 
-// lookAtProxies runs the commands by which docs/interceptor.md and
-// docs/troubleshooting.md look at what is served.
+// lookAtProxies runs the commands of docs/interceptor.md and docs/troubleshooting.md
+// that show what the proxies serve.
 func lookAtProxies(t *testing.T) {
 	t.Helper()
 	forward(t, "kubectl -n keda port-forward svc/keda-add-ons-http-interceptor-admin 9090:9090")
@@ -66,7 +66,7 @@ func lookAtProxies(t *testing.T) {
 	says(t, "kubectl -n keda logs -l app.kubernetes.io/name=keda-add-ons-http-interceptor --prefix --tail=-1", "routes read")
 }
 
-// get returns the body of an answer of 200.
+// get returns the body of an answer, whose status has to be 200.
 func get(t *testing.T, url, host string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -99,7 +99,7 @@ func forward(t *testing.T, line string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Wait() }) // it is killed
+	t.Cleanup(func() { _ = cmd.Wait() }) // an error, as the command is killed
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
 		if strings.HasPrefix(lines.Text(), "Forwarding from") {

@@ -16,18 +16,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// guide is the document that TestGuide walks over.
+// guide is the document that TestGuide walks through.
 const guide = "docs/guide.md"
 
 // shownOutputs is how many commands of the walk have their output in the guide.
 const shownOutputs = 9
 
-// TestGuide is the guide's canary, from the restart of the controller to the end
-// of the namespace: each command as it stands there prints what stands below it,
-// but for ages and generated names. On the way stand the commands of the other
-// documents, too, each with what it should print. All along the HTTPScaledObject
-// carries the weights of the sample's steps and nothing else. (TestTrafficCanary
-// promotes the sample to its end, which the guide leaves to the reader.)
+// TestGuide runs the guide's canary, from the restart of the controller to the deletion
+// of the namespace: each command of the guide prints the output shown below it, except
+// for ages and generated names. On the way it runs the commands of the other documents,
+// too, and checks what they print. All along the HTTPScaledObject carries the weights
+// of the sample's steps and nothing else. (TestTrafficCanary promotes the sample to its
+// end, which the guide leaves to the reader.)
 func TestGuide(t *testing.T) {
 	t.Chdir(e2etest.Repository(t, ""))
 	before := controllertest.Await(t)
@@ -75,16 +75,17 @@ func TestGuide(t *testing.T) {
 	}
 
 	walk("\n## 7. Clean up\n", "\nTo uninstall, ")
-	// The sample held nothing for the controller, so that nothing of that went with it.
+	// The sample contains nothing of the controller's, so the permissions are still
+	// there.
 	e2etest.Shell(t, "kubectl get clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
 	if walked != shownOutputs {
 		t.Errorf("%d outputs were compared, want %d", walked, shownOutputs)
 	}
 }
 
-// walkGuide runs the commands of the guide from one line of it to another, compares
-// what each prints with what is shown below it, and returns how many these were.
-// What needs an ingress or a second terminal is done by the test itself.
+// walkGuide runs the commands between two lines of the guide, compares their output
+// with the one shown below each, and returns how many outputs it has compared. The test
+// itself does what needs an ingress or a second terminal.
 func walkGuide(t *testing.T, from, to string) (compared int) {
 	t.Helper()
 	for _, s := range guidetest.StepsBetween(t, guide, from, to) {
@@ -101,8 +102,8 @@ func walkGuide(t *testing.T, from, to string) (compared int) {
 	return compared
 }
 
-// lookAtController runs the commands by which docs/troubleshooting.md looks at the
-// controller and at what it has made.
+// lookAtController runs the commands of docs/troubleshooting.md that show the log of
+// the controller and the objects it has made.
 func lookAtController(t *testing.T) {
 	t.Helper()
 	says(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "plugin"`, "Downloading plugin kedify/http from", "split changed")
@@ -139,7 +140,7 @@ func checkWatch(t *testing.T) {
 	if err := watch.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = watch.Wait() }() // it is killed
+	defer func() { _ = watch.Wait() }() // an error, as the command is killed
 	defer cancel()
 	var text strings.Builder
 	chunk := make([]byte, 4096)

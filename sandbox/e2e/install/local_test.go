@@ -17,8 +17,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// The commands of docs/development.md that take the plugin from an image, and
-// the one that takes the init container away again.
+// The commands of docs/development.md that take the plugin from an image, and the one
+// that removes the init container again.
 const (
 	layConfigMap  = "kubectl -n argo-rollouts patch configmap argo-rollouts-config --patch-file deploy/local/argo-rollouts-config-patch.yaml"
 	layDeployment = "kubectl -n argo-rollouts patch deploy argo-rollouts --patch-file deploy/local/deployment-patch.yaml"
@@ -26,10 +26,10 @@ const (
 	takeOff       = `kubectl -n argo-rollouts patch deploy argo-rollouts -p '{"spec":{"template":{"spec":{"initContainers":[{"name":"rollouts-plugin-kedify","$patch":"delete"}]}}}}'`
 )
 
-// deploy/local over the running installation: an init container copies the
-// plugin out of its image, the controller takes it from the file:// location,
-// and it routes a canary, also after the restart that takes in a new build.
-// Afterwards the installation is what it was.
+// deploy/local is applied over the running installation: an init container copies the
+// plugin out of its image, the controller takes it from the file:// location, and the
+// plugin routes a canary, also after the restart that brings in a new build. Afterwards
+// the installation is as it was.
 func TestLocalImage(t *testing.T) {
 	t.Chdir(e2etest.Repository(t, ""))
 	document, err := os.ReadFile("docs/development.md")
@@ -64,7 +64,7 @@ func TestLocalImage(t *testing.T) {
 	goBack(t, before, good)
 }
 
-// deploy/local as the component that its kustomization.yaml says it is, over
+// deploy/local works as a kustomize component, as its kustomization.yaml says, over
 // Argo Rollouts' own manifests.
 func TestLocalImageKustomized(t *testing.T) {
 	before := controllertest.KeepTemplate(t)
@@ -111,8 +111,8 @@ func overlay(t *testing.T) string {
 	return dir
 }
 
-// goBack leaves the local route as docs/development.md says, and checks that
-// the controller is what it was before.
+// goBack undoes the local installation as docs/development.md says, and checks that the
+// controller is as it was before.
 func goBack(t *testing.T, before corev1.PodTemplateSpec, plugins string) {
 	t.Helper()
 	controllertest.SetPlugins(t, plugins)

@@ -1,7 +1,7 @@
-// Package install tests how the plugin is installed and configured: the guide's way
-// from the first command to the last, releases and their files, an image, one namespace,
-// other versions before it, and a registration that is wrong. It has a sandbox of its
-// own, and its tests run one after the other; each leaves the cluster as it was.
+// Package install tests how the plugin is installed and configured: the guide from the
+// first command to the last, releases and their files, an image, one namespace, moves
+// from an earlier version, and wrong registrations. It has a sandbox of its own, and
+// its tests run one after the other; each leaves the cluster as it was.
 package install
 
 import (

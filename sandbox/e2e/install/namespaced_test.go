@@ -14,9 +14,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// Argo Rollouts' own namespace-install.yaml, deploy/rbac-minimal and
-// --watch-namespace: a controller with Roles in one namespace and no ClusterRole
-// has all of the plugin, asks for nothing that is forbidden, and check says so.
+// With Argo Rollouts' own namespace-install.yaml, deploy/rbac-minimal and
+// --watch-namespace, a controller with Roles in one namespace and no ClusterRole has
+// all features of the plugin and requests nothing that is forbidden. The check finds
+// nothing wrong.
 func TestNamespacedInstallation(t *testing.T) {
 	n := e2etest.NewNamespace(t)
 	entry := strings.TrimRight(controllertest.Config(t), "\n") + "\n  args: [\"--watch-namespace=" + n.Name + "\"]\n"

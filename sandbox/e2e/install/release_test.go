@@ -25,11 +25,12 @@ import (
 // installFile is the file of a release that installs the plugin under test.
 var installFile = "install-linux-" + runtime.GOARCH + ".yaml"
 
-// The guide's commands for that file: on linux/amd64 they are as they stand there.
+// The guide's commands for that file: on linux/amd64 they are literally those of the
+// guide.
 var (
 	applyInstall    = "kubectl apply --server-side --field-manager=rollouts-plugin-kedify -f " + installFile
 	applyPermission = applyInstall + " -l app.kubernetes.io/name=rollouts-plugin-kedify"
-	// At the end, and without the ConfigMap.
+	// Removes the permission at the end, and keeps the ConfigMap.
 	deletePermission = "kubectl delete -f " + installFile + " -l app.kubernetes.io/name=rollouts-plugin-kedify"
 )
 
@@ -49,9 +50,9 @@ func requireInGuide(t *testing.T, commands ...string) {
 	guidetest.RequireLines(t, guide, commands...)
 }
 
-// A release installs the plugin where nothing of it is: its file brings the
-// permission and the registration, the controller downloads the plugin from the URL
-// in it, with the SHA-256 in it, and a canary runs.
+// A release installs the plugin in a cluster that has nothing of it: its file brings
+// the permission and the registration, the controller downloads the plugin from the URL
+// in the file, with the SHA-256 in the file, and a canary runs.
 func TestReleaseInstalls(t *testing.T) {
 	controllertest.KeepConfig(t)
 	controllertest.KeepAccess(t)
@@ -71,8 +72,8 @@ func TestReleaseInstalls(t *testing.T) {
 	e2etest.Shell(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config")
 }
 
-// README gets the plugin's file in the same way, and the interceptor's page those of
-// the interceptor, which the API server takes.
+// README's commands download the plugin's file, and those of docs/interceptor.md the
+// interceptor's files. The API server accepts all of them.
 func TestReleaseFilesOfOtherPages(t *testing.T) {
 	url := guidetest.MakeRelease(t)
 	guidetest.GetFiles(t, url, "README.md", "Install", "Documentation")
@@ -82,8 +83,8 @@ func TestReleaseFilesOfOtherPages(t *testing.T) {
 	e2etest.Shell(t, "kubectl -n default apply --dry-run=server -f kedify-proxy.yaml")
 }
 
-// Where another plugin is registered, a release's file does not replace it: kubectl
-// refuses, and the guide's merge registers both.
+// A release's file does not replace another plugin that is registered: kubectl refuses
+// it, and the guide's merge registers both.
 func TestReleaseBesideAnotherPlugin(t *testing.T) {
 	good := controllertest.KeepConfig(t)
 	controllertest.KeepAccess(t)
@@ -123,7 +124,7 @@ func TestReleaseBesideAnotherPlugin(t *testing.T) {
 
 	e2etest.Shell(t, applyPermission)
 	controllertest.AwaitAccess(t, "patch", "-A", true)
-	// What the guide has a person do in the editor.
+	// The edit that the guide tells a person to make.
 	editor := filepath.Join(t.TempDir(), "editor")
 	script := "#!/bin/sh\ntail -n 3 " + installFile + " >entry\nexec sed -i -e '/^  trafficRouterPlugins: |/r entry' \"$1\"\n"
 	if err := os.WriteFile(editor, []byte(script), 0o700); err != nil {
@@ -152,7 +153,7 @@ func TestReleaseBesideAnotherPlugin(t *testing.T) {
 }
 
 // The guide's commands for moving to this plugin from v0.0.1, and for finding and
-// removing what each leaves.
+// removing what either version leaves.
 var (
 	applyForced  = strings.Replace(applyInstall, " -f ", " --force-conflicts -f ", 1)
 	listSplits   = `kubectl get httpso -A -o custom-columns='NAMESPACE:.metadata.namespace,NAME:.metadata.name,ROLLOUT:.metadata.annotations.http\.kedify\.io/weighted-backends-rollout,SPLIT:.metadata.annotations.http\.kedify\.io/weighted-backends'`
@@ -160,8 +161,8 @@ var (
 )
 
 // Moving from v0.0.1 in the middle of a canary, and back. v0.0.1 cannot be run here:
-// what it leaves is made by hand, a split that names no Rollout, and, when it has
-// ended a canary of this plugin's, the Rollout's name without a split.
+// what it leaves is made by hand: a split that names no Rollout, and, after v0.0.1 has
+// ended a canary of this plugin, the Rollout's name without a split.
 func TestMoveFromV001AndBack(t *testing.T) {
 	good := controllertest.KeepConfig(t)
 	requireInGuide(t, applyForced, listSplits, removeOwners)
@@ -169,7 +170,8 @@ func TestMoveFromV001AndBack(t *testing.T) {
 	c := canarytest.Start(t)
 	at20 := c.App.Split(20)
 
-	// v0.0.1's entry, which somebody has applied, and its split, under way.
+	// v0.0.1's entry, as if a user had applied it, and its split, in the middle of a
+	// canary.
 	controllertest.SetPlugins(t, strings.Replace(good, "plugin", "plugin-v0.0.1", 1))
 	controllertest.Scale(t, 0)
 	c.Annotate(name, map[string]*string{e2etest.OwnerAnnotation: nil})
@@ -192,15 +194,15 @@ func TestMoveFromV001AndBack(t *testing.T) {
 	e2etest.Shell(t, strings.Replace(removeOwners, "mynamespace", c.Name, 1))
 	c.RequireSplit(name, e2etest.NoSplit)
 
-	// And to this plugin again, which finds the canary as the Rollout has it.
+	// And to this plugin again, which restores the split from the Rollout's state.
 	controllertest.Scale(t, 1)
 	c.AwaitSplit(name, at20)
 	c.Begun = append(c.Begun, left, e2etest.NoSplit, at20)
 	c.Finish()
 }
 
-// What v0.0.1 leaves of a canary that this plugin began and it has ended: the name of
-// the Rollout. This plugin removes it when it is back, with no canary under way.
+// A canary that this plugin began and v0.0.1 has ended leaves the name of the Rollout
+// behind. This plugin removes it when it is back, even without a canary under way.
 func TestRolloutLeftByV001IsRemoved(t *testing.T) {
 	c := canarytest.Start(t)
 	c.Finish()

@@ -21,12 +21,12 @@ import (
 // machine.
 const commandTimeout = 4 * time.Minute
 
-// user runs the sandbox command with a home for sandboxes of its own.
+// user runs the sandbox command with an XDG_STATE_HOME of its own.
 type user struct {
 	stateHome string
 	env       []string
 	workDir   string              // of its commands; empty means the test's
-	as        *syscall.Credential // nil means who runs the test
+	as        *syscall.Credential // nil means the user that runs the test
 }
 
 // newUser returns a user whose sandboxes are taken down when the test ends.
@@ -121,8 +121,8 @@ func (u user) must(t *testing.T, args ...string) string {
 	return o.stdout
 }
 
-// refused runs a command that has to fail with the exit code 1 and to say each
-// of the texts.
+// refused runs a command that has to fail with the exit code 1 and to print each of the
+// texts to stderr.
 func (u user) refused(t *testing.T, args []string, texts ...string) {
 	t.Helper()
 	o := u.run(t, args...)

@@ -10,8 +10,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
 
-// A run whose tests pass fails all the same when a component or a container that they
-// share has ended and no test said that it would, and names it. Its logs are kept.
+// A test run whose tests pass fails all the same if a component or a shared container
+// has ended without a test having announced it. The run names what ended, and keeps the
+// logs.
 func TestDeaths(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "killing.test")

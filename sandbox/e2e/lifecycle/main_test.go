@@ -29,7 +29,7 @@ func run(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	// Others than the user that runs the tests run it too.
+	// Other users than the one that runs the tests run the command, too.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return 0, err
 	}

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// inside identifies what runs in a sandbox: by the PID namespace that all of
-// it shares, also what has cut itself loose from its parent.
+// inside identifies the processes of a sandbox by the PID namespace that they all
+// share, including those that have detached from their parent.
 type inside struct {
 	pid       int
 	namespace string
 }
 
-// insideOf finds out while the sandbox runs.
+// insideOf returns the inside of a running sandbox.
 func insideOf(t *testing.T, stateDir string) inside {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(stateDir, "pid"))
@@ -57,8 +57,8 @@ func mentioning(t *testing.T, text string) []string {
 	return processes(t, func(_, line string) bool { return strings.Contains(line, text) })
 }
 
-// processes returns the command lines of the processes that match accepts,
-// given their directory in /proc and their command line. Zombies are none.
+// processes returns the command lines of the processes that match accepts, given their
+// directory in /proc and their command line. Zombies are left out.
 func processes(t *testing.T, match func(dir, line string) bool) []string {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
@@ -79,7 +79,7 @@ func processes(t *testing.T, match func(dir, line string) bool) []string {
 	return found
 }
 
-// nothingLeft checks that neither a process nor a file of a sandbox is there.
+// nothingLeft checks that neither a process nor a file of a sandbox is left.
 func nothingLeft(t *testing.T, stateDir string, was inside) {
 	t.Helper()
 	if left := was.processes(t); len(left) > 0 {

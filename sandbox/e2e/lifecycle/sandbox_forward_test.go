@@ -99,7 +99,7 @@ func TestForward(t *testing.T) {
 		t.Errorf("after Ctrl-C something still listens at %s", f.address)
 	}
 
-	// The sandbox goes down under it.
+	// The sandbox goes down while the command runs.
 	f = startForward(t, u, "web", "--name", "forward")
 	u.must(t, "down", "--name", "forward")
 	if err := <-f.ended; err == nil || !strings.Contains(f.stderr.String(), "the sandbox has gone down") {
@@ -133,7 +133,8 @@ func startForward(t *testing.T, u user, args ...string) forwarding {
 	}
 	f.process = cmd.Process
 	lines := bufio.NewScanner(stdout)
-	// A command that says nothing ends by that, and the test with what it printed.
+	// A command that prints nothing is killed, and the test fails with what it has
+	// written to stderr.
 	silent := time.AfterFunc(commandTimeout, func() { _ = cmd.Process.Kill() })
 	lines.Scan()
 	silent.Stop()
@@ -185,7 +186,7 @@ func (f forwarding) refuses(t *testing.T) {
 	})
 }
 
-// interrupt is Ctrl-C, which ends it without an error.
+// interrupt sends Ctrl-C, which has to end the command without an error.
 func (f forwarding) interrupt(t *testing.T) {
 	t.Helper()
 	if err := f.process.Signal(os.Interrupt); err != nil {

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// Where user namespaces are forbidden, `up` says so, and what to set. They are
-// forbidden here by the setting of a user namespace around `up`, which may
-// forbid them to itself.
+// Where user namespaces are forbidden, `up` says so, and what to set. The test forbids
+// them by running `up` in a user namespace, in which it may lower the limit.
 func TestUserNamespacesForbidden(t *testing.T) {
 	unshare, err := exec.LookPath("unshare")
 	if err != nil {

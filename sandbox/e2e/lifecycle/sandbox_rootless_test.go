@@ -18,8 +18,8 @@ import (
 // nobody is the id of a user, and of a group, without any rights.
 const nobody = 65534
 
-// A sandbox is brought up, used from a shell and taken down without root: by
-// nobody when root runs the test, else by who runs it.
+// A sandbox is brought up, used from a shell and taken down without root: by the user
+// nobody if root runs the test, otherwise by the user that runs it.
 func TestRootless(t *testing.T) {
 	uid, newOne := os.Geteuid(), newUser
 	if uid == 0 {
@@ -51,9 +51,10 @@ func TestRootless(t *testing.T) {
 	}
 }
 
-// newNobody returns a user who is nobody, for root to be. Root's files may be
-// for root only, so it has its own: the sandbox's sources, and the cluster that
-// is built of them. Its build cache of Go is empty, as a new user's.
+// newNobody returns a user that runs commands as nobody, which takes root. Root's files
+// may be readable for root only, so the user has copies of its own: of the sandbox's
+// sources, and of the cluster that is built of them. Its Go build cache is empty, like
+// a new user's.
 func newNobody(t *testing.T) user {
 	t.Helper()
 	root, err := build.FindRepository()

@@ -54,7 +54,7 @@ func TestSideBySide(t *testing.T) {
 	}
 
 	u.must(t, "exec", "--name", "right", "--", "kubectl", "get", "--raw", "/readyz")
-	// A sandbox that somebody has killed: its state says so, and down tidies up.
+	// A sandbox was killed: its status says so, and down tidies up.
 	if err := syscall.Kill(right.pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func testComponent(t *testing.T, u user) {
 		t.Errorf("state after start: %s", got)
 	}
 
-	// From the inside, and with SIGKILL, which is not held against it.
+	// From inside the sandbox, and with SIGKILL, which does not count as a death.
 	u.must(t, "exec", "--name", "left", "--", "sandbox", "component", "stop", "--kill", cluster.Scheduler)
 	if got := state(cluster.Scheduler); got != cluster.StateStopped {
 		t.Errorf("state after stop --kill: %s", got)
@@ -177,7 +177,7 @@ func TestBadNames(t *testing.T) {
 	if _, err := os.Lstat(u.root()); !os.IsNotExist(err) {
 		t.Errorf("a refused name has left something in %s", u.root())
 	}
-	// A directory of somebody else's is neither taken nor removed.
+	// A directory with other files is neither used nor removed.
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/thesis.txt", []byte("years"), 0o600); err != nil {
 		t.Fatal(err)

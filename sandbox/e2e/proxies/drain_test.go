@@ -21,10 +21,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
-// TestTrafficInterceptorsRestarted restarts the interceptors under load, as an
-// upgrade does: neither proxy fails a request, the new interceptors split as the
-// old ones did, and Envoy gets the next weight from them. Requests that wait for
-// their application are finished by the interceptors that leave.
+// TestTrafficInterceptorsRestarted restarts the interceptors under load, as an upgrade
+// does: neither proxy fails a request, the new interceptors split as the old ones did,
+// and Envoy gets the next weight from them. The old interceptors complete requests that
+// wait for their application.
 func TestTrafficInterceptorsRestarted(t *testing.T) {
 	s := traffictest.StartApp(t)
 	restart := "kubectl -n " + interceptortest.Namespace + " rollout restart deploy/" + interceptortest.Deployment
@@ -42,9 +42,9 @@ func TestTrafficInterceptorsRestarted(t *testing.T) {
 	throughEnvoy.Finish(nil, "blue", "yellow")
 }
 
-// TestTrafficKedifyProxiesRestarted restarts the kedify-proxies under load: no
-// request fails, nor one that waits for its application, and the new Envoys split
-// as the old ones did.
+// TestTrafficKedifyProxiesRestarted restarts the kedify-proxies under load: no request
+// fails, not even one that waits for its application, and the new Envoys split as the
+// old ones did.
 func TestTrafficKedifyProxiesRestarted(t *testing.T) {
 	s := traffictest.StartApp(t)
 	load := traffictest.StartParallelLoad(t, s.Envoy, s.Host)
@@ -57,11 +57,11 @@ func TestTrafficKedifyProxiesRestarted(t *testing.T) {
 	load.Finish(nil, "blue", "yellow")
 }
 
-// underRestart restarts a proxy, and returns when nothing is left of its old
-// pods. Meanwhile clients that make a connection for each request, for which the
-// Service has to lead to a pod that serves at any moment, lose none; and requests
-// wait at each old pod, which are answered when leaves says of a pod that it waits
-// for nothing else.
+// underRestart restarts a proxy, and returns when nothing is left of its old pods.
+// Meanwhile clients that make a connection for each request lose none: at any moment
+// the Service has to lead to a pod that serves. Requests also wait at each old pod;
+// they are answered when leaves returns nil for the pod, which then waits for nothing
+// else.
 func underRestart(t *testing.T, s traffictest.App, p traffictest.Proxy, restart string, leaves func(context.Context, corev1.Pod) error) {
 	t.Helper()
 	old := p.Pods(t)
@@ -75,7 +75,7 @@ func underRestart(t *testing.T, s traffictest.App, p traffictest.Proxy, restart 
 	t.Cleanup(func() { connecting.Stop() })
 
 	e2etest.Shell(t, restart)
-	// In whatever order they leave, each has a limited time for it.
+	// The pods may leave in any order, and each has a limited time for it.
 	left := map[string]bool{}
 	e2etest.Eventually(t, e2etest.Patience, "only requests under way hold the old pods", func(ctx context.Context) error {
 		var stay error
@@ -83,7 +83,7 @@ func underRestart(t *testing.T, s traffictest.App, p traffictest.Proxy, restart 
 			if left[pod.Name] {
 				continue
 			}
-			// Requests that were cut are told of below.
+			// Requests that were cut off are reported below.
 			if err := leaves(ctx, pod); err != nil && !waiting.ended(pod.Name) {
 				stay = errors.Join(stay, fmt.Errorf("%s: %w", pod.Name, err))
 				continue
@@ -106,8 +106,8 @@ func underRestart(t *testing.T, s traffictest.App, p traffictest.Proxy, restart 
 	}
 }
 
-// noLongerListens says whether an interceptor has stopped to take connections,
-// which is when it waits for the requests under way and for nothing else.
+// noLongerListens returns nil if an interceptor has stopped accepting connections: from
+// then on it waits only for the requests under way.
 func noLongerListens(ctx context.Context, pod corev1.Pod) error {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", strings.TrimPrefix(e2etest.PodURL(pod, 8080), "http://"))
@@ -121,8 +121,8 @@ func noLongerListens(ctx context.Context, pod corev1.Pod) error {
 	return nil
 }
 
-// isLeft says whether an Envoy drains and all its clients but those of the
-// waiting requests have gone, as it has asked them to.
+// isLeft returns nil if an Envoy drains and its clients have closed their connections,
+// as it has asked them to, except for those of the waiting requests.
 func isLeft(ctx context.Context, pod corev1.Pod) error {
 	const active = "http.kedify-proxy.downstream_cx_active"
 	if status, _, err := fetch(ctx, e2etest.PodURL(pod, 9901)+"/ready", ""); err != nil || status != http.StatusServiceUnavailable {
@@ -138,11 +138,11 @@ func isLeft(ctx context.Context, pod corev1.Pod) error {
 	return nil
 }
 
-// waitingKinds are what has come of an answer when its request waits: nothing, or
-// the header and the first half.
+// waitingKinds say what has arrived of the answer to a waiting request: nothing, or the
+// header and the first half of the body.
 var waitingKinds = []string{"none", "half"}
 
-// waiting are requests for an application that has them wait.
+// waiting are requests for an application that delays its answers.
 type waiting struct {
 	requests sync.WaitGroup
 	release  map[string]func() // by pod
@@ -231,10 +231,10 @@ spec:
 	return w
 }
 
-// answer has the application answer what came by a pod.
+// answer lets the application answer the requests that came through a pod.
 func (w *waiting) answer(pod string) { w.release[pod]() }
 
-// ended says whether a request at a pod waits no longer.
+// ended says whether any request at a pod has ended.
 func (w *waiting) ended(pod string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

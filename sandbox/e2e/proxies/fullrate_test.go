@@ -8,11 +8,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/loadclient"
 )
 
-// TestTrafficPodsEndAtFullRate deletes pods of both sides of a split, some of them
-// and then all of one side, and changes the weights meanwhile, while clients send GET
-// requests as fast as they are answered: applications that end close kept connections
-// just when requests are sent on them, and none is lost. A client is ours or not, as
-// what counts as an error is for it to say.
+// TestTrafficPodsEndAtFullRate deletes pods of both sides of a split, some of them and
+// then all of one side, and changes the weights meanwhile, while clients send GET
+// requests as fast as they are answered: applications that shut down close idle
+// connections just when requests are sent on them, and no request is lost. The clients
+// are our own and third-party ones, since each decides by itself what counts as an
+// error.
 func TestTrafficPodsEndAtFullRate(t *testing.T) {
 	const pods = 4
 	n := e2etest.NewNamespace(t)

@@ -7,9 +7,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 )
 
-// TestTrafficInterceptorsKilled kills one interceptor of two: the other serves,
-// and what was not under way there goes on. Then both: Envoy serves as before,
-// without one request that fails. When they are back, so is everything.
+// TestTrafficInterceptorsKilled kills one interceptor of two: the other serves, and
+// requests that were not under way at the killed one go on. Then it kills both: Envoy
+// serves as before, and no request fails. When the interceptors are back, all is as
+// before.
 func TestTrafficInterceptorsKilled(t *testing.T) {
 	s := traffictest.StartApp(t)
 	interceptors := interceptortest.Pods(t)
@@ -26,8 +27,8 @@ func TestTrafficInterceptorsKilled(t *testing.T) {
 	})
 	s.SetWeight(t, 60)
 	load.AwaitBoth("blue", "yellow")
-	// One that is killed is reached until the node hears that it ended. Started again,
-	// it keeps those who come waiting until it has read its routes.
+	// A killed interceptor still gets connections until the node notices its end.
+	// Started again, it holds requests until it has read its routes.
 	load.Finish(killed.MayFail, "blue", "yellow")
 	throughEnvoy.RequireShare("yellow", 60)
 

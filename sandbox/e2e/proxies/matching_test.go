@@ -13,10 +13,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// TestTrafficSameAnswers sends the same requests through both proxies, some
-// hundreds that are made of the hosts, paths and headers of HTTPScaledObjects that
-// overlap in all the ways they can: each has to get the same answer from both, of
-// the same object. Then again with one more, which takes any host.
+// TestTrafficSameAnswers sends the same requests through both proxies, some hundreds
+// that are made of the hosts, paths and headers of HTTPScaledObjects that overlap in
+// every possible way: each has to get the same answer, of the same object, from both.
+// Then it does so again with two more objects, which take any host.
 func TestTrafficSameAnswers(t *testing.T) {
 	n := e2etest.NewNamespace(t)
 	proxies := []traffictest.Proxy{traffictest.Embedded(t, n), traffictest.Envoy(t, n)}
@@ -26,7 +26,8 @@ func TestTrafficSameAnswers(t *testing.T) {
 	apply := func(objects ...traffictest.Object) {
 		t.Helper()
 		for _, o := range objects {
-			// Each has a Service of its own, so that an answer tells whose it is.
+			// Each object has a Service of its own, so that an answer shows which
+			// object it is from.
 			o.Service = "s-" + o.Name
 			url := e2etest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.WriteString(w, o.Name+" "+r.Method+" "+r.RequestURI)
@@ -155,7 +156,7 @@ func (g generated) send(t *testing.T, client *http.Client) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The target goes out as it is here.
+	// The target is sent unchanged.
 	request.URL.Opaque = g.target
 	if strings.HasPrefix(g.target, "//") {
 		request.URL.Opaque = "http://" + g.host + g.target

@@ -16,9 +16,9 @@ import (
 // manyObjects is how many HTTPScaledObjects appear at once.
 const manyObjects = 1000
 
-// TestTrafficManyObjects has 1,000 HTTPScaledObjects appear at once, and go
-// again, while a split is in use: not one request of it fails, and all of the new
-// ones are served by both proxies.
+// TestTrafficManyObjects creates 1,000 HTTPScaledObjects at once, and deletes them
+// again, while a split is in use: no request of the split fails, and both proxies serve
+// all new objects.
 func TestTrafficManyObjects(t *testing.T) {
 	s := traffictest.StartApp(t)
 	throughEnvoy := traffictest.StartLoad(t, s.Envoy, s.Host)
@@ -58,7 +58,7 @@ func many(s traffictest.App, i int) traffictest.Object {
 	}
 }
 
-// eachOf calls f for each of the objects, some at a time.
+// eachOf calls f for each of the objects, 16 at a time.
 func eachOf(f func(i int)) {
 	var wg sync.WaitGroup
 	for worker := range 16 {
@@ -71,7 +71,7 @@ func eachOf(f func(i int)) {
 	wg.Wait()
 }
 
-// awaitStatus waits until a host is answered with a status; it is for any
+// awaitStatus waits until a host is answered with a status; it may be called from any
 // goroutine.
 func awaitStatus(t *testing.T, client *http.Client, host string, status int) {
 	deadline := time.Now().Add(e2etest.Patience)

@@ -21,8 +21,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
-// The commands of docs/interceptor.md that turn TLS on, for the namespace myapp,
-// and what renews a Secret, at the end of one that has made it.
+// The commands of docs/interceptor.md that turn TLS on for the namespace myapp. With
+// renew at its end, a command that makes a Secret renews it.
 var (
 	makeSecrets = []string{
 		"kubectl -n keda create secret tls keda-tls-certs --cert=tls.crt --key=tls.key",
@@ -40,14 +40,14 @@ var (
 	renew = " --dry-run=client -o yaml | kubectl replace -f -"
 )
 
-// xdsServerName is whom the interceptor's certificate on port 5678 has to name.
+// xdsServerName is the name that the interceptor's certificate on port 5678 has to
+// have.
 const xdsServerName = "keda-add-ons-http-interceptor-xds.keda"
 
-// TestTrafficTLS turns TLS on as docs/interceptor.md says, under load, of which no
-// request fails: both proxies then split requests over TLS, too, and only a client
-// with a certificate gets the configuration. Certificates and authorities that take
-// the place of others are in force without a restart, and the next connection of an
-// Envoy is made with them.
+// TestTrafficTLS turns TLS on as docs/interceptor.md says, under load, and no request
+// fails. Both proxies then split requests over TLS, too, and only a client with a
+// certificate gets the configuration. New certificates and authorities take effect
+// without a restart, and an Envoy uses them for its next connection.
 func TestTrafficTLS(t *testing.T) {
 	s := traffictest.StartApp(t)
 	proxies := []traffictest.Proxy{s.Embedded, s.Envoy}
@@ -112,10 +112,10 @@ func TestTrafficTLS(t *testing.T) {
 		}
 	}
 
-	// Envoys have to connect anew, each side with what it has by now.
+	// Envoys have to reconnect, with the new certificates on both sides.
 	traffictest.Kill(t, interceptors...)
 	traffictest.AwaitRestart(t, interceptors...)
-	s.SetWeight(t, 60) // both have it
+	s.SetWeight(t, 60) // waits until both proxies have it
 	for _, p := range proxies {
 		requireShareOverTLS(t, p, public, s.Host, 60)
 	}
@@ -187,8 +187,8 @@ func withoutTLS(t *testing.T) {
 	}
 }
 
-// requireShareOverTLS is RequireShare for the canary, on connections to the proxy's
-// Service that stay: one for requests in an order, some for others.
+// requireShareOverTLS is RequireShare for the canary, on kept-alive connections to the
+// proxy's Service: one for ordered requests, several for others.
 func requireShareOverTLS(t *testing.T, p traffictest.Proxy, trusted *authority, host string, weight int) {
 	t.Helper()
 	p.Address = strings.TrimSuffix(p.Address, ":8080") + ":8443"
@@ -226,9 +226,9 @@ func requireShareOverTLS(t *testing.T, p traffictest.Proxy, trusted *authority, 
 	})
 }
 
-// showXDS connects to port 5678 of an interceptor that the authority has signed,
-// with a certificate or none, whatever is asked for, and returns an error unless
-// it is served.
+// showXDS connects to port 5678 of an interceptor, whose certificate the authority must
+// have signed. It presents a client certificate or none, whatever the interceptor asks
+// for, and returns an error unless the interceptor serves it.
 func showXDS(ctx context.Context, interceptor corev1.Pod, a *authority, certificates ...tls.Certificate) error {
 	conn, err := dialTLS(ctx, interceptor, 5678, &tls.Config{
 		RootCAs: a.pool(), ServerName: xdsServerName, NextProtos: []string{"h2"},
@@ -243,7 +243,7 @@ func showXDS(ctx context.Context, interceptor corev1.Pod, a *authority, certific
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	// A client that is refused learns it by what it reads first.
+	// A client learns only by its first read that it is refused.
 	_, err = conn.Read(make([]byte, 1))
 	return err
 }

@@ -82,8 +82,8 @@ func startOne(t *testing.T, steps, spec string) *e2etest.Namespace {
 	return n
 }
 
-// stepStatus returns what the controller has stored of an operation of a step, nil where
-// there is nothing.
+// stepStatus returns the status that the controller has stored for an operation of a
+// step, or nil if there is none.
 func stepStatus(ro *v1alpha1.Rollout, index int32, operation v1alpha1.StepPluginOperation) *v1alpha1.StepPluginStatus {
 	for _, s := range ro.Status.Canary.StepPluginStatuses {
 		if s.Index == index && s.Operation == operation {

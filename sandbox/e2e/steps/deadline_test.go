@@ -35,9 +35,9 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// The progress deadline passes in a step, as somebody has lowered it: the Rollout is
-// Degraded, and the step is not run any more, until the canary is aborted. Then its work is
-// cancelled.
+// The progress deadline passes during a step, because it is lowered: the Rollout is
+// Degraded, and the step is not run any more. When the canary is aborted, the work of
+// the step is cancelled.
 func TestDeadlineDuringAStep(t *testing.T) {
 	t.Parallel()
 	// Argo Rollouts adds 5 s. The deadline has to pass before the second Run, which would be

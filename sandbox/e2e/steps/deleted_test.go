@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// httpPlugin is the registration sandbox/http as the node runs it in the controller's
-// container.
+// httpPlugin is the program of the registration sandbox/http, as the node runs it in
+// the controller's container.
 const httpPlugin = "/home/argo-rollouts/plugin-bin/sandbox/http"
 
 // deleteRollout deletes a Rollout, and waits until it is gone with its pods.
@@ -34,8 +34,9 @@ func deleteRollout(t *testing.T, n *e2etest.Namespace, name string) {
 	})
 }
 
-// A Rollout that is deleted in the middle of a step takes its Job with it. What runs
-// elsewhere goes on, and so do the other Rollouts, with the same plugin.
+// When a Rollout is deleted in the middle of a step, its Job is deleted, too. Work in
+// an external system goes on, and so do the other Rollouts, with the same plugin
+// process.
 func TestRolloutDeletedDuringAStep(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

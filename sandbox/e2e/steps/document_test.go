@@ -10,8 +10,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// The commands of docs/steps.md that show how a step goes do so, for one that runs and for one
-// that has failed.
+// The commands of docs/steps.md show the progress of a step that runs and of one that
+// has failed.
 func TestCommandsThatShowHowAStepGoes(t *testing.T) {
 	t.Parallel()
 	shown := guidetest.StepsBetween(t, "docs/steps.md", "### See how a step goes\n", "\n### ")

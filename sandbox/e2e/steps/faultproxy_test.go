@@ -15,12 +15,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// faultProxy stands between a controller, with its plugins, and the API server. It kills
-// them at one of their writes: before the API server has it, or when that is done and not
-// yet answered. From then on it forwards nothing until reopen. Events are not counted: they
-// are written at any time.
+// faultProxy stands between a controller, with its plugins, and the API server. It
+// kills them at one of their writes: before the write reaches the API server, or when
+// it is done but not yet answered. From then on the proxy forwards nothing until
+// reopen. Writes of Events are not counted, since they come at any time.
 type faultProxy struct {
-	// URL is the API server's, as the controller knows it.
+	// URL is that of the proxy, which the controller takes for the API server.
 	URL string
 
 	forward http.Handler
@@ -28,7 +28,8 @@ type faultProxy struct {
 
 	mu     sync.Mutex
 	closed bool
-	// at is the number of the write to kill at, and after whether that is done first.
+	// at is the number of the write at which to kill, and after says whether to forward
+	// that write first.
 	at     int
 	after  bool
 	writes []string // since killAt
@@ -54,7 +55,7 @@ func newFaultProxy(t *testing.T, c *e2etest.Cluster, kill func()) *faultProxy {
 	p := &faultProxy{kill: kill, forward: &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(server) },
 		Transport: transport,
-		// A request of a controller that was killed.
+		// The controller that sent the request was killed.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}}
 	p.URL = e2etest.Serve(t, p)
@@ -95,14 +96,16 @@ func (p *faultProxy) judge(r *http.Request) (forward, kill bool) {
 	return p.after, true
 }
 
-// killAt has the n-th write from now on kill the controller: with after when it is done.
+// killAt lets the n-th write from now on kill the controller: after it is done if after
+// is true, otherwise before.
 func (p *faultProxy) killAt(n int, after bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at, p.after, p.writes = n, after, nil
 }
 
-// hit tells whether the controller was killed since killAt, with the writes.
+// hit tells whether the controller was killed since killAt, and returns the writes
+// since then.
 func (p *faultProxy) hit() (bool, []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,13 +22,14 @@ const (
 	runsPath    = "/repos/acme/shop/actions/runs"
 )
 
-// github stands for the part of GitHub's REST API (version 2022-11-28) that the sample uses,
-// and takes nothing else: it starts workflow runs, lists them, and cancels them. As there,
-// the answer to a start has no body, and the run is listed some time later.
+// github is a stand-in for the part of GitHub's REST API (version 2022-11-28) that the
+// sample uses, and refuses anything else: it starts workflow runs, lists them, and
+// cancels them. As with GitHub, the answer to a start has no body, and the run is
+// listed some time later.
 type github struct {
 	mu sync.Mutex
-	// looks is how often runs were listed since the last start, and listedAt the look from
-	// which on that has the last run.
+	// looks counts how often runs were listed since the last start. From the
+	// listedAt-th time on, the list has the last run.
 	looks, listedAt int
 	runs            []*githubRun
 	// refused are the requests that GitHub would not take.
@@ -107,7 +108,7 @@ func (g *github) dispatch(w http.ResponseWriter, r *http.Request, refuse func(in
 		refuse(http.StatusUnprocessableEntity, "ref %q, inputs %v: %v", body.Ref, body.Inputs, err)
 		return
 	}
-	id := 9_007_199_254_740_993 + len(g.runs) // what a float64 does not hold
+	id := 9_007_199_254_740_993 + len(g.runs) // a float64 cannot hold it exactly
 	g.runs = append(g.runs, &githubRun{
 		ID: id, DisplayTitle: body.Inputs["key"], Event: "workflow_dispatch", Status: "queued",
 		HTMLURL: fmt.Sprintf("https://github.com/acme/shop/actions/runs/%d", id), inputs: body.Inputs,
@@ -118,7 +119,8 @@ func (g *github) dispatch(w http.ResponseWriter, r *http.Request, refuse func(in
 
 func (r *githubRun) end(conclusion string) { r.Status, r.Conclusion = "completed", &conclusion }
 
-// all returns the runs, and fails the test if a request was not one that GitHub takes.
+// all returns the runs, and fails the test if a request was refused that GitHub would
+// not take.
 func (g *github) all(t *testing.T) []githubRun {
 	t.Helper()
 	g.mu.Lock()
@@ -145,9 +147,9 @@ func (g *github) awaitCancelled(t *testing.T, run int) {
 	})
 }
 
-// The sample that runs a workflow of GitHub Actions: the run that is started is found by
-// the step's key, its end ends the step, and an abort cancels it, also before it is listed.
-// The token of the preset is nowhere in the Rollout.
+// The sample that runs a workflow of GitHub Actions: the step finds the run that it has
+// started by its key and ends with it, and an abort cancels the run, even before it is
+// listed. The token of the preset is nowhere in the Rollout or its Events.
 func TestGitHubActionsSample(t *testing.T) {
 	t.Parallel()
 	g := &github{listedAt: 2}

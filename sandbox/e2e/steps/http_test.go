@@ -28,7 +28,7 @@ func TestHTTPStep(t *testing.T) {
         json: {about: '{{ .steps.build.outputs.url }}'}`, o.URL), "")
 	o.await(t, 1, "running")
 	n.AwaitEvent("Rollout", "app", "StepWaiting", "step 1 (build)")
-	// Argo Rollouts makes 30 s of what is not more than 10 s.
+	// Argo Rollouts turns an interval of at most 10 s into 30 s.
 	s := stepStatus(awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning), 0, v1alpha1.StepPluginOperationRun)
 	if s.Backoff != "11s" {
 		t.Errorf("the next Run is in %s, want 11s", s.Backoff)
@@ -83,7 +83,7 @@ func TestAbortAndRetry(t *testing.T) {
 	}
 }
 
-// An abort cancels the run of a step though nobody can say how it goes.
+// An abort cancels the run of a step even if all polls of the run fail.
 func TestAbortWhilePollsFail(t *testing.T) {
 	t.Parallel()
 	o := newOutside(t)
@@ -97,7 +97,7 @@ func TestAbortWhilePollsFail(t *testing.T) {
 	n.AwaitAborted("app")
 }
 
-// An abort after the step undoes what it has done.
+// An abort after a step has succeeded undoes the work of the step.
 func TestAbortAfterSuccess(t *testing.T) {
 	t.Parallel()
 	o := newOutside(t)
@@ -139,7 +139,7 @@ func TestNewRevisionDuringAStep(t *testing.T) {
 	}
 }
 
-// A pause of the Rollout that is longer than the step's timeout fails no step.
+// A pause of the Rollout that is longer than the step's timeout does not fail the step.
 func TestPausedForLongerThanTheTimeout(t *testing.T) {
 	t.Parallel()
 	const timeout = 40 * time.Second
@@ -174,7 +174,7 @@ func TestPausedForLongerThanTheTimeout(t *testing.T) {
 	n.AwaitHealthy("app", e2etest.Image("yellow"))
 }
 
-// What is wrong with a registration or a configuration aborts the canary with words, and
+// An error in a registration or a configuration aborts the canary with a message, and
 // the controller goes on.
 func TestWhatIsWrong(t *testing.T) {
 	t.Parallel()
@@ -196,7 +196,7 @@ func TestWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A step of a registration that is disabled is left out.
+// A step of a disabled registration is skipped.
 func TestDisabled(t *testing.T) {
 	t.Parallel()
 	n := startOne(t, "- plugin: {name: sandbox/disabled, config: {nonsense: true}}", "")

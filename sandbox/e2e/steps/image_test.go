@@ -13,13 +13,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// page is the document that says how the program comes out of an image.
+// page is the document that says how to take the program from an image.
 const page = "docs/steps.md"
 
-// The program comes with the controller's image, and then out of its own by an init
-// container, by the page's commands and registrations. The controller starts without a
-// download of it, and a canary goes through a step. Afterwards the installation is what it
-// was.
+// By the page's commands and registrations, the program comes first with the
+// controller's image, and then from its own image by an init container. The controller
+// starts without downloading it, and a canary goes through a step. Afterwards the
+// installation is as it was.
 func TestProgramOutOfAnImage(t *testing.T) {
 	const own, controllers = "\n### From its image\n", "\n### In the controller's image\n"
 	before := controllertest.KeepTemplate(t)
@@ -29,8 +29,8 @@ func TestProgramOutOfAnImage(t *testing.T) {
 	bake := guidetest.StepsBetween(t, page, controllers, "\n### ")[0].Commands
 	copyAndGoBack := guidetest.StepsBetween(t, page, own, controllers)
 
-	// In this order each pod has the program that it is told of, without a restart for
-	// each command.
+	// In this order each pod has the program that the ConfigMap registers, without a
+	// restart for each command.
 	register(t, controllers)
 	e2etest.Shell(t, bake)
 	requireProgramFrom(t, "/plugins/rollouts-plugin-step")
@@ -48,7 +48,8 @@ func TestProgramOutOfAnImage(t *testing.T) {
 	}
 }
 
-// register has the ConfigMap list what the page shows below a heading.
+// register puts the registrations that the page shows below a heading into the
+// ConfigMap.
 func register(t *testing.T, heading string) {
 	t.Helper()
 	var shown struct {
@@ -71,7 +72,7 @@ func requireProgramFrom(t *testing.T, file string) {
 	if strings.Contains(log, "Downloading plugin "+name) {
 		t.Errorf("the controller has downloaded the program:\n%s", e2etest.LinesWith(log, "plugin"))
 	}
-	// There are no others, so that the step succeeds at once.
+	// There are no other Rollouts, so the step succeeds at once.
 	n := startOne(t, "- plugin: {name: "+name+", config: {selector: {}}}\n- pause: {}", "")
 	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseSuccessful)
 	n.Promote("app")

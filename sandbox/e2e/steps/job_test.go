@@ -62,7 +62,8 @@ func jobStep(id, podSpec, more string) string {
 %s`, id, indent(6, more), indent(12, podSpec))
 }
 
-// jobs returns the Jobs of the steps of a Rollout, the oldest first.
+// jobs returns the Jobs of the steps of a Rollout, in the order of the API server's
+// list.
 func jobs(ctx context.Context, n *e2etest.Namespace, rollout string) ([]batchv1.Job, error) {
 	list, err := n.Kube.BatchV1().Jobs(n.Name).List(ctx, metav1.ListOptions{LabelSelector: rolloutLabel + "=" + rollout})
 	if err != nil {
@@ -95,7 +96,7 @@ func describeJobs(all []batchv1.Job) string {
 	return "[" + strings.Join(texts, ", ") + "]"
 }
 
-// number returns a check for so many Jobs.
+// number returns a check that there are want Jobs.
 func number(want int) func([]batchv1.Job) error {
 	return func(all []batchv1.Job) error {
 		if len(all) != want {
@@ -121,8 +122,8 @@ func awaitNoPods(t *testing.T, n *e2etest.Namespace) {
 	})
 }
 
-// A Job succeeds, and what it leaves goes to the Job of the next step. When the Rollout is
-// deleted, its Jobs are.
+// A Job succeeds, and its outputs go to the Job of the next step. When the Rollout is
+// deleted, so are its Jobs.
 func TestJobStep(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -149,7 +150,7 @@ func TestJobStep(t *testing.T) {
 }
 
 // A Job fails: the canary is aborted, and the message has what the Job has logged. The
-// canary that is retried has a Job of its own, though the one that has failed is there.
+// retried canary has a Job of its own, although the failed one still exists.
 func TestJobStepFails(t *testing.T) {
 	t.Parallel()
 	n := startOne(t, jobStep("smoke", fails, ""), "")
@@ -170,8 +171,8 @@ func TestJobStepFails(t *testing.T) {
 	failed()
 }
 
-// A version that comes again after another has a Job of its own, though the one that
-// succeeded in its first canary is there.
+// A version that is deployed again after another has a new Job, although the one that
+// succeeded in its first canary still exists.
 func TestJobOfAVersionThatComesAgain(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -234,7 +235,8 @@ func awaitStatus(n *e2etest.Namespace) {
 	})
 }
 
-// A revision that comes while a Job runs is told to nobody: its own step deletes the Job.
+// The plugin is not told of a new revision that comes while a Job runs: the new
+// revision's own step deletes the Job.
 func TestNewRevisionDuringAJob(t *testing.T) {
 	t.Parallel()
 	n := startOne(t, jobStep("smoke", runs, ""), "")
@@ -264,7 +266,7 @@ func TestJobTimeout(t *testing.T) {
 	awaitNoPods(t, n)
 }
 
-// What does not become better within a minute fails the step before its timeout.
+// A Job that has not started within a minute fails the step before its timeout.
 func TestJobThatCannotStart(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ podSpec, want string }{

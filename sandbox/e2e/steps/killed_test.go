@@ -13,13 +13,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// find has a step look for what an earlier request of the same attempt has started.
+// find makes a step look for a run that an earlier request of the same attempt has
+// started.
 const find = `
 find:
   url: %s/runs?key={{ .step.key }}
   found: len(response.json.runs) > 0`
 
-// startStep is a step that has done its work when the outside has started a run.
+// startStep returns a step that is done as soon as the outside has started a run.
 func startStep(o *outside, more string) string {
 	return fmt.Sprintf(`
 - plugin:
@@ -32,7 +33,8 @@ func startStep(o *outside, more string) string {
 %s`, o.URL, indent(6, more))
 }
 
-// forInstance is a Rollout for a controller of the test's own, of the instance of its name.
+// forInstance returns a Rollout for a controller of the test's own, whose instance id
+// is the Rollout's name.
 func forInstance(name, steps string) string {
 	return strings.Replace(rollout(name, steps, ""), "team: a", "team: a\n    "+instanceLabel+": "+name, 1)
 }
@@ -42,7 +44,7 @@ func beginCanary(n *e2etest.Namespace, name string, number int) {
 	n.PatchRollout(name, fmt.Sprintf(`{"spec": {"template": {"metadata": {"annotations": {"canary": "%d"}}}}}`, number))
 }
 
-// awaitCanaryEnd waits until a canary is through or aborted, and tells which.
+// awaitCanaryEnd waits until a canary is complete or aborted, and tells which.
 func awaitCanaryEnd(n *e2etest.Namespace, name string) (aborted bool) {
 	ro := n.AwaitRollout(name, "its canary has ended", func(ro *v1alpha1.Rollout) error {
 		through := ro.Status.Phase == v1alpha1.RolloutPhaseHealthy && ro.Status.StableRS == ro.Status.CurrentPodHash
@@ -54,11 +56,11 @@ func awaitCanaryEnd(n *e2etest.Namespace, name string) (aborted bool) {
 	return ro.Status.Abort
 }
 
-// The controller is killed, and its plugins with it, at each write that one of them makes
-// during a canary: before the API server has it, and when that is done but not answered.
-// The next one goes on, and the work is done once where the outside honours the key or the
-// step has find. Where it has neither, it is done again under the same key if it was not
-// noted.
+// The controller is killed, and its plugins with it, at each write that one of them
+// makes during a canary: before the write reaches the API server, and when it is done
+// but not answered. The next controller goes on, and the work is done once if the
+// outside honours the key or the step has find. Otherwise it may be done again, under
+// the same key, if its start was not stored.
 func TestKilledAtEachWrite(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
@@ -83,8 +85,8 @@ func TestKilledAtEachWrite(t *testing.T) {
 	}
 	sweep(false)
 	sweep(true)
-	// How many writes a canary makes depends on how they fall together: a sweep on a busy
-	// machine may pass over the one that notes a run.
+	// The number of writes of a canary varies, as some may be combined: on a busy
+	// machine a sweep may miss the write that stores a run.
 	for range 4 {
 		if !slices.ContainsFunc([]*outside{honours, finds, neither}, func(o *outside) bool { return o.foundAgain() == 0 }) {
 			break
@@ -115,9 +117,9 @@ func TestKilledAtEachWrite(t *testing.T) {
 	}
 }
 
-// The same where a step takes longer, so with Rollouts side by side, each with a controller
-// of its own. With onUnknown: Fail a canary is aborted whose work may have been started, and
-// it is started once at most. A Job is made once.
+// The same for steps that take longer, and therefore with Rollouts side by side, each
+// with a controller of its own. With onUnknown: Fail, a canary whose work may have been
+// started is aborted, and the work is started at most once. A Job is made once.
 func TestKilledAtEachWriteOfLongerSteps(t *testing.T) {
 	t.Parallel()
 	const (

@@ -1,6 +1,7 @@
-// Package steps tests canaries with steps of the step plugin against the real controller:
-// what each kind does, and what becomes of the work at each of the controller's turns. Its
-// tests run at the same time, in a sandbox of the package's own.
+// Package steps tests canaries with steps of the step plugin against the real
+// controller: what each kind of step does, and what becomes of its work when the
+// controller aborts, promotes or retries the canary, or is killed. Most of its tests
+// run in parallel, in a sandbox of the package's own.
 package steps
 
 import (

@@ -9,8 +9,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// others are the Rollouts of a release that goes together, each with a pause before it
-// meets the others, and one after.
+// others starts the canaries of Rollouts that are released together, each paused before
+// it waits for the others.
 func others(t *testing.T, names ...string) *e2etest.Namespace {
 	t.Helper()
 	// Not a pause first: Argo Rollouts would skip the plugin steps of a canary that is

@@ -18,19 +18,20 @@ import (
 //
 //	POST   /runs        starts one, answers 201 with its id and status
 //	GET    /runs/ID     its id and status: running, passed or failed
-//	GET    /runs?key=K  those that were started under a key
+//	GET    /runs?key=K  the runs that were started under a key
 //	DELETE /runs/ID     cancels one
 //	POST   /runs/ID/undo
 type outside struct {
 	URL string
-	// honoursKey has it start one run for each Idempotency-Key.
+	// honoursKey makes it start only one run for each Idempotency-Key.
 	honoursKey bool
-	// failPolls has it answer 503 when it is asked for a run.
+	// failPolls makes it answer 503 to GET /runs/ID.
 	failPolls bool
 
 	mu   sync.Mutex
 	runs []*outsideRun
-	// again is how often a run was asked for, or looked for, that had been started.
+	// again counts how often a request was to start, or to find, a run that had been
+	// started already.
 	again int
 	said  []string
 }
@@ -135,14 +136,15 @@ func (o *outside) all() []outsideRun {
 	return all
 }
 
-// requests returns how many there were.
+// requests returns how many requests there were so far.
 func (o *outside) requests() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.said)
 }
 
-// foundAgain returns how often a run was asked for, or looked for, that had been started.
+// foundAgain returns how often a request was to start, or to find, a run that had been
+// started already.
 func (o *outside) foundAgain() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -38,7 +38,7 @@ type ownController struct {
 
 	mu       sync.Mutex
 	cmd      *exec.Cmd
-	killed   bool // the present process, by the proxy
+	killed   bool // whether the present process was killed
 	stopping bool
 	ended    chan struct{}
 }
@@ -121,7 +121,8 @@ func (c *ownController) supervise() {
 	}
 }
 
-// startAgain tells whether it did, and it is not to be stopped.
+// startAgain starts the controller again unless it is to be stopped, and tells whether
+// it did.
 func (c *ownController) startAgain() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,8 +147,8 @@ func (c *ownController) kill() {
 	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
 }
 
-// awaitNoGroup waits until the plugins have ended, too: Argo Rollouts does not start while
-// one runs that it wants to replace.
+// awaitNoGroup waits until the plugins have ended, too: Argo Rollouts does not start
+// while a plugin runs whose program it wants to replace.
 func (c *ownController) awaitNoGroup() error {
 	return e2etest.Poll(context.Background(), e2etest.Patience, func(context.Context) error {
 		if err := syscall.Kill(-c.cmd.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) {

@@ -32,8 +32,8 @@ func sample(t *testing.T, file, host, url string) []string {
 	return strings.Split(manifests, "\n---\n")
 }
 
-// approvals stands for a system in which changes are approved, by the key of a step. It
-// answers 404 for a change until that is decided.
+// approvals is a stand-in for a system in which changes are approved, by the key of a
+// step. It answers 404 for a change that is not decided yet.
 type approvals struct {
 	mu      sync.Mutex
 	states  map[string]string // by key
@@ -61,8 +61,8 @@ func (a *approvals) decide(key, state string) {
 	a.states[key] = state
 }
 
-// The sample of an approval: the step's message says where to approve the change, and the
-// canary goes on or is aborted as is decided there.
+// The sample of an approval: the step's message says where to approve the change, and
+// the decision made there lets the canary go on or aborts it.
 func TestApprovalSample(t *testing.T) {
 	t.Parallel()
 	a := &approvals{states: map[string]string{}}
@@ -93,8 +93,8 @@ func TestApprovalSample(t *testing.T) {
 	}
 }
 
-// The sample of smoke tests: curl asks the canary's Service for the path that the Rollout
-// has in an annotation, and its outcome is the step's.
+// The sample of smoke tests: curl requests the path in the Rollout's annotation from
+// the canary's Service, and its outcome is the step's.
 func TestSmokeTestsSample(t *testing.T) {
 	t.Parallel()
 	manifests := sample(t, "run-smoke-tests.yaml", "", "")

@@ -1,7 +1,7 @@
-// Package addon says what a part of the sandbox beyond the bare cluster has to
-// tell of itself: what it is built from, which images it brings, what is applied
-// for it, and how one sees that it is ready. Each such part is a package in
-// sandbox/addons; everything else knows them from here alone.
+// Package addon defines how an add-on, a part of the sandbox beyond the bare cluster,
+// describes itself: what it is built from, which images it brings, which objects are
+// applied for it, and how to tell that it is ready. Each add-on is a package in
+// sandbox/addons; everything else knows it only by this description.
 package addon
 
 import (
@@ -21,54 +21,54 @@ type Addon struct {
 	Summary string
 	// Default says that a sandbox has it unless it is brought up with --bare.
 	Default bool
-	// Needs names the add-ons that come with it. Their manifests are there
-	// before its own.
+	// Needs names the add-ons that come with it. Their manifests are made before its
+	// own.
 	Needs []string
 	// After names add-ons that come before it if the sandbox has them.
 	After []string
-	// Version is the release that it is built from. If it is not empty, another
-	// one can be asked for, by a flag of the add-on's name.
+	// Version is the release that it is built from. If it is set, a flag of the
+	// add-on's name selects another release.
 	Version string
 
-	// Prepare builds, downloads or finds what the add-on needs of this machine,
-	// outside the sandbox and before it is up.
+	// Prepare builds, downloads or finds the files that the add-on needs on this
+	// machine. It runs outside the sandbox, before the sandbox is up.
 	Prepare func(context.Context, Host) (Prepared, error)
-	// Programs are those that may be given to Prepare in Host.Programs, to be taken
-	// instead of built or downloaded.
+	// Programs are the programs that a caller may pass to Prepare in Host.Programs,
+	// to be used instead of being built or downloaded.
 	Programs []Program
-	// Commands names those of the paths that are programs for the PATH of
+	// Commands names the entries of Prepared.Paths that are programs for the PATH of
 	// commands run inside.
 	Commands []string
-	// Releases names those of the paths that are served as files of that name at
-	// http://releases.sandbox/.
+	// Releases names the entries of Prepared.Paths that are served at
+	// http://releases.sandbox/, each as a file of that name.
 	Releases []string
 	// Images are the images that the add-on brings.
 	Images func(context.Context, Paths) ([]image.Entry, error)
-	// Manifests are the objects to apply. They may also change those of the
-	// add-ons that it needs, which the Cluster has.
+	// Manifests returns the objects to apply. It may also change objects of the
+	// add-ons that it needs, which Cluster.Find returns.
 	Manifests func(context.Context, *Cluster) ([]Manifests, error)
 	// Ready are the workloads that have to be ready before the sandbox is.
 	Ready []Workload
 }
 
-// Program is a program of an add-on that can be given.
+// Program is a program of an add-on that a caller can supply.
 type Program struct {
 	// Name is its name in Host.Programs and on PATH.
 	Name string
 	// Variable is the environment variable that names its path for end-to-end
 	// tests.
 	Variable string
-	// Built is where `make build` puts it, relative to the repository's root: the
-	// one that end-to-end tests take. Empty leaves it to Prepare.
+	// Built is where `make build` puts it, relative to the repository's root.
+	// End-to-end tests use that file; if Built is empty, Prepare provides the
+	// program.
 	Built string
 }
 
-// Prepared is what an add-on has on this machine.
+// Prepared is the result of Addon.Prepare: the add-on's files on this machine.
 type Prepared struct {
-	// Paths are by names of the add-on's own: a program's is the one it has on
-	// PATH.
+	// Paths are by names that the add-on chooses; a program's is its name on PATH.
 	Paths Paths
-	// Version is the release of somebody else's programs, such as "v1.10.1".
+	// Version is the release of another project's programs, such as "v1.10.1".
 	Version string
 }
 
@@ -85,7 +85,7 @@ type Manifests struct {
 // Workload is a Deployment, a DaemonSet or a Job that an add-on waits for.
 type Workload struct {
 	Kind, Namespace, Name string
-	// Health is a port and path, such as ":8080/healthz", that has to answer 200
-	// over HTTP at one of its pods. Empty asks for what Kubernetes says only.
+	// Health is a port and path, such as ":8080/healthz", that has to answer 200 over
+	// HTTP at one of its pods. If it is empty, readiness in Kubernetes is enough.
 	Health string
 }

@@ -17,17 +17,18 @@ type Cluster struct {
 	Paths Paths
 	// Deploy is the directory of the manifests that users of this project apply.
 	Deploy string
-	// Kubectl is a program that is kubectl when its first argument is "kubectl".
+	// Kubectl is a multi-call binary that runs as kubectl when its first argument is
+	// "kubectl".
 	Kubectl string
 	// Releases is the URL under which Addon.Releases are served, without a slash
 	// at its end.
 	Releases string
-	// Before are the manifests of the add-ons that came before.
+	// Before are the manifests of the add-ons before this one.
 	Before []Manifests
 }
 
-// Find returns an object of the add-ons that came before, to be changed. It is
-// nil if they have none such.
+// Find returns an object in Before, which the caller may change; nil if there is
+// none.
 func (c *Cluster) Find(kind, namespace, name string) *unstructured.Unstructured {
 	for _, manifests := range c.Before {
 		for _, object := range manifests.Objects {

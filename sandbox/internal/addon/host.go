@@ -16,14 +16,14 @@ type Host struct {
 	Repository string
 	// Cache is the directory of the build cache; empty means its default.
 	Cache string
-	// Dir is a directory of the sandbox for programs of its own.
+	// Dir is the sandbox's directory for this add-on's programs.
 	Dir string
 	// Version is the release that was asked for, empty if none was.
 	Version string
 	// Programs are paths of programs to take instead of building them.
 	Programs Paths
-	// UpstreamOnly leaves this project's own programs unbuilt: only what goes into
-	// the cache is asked for.
+	// UpstreamOnly leaves this project's own programs unbuilt: only the build cache
+	// is to be filled.
 	UpstreamOnly bool
 	// Progress is told what is going on; nil discards it.
 	Progress *progress.Printer
@@ -34,15 +34,15 @@ func (h Host) Addons(path ...string) string {
 	return filepath.Join(append([]string{h.Repository, "sandbox", "addons"}, path...)...)
 }
 
-// Upstream returns somebody else's programs in the version that was asked for,
-// built into the cache if they are not there.
+// Upstream returns another project's programs in the version that was asked for, and
+// builds them into the cache if they are not in it.
 func (h Host) Upstream(ctx context.Context, source build.Source) (*build.Entry, error) {
 	source.Version = h.Version
 	return build.Ensure(ctx, source, h.Cache, h.Progress)
 }
 
-// Copier is a program that is cp when it is called by that name: what an image has that an
-// init container copies from.
+// Copier is a program that is cp when it is called by that name, for images that an
+// init container copies files from.
 const Copier = "cp"
 
 // Copier returns the program of that name.
@@ -50,9 +50,9 @@ func (h Host) Copier(ctx context.Context) (string, error) {
 	return h.Project(ctx, Copier, "sandbox", "./cmd/cp")
 }
 
-// Project returns a copy in the sandbox of one of this project's programs: of the
-// one that was given by its name, or else of pkg, a package of the Go module in
-// the directory module of the repository.
+// Project returns the path of the sandbox's copy of one of this project's programs: a
+// copy of Programs[name] if that is given, or else built from pkg, a package of the
+// Go module in the directory module of the repository.
 func (h Host) Project(ctx context.Context, name, module, pkg string) (string, error) {
 	target := filepath.Join(h.Dir, name)
 	if h.UpstreamOnly {
@@ -68,6 +68,6 @@ func (h Host) Project(ctx context.Context, name, module, pkg string) (string, er
 	if err := build.CheckStatic(given); err != nil {
 		return "", fmt.Errorf("program %s: %w", name, err)
 	}
-	// A copy: to build the original anew does not change a running sandbox.
+	// A copy, so that rebuilding the original does not change a running sandbox.
 	return target, build.CopyFile(given, target, 0o755)
 }

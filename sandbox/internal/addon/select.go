@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Select returns the named add-ons with all that they need, each after what it
-// needs; unless bare, the ones that every sandbox has are among them.
+// Select returns the named add-ons and all that they need, each after the add-ons
+// that it needs; unless bare, the default add-ons are among them.
 func Select(all []Addon, with []string, bare bool) ([]Addon, error) {
 	var wanted []string
 	if !bare {
@@ -32,7 +32,7 @@ func Select(all []Addon, with []string, bare bool) ([]Addon, error) {
 		if slices.Contains(names, name) {
 			return nil
 		}
-		names = append(names, name) // before its needs: a circle ends here
+		names = append(names, name) // before its needs, so that a cycle ends here
 		before := slices.Clone(all[i].Needs)
 		for _, other := range all[i].After {
 			if slices.Contains(wanted, other) {

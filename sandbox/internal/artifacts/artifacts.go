@@ -1,5 +1,5 @@
-// Package artifacts keeps what a failed run of end-to-end tests leaves to look at:
-// objects as YAML, and logs.
+// Package artifacts keeps the objects, as YAML, and the logs of a failed run of
+// end-to-end tests.
 package artifacts
 
 import (
@@ -15,11 +15,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 )
 
-// Variable names the directory that Dir is in.
+// Variable is the environment variable that names the parent directory of Dir's
+// result.
 const Variable = "E2E_ARTIFACTS"
 
-// Dir returns the directory for the failed run of a package: it is in the one that
-// $E2E_ARTIFACTS names, or in sandbox/e2e-failed of the repository.
+// Dir returns the directory for a failed run of a package: a subdirectory of the one
+// that $E2E_ARTIFACTS names, or of sandbox/e2e-failed in the repository.
 func Dir(name string) (string, error) {
 	root := os.Getenv(Variable)
 	if root == "" {
@@ -32,7 +33,7 @@ func Dir(name string) (string, error) {
 	return filepath.Abs(filepath.Join(root, name))
 }
 
-// kinds are the objects that are kept.
+// kinds are the kinds of objects that are kept.
 var kinds = []string{
 	"rollouts.argoproj.io", "analysisruns.argoproj.io", "experiments.argoproj.io", "replicasets.apps", "pods",
 	"httpscaledobjects.http.keda.sh", "services", "endpointslices.discovery.k8s.io", "events",
@@ -43,7 +44,7 @@ type Command func(ctx context.Context, args ...string) (*exec.Cmd, error)
 
 // Keep writes the objects of a namespace to dir, a file for each kind, and the logs
 // of its pods to dir/logs, a file for each pod; an empty namespace means all of them.
-// It keeps what it can get, and returns what it cannot.
+// It keeps what it can get, and returns the errors of the rest.
 func Keep(ctx context.Context, command Command, dir, namespace string) error {
 	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
 		return err
@@ -69,11 +70,11 @@ func Keep(ctx context.Context, command Command, dir, namespace string) error {
 		}
 		log := []string{"logs", "--namespace", fields[0], fields[1], "--all-containers", "--prefix", "--timestamps"}
 		file := filepath.Join("logs", fields[0]+"_"+fields[1])
-		if err := k.write(ctx, file+".log", log...); err != nil && !strings.Contains(err.Error(), "(NotFound)") { // it has just gone
+		if err := k.write(ctx, file+".log", log...); err != nil && !strings.Contains(err.Error(), "(NotFound)") { // the pod has just gone
 			all = errors.Join(all, err)
 		}
 		if strings.Trim(strings.Join(fields[2:], ""), "0") != "" {
-			// Not every container of the pod has had a run before.
+			// The error is ignored: a container of the pod may have no previous run.
 			_ = k.write(ctx, file+"-previous.log", append(log, "--previous")...)
 		}
 	}

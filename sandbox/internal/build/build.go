@@ -1,7 +1,6 @@
-// Package build makes the programs a sandbox runs. Those of other projects take
-// long to compile and seldom change: they are built once, each project into a
-// cache entry of its own. This project's programs are small, and built anew each
-// time.
+// Package build makes the programs a sandbox runs. Other projects' programs take long
+// to compile and seldom change: they are built once, each project into a cache entry
+// of its own. This project's programs are small, and built anew each time.
 package build
 
 import (
@@ -30,10 +29,10 @@ func DefaultCache() (string, error) {
 	return filepath.Join(dir, "rollouts-sandbox"), nil
 }
 
-// Ensure returns the entry of a source in the cache, building it when it is
-// missing; an empty cache means DefaultCache. Runs in other processes wait for
-// one another. An interrupted build leaves no entry, and what was compiled stays
-// in Go's own build cache.
+// Ensure returns the entry of a source in the cache, building it when it is missing;
+// an empty cache means DefaultCache. Processes that build the same entry wait for one
+// another. An interrupted build leaves no entry, and what was compiled stays in Go's
+// own build cache.
 func Ensure(ctx context.Context, source Source, cache string, out *progress.Printer) (*Entry, error) {
 	defer out.Done()
 	if cache == "" {
@@ -56,7 +55,7 @@ func Ensure(ctx context.Context, source Source, cache string, out *progress.Prin
 		}
 	}
 	if source.Version != "" {
-		// What "v1.9" stands for changes.
+		// "v1.9" stands for the latest release of that series, which changes.
 		found, err := source.locate(ctx, downloads)
 		if err != nil {
 			return nil, err
@@ -98,7 +97,7 @@ func Ensure(ctx context.Context, source Source, cache string, out *progress.Prin
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(partial))
 	}
-	// What a removal that was cut short has left.
+	// Remove what an interrupted removal of this entry has left.
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, fmt.Errorf("build cache: %w", err)
 	}
@@ -119,7 +118,8 @@ func present(dir string) (*Entry, bool) {
 	if err != nil {
 		return nil, false
 	}
-	// Not allowed in a cache shared by several users, where it is not needed.
+	// Chtimes is not allowed in a cache shared by several users, where it is not
+	// needed.
 	now := time.Now()
 	_ = os.Chtimes(dir, now, now)
 	return &Entry{Dir: dir, Version: strings.TrimSpace(string(version))}, true
@@ -211,10 +211,9 @@ func every(interval time.Duration, f func()) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// Program builds one of the project's own programs to the file out: pkg is a
-// package path relative to the module in dir, such as ./cmd/sandbox. The state
-// of the version control is left out: reading it fails in a clone of another
-// user's.
+// Program builds one of the project's own programs to the file out: pkg is a package
+// path relative to the module in dir, such as ./cmd/sandbox. Version control
+// information is left out: reading it fails in a clone that another user owns.
 func Program(ctx context.Context, dir, pkg, out string, p *progress.Printer) error {
 	start := time.Now()
 	defer p.Done()

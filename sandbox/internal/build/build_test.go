@@ -100,7 +100,7 @@ func TestFindRepository(t *testing.T) {
 		t.Errorf("found in an empty directory: %q", got)
 	}
 
-	// Here the sources are around the test.
+	// This test runs inside the source tree.
 	got, err := FindRepository()
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestGoToolReportsErrors(t *testing.T) {
 	}
 }
 
-// upstream is a module that a source is built from, whose program says the
+// upstream makes a module and a Source that is built from it. Its program prints the
 // version that it is stamped with.
 func upstream(t *testing.T, dir string) Source {
 	t.Helper()
@@ -234,7 +234,7 @@ func upstream(t *testing.T, dir string) Source {
 	}
 }
 
-// What is built is there once, with its files, and is not built again.
+// A build makes a complete cache entry, with its programs and files.
 func TestBuildRelease(t *testing.T) {
 	module, dir := t.TempDir(), t.TempDir()
 	source := upstream(t, module)
@@ -265,7 +265,7 @@ func TestBuildRelease(t *testing.T) {
 	}
 }
 
-// A cache entry that is there is used without building anything.
+// An existing cache entry is used without building anything.
 func TestEnsureUsesWhatIsThere(t *testing.T) {
 	cache := t.TempDir()
 	source := upstream(t, t.TempDir())

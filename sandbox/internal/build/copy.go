@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// CopyFile copies a file over another, whose directory it makes. mode is for a file that
-// is not there yet.
+// CopyFile copies a file over another, and makes the directory of the target. mode
+// applies only if the target does not exist yet.
 func CopyFile(from, to string, mode fs.FileMode) error {
 	source, err := os.Open(from)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // this machine's kind, whatever the caller's environment says.
 type goTool struct {
 	dir string
-	// modFile is used in place of dir's go.mod; empty means that.
+	// modFile is used in place of dir's go.mod, unless it is empty.
 	modFile string
 }
 
@@ -42,8 +42,8 @@ func (g goTool) output(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(stdout.String()), err
 }
 
-// run runs go, hands every line of its standard error to line, and puts the
-// lines that are no progress into the error if it fails.
+// run runs go, hands every line of its standard error to line, and puts the lines
+// that do not report progress into the error if it fails.
 func (g goTool) run(ctx context.Context, stdout io.Writer, line func(string), args ...string) error {
 	cmd := g.command(ctx, args...)
 	cmd.Stdout = stdout
@@ -83,8 +83,8 @@ func (g goTool) run(ctx context.Context, stdout io.Writer, line func(string), ar
 	return nil
 }
 
-// maxComplaints is how many lines of a failed go command an error carries: the
-// first ones, for what follows a compiler's first error is seldom news.
+// maxComplaints is how many lines of a failed go command an error carries: the first
+// ones, because later errors of a compiler mostly follow from the first.
 const maxComplaints = 40
 
 // isPackage says whether a line of `go build -v` names a package, rather than

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// key names the cache entry of a source: it changes with whatever goes into it.
-// go.mod and go.sum pin the sources of all other modules, which need not be read.
+// key names the cache entry of a source: it changes with everything that goes into
+// the entry. go.mod and go.sum pin the sources of all other modules, which need not
+// be read.
 func (s Source) key(toolchain string) (string, error) {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%s\n%q\n%q\n%q\n%q\n%q\n", toolchain, s.Upstream, s.Version, s.Packages, s.Stamp, s.Files)
@@ -42,8 +43,8 @@ func (s Source) key(toolchain string) (string, error) {
 
 const keyLength = 16
 
-// isKey says whether name is of the form that key makes, so that pruning does
-// not touch what somebody else put into the directory.
+// isKey says whether name is of the form that key makes, so that pruning does not
+// remove other files in the directory.
 func isKey(name string) bool {
 	_, hash, _ := cutLast(name, "-")
 	return len(hash) == keyLength && strings.Trim(hash, "0123456789abcdef") == ""

@@ -14,9 +14,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
 
-// lock takes an exclusive lock on the file at path, waiting for as long as ctx
-// lives while another process holds it. The kernel drops the lock with the
-// process, so a build that was killed leaves none behind.
+// lock takes an exclusive lock on the file at path, waiting for as long as ctx lives
+// while another process holds it. The kernel releases the lock when the process ends,
+// so a build that was killed leaves no lock behind.
 func lock(ctx context.Context, path string, out *progress.Printer) (release func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 // requirement is a line of a go.mod file: a module and its version.
 var requirement = regexp.MustCompile(`(?m)^\t([^\s]+) (v[^\s]+)( // indirect)?$`)
 
-// ownVersions says which modules have libraries of their own, and why.
+// ownVersions says which modules may require other versions, and why.
 var ownVersions = map[string]string{
 	"sandbox/addons/contour/programs/go.mod": "Contour requires later releases of Kubernetes' libraries",
 }
 
-// What two modules of the repository have in common is compiled once: they
-// require it in the same version. `go get` what the message says in the module
-// that lags behind.
+// Modules of the repository require a common dependency in the same version, so that
+// it is compiled once. If this test fails, `go get` what the message says in the
+// module that lags behind.
 func TestModulesShareVersions(t *testing.T) {
 	root, err := FindRepository()
 	if err != nil {

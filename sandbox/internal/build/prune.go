@@ -14,8 +14,8 @@ import (
 // keepUnused is how long an entry stays in the cache after its last use.
 const keepUnused = 14 * 24 * time.Hour
 
-// prune removes entries that were not used for long: each change of a go.mod
-// makes a new one of up to 250 MB. An entry being built or in use is young, and
+// prune removes entries that were not used for keepUnused: each change of a go.mod
+// makes a new entry of up to 250 MB. An entry being built or in use is young, and
 // stays.
 func prune(cache string, now time.Time) {
 	entries, err := os.ReadDir(cache)
@@ -32,8 +32,8 @@ func prune(cache string, now time.Time) {
 		if !entry.IsDir() || !isKey(key) || !unlocked(filepath.Join(cache, key+".lock")) {
 			continue
 		}
-		// The file without which it is no entry goes first: a removal that is cut
-		// short leaves none that looks whole.
+		// The version file goes first: an entry without it is not used, so that a
+		// removal that is cut short leaves none that looks whole.
 		_ = os.Remove(filepath.Join(path, versionFile))
 		_ = os.RemoveAll(path)
 		_ = os.Remove(filepath.Join(cache, key+".lock"))

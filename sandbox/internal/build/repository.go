@@ -37,8 +37,8 @@ func FindRepository() (string, error) {
 		strings.Join(starts, " or "))
 }
 
-// repositoryAbove returns dir or the nearest directory above it that is the
-// root of the source tree. One that cannot be read is not.
+// repositoryAbove returns dir or the nearest directory above it that is the root of
+// the source tree. A directory whose sandbox/go.mod cannot be read does not count.
 func repositoryAbove(dir string) (string, bool) {
 	for {
 		content, err := os.ReadFile(filepath.Join(dir, "sandbox", "go.mod"))

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Source says what a cache entry is built from: programs, and files beside them,
-// of one release of somebody else's project.
+// Source says what a cache entry is built from: programs, and files beside them, of
+// one release of another project.
 type Source struct {
 	// Name begins the name of the cache entry, and is what progress calls it.
 	Name string
@@ -19,11 +19,11 @@ type Source struct {
 	// ModFile is the name of a file in Dir that is used in place of go.mod, with
 	// its sums beside it. Empty means go.mod.
 	ModFile string
-	// Upstream is the path of the module whose release it is.
+	// Upstream is the path of the other project's module.
 	Upstream string
 	// Version is a release of Upstream to build from its own go.mod and go.sum
-	// instead, such as "v1.9.0", or "v1.9" for the latest of these. Empty means
-	// the one that Dir pins.
+	// instead, such as "v1.9.0", or "v1.9" for the latest release of that series.
+	// Empty means the one that Dir pins.
 	Version string
 	// Packages are the main packages to build, if any. A program has the name that
 	// `go build` gives it: the last element of the package's import path.
@@ -79,7 +79,7 @@ func (s Source) locate(ctx context.Context, download func(string)) (*release, er
 	)
 	err := tool.run(ctx, &text, download, "mod", "download", "-json", module)
 	if parseErr := json.Unmarshal([]byte(text.String()), &info); parseErr == nil && info.Error != "" && err != nil {
-		err = errors.New(info.Error) // the command's own says only that it failed
+		err = errors.New(info.Error) // the command's own error says only that it failed
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: downloading %s: %w", s.Name, module, err)

@@ -9,9 +9,9 @@ import (
 // machines maps an architecture of Go to that of an ELF file.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// CheckStatic refuses a program that no container could start whose image holds
-// nothing but programs: a dynamically linked one fails there with a "no such
-// file" that means the missing linker.
+// CheckStatic returns an error unless the file is a statically linked program for
+// this machine. In an image that holds nothing but programs, a dynamically linked one
+// fails with a "no such file" that means the missing dynamic linker.
 func CheckStatic(path string) error {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -10,8 +10,8 @@ const NodeName = "sandbox"
 var (
 	// NodeIP is the node and the API server.
 	NodeIP = netip.MustParseAddr("10.244.0.1")
-	// ReleasesIP is the releases server: port 80 of the node is for pods that ask
-	// for it as a hostPort.
+	// ReleasesIP is the releases server. It has an address of its own because port 80
+	// of the node is for pods that ask for it as a hostPort.
 	ReleasesIP = netip.MustParseAddr("10.244.0.2")
 	// PodCIDR is the network of the node and its pods.
 	PodCIDR = netip.MustParsePrefix("10.244.0.0/16")

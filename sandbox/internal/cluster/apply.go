@@ -23,8 +23,8 @@ import (
 const (
 	// fieldManager owns what the sandbox applies.
 	fieldManager = "sandbox"
-	// applyTimeout bounds the retries of one object, which are for what an API
-	// server answers while it has just started or just learnt a new kind.
+	// applyTimeout bounds the retries of one object. They are for errors of an API
+	// server that has just started or has just learnt a new kind.
 	applyTimeout = 30 * time.Second
 	// applyAtOnce bounds how many objects are applied at the same time.
 	applyAtOnce = 8
@@ -58,8 +58,9 @@ type namespaced struct {
 	namespace string
 }
 
-// apply applies the objects in three rounds, each of them all at once:
-// namespaces and custom resource definitions, what workloads need, workloads.
+// apply applies the objects in three rounds, the objects of a round concurrently:
+// namespaces and custom resource definitions, then what workloads need, then
+// workloads.
 func (a *applier) apply(ctx context.Context, manifests []addon.Manifests) error {
 	for _, round := range rounds(manifests) {
 		if err := a.applyRound(ctx, round); err != nil {
@@ -72,7 +73,8 @@ func (a *applier) apply(ctx context.Context, manifests []addon.Manifests) error 
 	return nil
 }
 
-// rounds sorts objects into those that must be there before others.
+// rounds sorts objects into rounds, each of which needs the objects of the rounds
+// before.
 func rounds(manifests []addon.Manifests) [3][]namespaced {
 	var sorted [3][]namespaced
 	for _, m := range manifests {

@@ -2,12 +2,12 @@ package cluster
 
 import "os"
 
-// auditPolicy has the API server log who writes which HTTPScaledObject and which route
-// of the Gateway API, without the objects, and nothing else; of routes not their
-// status, which a gateway's controller writes. A write that changes nothing reaches no watch:
-// this log is the only place that shows it. A line is written before the request
-// is carried out, and another one when it is answered, so that a reader can tell
-// whether a request is still under way.
+// auditPolicy makes the API server log the writes of HTTPScaledObjects and of routes
+// of the Gateway API, with the user but without the object, and nothing else. Writes
+// of a route's status are left out: a gateway's controller makes them. A write that
+// changes nothing reaches no watch: this log is the only place that shows it. A line
+// is written before the request is carried out, and another one when it is answered,
+// so that a reader can tell whether a request is still under way.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
@@ -21,8 +21,9 @@ rules:
   - level: None
 `
 
-// AuditLog is the API server's log of the writes of HTTPScaledObjects and routes: an Event
-// of audit.k8s.io/v1 as JSON on each line. There is none until the first of them.
+// AuditLog is the API server's log of the writes of HTTPScaledObjects and routes: an
+// Event of audit.k8s.io/v1 as JSON on each line. The file does not exist before the
+// first write.
 func (l Layout) AuditLog() string { return l.Log("audit") }
 
 func (l Layout) auditPolicy() string { return l.etc("audit-policy.yaml") }

@@ -19,8 +19,8 @@ type Built struct {
 	Addons map[string]addon.Paths
 }
 
-// Build builds and downloads into the cache what Up would with the same options:
-// all but this project's own programs.
+// Build builds and downloads into the cache what Up needs with the same options,
+// except this project's own programs.
 func Build(ctx context.Context, opts Options) (*Built, error) {
 	defer opts.Progress.Done()
 	selected, err := opts.complete()
@@ -55,8 +55,8 @@ func (o Options) ensureKubernetes(ctx context.Context) (*build.Entry, error) {
 	return build.Ensure(ctx, source, o.Cache, o.Progress)
 }
 
-// AddonPath returns a path that an add-on has prepared, after it has built or
-// downloaded what is behind it. The error says what there is.
+// AddonPath builds or downloads what an add-on needs, and returns the add-on's path
+// of the given name. If there is none, the error lists the names that there are.
 func AddonPath(ctx context.Context, opts Options, name, path string) (string, error) {
 	defer opts.Progress.Done()
 	opts.With, opts.Bare = []string{name}, true
@@ -64,7 +64,7 @@ func AddonPath(ctx context.Context, opts Options, name, path string) (string, er
 	if err != nil {
 		return "", err
 	}
-	a := selected[len(selected)-1] // after what it needs
+	a := selected[len(selected)-1] // the add-ons that it needs come before it
 	var prepared addon.Prepared
 	if a.Prepare != nil {
 		host := opts.host(Layout{}, a)
@@ -77,7 +77,7 @@ func AddonPath(ctx context.Context, opts Options, name, path string) (string, er
 	for _, found := range slices.Sorted(maps.Keys(prepared.Paths)) {
 		at := prepared.Paths[found]
 		if _, err := os.Stat(at); err != nil {
-			continue // this project's own, which a sandbox has in its state directory
+			continue // this project's own program, which is in a sandbox's state directory
 		}
 		if found == path {
 			return at, nil

@@ -131,8 +131,8 @@ func apiServerArgs(l Layout) []string {
 		"--proxy-client-cert-file=" + l.pki("front-proxy-client.crt"),
 		"--proxy-client-key-file=" + l.pki("front-proxy-client.key"),
 
-		// Without it, a server that is told to end waits for its watches, which
-		// do not end by themselves.
+		// Without this flag, a graceful shutdown waits for watches, which do not end
+		// by themselves.
 		"--shutdown-watch-termination-grace-period=1s",
 		"--profiling=false",
 	}
@@ -150,8 +150,8 @@ func controllerManagerArgs(l Layout) []string {
 
 func schedulerArgs(l Layout) []string { return controllerArgs(l, "kube-scheduler") }
 
-// controllerArgs are those of a component that acts on the API server's
-// objects, is alone, and serves nobody but the probe.
+// controllerArgs are the arguments of a component that acts on the API server's
+// objects, runs as the only instance, and serves nothing but the probe.
 func controllerArgs(l Layout, name string) []string {
 	kubeconfig := l.pki(name + ".kubeconfig")
 	return []string{
@@ -162,8 +162,8 @@ func controllerArgs(l Layout, name string) []string {
 		"--tls-cert-file=" + l.pki("loopback.crt"),
 		"--tls-private-key-file=" + l.pki("loopback.key"),
 		"--leader-elect=false",
-		// Tests wait for what controllers do; the default of 20 requests a
-		// second is what they would be waiting for.
+		// Tests wait for controllers, which the default of 20 requests a second would
+		// slow down.
 		"--kube-api-qps=300",
 		"--kube-api-burst=600",
 		"--profiling=false",
@@ -215,8 +215,8 @@ func (p probe) get(url string) func(context.Context) error {
 	}
 }
 
-// nodeReady asks for both sides of readiness: what the node last reported may
-// be the word of a process that is gone since.
+// nodeReady checks the node's port and the Node's status: the status alone may have
+// been reported by a process that has ended since.
 func nodeReady(ctx context.Context, client kubernetes.Interface) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(NodeIP.String(), kubeletPort))

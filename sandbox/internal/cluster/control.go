@@ -21,11 +21,11 @@ import (
 
 // Event is one thing that happened while a sandbox came up.
 type Event struct {
-	// Said is a line worth keeping; Status one that the next replaces.
+	// Said is a line worth keeping; Status is one that the next event replaces.
 	Said   string `json:"said,omitempty"`
 	Status string `json:"status,omitempty"`
-	// Error says why the sandbox did not come up; Ready that it did. One of
-	// them ends the events.
+	// Error says why the sandbox did not come up; Ready that it did. An Event with
+	// one of them is the last.
 	Error string `json:"error,omitempty"`
 	Ready bool   `json:"ready,omitempty"`
 }
@@ -34,8 +34,8 @@ type Event struct {
 // sun_path, less the closing zero.
 const maxSocketPath = 107
 
-// shortSocket returns a path of the control socket that fits into a socket
-// address however long that of the state directory is.
+// shortSocket returns a path of the control socket that fits into a socket address,
+// however long the path of the state directory is.
 func shortSocket(l Layout) (path string, release func(), err error) {
 	path = l.ControlSocket()
 	if len(path) <= maxSocketPath {
@@ -146,7 +146,7 @@ func (c control) do(ctx context.Context, method, path string) (*http.Response, e
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED):
 		return nil, notRunning(c.layout)
 	case errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, io.EOF):
-		return nil, notRunning(c.layout) // it ended before it answered
+		return nil, notRunning(c.layout) // the daemon ended before it answered
 	case err != nil:
 		return nil, err
 	case response.StatusCode >= 400:

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A client follows a start that is under way, from its beginning, also where
-// the path of the socket does not fit into an address.
+// A client follows a start that is under way, from its beginning, even if the path of
+// the socket does not fit into a socket address.
 func TestControl(t *testing.T) {
 	for name, dir := range map[string]string{"short": "s", "long": strings.Repeat("long/", 40)} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestControl(t *testing.T) {
 			var got []Event
 			err = c.follow(t.Context(), func(event Event) {
 				got = append(got, event)
-				if event.Said == "first" { // the rest happens while it is followed
+				if event.Said == "first" { // the other events come while the client follows
 					d.events.status("second %d", 2)
 					d.events.add(Event{Ready: true})
 				}
@@ -81,7 +81,7 @@ func TestFollowReportsFailure(t *testing.T) {
 func TestEvents(t *testing.T) {
 	e := newEvents()
 	e.status("waiting, 1s")
-	e.status("waiting, 1s") // the same again is no event
+	e.status("waiting, 1s") // a repeated status is no event
 	e.say("done")
 	if _, over := e.outcome(); over {
 		t.Error("over before its end")
@@ -99,7 +99,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("outcome: %+v, %v", last, over)
 	}
 
-	// A reader that gives up is not kept.
+	// A reader stops waiting for events when its context ends.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	for event := range newEvents().all(ctx) {
@@ -131,7 +131,8 @@ func TestPoll(t *testing.T) {
 	}
 }
 
-// A daemon that ends while it is asked is one that is not running.
+// If the daemon ends before it answers, the error says that the sandbox is not
+// running.
 func TestDaemonEndsBeforeItAnswers(t *testing.T) {
 	for name, read := range map[string]int{"it has read the request": 64 << 10, "it has not": 1} {
 		t.Run(name, func(t *testing.T) {

@@ -2,8 +2,9 @@ package cluster
 
 import "fmt"
 
-// deathsSince says of each component that has ended unasked since a status, which
-// may be nil for the start of the sandbox, how it did and what it said last.
+// deathsSince describes each component that has died since the status before, or is
+// dead in after: how it ended, and the end of its log. A nil before stands for the
+// start of the sandbox.
 func deathsSince(before, after *Status) []string {
 	known := map[string]int{}
 	if before != nil {

@@ -26,7 +26,7 @@ func (e *events) add(event Event) {
 	if e.over {
 		return
 	}
-	// A status that was replaced is of no use to a later reader.
+	// A repeated status is no event.
 	if n := len(e.list); event.Status != "" && n > 0 && e.list[n-1].Status == event.Status {
 		return
 	}

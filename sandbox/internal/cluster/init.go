@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InitMain is PID 1 of a sandbox: it prepares the mount namespace, starts the
-// daemon, and reaps whatever loses its parent. It ends with the daemon, and the
-// kernel then ends everything else in the sandbox. If owned, descriptor 3 is a
-// pipe, and when its other end closes the sandbox ends and its state directory
-// goes with it. It returns the exit code.
+// InitMain is PID 1 of a sandbox: it prepares the mount namespace, starts the daemon,
+// and reaps orphaned processes. It ends with the daemon, and the kernel then ends
+// everything else in the sandbox. If owned, descriptor 3 is a pipe: when its other
+// end is closed, the sandbox ends and its state directory is removed. It returns the
+// exit code.
 func InitMain(l Layout, owned bool) int {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("component", "init")
 	if os.Getpid() != 1 {
@@ -86,8 +86,8 @@ func forwardTermination(pid int) {
 	}()
 }
 
-// endWithOwner kills every other process of the sandbox when its owner ends,
-// however that was: the kernel closes the owner's end of the pipe.
+// endWithOwner kills every other process of the sandbox when its owner ends, even if
+// the owner is killed: the kernel closes the owner's end of the pipe.
 func endWithOwner(ended chan<- struct{}) {
 	_, _ = io.Copy(io.Discard, os.NewFile(ownerFD, "owner"))
 	close(ended) // before the daemon ends, which is what PID 1 waits for

@@ -53,8 +53,8 @@ func RESTConfig() (*rest.Config, error) {
 	return restConfig(l.Kubeconfig())
 }
 
-// AddonPaths returns what an add-on of the sandbox that this process runs in has on
-// this machine; see addon.Prepared.
+// AddonPaths returns the paths that an add-on of the sandbox that this process runs
+// in has prepared; see addon.Prepared.
 func AddonPaths(name string) (addon.Paths, error) {
 	l, err := InsideLayout()
 	if err != nil {
@@ -93,9 +93,10 @@ func changeComponent(ctx context.Context, l Layout, action, name string) error {
 	}
 }
 
-// StopComponentFor stops a component of the sandbox that this process runs in,
-// calls during if it is not nil, and starts the component again when that has
-// returned and it has been down for d. It starts it again, too, when ctx ends.
+// StopComponentFor stops a component of the sandbox that this process runs in, calls
+// during if it is not nil, and starts the component again once during has returned
+// and d has passed. If during fails or ctx ends, it starts the component without
+// waiting any longer, and returns the error.
 func StopComponentFor(ctx context.Context, name string, d time.Duration, during func() error) error {
 	if err := Component(ctx, "stop", name); err != nil {
 		return err
@@ -144,25 +145,26 @@ func EnterMain(l Layout, dir string, foreground bool, args []string) error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return err
 	}
-	// nsenter was started with these ignored. Signals that are handled get
-	// their default action back by exec; ignored ones would stay so.
+	// nsenter was started with SIGINT and SIGQUIT ignored. exec resets handled
+	// signals to their default action; ignored ones would stay ignored.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGQUIT)
 	return fmt.Errorf("%s: %w", path, unix.Exec(path, args, env))
 }
 
 // takeTerminal makes this process the leader of a process group that has the
-// terminal. The group of its parent has no number in the sandbox's PID
-// namespace, and a shell that is to give the terminal back to it cannot.
+// terminal. The process group of its parent has no id in the sandbox's PID namespace,
+// so that a shell could not give the terminal back to that group.
 func takeTerminal() {
-	signal.Ignore(unix.SIGTTOU) // sent to whoever takes the terminal from the background
+	signal.Ignore(unix.SIGTTOU) // sent to a background process that takes the terminal
 	defer signal.Reset(unix.SIGTTOU)
 	if unix.Setpgid(0, 0) == nil {
 		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, os.Getpid())
 	}
 }
 
-// insideEnvironment is the caller's environment as it is inside: the sandbox's
-// programs and kubeconfig, and no proxy, which could not be reached.
+// insideEnvironment is the caller's environment, changed for commands inside: with
+// the sandbox's programs and kubeconfig, and without proxies, which could not be
+// reached.
 func insideEnvironment(l Layout, environ []string) []string {
 	var env []string
 	path := l.Bin()

@@ -27,8 +27,8 @@ func (s settings) paths(name string) addon.Paths {
 	return nil
 }
 
-// install applies the manifests of the add-ons: all of them at once, so that
-// what one changes in another's is there before anything reads it.
+// install applies the manifests of all add-ons together, so that a change that one
+// add-on makes to another's objects is in place before anything reads them.
 func (d *daemon) install(ctx context.Context, installed []addon.Addon) error {
 	var all []addon.Manifests
 	for _, a := range installed {

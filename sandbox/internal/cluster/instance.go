@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// instance identifies a process for good. A process id alone does not: after a
-// crash or a reboot it may belong to somebody else, who must not be killed.
+// instance identifies a process uniquely. A process id alone does not: after a crash
+// or a reboot it may belong to another process, which must not be killed.
 type instance struct {
 	PID int `json:"pid"`
 	// Start is when the process started, in clock ticks since the boot.
@@ -50,8 +50,8 @@ func (i instance) running() (bool, error) {
 	return err == nil && !ended, err
 }
 
-// open returns a descriptor that pins the process: its id cannot pass to
-// another meanwhile. It is negative if the process is gone.
+// open returns a descriptor that pins the process: no other process can get its id
+// meanwhile. It is negative if the process is gone.
 func (i instance) open() (fd int, err error) {
 	fd, err = unix.PidfdOpen(i.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -72,8 +72,8 @@ func (i instance) open() (fd int, err error) {
 }
 
 // waitEnded waits, up to timeout, until the process has ended with all of its
-// threads. The kernel then has ended every process in the PID namespace that it
-// was the first of; /proc shows its main thread as a zombie earlier than that.
+// threads. The kernel then has ended every process in the PID namespace whose PID 1
+// it was; /proc shows its main thread as a zombie earlier than that.
 func waitEnded(fd int, timeout time.Duration) (bool, error) {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, int(timeout.Milliseconds()))
@@ -83,14 +83,14 @@ func waitEnded(fd int, timeout time.Duration) (bool, error) {
 	return n > 0, nil
 }
 
-// reapPatience is how long kill waits for processes that are dead to be reaped.
+// reapPatience is how long kill waits for dead processes to be reaped.
 const reapPatience = 3 * time.Second
 
-// kill ends the process with SIGKILL, and with it the PID namespace that it is
-// the first of, and waits until they are gone. Those that were started from
-// outside, and lost their parent there, are for the machine's own PID 1 to
-// reap; in some containers that never does, so zombies alone are not waited for
-// longer than reapPatience.
+// kill ends the process with SIGKILL, and with it the PID namespace whose PID 1 it
+// is, and waits until both are gone. Processes that were started from outside, and
+// lost their parent there, have to be reaped by the machine's own PID 1, which in
+// some containers never reaps: if only zombies are left, kill waits no longer than
+// reapPatience.
 func (i instance) kill(ctx context.Context) error {
 	fd, err := i.open()
 	if err != nil || fd < 0 {

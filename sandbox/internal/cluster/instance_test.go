@@ -71,7 +71,8 @@ func TestInstanceIsKilled(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	// It stays a zombie until its parent, this test, waits for it: gone enough.
+	// It stays a zombie until its parent, this test, waits for it. kill takes it for
+	// gone.
 	if err := i.kill(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -10,17 +10,17 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 )
 
-// kubernetesSource is every Kubernetes component, etcd and kubectl in one binary;
-// its first argument, or the name it is called by, selects one. version is a
-// minor release such as "v1.35", or empty for the one of go.mod; the others are
-// pinned by files go-v1.35.mod beside it.
+// kubernetesSource is every Kubernetes component, etcd and kubectl in one binary; its
+// first argument, or the name it is called by, selects one. version is a minor
+// release such as "v1.35", or empty for the one of go.mod; files such as go-v1.35.mod
+// beside it pin the other releases.
 func kubernetesSource(repository, version string) (build.Source, error) {
 	source := build.Source{
 		Name:     kubernetesProgram,
 		Dir:      filepath.Join(repository, "sandbox", "kubernetes"),
 		Upstream: "k8s.io/kubernetes",
 		Packages: []string{"."},
-		// As its release builds stamp them.
+		// As Kubernetes' release builds stamp them.
 		Stamp: "-X k8s.io/component-base/version.gitVersion={version} -X k8s.io/component-base/version.gitTreeState=clean -X k8s.io/client-go/pkg/version.gitVersion={version}",
 	}
 	if version == "" {

@@ -93,7 +93,7 @@ func (l Layout) PIDFile() string { return filepath.Join(l.Dir, "pid") }
 // ControlSocket is the unix socket of the sandbox's daemon.
 func (l Layout) ControlSocket() string { return filepath.Join(l.Dir, "control.sock") }
 
-// settings is what `up` was asked for, for the daemon to read.
+// settings holds what `up` was asked for, for the daemon to read.
 func (l Layout) settings() string { return filepath.Join(l.Dir, "settings.json") }
 
 // instance identifies the running PID 1; see instance.
@@ -106,7 +106,7 @@ func (l Layout) pki(file string) string { return filepath.Join(l.Dir, "pki", fil
 
 func (l Layout) etcdData() string { return filepath.Join(l.Dir, "etcd") }
 
-// work is the working directory of a component: some write files beside them.
+// work is the working directory of a component: some components write files into it.
 func (l Layout) work(component string) string { return filepath.Join(l.Dir, "work", component) }
 
 func (l Layout) etc(file string) string { return filepath.Join(l.Dir, "etc", file) }

@@ -16,8 +16,8 @@ func setUpMounts(l Layout, log *slog.Logger) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making the mounts private: %w", err)
 	}
-	// Refused where parts of /proc are masked, as in most containers. Then ps
-	// and the like show the processes outside; nothing else depends on it.
+	// The kernel refuses this where parts of /proc are masked, as in most containers.
+	// Then ps and the like show the processes outside; nothing else depends on it.
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		log.Warn("no /proc of the sandbox's own: process ids in it will not fit", "err", err)
 	}

@@ -15,11 +15,10 @@ import (
 // first of exec.Cmd.ExtraFiles.
 const ownerFD = 3
 
-// initCommand returns the command that starts a sandbox's PID 1 in namespaces
-// of its own. One user is mapped, the caller, who is root inside: that is all
-// an unprivileged user may map, and root gets the same, so that a sandbox
-// behaves alike for both. With an owner, the sandbox ends when the other end
-// of that pipe is closed.
+// initCommand returns the command that starts a sandbox's PID 1 in namespaces of its
+// own. It maps one user only, the caller, to root inside: an unprivileged user may
+// map no other, and root gets the same mapping, so that a sandbox behaves alike for
+// both. With an owner, the sandbox ends when the other end of that pipe is closed.
 func initCommand(l Layout, owner, output *os.File) *exec.Cmd {
 	cmd := exec.Command(l.Program(), "init", "--state", l.Dir)
 	cmd.Dir = l.Dir
@@ -39,8 +38,8 @@ func initCommand(l Layout, owner, output *os.File) *exec.Cmd {
 	return cmd
 }
 
-// initEnvironment keeps of the caller's environment what programs need to run
-// at all. A KUBECONFIG or a proxy from outside would lead them astray.
+// initEnvironment returns the variables of the caller's environment that programs
+// need to run at all. A KUBECONFIG or a proxy from outside would be wrong inside.
 func initEnvironment(environ []string) []string {
 	var kept []string
 	for _, entry := range environ {
@@ -68,8 +67,8 @@ func explainNamespaceError(err error) error {
 		err, namespaceAdvice(readSysctl))
 }
 
-// namespaceAdvice says which settings forbid user namespaces, and what to set.
-// sysctl returns the value of a setting, or false if the kernel has no such.
+// namespaceAdvice says which settings forbid user namespaces, and what to set. sysctl
+// returns the value of a setting, or false if the kernel does not have it.
 func namespaceAdvice(sysctl func(name string) (string, bool)) string {
 	var advice []string
 	set := func(name, value, why string) {

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// certificateLifetime is far longer than any sandbox lives; nothing renews.
+// certificateLifetime is far longer than any sandbox lives; certificates are not
+// renewed.
 const certificateLifetime = 10 * 365 * 24 * time.Hour
 
 // authority signs certificates.
@@ -48,8 +49,8 @@ func clusterCertificates() []certificate {
 		{file: "apiserver-kubelet-client", commonName: "kube-apiserver", organization: "system:masters", client: true},
 		{file: "kube-controller-manager", commonName: "system:kube-controller-manager", client: true},
 		{file: "kube-scheduler", commonName: "system:kube-scheduler", client: true},
-		// The node is kubelet and kube-proxy in one, and watches whole kinds where
-		// a kubelet would watch single objects: a kubelet's rights do not do.
+		// The node is kubelet and kube-proxy in one, and watches whole kinds where a
+		// kubelet would watch single objects: a kubelet's permissions are not enough.
 		{file: "node", commonName: "system:node:" + NodeName, organization: "system:masters", client: true},
 	}
 }
@@ -170,7 +171,7 @@ func newTemplate(subject pkix.Name, now time.Time) (*x509.Certificate, error) {
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      subject,
-		// An hour back: clocks that are being set must not refuse it.
+		// An hour back, so that the certificate is valid while clocks are being set.
 		NotBefore: now.Add(-time.Hour),
 		NotAfter:  now.Add(certificateLifetime),
 	}, nil

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// poll calls check until it returns nil, at the given interval, and gives up
-// when ctx ends; the error is then check's last one, with ctx's around it.
+// poll calls check until it returns nil, at the given interval, and gives up when ctx
+// ends; the error is then check's last one, followed by ctx's cause.
 func poll(ctx context.Context, interval time.Duration, check func(context.Context) error) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -29,8 +29,8 @@ func poll(ctx context.Context, interval time.Duration, check func(context.Contex
 	}
 }
 
-// over says whether ctx has ended, or is about to: its deadline may have passed
-// a moment before it says so.
+// over says whether ctx has ended, or is about to: its deadline may pass a moment
+// before ctx.Err reports it.
 func over(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || (ok && !time.Now().Before(deadline))

@@ -27,8 +27,8 @@ func (o *Options) complete() ([]addon.Addon, error) {
 	return o.selected()
 }
 
-// selected are the add-ons that the options ask for. The error names what is
-// asked of none of them.
+// selected are the add-ons that the options ask for. It is an error if the options
+// give a version or a program that belongs to none of them.
 func (o Options) selected() ([]addon.Addon, error) {
 	list, err := addon.Select(addons.All(), o.With, o.Bare)
 	if err != nil {
@@ -55,7 +55,7 @@ func (o Options) selected() ([]addon.Addon, error) {
 		if _, err := os.Stat(o.Programs[name]); err != nil {
 			return nil, fmt.Errorf("program %s: %w", name, err)
 		}
-		// What runs inside has another working directory.
+		// Processes inside the sandbox have another working directory.
 		path, err := filepath.Abs(o.Programs[name])
 		if err != nil {
 			return nil, fmt.Errorf("program %s: %w", name, err)

@@ -28,8 +28,9 @@ import (
 // With SANDBOX=name in the environment, that running sandbox is used and left
 // as it is; with KEEP_SANDBOX=1, the new one is kept, for a look at it.
 //
-// The run fails when a component has died that no test stopped. What a failed run
-// leaves is kept in opts.Failed, which a run clears first, and prints.
+// The run fails if a component has died that no test stopped. Logs and objects of a
+// failed run are kept in opts.Failed; RunTests clears that directory first, and
+// prints its name when it keeps something there.
 func RunTests(m *testing.M, opts Options) int {
 	if !flag.Parsed() {
 		flag.Parse()
@@ -78,16 +79,16 @@ func runTests(ctx context.Context, opts Options) (code int, err error) {
 	return s.judgeSelf(ctx, opts.Failed)
 }
 
-// judgeSelf is runSelf, which fails, too, when a component has died meanwhile and no
-// test has stopped it. Logs and objects of a failed run are kept in the directory
-// failed, unless that is empty.
+// judgeSelf calls runSelf. It also fails if a component has died meanwhile that no
+// test stopped. Logs and objects of a failed run are kept in the directory failed,
+// unless that is empty.
 func (s *Sandbox) judgeSelf(ctx context.Context, failed string) (int, error) {
 	before, err := s.Status(ctx)
 	if err != nil {
 		return 0, err
 	}
 	if os.Getenv("SANDBOX") == "" {
-		before = nil // what died while it came up counts
+		before = nil // deaths while the sandbox came up count as well
 	}
 	code, err := s.runSelf(ctx)
 	after, statusErr := s.Status(context.WithoutCancel(ctx))
@@ -104,8 +105,8 @@ func (s *Sandbox) judgeSelf(ctx context.Context, failed string) (int, error) {
 	return code, err
 }
 
-// keepFailed keeps the logs of all components, and the objects and logs of what is in
-// the cluster still. Tests have kept what was in their namespaces.
+// keepFailed keeps the logs of all components, and the objects and pod logs that are
+// still in the cluster. Tests have already kept those of their own namespaces.
 func (s *Sandbox) keepFailed(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
 	defer cancel()

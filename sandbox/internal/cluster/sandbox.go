@@ -2,8 +2,8 @@
 // namespaces of its own, without root and without Docker: etcd, the control
 // plane, a node that runs pods as processes, and the add-ons that are asked for.
 //
-// Up brings one up from outside; what then runs inside it, by way of Command,
-// reaches the cluster with RESTConfig.
+// Up brings a sandbox up from outside; programs that Command runs inside it reach the
+// cluster with RESTConfig.
 package cluster
 
 import (
@@ -26,8 +26,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
 
-// Options says what sandbox to bring up. The zero value is the default sandbox,
-// with the add-ons that are there by default.
+// Options says what sandbox to bring up. The zero value is the default sandbox, with
+// the default add-ons.
 type Options struct {
 	// Name tells sandboxes apart; empty means DefaultName. See CheckName.
 	Name string
@@ -44,7 +44,7 @@ type Options struct {
 	Bare bool
 	// Kubernetes is another minor release than the default, such as "v1.35".
 	Kubernetes string
-	// Versions are releases of add-ons to have instead of their own, by the
+	// Versions are the releases of add-ons to use in place of Addon.Version, by the
 	// add-on's name, such as "v1.9.0" or "v1.9".
 	Versions map[string]string
 	// Programs are the paths of programs to take instead of building them from
@@ -78,14 +78,14 @@ type Sandbox struct {
 // ErrRunning is returned by Up when the sandbox is running already.
 var ErrRunning = errors.New("is running already")
 
-// ErrInterrupted is returned by Up when its context has ended, and everything
-// that was up by then is down and removed again.
+// ErrInterrupted is returned by Up when its context has ended, and Up has taken down
+// and removed everything that it had brought up.
 var ErrInterrupted = errors.New("interrupted; nothing is left behind")
 
-// Up builds what a sandbox needs, brings it up and waits until it is ready.
-// When something fails, what is up by then is taken down, unless
-// opts.KeepFailed; when ctx ends, always, and the error is ErrInterrupted. An
-// error of taking it down is joined to the one that led to that.
+// Up builds what a sandbox needs, brings it up and waits until it is ready. If
+// something fails, Up takes down what is up by then, unless opts.KeepFailed; if ctx
+// ends, it always does, and the error is ErrInterrupted. If taking it down fails as
+// well, that error is joined to the first.
 func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 	if Inside() {
 		return nil, errors.New("this is the inside of a sandbox: leave it first; another cannot be brought up in it")
@@ -95,7 +95,7 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 		return nil, err
 	}
 	defer opts.Progress.Done()
-	// Before a long build, not after it.
+	// Check this before a long build, not after it.
 	if err := checkState(l); err != nil {
 		return nil, err
 	}
@@ -147,8 +147,8 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 	return s, nil
 }
 
-// orInterrupted returns ErrInterrupted in place of an error that is the end of
-// ctx and nothing else: one of cleaning up may be joined to it.
+// orInterrupted returns ErrInterrupted in place of an error that is only the end of
+// ctx. An error that is joined to another one, such as one of cleaning up, is kept.
 func orInterrupted(ctx context.Context, err error) error {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) && len(joined.Unwrap()) > 1 {
@@ -160,8 +160,8 @@ func orInterrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// Open returns the sandbox with the given name, or in the directory state when
-// that is not empty. It is an error if it does not run.
+// Open returns the sandbox with the given name, or in the directory state when that
+// is not empty. It is an error if that sandbox does not run.
 func Open(name, state string) (*Sandbox, error) {
 	l, err := NewLayout(name, state)
 	if err != nil {
@@ -245,8 +245,8 @@ func (s *Sandbox) launch(ctx context.Context, opts Options) error {
 	return err
 }
 
-// awaitUp shows what the daemon says until the sandbox is up. The daemon bounds
-// each of its waits; this one is for the daemon itself to appear.
+// awaitUp shows what the daemon says until the sandbox is up. The daemon bounds each
+// of its waits; the timeout here is for the daemon itself to appear.
 func (s *Sandbox) awaitUp(ctx context.Context, out *progress.Printer) error {
 	appear, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -285,9 +285,9 @@ func (s *Sandbox) Down() error {
 	return s.end()
 }
 
-// Down ends the sandbox with the given name, or in the directory state when
-// that is not empty, and removes what one that crashed has left. It reports
-// whether there was anything; a sandbox that is not there is no error.
+// Down ends the sandbox with the given name, or in the directory state when that is
+// not empty, and removes what a crashed one has left. It reports whether there was
+// anything to end or remove; a sandbox that does not exist is no error.
 func Down(name, state string) (bool, error) {
 	l, err := NewLayout(name, state)
 	if err != nil {
@@ -340,11 +340,10 @@ func (s *Sandbox) Component(ctx context.Context, action, name string) error {
 }
 
 // Command returns a command that runs args inside the sandbox, in the working
-// directory of this process, with kubectl, the plugin and the interceptor on PATH
-// and KUBECONFIG
-// set. Its exit code is that of the command. When ctx ends the command gets
-// SIGTERM, and SIGKILL if it does not end by that within ten seconds; it also
-// ends when this process does.
+// directory of this process, with kubectl, the plugin and the interceptor on PATH and
+// KUBECONFIG set. Its exit code is that of the command. When ctx ends the command
+// gets SIGTERM, and SIGKILL if it has not ended within ten seconds; it also ends when
+// this process does.
 func (s *Sandbox) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	return s.enter(ctx, nil, args)
 }
@@ -380,9 +379,9 @@ func (s *Sandbox) enter(ctx context.Context, flags, args []string) (*exec.Cmd, e
 	return cmd, nil
 }
 
-// terminateChild asks the command that nsenter has started to end; nsenter
-// then ends as that does. Ending nsenter itself would leave the command to be
-// reaped by somebody else.
+// terminateChild sends SIGTERM to the command that nsenter has started; nsenter then
+// ends in the same way. Ending nsenter itself would leave the command to be reaped by
+// another process.
 func terminateChild(nsenter *os.Process) error {
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", nsenter.Pid))
 	if err == nil {
@@ -392,7 +391,8 @@ func terminateChild(nsenter *os.Process) error {
 			}
 		}
 	}
-	// It has not started the command yet, or the kernel does not tell.
+	// nsenter has not started the command yet, or the kernel does not list its
+	// children.
 	return nsenter.Signal(unix.SIGTERM)
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Only what has left nothing behind counts as interrupted.
+// Up reports ErrInterrupted only if nothing is left behind.
 func TestInterrupted(t *testing.T) {
 	failure := errors.New("process 7 does not end")
 	ended, cancel := context.WithCancel(t.Context())

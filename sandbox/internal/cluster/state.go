@@ -18,7 +18,7 @@ type settings struct {
 	Name string `json:"name"`
 	// Program is the multi-call binary of the cluster's components.
 	Program string `json:"program"`
-	// Kubernetes is their release.
+	// Kubernetes is the release of these components.
 	Kubernetes string `json:"kubernetes"`
 	// Deploy is the repository's deploy directory.
 	Deploy string `json:"deploy"`
@@ -150,7 +150,8 @@ func removeAll(path string) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	// Errors show again, and better, when the removal is tried once more.
+	// Errors are ignored here: the second attempt at the removal reports them, and
+	// better.
 	_ = filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() {
 			_ = os.Chmod(path, 0o700)

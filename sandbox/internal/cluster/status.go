@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Status is what a sandbox says of itself.
+// Status is the state of a sandbox, as its daemon reports it.
 type Status struct {
 	Name string `json:"name"`
 	// Dir is the state directory.
@@ -32,7 +32,7 @@ type Status struct {
 }
 
 // AddonStatus names an add-on, and the release that it was built from if it is
-// somebody else's.
+// another project's.
 type AddonStatus struct {
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"`
@@ -59,8 +59,8 @@ type ComponentStatus struct {
 	// PID is its process as seen inside the sandbox; 0 unless it runs.
 	PID   int       `json:"pid,omitempty"`
 	Since time.Time `json:"since,omitzero"`
-	// Deaths counts how often it ended unasked. LastDeath says how it last did,
-	// LastLog is the end of its log then.
+	// Deaths counts how often it ended without being stopped. LastDeath says how it
+	// ended the last time, and LastLog is the end of its log then.
 	Deaths    int    `json:"deaths,omitempty"`
 	LastDeath string `json:"lastDeath,omitempty"`
 	LastLog   string `json:"lastLog,omitempty"`

@@ -16,8 +16,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
 
-// Bounds of the pause before a component that died is started again, and the
-// time after which one that ran well is no longer held to have failed before.
+// restartAfterMin and restartAfterMax bound the backoff before a component that died
+// is started again. Once a component has run for stableAfter, its backoff begins
+// anew.
 const (
 	restartAfterMin = time.Second
 	restartAfterMax = 10 * time.Second
@@ -31,18 +32,18 @@ type supervisor struct {
 	components map[string]*supervised
 }
 
-// supervised is a component with what is known of its process.
+// supervised is a component with the state of its process.
 type supervised struct {
 	component
 	changing sync.Mutex // held while it is being started or stopped
 
 	mu       sync.Mutex // guards what follows
 	cancel   context.CancelFunc
-	ended    chan struct{} // closed when nothing runs it any more
+	ended    chan struct{} // closed when keepRunning has returned
 	process  *os.Process   // nil while it does not run
 	since    time.Time
 	deaths   int
-	lastWord string // how it died last
+	lastWord string // how it died the last time
 	lastLog  string // the end of its log then
 }
 
@@ -105,7 +106,7 @@ func (s *supervisor) stop(name string, kill bool) error {
 	if cancel == nil {
 		return nil
 	}
-	cancel() // from here on its death is no surprise
+	cancel() // from here on its end is expected
 	if process != nil && !kill {
 		if err := process.Signal(unix.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return fmt.Errorf("stopping %s: %w", name, err)
@@ -241,7 +242,7 @@ func (s *supervisor) await(ctx context.Context, name string, timeout time.Durati
 	return nil
 }
 
-// snapshot is what is known of a component at one moment.
+// snapshot is the state of a component at one moment.
 type snapshot struct {
 	pid      int
 	wanted   bool

@@ -32,7 +32,8 @@ func supervise(t *testing.T, script string, ready func(context.Context) error) (
 
 func quiet(string, ...any) {}
 
-// fileThere is ready once the component has made the file in its directory.
+// fileThere returns a readiness check that passes once the component has made the
+// file in its directory.
 func fileThere(l *Layout, name string) func(context.Context) error {
 	return func(context.Context) error {
 		_, err := os.Stat(filepath.Join(l.work("script"), name))

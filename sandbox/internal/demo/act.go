@@ -41,9 +41,9 @@ func canaryOf(ro *v1alpha1.Rollout, router Router) (Canary, error) {
 	return Canary{Router: router, Rollout: ro.Name, Stable: strategy.StableService, Canary: strategy.CanaryService, Steps: strategy.Steps}, nil
 }
 
-// Split returns what the router must have written at a weight of 0..100, with a header
-// route unless that is nil. With Kedify it is the text of the annotation; "" stands for
-// no annotation.
+// Split returns what the router must have written at a weight of 0..100, with the
+// header route header unless that is nil. With Kedify it is the text of the
+// annotation; "" stands for no annotation.
 func (c Canary) Split(weight int32, header *v1alpha1.SetHeaderRoute) string {
 	if c.Router == GatewayAPI {
 		return c.routeSplit(weight, header)
@@ -54,8 +54,8 @@ func (c Canary) Split(weight int32, header *v1alpha1.SetHeaderRoute) string {
 	return fmt.Sprintf("- service: %s\n  weight: %d\n- service: %s\n  weight: %d\n", c.Stable, 100-weight, c.Canary, weight)
 }
 
-// weightAt returns the weight that is asked for at a step, by itself or by one
-// before it.
+// weightAt returns the weight of the last setWeight up to and including a step; 0 if
+// there is none.
 func (c Canary) weightAt(step int32) int32 {
 	for _, s := range slices.Backward(c.Steps[:step+1]) {
 		if s.SetWeight != nil {
@@ -81,19 +81,19 @@ const (
 type Expectation struct {
 	// Title names the step, as in "1/6 setWeight 20".
 	Title string
-	// When and Step say what asks for it; steps count from 0, and the step
-	// after the last is that all are done.
+	// When and Step say when it is asked for. Steps count from 0, and the number of
+	// steps stands for the end of the last.
 	When Moment
 	Step int32
 	// Weight is what the Rollout must report, verified.
 	Weight int32
-	// Split is what the router must have written, as Canary.Split has it.
+	// Split is what the router must have written, as Canary.Split returns it.
 	Split string
 	// Share is the percentage of requests that the new version must get: the
 	// weight, but all of them once it is the stable version.
 	Share int32
-	// HeaderShare is that of the requests with the header of a header route: Share, but
-	// all of them while there is that route.
+	// HeaderShare is the same percentage of the requests with the header of a header
+	// route: Share, but 100 while that route exists.
 	HeaderShare int32
 }
 
@@ -111,8 +111,9 @@ func (a Act) Expect(c Canary) []Expectation {
 		}
 		list = append(list, e)
 	}
-	// end adds that header routes go first, and then the weight, which is too soon after
-	// that to be told from it by requests.
+	// end adds the removal of the header route, if there is one, and then that of the
+	// weight. The second follows too soon for requests with the header to tell the
+	// two apart, so that HeaderShare is the final share in both.
 	end := func(title string, when Moment, share int32) []Expectation {
 		if header != nil {
 			header = nil
@@ -146,8 +147,8 @@ func (a Act) Expect(c Canary) []Expectation {
 	return end("promoted", AtPromotion, 100)
 }
 
-// Promotes says whether a person goes on from where the Rollout is as seen: from
-// a pause without an end, unless that is where the analysis has to end the act.
+// Promotes says whether the demo is to promote a Rollout in the state seen: at a
+// pause without a duration, unless the analysis has to end the act there.
 func (a Act) Promotes(c Canary, seen Seen) bool {
 	if seen.Aborted || seen.Promoted || int(seen.Step) >= len(c.Steps) {
 		return false
@@ -167,7 +168,7 @@ func describeStep(step v1alpha1.CanaryStep) string {
 	case step.Pause != nil && step.Pause.Duration != nil:
 		duration := step.Pause.Duration.String()
 		if strings.Trim(duration, "0123456789") == "" {
-			duration += "s" // a number is of seconds
+			duration += "s" // a plain number is in seconds
 		}
 		return "pause " + duration
 	case step.Pause != nil:

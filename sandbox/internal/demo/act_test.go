@@ -81,7 +81,7 @@ var behindGateway = Canary{Router: GatewayAPI, Rollout: "app", Stable: "s", Cana
 	}}}, weight(25), pause(""),
 }}
 
-// A header route is written between two weights, and goes before the weight does.
+// A header route is added between two weights, and removed before the weight is.
 func TestExpectHeaderRoute(t *testing.T) {
 	const beta = "\nc=1 with X-Beta: yes"
 	begin := []Expectation{

@@ -29,7 +29,7 @@ func (a Analysis) Measurements() int32 { return a.Good + a.Bad + a.Unclear + a.E
 
 // analysisOf reads an AnalysisRun.
 func analysisOf(run *v1alpha1.AnalysisRun) Analysis {
-	// One without a number is of no revision of a Rollout: 0.
+	// Without a number it belongs to no revision of a Rollout: 0.
 	revision, _ := strconv.Atoi(run.Annotations[revisionAnnotation])
 	a := Analysis{Revision: revision, Phase: string(run.Status.Phase), Message: run.Status.Message}
 	for _, metric := range run.Status.MetricResults {
@@ -56,8 +56,8 @@ func (a Analysis) String() string {
 	return text
 }
 
-// analysisProblems says in words what was not as claimed of the analysis of an
-// act. last is the Rollout when the act had ended.
+// analysisProblems says in words how the analysis of an act differs from what was
+// claimed. last is the Rollout at the end of the act.
 func analysisProblems(act Act, a Analysis, last Status) []string {
 	switch {
 	case a.Revision == 0:

@@ -15,7 +15,7 @@ const tooMany = `Metric "failed-requests" assessed Failed due to failed (1) > fa
 var (
 	passed = Analysis{Revision: 2, Phase: "Successful", Message: "Run Terminated", Good: 3, Unclear: 2, Last: `{"failed":0,"requests":180}`}
 	failed = Analysis{Revision: 3, Phase: "Failed", Message: tooMany, Bad: 1, Unclear: 2, Last: `{"failed":18,"requests":112}`}
-	// abortedByIt is the Rollout after that.
+	// abortedByIt is the Rollout after the failed analysis has aborted it.
 	abortedByIt = Status{Phase: "Degraded", Aborted: true, Message: "RolloutAborted: Rollout aborted update to revision 3: Background analysis phase error/failed: " + tooMany}
 )
 

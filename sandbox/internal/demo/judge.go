@@ -8,13 +8,13 @@ import (
 // Result is what was seen of one expectation.
 type Result struct {
 	Expectation
-	// Asked and Present are when it was asked for and when the split was there; zero
-	// if never.
+	// Asked is when the expectation was asked for, and Present when its split was
+	// first seen; zero if never.
 	Asked, Present time.Time
-	// SeenWeight is the weight that the Rollout has reported with it.
+	// SeenWeight is the weight that the Rollout has reported with the split.
 	SeenWeight int32
-	// Verified says whether the Rollout has reported the weight as verified
-	// while that was the split.
+	// Verified says whether the Rollout has reported the weight as verified while the
+	// split was in place.
 	Verified bool
 	// SeenSplit is the split that was seen in its place.
 	SeenSplit string
@@ -63,7 +63,8 @@ func Judge(expected []Expectation, seen []Seen) Judgement {
 	at := 0
 	for i, e := range expected {
 		r := Result{Expectation: e, Asked: asked(e, seen)}
-		// A split that is asked for again right away stays where it is.
+		// An expectation with the same split as the one before is judged by the same
+		// stretch.
 		next := at
 		if i == 0 || e.Split != expected[i-1].Split {
 			next++

@@ -24,8 +24,8 @@ func unverified(s Seen) Seen { s.Verified = false; return s }
 func promoted(s Seen) Seen   { s.Promoted = true; return s }
 func aborted(s Seen) Seen    { s.Aborted = true; return s }
 
-// toTheEnd is a canary that goes as it should. The annotation is there before
-// the Rollout says so, which reports a weight after it has set it.
+// toTheEnd is a canary that goes as it should. The annotation changes before the
+// status of the Rollout, which reports a weight only after it is set.
 func toTheEnd() []Seen {
 	return seen(
 		at(0, 0, ""), at(0, 0, text20), at(0, 20, text20), at(1, 20, text20),

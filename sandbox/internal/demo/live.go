@@ -7,21 +7,21 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
-// liveWindow is how many answers the shares shown live are of.
+// liveWindow is the number of answers that the live shares are computed from.
 const liveWindow = 100
 
 // Live is what a person sees of the requests while they are sent.
 type Live struct {
 	Versions Versions
-	// Sent and Errors count all so far; Own are those errors that are a faulty
-	// version's own.
+	// Sent and Errors count all requests so far; Own counts the errors that a faulty
+	// version made itself.
 	Sent, Errors, Own int
 	// Last is the latest answers, at most liveWindow.
 	Last traffic.Counts
 }
 
-// add takes in answers in the order in which they were sent; all of them have to
-// come through here, each once.
+// add takes in all[from:], where all are the answers so far in the order in which
+// they were sent. Each answer has to be added exactly once.
 func (l *Live) add(all []traffic.Answer, from int) {
 	l.Sent = len(all)
 	for _, a := range all[from:] {

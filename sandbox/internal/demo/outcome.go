@@ -14,8 +14,9 @@ type played struct {
 	judgement Judgement
 	analysis  Analysis
 	last      Status
-	// requests is where those begin that were sent during the act, and headerRequests
-	// those with a header; the first act has those before it as well.
+	// requests marks the first request that was sent during the act, and
+	// headerRequests the first with a header; the first act also has the requests
+	// before them.
 	requests, headerRequests traffic.Mark
 }
 
@@ -25,8 +26,9 @@ type Outcome struct {
 	Versions  Versions
 	Judgement Judgement
 	Stages    []Stage
-	// Header is what a header route asks for, as "X-Beta: yes", and HeaderStages are
-	// the requests with it; empty where there is no header route.
+	// Header is the header that a header route matches, as "X-Beta: yes", and
+	// HeaderStages are the stages of the requests with it; empty where there is no
+	// header route.
 	Header       string
 	HeaderStages []Stage
 	Analysis     Analysis
@@ -35,8 +37,8 @@ type Outcome struct {
 	exposure exposure
 }
 
-// sent is what was sent all along: requests, and requests with the header of a header
-// route, if there is one.
+// sent are all requests of the demo: those without, and those with the header of a
+// header route, if there is one.
 type sent struct {
 	answers       []traffic.Answer
 	header        string
@@ -64,7 +66,8 @@ func judgeActs(acts []played, all sent, proxy Proxy) []Outcome {
 	return outcomes
 }
 
-// during returns the answers of an act, given where those of an act begin.
+// during returns the answers of an act; begin returns the mark at which those of an
+// act begin.
 func during(acts []played, act int, answers []traffic.Answer, begin func(played) traffic.Mark) []traffic.Answer {
 	from, to := 0, len(answers)
 	if act > 0 {
@@ -76,7 +79,7 @@ func during(acts []played, act int, answers []traffic.Answer, begin func(played)
 	return answers[from:to]
 }
 
-// Problems says in words what was not as claimed; nothing if all was.
+// Problems says in words what was not as claimed; it is empty if everything was.
 func (o Outcome) Problems() []string {
 	problems := slices.Concat(o.Judgement.Problems(), stageProblems(o.Stages), analysisProblems(o.Act, o.Analysis, o.Last))
 	for _, problem := range stageProblems(o.HeaderStages) {

@@ -35,7 +35,7 @@ func panel(c Canary, seen Seen, live Live, next string) []Line {
 
 func field(name, value string) string { return fmt.Sprintf("  %-14s %s", name, value) }
 
-// splitLines shows a split as it is written at its place.
+// splitLines shows a split as the router has written it.
 func splitLines(name, split string) []Line {
 	if split == "" {
 		return []Line{{field(name, "none"), Plain}}
@@ -53,8 +53,9 @@ func bar(weight int32) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }
 
-// steps shows which steps are done, which one is under way, and which are to
-// come. A weight stands for its step: the guide's six fit 80 columns so.
+// steps shows which steps are done, which one is under way, and which are to come. A
+// setWeight is shown as its weight alone, so that the guide's six steps fit 80
+// columns.
 func steps(c Canary, seen Seen) string {
 	list := make([]string, 0, len(c.Steps))
 	for i, step := range c.Steps {

@@ -21,13 +21,13 @@ const (
 	startTime = 2 * time.Minute
 	actTime   = 2 * time.Minute
 
-	// settleTime is how long a Rollout that has come to rest may still take to
-	// be as it should.
+	// settleTime is how long a Rollout that has come to rest may still take to reach
+	// the expected state.
 	settleTime = 10 * time.Second
 
 	redrawInterval = 250 * time.Millisecond
 
-	// liveInterval is how often a log without a terminal has a line on them.
+	// liveInterval is how often a log without a terminal has a line on the requests.
 	liveInterval = 3 * time.Second
 )
 
@@ -50,17 +50,18 @@ type player struct {
 	observed <-chan observation
 	timeline Timeline
 	analysis Analysis // of the latest revision that has one
-	// shown is what the last lines were about, next what is about to be done.
+	// shown is the state that the last lines described, next what is about to be
+	// done.
 	shown Seen
 	next  string
 	load  *traffic.Load // nil before the first request
-	// header is what a header route asks for, and headerLoad the requests with it; empty
-	// and nil where the Rollout sets none.
+	// header is the header that a header route matches, and headerLoad sends the
+	// requests with it; empty and nil where the Rollout sets none.
 	header     string
 	headerLoad *traffic.Load
 	live       Live
-	counted    int       // answers that live has
-	lastLine   time.Time // when a log has had a line on the requests
+	counted    int       // answers that live has taken in
+	lastLine   time.Time // when the last line on the requests was written
 	// told holds the events that have been shown.
 	told map[string]bool
 }
@@ -153,7 +154,7 @@ func (p *player) play(ctx context.Context, act Act) (played, error) {
 	if err := p.screen.Sayf(Bold, "\n%s", act.heading()); err != nil {
 		return this, err
 	}
-	// What it was like before is judged as well.
+	// The requests before the new image are judged as well.
 	if err := p.awaitRequests(ctx, this); err != nil {
 		return this, err
 	}
@@ -164,7 +165,7 @@ func (p *player) play(ctx context.Context, act Act) (played, error) {
 		return this, err
 	}
 	promoted := make(map[int32]bool)
-	var rested time.Time // when it all ended
+	var rested time.Time // when the Rollout came to rest
 	err := p.until(ctx, actTime, func(seen Seen) (bool, error) {
 		this.judgement = Judge(expected, ofImage(p.timeline.Seen(), act.Image))
 		if seen.Image != act.Image {
@@ -179,8 +180,8 @@ func (p *player) play(ctx context.Context, act Act) (played, error) {
 		} else if rested.IsZero() {
 			rested = time.Now()
 		}
-		// At rest, what is not as asked will not become so; but what is still
-		// on its way may.
+		// At rest, an unexpected state no longer changes into the expected one, but
+		// observations may still be on their way.
 		asClaimed := this.judgement.OK() && len(analysisProblems(act, this.analysis, this.last)) == 0 && p.enoughRequests(seen)
 		if ended(seen) && (asClaimed || time.Since(rested) > settleTime) {
 			return true, nil
@@ -223,9 +224,8 @@ func ofImage(all []Seen, image string) []Seen {
 
 var errTooLong = errors.New("it takes too long")
 
-// until shows what happens until done returns true, which is asked after each
-// change and several times a second. It returns errTooLong when that takes
-// longer than limit.
+// until shows what happens until done returns true. It calls done after each change
+// and several times a second, and returns errTooLong when it takes longer than limit.
 func (p *player) until(ctx context.Context, limit time.Duration, done func(Seen) (bool, error)) error {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
@@ -244,7 +244,7 @@ func (p *player) until(ctx context.Context, limit time.Duration, done func(Seen)
 			if err := p.take(observed); err != nil {
 				return err
 			}
-			// What is there already is taken in before a decision.
+			// Observations that have already arrived are taken in before a decision.
 			if len(p.observed) > 0 {
 				continue
 			}
@@ -294,7 +294,7 @@ func (p *player) take(o observation) error {
 	if !ok {
 		return nil
 	}
-	// How the requests were split is told before another split is.
+	// Report how the requests were split before the next split is reported.
 	if p.load != nil && seen.Split != p.shown.Split && time.Since(p.lastLine) > liveInterval/4 {
 		if err := p.sayRequests(); err != nil {
 			return err
@@ -336,8 +336,8 @@ func (p *player) takeEvent(event *corev1.Event) error {
 	if about != "Rollout" {
 		text = fmt.Sprintf("event       %s %s: %s: %s", about, event.InvolvedObject.Name, event.Reason, event.Message)
 	}
-	// An event that happens again comes again, with a higher count. Of a warning
-	// that is repeated with each retry once is enough.
+	// An event that happens again comes again, with a higher count. A warning that is
+	// repeated with each retry is shown once.
 	style, key := Dim, fmt.Sprintf("%s/%d", event.UID, event.Count)
 	if event.Type != corev1.EventTypeNormal {
 		style, key = Bad, text

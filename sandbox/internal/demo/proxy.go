@@ -37,8 +37,8 @@ func (p Proxy) address() string {
 	return "keda-add-ons-http-interceptor-proxy.keda.svc.cluster.local:8080"
 }
 
-// settle is how long after the demo has seen a split requests may still be split as
-// before. Contour collects changes for half a second.
+// settle is how long requests may still be split as before after the demo has seen a
+// new split. Contour collects changes for half a second.
 func (p Proxy) settle() time.Duration {
 	if p == Gateway {
 		return 1500 * time.Millisecond
@@ -54,11 +54,11 @@ func (p Proxy) allows() string {
 	return "by Envoy's random pick, in 99,999 of 100,000 demos"
 }
 
-// judged is how many shares a demo judges that are neither none nor all, at most.
+// judged is how many shares other than 0 and 100 a demo judges at most.
 const judged = 10
 
-// demos is how many demos have all their shares within the bounds in 999 cases of
-// 1,000: CI runs three for each change.
+// demos is a number of demos: in 999 of 1,000 cases all shares of all of them are
+// within the bounds. CI runs three demos for each change.
 const demos = 100
 
 // check returns an error unless the wanted share of answers is one that the

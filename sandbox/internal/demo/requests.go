@@ -24,12 +24,12 @@ const (
 // Versions are the colours of the two versions in an act.
 type Versions struct {
 	Old, New string
-	// Faulty says that the new version fails some of its requests, which are then
-	// its own, and as expected.
+	// Faulty says that the new version fails some of its requests. Such a failure is
+	// expected, and counts as the version's own.
 	Faulty bool
 }
 
-// own says whether a request was failed by the new version, as it is expected to.
+// own says whether the failure of a request is an expected one of the new version.
 func (v Versions) own(a traffic.Answer) bool {
 	return v.Faulty && a.Failed() && a.FailedBackend == v.New
 }
@@ -55,18 +55,19 @@ type Stage struct {
 	Requests int
 	// Own is how many requests a faulty new version has failed.
 	Own int
-	// Failed are those that got no proper answer, but for a faulty version's own;
-	// Misrouted those that a version has served which had no share then.
+	// Failed are the requests without a proper answer, except a faulty version's own
+	// failures; Misrouted are those that a version served while it had no share.
 	Failed, Misrouted []traffic.Answer
-	// Steady is how many of the requests the stage is judged by: those that were
-	// under way at no change; New is how many of them the new version served.
+	// Steady is how many requests the stage is judged by: those during which the
+	// split did not change; New is how many of them the new version served.
 	Steady, New int
-	// Problem says why the share is not as asked, or cannot be told; nil if it is.
+	// Problem says why the share is not as asked, or cannot be told; nil if it is as
+	// asked.
 	Problem error
 }
 
-// OK says whether what was asked for was seen on the objects, and enough requests
-// to tell went where they should, none of which failed but a faulty version's own.
+// OK says whether the objects showed what was asked for, the requests were enough to
+// judge and went where they should, and none failed except a faulty version's own.
 func (s Stage) OK() bool {
 	return len(s.Failed) == 0 && len(s.Misrouted) == 0 && s.Problem == nil &&
 		!slices.ContainsFunc(s.Results, func(r Result) bool { return !r.OK() })
@@ -75,9 +76,9 @@ func (s Stage) OK() bool {
 // span is the time between two splits; a zero time is without bound.
 type span struct{ begin, end time.Time }
 
-// JudgeRequests says what became of the requests of an act. The first stage is
-// before the first split; then there is one for each share that is asked for next,
-// which has no requests where its split never came.
+// JudgeRequests returns the stages of an act. The first stage is before the first
+// split; then there is one for each share that is asked for next, which has no
+// requests if its split never came.
 func JudgeRequests(results []Result, answers []traffic.Answer, v Versions, proxy Proxy) []Stage {
 	stages, spans := stagesOf(results)
 	steady := make([][]traffic.Answer, len(stages))
@@ -95,7 +96,8 @@ func JudgeRequests(results []Result, answers []traffic.Answer, v Versions, proxy
 			continue
 		case own:
 			s.Own++
-			// For the share it is as good as any other.
+			// For the share, a failure of the faulty version's own counts like an
+			// answer of that version.
 			a.Backend, a.Problem = v.New, ""
 		}
 		if isSteady(spans[at], a, proxy) {
@@ -143,8 +145,8 @@ func stagesOf(results []Result) ([]Stage, []span) {
 	return stages, spans
 }
 
-// titleOf names a stage of one share after the results that ask for it: all of two, and
-// of more the first and the last.
+// titleOf names a stage after the results that ask for its share: with up to two
+// titles, or else with the first and the last.
 func titleOf(before bool, results []Result) string {
 	titles := make([]string, 0, len(results)+1)
 	if before {
@@ -159,7 +161,7 @@ func titleOf(before bool, results []Result) string {
 	return strings.Join(titles, ", ")
 }
 
-// present says whether there was such a stage: its split came.
+// present says whether a stage took place: it is the first, or its split came.
 func present(s span, index int) bool { return index == 0 || !s.begin.IsZero() }
 
 // stageAt returns the index of the stage at a time.
@@ -188,15 +190,15 @@ func permitted(stages []Stage, spans []span, a traffic.Answer, v Versions, proxy
 	return false
 }
 
-// isSteady says whether a request was under way at a time at which the split of
-// a span was the only one there was.
+// isSteady says whether the split of a span was the only one in effect during a
+// request.
 func isSteady(s span, a traffic.Answer, proxy Proxy) bool {
 	return (s.begin.IsZero() || !a.Sent.Before(s.begin.Add(proxy.settle()))) &&
 		(s.end.IsZero() || !a.Received.After(s.end.Add(-ahead)))
 }
 
-// withHeader is the results as requests with the header of a header route are to be
-// judged by.
+// withHeader returns the results by which to judge requests with the header of a
+// header route: HeaderShare is their Share.
 func withHeader(results []Result) []Result {
 	list := slices.Clone(results)
 	for i := range list {

@@ -14,8 +14,8 @@ import (
 
 var blueToYellow = Versions{Old: "blue", New: "yellow"}
 
-// split makes n answers, one each 10 ms from a time on, of which so many in 100
-// are yellow, evenly, and the others blue.
+// split makes n answers, one every 10 ms from a time on. Of each 100 as many as
+// yellow says are yellow, evenly spread, and the others blue.
 func split(from time.Time, n, yellow int) []traffic.Answer {
 	list := make([]traffic.Answer, n)
 	for i := range list {
@@ -45,7 +45,7 @@ func requests(phases ...phase) []traffic.Answer {
 	return list
 }
 
-// results makes what was seen of annotations that came 4 seconds apart.
+// results makes the results of annotations that came 4 seconds apart.
 func results(shares ...int32) []Result {
 	var list []Result
 	for i, share := range shares {
@@ -58,8 +58,8 @@ func results(shares ...int32) []Result {
 	return list
 }
 
-// faulty makes the answers of a canary at 20 % that is aborted, of whose requests
-// so many in 100 are failed by a version.
+// faulty makes the answers of a canary at 20 % that is aborted, where a version fails
+// percent in 100 of its requests.
 func faulty(version string, percent int) []traffic.Answer {
 	list := requests(phase{4, 0}, phase{4, 20}, phase{4, 0})
 	served := 0
@@ -75,7 +75,8 @@ func faulty(version string, percent int) []traffic.Answer {
 	return list
 }
 
-// failedBy has a version fail one of the requests, or nobody that has a name.
+// failedBy makes one of the requests fail: by a version, or by an unknown one if
+// version is empty.
 func failedBy(list []traffic.Answer, number int, version string) []traffic.Answer {
 	a := &list[number]
 	a.Status, a.Backend, a.FailedBackend, a.Problem = 500, "", version, "status 500"
@@ -225,7 +226,7 @@ func TestJudgeRequests(t *testing.T) {
 					t.Errorf("problem %d is %q, want %q in it", i, problems[i], want)
 				}
 			}
-			// What decides on the mark of a row.
+			// OK decides on the mark of a row.
 			if ok := !slices.ContainsFunc(stages, func(s Stage) bool { return !s.OK() }); ok != (len(tt.want) == 0) {
 				t.Errorf("OK = %t with problems %q", ok, problems)
 			}
@@ -256,8 +257,8 @@ func TestStages(t *testing.T) {
 func TestExposure(t *testing.T) {
 	answers := faulty("yellow", 15)
 	got := exposureOf(answers, Versions{Old: "blue", New: "yellow", Faulty: true})
-	// Every fifth is yellow, the first of them the fifth of the second phase, the
-	// last its last; an answer takes 2 ms.
+	// Every fifth answer of the second phase is yellow: the first of them is its
+	// fifth answer, the last its last. An answer takes 2 ms.
 	want := exposure{Served: 80, Failed: 12, Lasted: 3950*time.Millisecond + 2*time.Millisecond}
 	if got != want {
 		t.Errorf("exposure %+v, want %+v", got, want)
@@ -301,7 +302,7 @@ func TestTitleOf(t *testing.T) {
 	}
 }
 
-// TestJudgeHeaderRequests: requests with a header are judged by the share of their own.
+// TestJudgeHeaderRequests: requests with a header are judged by their own share.
 func TestJudgeHeaderRequests(t *testing.T) {
 	canary := results(20, 20, 50)
 	for i, share := range []int32{20, 100, 100} {

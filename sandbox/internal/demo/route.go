@@ -14,8 +14,8 @@ var (
 	gatewayGVR   = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
 )
 
-// routeText says where an HTTPRoute sends requests, a line for each rule: its backends
-// with their weights, and the headers that it asks for.
+// routeText says where an HTTPRoute sends requests, a line for each rule: its
+// backends with their weights, and the headers that it matches.
 func routeText(route *unstructured.Unstructured) string {
 	var lines []string
 	for _, rule := range objects(route.Object, "spec", "rules") {
@@ -55,8 +55,8 @@ func ruleText(backends, headers []string) string {
 
 func headerText(name, value string) string { return name + ": " + value }
 
-// routeSplit is what routeText says of the canary's route at a weight of 0..100, with a
-// header route unless that is nil.
+// routeSplit returns what routeText has to return for the canary's route at a weight
+// of 0..100, with the header route header unless that is nil.
 func (c Canary) routeSplit(weight int32, header *v1alpha1.SetHeaderRoute) string {
 	text := ruleText([]string{fmt.Sprintf("%s=%d", c.Stable, 100-weight), fmt.Sprintf("%s=%d", c.Canary, weight)}, nil)
 	if header == nil {
@@ -70,7 +70,7 @@ func (c Canary) routeSplit(weight int32, header *v1alpha1.SetHeaderRoute) string
 }
 
 // header returns the name and the value of the header that the first header route of
-// the steps asks for, empty if there is none.
+// the steps matches, empty if there is none.
 func (c Canary) header() (name, value string) {
 	for _, step := range c.Steps {
 		if step.SetHeaderRoute != nil && len(step.SetHeaderRoute.Match) > 0 {

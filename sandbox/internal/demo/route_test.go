@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What is read from a route is what the canary expects, for it to be compared.
+// routeText returns a split in the form in which Canary.Split expects it.
 func TestRouteText(t *testing.T) {
 	const route = `
 spec:

@@ -24,7 +24,7 @@ const (
 )
 
 // ParseRouter reads the name of a router, and that of the proxy which splits its
-// requests; an empty proxy is the router's first.
+// requests; an empty proxy means the router's first.
 func ParseRouter(router, proxy string) (Router, Proxy, error) {
 	switch r := Router(router); {
 	case r == Kedify && proxy == "":
@@ -44,16 +44,17 @@ func ParseRouter(router, proxy string) (Router, Proxy, error) {
 type setting struct {
 	// addons are what its sandbox has besides the default ones.
 	addons []string
-	// before are the directories of what is applied before the sample, for the whole
-	// cluster.
+	// before are the directories of the manifests that are applied before the sample,
+	// for the whole cluster.
 	before []string
-	// sample is the directory of what is applied in the namespace, rollout the name of
-	// the Rollout in it and of that one's container.
+	// sample is the directory of the manifests that are applied in the namespace,
+	// rollout the name of the Rollout in it and of the Rollout's container.
 	sample, namespace, rollout string
-	// The object that carries the split, and what people call the place.
+	// resource and object name the object that carries the split; carrier is what
+	// people call the place.
 	resource        schema.GroupVersionResource
 	object, carrier string
-	// read returns what the object says of the split, as Canary.Split does.
+	// read returns the split that the object carries, in the form of Canary.Split.
 	read func(*unstructured.Unstructured) string
 	// caughtAt is the weight at which the bad version is to be caught.
 	caughtAt int32

@@ -2,7 +2,7 @@
 // one whose version fails, which a background analysis aborts. On a sandbox of its
 // own it does what the guide says, sends requests all along, shows what happens to
 // the Rollout, to its split and to the requests while it happens, and judges at the
-// end whether each step was as claimed. Which router it is of is chosen.
+// end whether each step was as claimed. The caller chooses the traffic router.
 package demo
 
 import (
@@ -68,7 +68,7 @@ func Run(ctx context.Context, opts Options) (int, error) {
 		}
 		code, err := playInside(ctx, opts.Out, root, opts.Router, opts.Proxy, began)
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			return interrupted, nil // whoever takes the sandbox down says so
+			return interrupted, nil // the process that takes the sandbox down says so
 		}
 		return code, err
 	}
@@ -85,7 +85,7 @@ func runOutside(ctx context.Context, opts Options) (code int, err error) {
 	if sandbox.Name == "" && sandbox.State == "" {
 		sandbox.Name = Name
 	}
-	// Without --keep it ends with this process, however that ends.
+	// Without --keep the sandbox ends with this process, however that ends.
 	sandbox.Owned = !opts.Keep
 	sandbox.KeepFailed = opts.Keep
 	s, err := cluster.Up(ctx, sandbox)
@@ -119,12 +119,12 @@ func runOutside(ctx context.Context, opts Options) (code int, err error) {
 	inside.Env = append(os.Environ(), fmt.Sprintf("%s=%d", startedEnv, began.UnixMilli()))
 	inside.Stdin, inside.Stdout, inside.Stderr = os.Stdin, opts.Out, os.Stderr
 	if term.IsTerminal(int(os.Stdin.Fd())) {
-		// The terminal sends Ctrl-C to all of its processes. It is the inner one's
-		// to answer: it leaves the terminal in order, and then the sandbox ends.
+		// The terminal sends Ctrl-C to all of its processes. The process inside
+		// handles it: it leaves the terminal in order, and then the sandbox ends.
 		signal.Ignore(unix.SIGINT)
 	}
 	code, err = cluster.ExitCode(inside.Run())
-	if ctx.Err() != nil { // which the inner one was told
+	if ctx.Err() != nil { // the process inside was told to end
 		code, err = interrupted, nil
 	}
 	return code, errors.Join(err, showCursor(opts.Out))

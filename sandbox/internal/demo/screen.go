@@ -26,7 +26,7 @@ type Line struct {
 	Style Style
 }
 
-// What hides a terminal's cursor and shows it again.
+// Escape sequences that hide a terminal's cursor and show it again.
 const (
 	hidden  = "\x1b[?25l"
 	visible = "\x1b[?25h"
@@ -101,8 +101,8 @@ func (s *Screen) Close() error {
 	return s.write(text.String())
 }
 
-// showCursor undoes what a Screen on the file has left of itself if its process
-// was killed.
+// showCursor shows the cursor again, in case the process of a Screen on the file was
+// killed.
 func showCursor(out *os.File) error {
 	if !term.IsTerminal(int(out.Fd())) {
 		return nil

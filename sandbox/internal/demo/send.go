@@ -27,16 +27,15 @@ const (
 	// judge it.
 	enough = leastJudged + 20
 
-	// servedInARow is how many requests on new connections have to be answered
-	// before the demo takes the proxies for ready: the Service gives those to
-	// each of them in turn.
+	// servedInARow is how many requests on new connections have to be answered before
+	// the demo takes the proxies for ready: the Service gives new connections to each
+	// proxy in turn.
 	servedInARow = 20
 	servedTime   = 30 * time.Second
 )
 
-// startRequests waits until the sample's host is served, and begins to send
-// requests to it, and beside them as many with the header of a header route if the
-// Rollout sets one.
+// startRequests waits until the sample's host is served, and begins to send requests
+// to it. If the Rollout sets a header route, as many are sent with its header.
 func (p *player) startRequests(ctx context.Context, client dynamic.Interface) error {
 	options, err := p.setting.target(ctx, client, p.proxy)
 	if err != nil {
@@ -158,7 +157,7 @@ func (p *player) awaitRequests(ctx context.Context, act played) error {
 	return err
 }
 
-// answeredBefore counts the answers that were there at a time.
+// answeredBefore counts the answers that were received before a time.
 func answeredBefore(answers []traffic.Answer, at time.Time) int {
 	n := 0
 	for _, a := range answers {
@@ -169,8 +168,8 @@ func answeredBefore(answers []traffic.Answer, at time.Time) int {
 	return n
 }
 
-// enoughRequests says whether the share of the split that is there now can be
-// judged, even if another takes its place at once.
+// enoughRequests says whether enough requests are answered to judge the share of the
+// present split, even if another split takes its place at once.
 func (p *player) enoughRequests(now Seen) bool {
 	var since time.Time
 	for _, seen := range slices.Backward(p.timeline.Seen()) {
@@ -191,7 +190,8 @@ func (p *player) enoughRequests(now Seen) bool {
 	return true
 }
 
-// loads returns what requests are sent by.
+// loads returns the senders of requests: one without a header, and one with it if the
+// Rollout sets a header route.
 func (p *player) loads() []*traffic.Load {
 	if p.headerLoad == nil {
 		return []*traffic.Load{p.load}
@@ -199,8 +199,8 @@ func (p *player) loads() []*traffic.Load {
 	return []*traffic.Load{p.load, p.headerLoad}
 }
 
-// countRequests takes in the answers there are by now. A log gets a line on them
-// every now and then; a terminal has its panel.
+// countRequests takes in the answers that have been received. A log gets a line on
+// them every liveInterval; a terminal has its panel.
 func (p *player) countRequests() error {
 	if p.load == nil {
 		return nil

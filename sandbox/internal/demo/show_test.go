@@ -23,7 +23,7 @@ func texts(lines []Line) string {
 func TestTable(t *testing.T) {
 	good, bad := Act{Title: "promoted", Image: "demo:yellow"}, Act{Title: "aborted", Image: "demo:bad-yellow", CaughtAt: 20}
 	// The promotion's annotations come after 1, 5, 9, 13 and 15 s: a second is too
-	// short to judge what was before.
+	// short to judge the requests before the first.
 	promotion := played{act: good, versions: blueToYellow, judgement: Judge(good.Expect(guide), toTheEnd()), analysis: passed}
 	outcomes := judgeActs([]played{promotion}, sent{answers: requests(phase{1, 0}, phase{4, 20}, phase{4, 50}, phase{4, 80}, phase{4, 100})}, Embedded)
 	abort := played{act: bad, versions: blueToBadYellow, judgement: Judge(bad.Expect(guide), caughtAt20()), analysis: failed, last: abortedByIt}

@@ -71,9 +71,9 @@ type Seen struct {
 	Split string
 }
 
-// Timeline puts together what two watches have delivered. The API server
-// numbers all writes; with those numbers a write of the one object is before or
-// after a write of the other for certain, whatever watch was quicker.
+// Timeline merges the states that two watches have delivered. The API server numbers
+// all writes; these numbers tell for certain which of two objects was written first,
+// whichever watch was quicker.
 type Timeline struct {
 	writes []write
 }
@@ -103,8 +103,8 @@ func (t *Timeline) add(w write) {
 	t.writes = slices.Insert(t.writes, i, w)
 }
 
-// Seen returns what was there after each write, in their true order, beginning
-// with the first at which both objects are known.
+// Seen returns the state after each write, in the order of the writes, beginning with
+// the first at which both objects are known.
 func (t *Timeline) Seen() []Seen {
 	var (
 		list   []Seen
@@ -125,7 +125,7 @@ func (t *Timeline) Seen() []Seen {
 	return list
 }
 
-// Last returns what is there now, and false as long as not both are known.
+// Last returns the present state, and false as long as not both objects are known.
 func (t *Timeline) Last() (Seen, bool) {
 	list := t.Seen()
 	if len(list) == 0 {
@@ -134,7 +134,7 @@ func (t *Timeline) Last() (Seen, bool) {
 	return list[len(list)-1], true
 }
 
-// Forget drops everything but what is there now, for the next act.
+// Forget drops everything but the present state, for the next act.
 func (t *Timeline) Forget() {
 	var status, split *write
 	for i := range t.writes {

@@ -162,7 +162,7 @@ func (r records) alias(name string, qtype uint16, target string) ([]dns.RR, int)
 	if qtype == dns.TypeCNAME || dns.CanonicalName(target) == name {
 		return answers, dns.RcodeSuccess
 	}
-	// One step only, so that two Services that name each other end here.
+	// Follow one alias only, so that two Services that name each other end here.
 	if service := r.serviceOf(target); service == nil || service.Spec.Type != corev1.ServiceTypeExternalName {
 		more, _ := r.lookup(target, qtype)
 		answers = append(answers, more...)

@@ -124,7 +124,7 @@ func (r records) reply(query *dns.Msg) *dns.Msg {
 	question := query.Question[0]
 	answers, code := r.lookup(question.Name, question.Qtype)
 	for _, rr := range answers {
-		// Some resolvers compare the case they asked with.
+		// Some resolvers require the case of the name that they asked for.
 		if strings.EqualFold(rr.Header().Name, question.Name) {
 			rr.Header().Name = question.Name
 		}

@@ -66,7 +66,7 @@ func TestReply(t *testing.T) {
 		{"kubernetes.default.svc.cluster.local.", dns.TypeA, dns.RcodeSuccess, []string{"10.96.0.1"}},
 		{"web.demo.svc.cluster.local.", dns.TypeA, dns.RcodeSuccess, []string{"10.96.5.5"}},
 		{"WEB.Demo.svc.cluster.local.", dns.TypeA, dns.RcodeSuccess, []string{"10.96.5.5"}},
-		// The name exists without such a record: a resolver must not give up on A.
+		// The name exists without an AAAA record: a resolver must not give up on A.
 		{"web.demo.svc.cluster.local.", dns.TypeAAAA, dns.RcodeSuccess, nil},
 		{"gone.demo.svc.cluster.local.", dns.TypeA, dns.RcodeNameError, nil},
 		{"pod.web.demo.svc.cluster.local.", dns.TypeA, dns.RcodeNameError, nil},

@@ -95,9 +95,9 @@ func Service(name, app string) string {
 	return render(serviceTemplate, map[string]string{"Name": name, "App": app})
 }
 
-// HTTPScaledObject returns the manifest of an HTTPScaledObject whose requests
-// go to the stable Service of an App. Labels, other annotations and several
-// fields of its spec are there to be left alone.
+// HTTPScaledObject returns the manifest of an HTTPScaledObject whose requests go to
+// the stable Service of an App. It has labels, other annotations and several fields
+// of its spec that nothing is to change.
 func HTTPScaledObject(name, app string) string {
 	return render(httpScaledObjectTemplate, map[string]string{"Name": name, "App": app})
 }

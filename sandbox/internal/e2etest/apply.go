@@ -18,7 +18,7 @@ import (
 // applyPatience bounds the wait for a kind that has only just been defined.
 const applyPatience = 20 * time.Second
 
-// Apply applies the objects of a YAML stream, server-side. Those of namespaced
+// Apply applies the objects of a YAML stream, server-side. Objects of namespaced
 // kinds that name no namespace go into this one.
 func (n *Namespace) Apply(manifest string) {
 	n.t.Helper()
@@ -58,8 +58,8 @@ func (n *Namespace) TryApply(ctx context.Context, manifest string) error {
 	return nil
 }
 
-// Delete deletes the objects of a YAML stream; one that is not there fails the
-// test.
+// Delete deletes the objects of a YAML stream; an object that does not exist fails
+// the test.
 func (n *Namespace) Delete(manifest string) {
 	n.t.Helper()
 	objects, err := Decode(manifest)

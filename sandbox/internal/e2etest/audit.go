@@ -16,13 +16,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
 
-// controllerUser is who the plugin is for the API server: the controller's
-// ServiceAccount.
+// controllerUser is the user as which the API server knows the plugin: the
+// controller's ServiceAccount.
 const controllerUser = "system:serviceaccount:" + ControllerNamespace + ":argo-rollouts"
 
-// lostRequest is after how long a request without an answer is taken for one that
-// the API server was killed over, whose answer will never be logged. The plugin
-// ends its requests after 10 s.
+// lostRequest is how long a request may be without an answer. After that, assume that
+// the API server was killed meanwhile, and will never log an answer. The plugin ends
+// its requests after 10 s.
 const lostRequest = 30 * time.Second
 
 // write is a request to write an object, as the API server's audit log has it.
@@ -43,7 +43,7 @@ func (w write) carriedOut() bool { return w.code >= 200 && w.code < 300 }
 // underWay says whether the answer to the request is still to come.
 func (w write) underWay(now time.Time) bool { return w.code == 0 && now.Sub(w.received) < lostRequest }
 
-// readAudit reads the writes of an object from an audit log, from an offset of the
+// readAudit returns the writes of an object in an audit log, from an offset of the
 // file on, in the order in which they were received; and the offset to go on from.
 func readAudit(path, namespace, name string, offset int64) (writes []write, end int64, err error) {
 	file, err := os.Open(path)
@@ -61,7 +61,7 @@ func readAudit(path, namespace, name string, offset int64) (writes []write, end 
 	if err != nil {
 		return nil, 0, err
 	}
-	// The line that is being written is left for the next time.
+	// Leave a line that is still being written for the next read.
 	content = content[:bytes.LastIndexByte(content, '\n')+1]
 	if writes, err = parseAudit(content, namespace, name); err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", path, err)
@@ -69,9 +69,9 @@ func readAudit(path, namespace, name string, offset int64) (writes []write, end 
 	return writes, offset + int64(len(content)), nil
 }
 
-// parseAudit returns the writes of an object that whole lines of an audit log tell
-// of. What was received before these lines is not among them, whenever it was
-// answered.
+// parseAudit returns the writes of an object in whole lines of an audit log. A
+// request that was received before these lines is left out, even if they hold its
+// answer.
 func parseAudit(content []byte, namespace, name string) ([]write, error) {
 	var writes []write
 	for line := range bytes.Lines(content) {
@@ -105,7 +105,7 @@ func parseAudit(content []byte, namespace, name string) ([]write, error) {
 	return writes, nil
 }
 
-// auditLog is the sandbox's.
+// auditLog returns the path of the sandbox's audit log.
 func auditLog() (string, error) {
 	l, err := cluster.InsideLayout()
 	if err != nil {
@@ -115,9 +115,9 @@ func auditLog() (string, error) {
 }
 
 // ControllerWrites returns the verbs of the requests by which the controller's
-// ServiceAccount has written an object of the namespace, in order; those that were not
-// carried out with their status, as in "patch 409". It is for the kinds in the audit
-// log: HTTPScaledObjects and routes of the Gateway API.
+// ServiceAccount has written an object of the namespace, in order. The verb of a
+// request that was not carried out is followed by its status, as in "patch 409". It
+// is for the kinds in the audit log: HTTPScaledObjects and routes of the Gateway API.
 func (n *Namespace) ControllerWrites(name string) []string {
 	n.t.Helper()
 	path, err := auditLog()
@@ -149,12 +149,11 @@ func (n *Namespace) ControllerWrites(name string) []string {
 }
 
 // checkWrites returns an error unless each write of the plugin has changed the
-// object: of so many changes of it, those that nobody else has made are the
-// plugin's, and each took one request. A request may meet a conflict besides, when
-// a change came between the plugin's read and its write, but no more often than
-// there were changes.
+// object. The changes that no other client made are the plugin's, and each must have
+// taken one request. Besides, a request may meet a conflict, when a change came
+// between the plugin's read and its write, but no more often than there were changes.
 //
-// What others write has to change the object each time.
+// Each write of another client has to change the object.
 func checkWrites(writes []write, changes int) error {
 	own, others, conflicts := 0, 0, 0
 	for _, w := range writes {

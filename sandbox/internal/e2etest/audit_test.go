@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// auditLine is a line of an audit log, with what the real ones have.
+// auditLine is a line of an audit log, with the fields of a real one.
 func auditLine(id, stage, verb, user, name string, code int) string {
 	status := ""
 	if code != 0 {

@@ -1,7 +1,7 @@
-// Package e2etest drives and watches Rollouts in a sandbox for the end-to-end
-// tests: a namespace per test that tells its story when the test fails, waits
-// with deadlines, the commands a person would type, and a recorder of every
-// split an HTTPScaledObject has ever carried.
+// Package e2etest drives and watches Rollouts in a sandbox for the end-to-end tests:
+// a namespace per test that logs what happened in it when the test fails, waits with
+// deadlines, the commands a person would type, and a recorder of every split an
+// HTTPScaledObject has ever carried.
 package e2etest
 
 import (

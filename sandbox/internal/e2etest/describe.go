@@ -16,8 +16,8 @@ import (
 
 const logLines = 200
 
-// describe tells what is in the namespace and what has happened in it, for
-// whoever reads a failed test's output.
+// describe tells what is in the namespace and what has happened in it, for the output
+// of a failed test.
 func (n *Namespace) describe(ctx context.Context) string {
 	var text strings.Builder
 	_, _ = fmt.Fprintf(&text, "namespace %s\n", n.Name)

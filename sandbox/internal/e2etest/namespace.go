@@ -28,9 +28,9 @@ type Namespace struct {
 	t testing.TB
 }
 
-// NewNamespace makes a namespace for the test and deletes it when the test
-// ends. If the test has failed by then, what happened in it is logged first,
-// and with KEEP_SANDBOX=1 in the environment it stays.
+// NewNamespace makes a namespace for the test and deletes it when the test ends. If
+// the test has failed by then, what happened in the namespace is logged first, and
+// with KEEP_SANDBOX=1 in the environment the namespace stays.
 func NewNamespace(t testing.TB) *Namespace {
 	t.Helper()
 	n := &Namespace{Cluster: Connect(t), Name: namespaceName(t.Name()), t: t}
@@ -43,7 +43,7 @@ func NewNamespace(t testing.TB) *Namespace {
 }
 
 // AdoptNamespace is NewNamespace for a namespace that the test's own commands make,
-// and may delete. When the test has ended it is gone.
+// and may delete. It is deleted when the test ends.
 func AdoptNamespace(t testing.TB, name string) *Namespace {
 	t.Helper()
 	n := &Namespace{Cluster: Connect(t), Name: name, t: t}
@@ -98,7 +98,7 @@ func (n *Namespace) cleanUp() {
 }
 
 // Keep writes the objects and logs of the namespace to a directory, as is done when
-// the test fails. It returns what could not be had.
+// the test fails. It returns the errors of those that it could not get.
 func (n *Namespace) Keep(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
@@ -117,7 +117,7 @@ func (n *Namespace) With(t testing.TB) *Namespace {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// namespaceName makes a namespace's name of a test's.
+// namespaceName makes the name of a namespace from that of a test.
 func namespaceName(test string) string {
 	name := notInNames.ReplaceAllString(strings.ToLower(strings.TrimPrefix(test, "Test")), "-")
 	if len(name) > 40 {

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// Processes returns the ids, as this test may signal them, of the processes of the
-// sandbox that match, by their directory in /proc. One that ends meanwhile does not
-// match.
+// Processes returns the ids of the sandbox's processes that match, by their directory
+// in /proc. The ids are valid for signals from this test. A process that ends
+// meanwhile does not match.
 func Processes(matches func(dir string) bool) ([]int, error) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {

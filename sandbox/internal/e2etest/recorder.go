@@ -28,8 +28,8 @@ type Recorder struct {
 	t    testing.TB
 	n    *Namespace
 	name string
-	// audit is the API server's audit log, and begun how much of it was written
-	// before the record began.
+	// audit is the path of the API server's audit log, and begun the size that it had
+	// when the record began.
 	audit string
 	begun int64
 
@@ -63,7 +63,8 @@ func (n *Namespace) Record(name string) *Recorder {
 }
 
 // begin sets where the record begins, in the audit log and in the object's states,
-// and returns the first of these. Nobody writes the object at that moment.
+// and returns the first state. It waits for a moment at which no write of the object
+// is under way.
 func (r *Recorder) begin() *unstructured.Unstructured {
 	r.t.Helper()
 	var err error
@@ -109,9 +110,9 @@ func (r *Recorder) run(ctx context.Context, version string) {
 			version, err = r.follow(ctx, w, version)
 		}
 		if apierrors.IsGone(err) || apierrors.IsResourceExpired(err) {
-			// What happened in between is lost; say so, and go on from now: the
-			// list's version, for the object's own may be as old as the one that
-			// has just been refused.
+			// The states in between are lost. Count a gap, and go on from the list's
+			// version: the object's own may be as old as the one that has just been
+			// refused.
 			if list, err := client.List(ctx, metav1.ListOptions{FieldSelector: selector}); err == nil {
 				version = list.GetResourceVersion()
 				for i := range list.Items {
@@ -250,11 +251,11 @@ func (r *Recorder) Require(want ...Split) {
 	r.RequireNothingElse()
 }
 
-// RequireNothingElse fails the test if anything of the object has changed
-// since the record began but the two annotations, or if the plugin has sent a write
-// that changed nothing: those that changed the object without changing its split
-// are seen in its states, and those that the API server has suppressed in the
-// number of requests (RequireWrites).
+// RequireNothingElse fails the test if anything of the object but the two annotations
+// has changed since the record began, or if the plugin has sent a write that changed
+// nothing. A write that changed the object without changing its split shows in the
+// object's states, and one that the API server has suppressed in the number of
+// requests (RequireWrites).
 func (r *Recorder) RequireNothingElse() {
 	r.t.Helper()
 	states := r.sync()
@@ -270,14 +271,14 @@ func (r *Recorder) RequireNothingElse() {
 }
 
 // RequireWrites fails the test unless the plugin has sent exactly one request for
-// each of its changes since the record began. What others have written must have
-// changed the object each time.
+// each of its changes since the record began. Each write of another client must have
+// changed the object.
 func (r *Recorder) RequireWrites() {
 	r.t.Helper()
 	var writes []write
 	changes := 0
-	// The states and the requests are those of one moment if no request came
-	// between the two looks at the log.
+	// The states and the requests are those of one moment if no request came between
+	// the two reads of the log.
 	Eventually(r.t, Patience, fmt.Sprintf("a moment at which nobody writes HTTPScaledObject %s", r.name), func(context.Context) error {
 		before, end, err := readAudit(r.audit, r.n.Name, r.name, r.begun)
 		if err != nil {

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// AllowRestarts says that containers of a namespace are restarted during the test on
-// purpose: those of the pods that are named, or of any pod if none is. Without it the
-// restart of a container that the tests of a package share fails the run.
+// AllowRestarts allows containers of a namespace to be restarted during the test:
+// those of the named pods, or of any pod if none is named. Without it, the restart of
+// a container that the tests of a package share fails the run.
 func AllowRestarts(t testing.TB, namespace string, pods ...string) {
 	a := &allowance{namespace: namespace, pods: pods, begun: time.Now()}
 	allowed.mu.Lock()
@@ -40,7 +40,7 @@ func Restarts(pod corev1.Pod) int32 {
 	return n
 }
 
-// An allowance is for containers that end while a test runs.
+// An allowance permits containers of a namespace to end while a test runs.
 type allowance struct {
 	namespace   string
 	pods        []string
@@ -65,7 +65,7 @@ func (r restart) String() string {
 }
 
 func (a *allowance) covers(r restart) bool {
-	// Kubernetes tells seconds.
+	// Kubernetes reports times in whole seconds.
 	return a.namespace == r.namespace && (len(a.pods) == 0 || slices.Contains(a.pods, r.pod)) &&
 		!r.at.Before(a.begun.Truncate(time.Second)) && (a.over.IsZero() || !r.at.After(a.over))
 }
@@ -80,8 +80,7 @@ type restartWatch struct {
 	restarts []restart
 }
 
-// watchRestarts watches the namespaces that there are. Restarts before it do not
-// count.
+// watchRestarts watches all namespaces that exist now. Earlier restarts do not count.
 func watchRestarts(ctx context.Context, kube kubernetes.Interface) (*restartWatch, error) {
 	w := &restartWatch{counts: map[string]int32{}}
 	namespaces, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
@@ -145,7 +144,7 @@ func (w *restartWatch) note(object any) {
 	}
 }
 
-// end stops the watch, when it has seen how the pods are now.
+// end stops the watch, and takes in the present state of the pods.
 func (w *restartWatch) end(ctx context.Context, kube kubernetes.Interface) error {
 	w.stop()
 	pods, err := kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})

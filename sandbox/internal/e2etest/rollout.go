@@ -73,8 +73,8 @@ func (n *Namespace) Rollout(name string) *v1alpha1.Rollout {
 	return ro
 }
 
-// AwaitRollout waits until check returns nil for a Rollout, whose status is
-// that of its present spec.
+// AwaitRollout waits until the status of a Rollout is that of its present spec, and
+// check returns nil for it.
 func (n *Namespace) AwaitRollout(name, what string, check func(*v1alpha1.Rollout) error) *v1alpha1.Rollout {
 	n.t.Helper()
 	var last *v1alpha1.Rollout

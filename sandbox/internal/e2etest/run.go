@@ -16,11 +16,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
 
-// RunTests is cluster.RunTests in a sandbox with add-ons besides the default ones, and
-// with the programs under test: those that $PLUGIN and the like name, or what
-// `make build` makes. name is the sandbox's, to which
-// the process id is added; it returns the exit code. The run fails, too, when a
-// container that the tests share was restarted without AllowRestarts.
+// RunTests is cluster.RunTests in a sandbox with add-ons besides the default ones,
+// and with the programs under test: those that $PLUGIN and the like name, or what
+// `make build` makes. The sandbox is called name with the process id added. RunTests
+// returns the exit code. The run also fails if a container that the tests share was
+// restarted without AllowRestarts.
 func RunTests(m *testing.M, name string, with ...string) int {
 	if !flag.Parsed() {
 		flag.Parse()

@@ -75,7 +75,7 @@ func (n *Namespace) HTTPScaledObject(name string) *unstructured.Unstructured {
 	return object
 }
 
-// Split returns what an HTTPScaledObject says now.
+// Split returns the present split of an HTTPScaledObject.
 func (n *Namespace) Split(name string) Split {
 	n.t.Helper()
 	return splitOf(n.HTTPScaledObject(name))
@@ -92,7 +92,7 @@ func splitOf(object *unstructured.Unstructured) Split {
 	return s
 }
 
-// AwaitSplit waits until an HTTPScaledObject says exactly what is wanted.
+// AwaitSplit waits until an HTTPScaledObject has exactly the wanted split.
 func (n *Namespace) AwaitSplit(name string, want Split) {
 	n.t.Helper()
 	n.AwaitSplitWithin(Patience, name, want)
@@ -110,8 +110,8 @@ func (n *Namespace) AwaitSplitWithin(within time.Duration, name string, want Spl
 	})
 }
 
-// RequireSplit fails the test unless an HTTPScaledObject says exactly what is
-// wanted now.
+// RequireSplit fails the test unless an HTTPScaledObject has exactly the wanted split
+// now.
 func (n *Namespace) RequireSplit(name string, want Split) {
 	n.t.Helper()
 	if err := sameSplit(n.Split(name), want); err != nil {

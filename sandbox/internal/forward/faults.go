@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// faults tells a person why connections fail: the first failure, and then only
-// what changes.
+// faults reports why connections fail: the first failure, and then only one that
+// differs from the last or follows a success.
 type faults struct {
 	out io.Writer
 
@@ -15,7 +15,7 @@ type faults struct {
 	last string
 }
 
-// report takes how a connection began; nil is a success.
+// report takes the result of beginning a connection; nil is a success.
 func (f *faults) report(err error) {
 	text := ""
 	if err != nil {

@@ -23,7 +23,8 @@ const (
 	findTimeout = 10 * time.Second
 	// dialTimeout bounds one connection to the Service.
 	dialTimeout = 10 * time.Second
-	// acceptPause follows an error of accept: out of file descriptors, say.
+	// acceptPause is the pause after an error of accept, such as being out of file
+	// descriptors.
 	acceptPause = 100 * time.Millisecond
 )
 
@@ -32,19 +33,19 @@ type Options struct {
 	Target Target
 	// Listener takes the connections to relay. Serve closes it.
 	Listener *net.TCPListener
-	// Client asks for the Service, once.
+	// Client is used to look up the Service, once.
 	Client kubernetes.Interface
-	// ClusterDNS is the server that knows the address of the Service, which is
-	// asked for each connection: a Service made anew has another one.
+	// ClusterDNS is the DNS server that is asked for the Service's address at each
+	// connection: a Service that is deleted and created again has another one.
 	ClusterDNS netip.AddrPort
 	// Out gets one line with the URL once connections are relayed, Err a line when
 	// the Service cannot be reached, once until that changes.
 	Out, Err io.Writer
 }
 
-// Serve relays each connection to the Service until ctx ends, and returns nil
-// then. It returns an error at once if there is no such Service or port. The
-// Service refuses connections while it has no endpoints, which ends nothing here.
+// Serve relays each connection to the Service until ctx ends, and returns nil then.
+// It returns an error at once if there is no such Service or port. The Service
+// refuses connections while it has no endpoints; Serve goes on.
 func Serve(ctx context.Context, opts Options) error {
 	defer func() { _ = opts.Listener.Close() }()
 	finding, cancel := context.WithTimeout(ctx, findTimeout)

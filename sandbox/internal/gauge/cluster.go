@@ -20,9 +20,9 @@ import (
 // Namespace is where the objects of a measurement are.
 const Namespace = "bench"
 
-// Connect reaches the API server of the sandbox that this process is in, without
-// a limit of requests a second, and has it serve the CRDs in files. Namespace is
-// there afterwards.
+// Connect reaches the API server of the sandbox that this process is in, without a
+// limit of requests a second. It creates Namespace and the CRDs in the given files,
+// unless they exist, and waits until the API server serves the CRDs.
 func Connect(ctx context.Context, crds ...string) (*rest.Config, dynamic.Interface, error) {
 	config, err := cluster.RESTConfig()
 	if err != nil {
@@ -47,7 +47,7 @@ func Connect(ctx context.Context, crds ...string) (*rest.Config, dynamic.Interfa
 	return config, client, nil
 }
 
-// serve has the API server serve the CRD in a file, and waits until it does.
+// serve creates the CRD in a file, and waits until the API server serves it.
 func serve(ctx context.Context, client dynamic.Interface, crd string) error {
 	text, err := os.ReadFile(crd)
 	if err != nil {
@@ -82,7 +82,7 @@ func serve(ctx context.Context, client dynamic.Interface, crd string) error {
 	return nil
 }
 
-// create makes an object of a cluster-wide resource unless it is there.
+// create makes an object of a cluster-wide resource unless it exists.
 func create(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, object *unstructured.Unstructured) error {
 	_, err := client.Resource(resource).Create(ctx, object, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Each runs work for from..to-1, so many at once, and returns the first failure.
+// Each runs work for from..to-1, at most workers calls at once, and returns the first
+// failure. A failure does not stop the other calls.
 func Each(workers, from, to int, work func(int) error) error {
 	next := make(chan int)
 	var (

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 )
 
-// Plugin is a plugin of Argo Rollouts that was started as its controller does.
+// Plugin is a plugin of Argo Rollouts that was started as the controller starts it.
 type Plugin struct {
 	*plugin.Client
 	// Served is the interface over which it is called.

@@ -40,7 +40,7 @@ func CPU(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The second field is the program's name, in which anything may stand.
+	// The second field is the program's name, which may contain anything.
 	_, rest, found := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
 	fields := strings.Fields(rest)
 	if !found || len(fields) < 13 {

@@ -31,7 +31,7 @@ func Enter(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, sandbox.Down()) }()
 	args := []string{self}
 	for _, arg := range os.Args[1:] {
-		// The working directory inside is the same, but say it plainly.
+		// Make paths absolute, although the working directory inside is the same.
 		if path, absErr := filepath.Abs(arg); arg != "" && absErr == nil && exists(path) {
 			arg = path
 		}

@@ -49,9 +49,9 @@ type Entry struct {
 	Tag string
 	// Values are the only texts the '*' of Tag may stand for; empty allows any.
 	Values []string
-	// From is a reference that an entry before this one answers, whose image this one is
-	// built on, as a Dockerfile's FROM: Files, Env and Dirs come beside those of that
-	// image, what else is left empty is as there.
+	// From is a reference that an earlier entry answers. This image is built on that
+	// entry's, as with a Dockerfile's FROM: its Files, Env and Dirs are added to
+	// those of the base, and other fields that are left empty are as in the base.
 	From string
 	// Image is what the references stand for. In Args and Env, "{*}" is
 	// replaced by the text that the '*' of Tag stood for. Name and ID are
@@ -59,9 +59,8 @@ type Entry struct {
 	Image Image
 }
 
-// Table maps image references to images. The zero value knows none. Earlier
-// entries win; Add before the table is shared, it is not safe for concurrent
-// change.
+// Table maps image references to images. The zero value knows none. Earlier entries
+// win. Call Add before the table is shared: it is not safe for concurrent change.
 type Table struct {
 	entries []Entry
 }

@@ -91,8 +91,8 @@ func TestResolveIDs(t *testing.T) {
 	}
 }
 
-// An image that is built on another one has the files of both, and of the base what it
-// does not have itself; the base stays as it is.
+// An image that is built on another one has the files of both, and takes from the
+// base what it does not set itself; the base stays as it is.
 func TestFrom(t *testing.T) {
 	var table Table
 	base := Image{Files: map[string]string{"/b": "/base", "/both": "/base"}, Entrypoint: []string{"/b"}, Args: []string{"-v"}, Env: []string{"A=1"}, WorkDir: "/home", Dirs: []string{"/tmp"}}

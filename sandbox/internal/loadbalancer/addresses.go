@@ -41,16 +41,17 @@ func (a *addresses) forget(known map[types.UID]bool) {
 	}
 }
 
-// adopt takes over what a Service's status says, of an earlier node say, unless
-// the Service has an address or another Service has this one.
+// adopt takes over the address in a Service's status, such as one from an earlier
+// node, unless the Service has an address or another Service has this one.
 func (a *addresses) adopt(uid types.UID, ip netip.Addr) {
 	if _, has := a.byUID[uid]; !has && a.free.Reserve(ip) {
 		a.byUID[uid] = ip
 	}
 }
 
-// assign returns the address of a Service: wanted if that is not empty, else the
-// one it has, else a free one. With an error it returns the one it has, if any.
+// assign returns the address of a Service: wanted if that is not empty, else the one
+// it has, else a free one. On an error it returns the address that the Service has,
+// if any.
 func (a *addresses) assign(uid types.UID, wanted string) (netip.Addr, error) {
 	have := a.byUID[uid]
 	if wanted != "" {

@@ -1,6 +1,6 @@
-// Package loadbalancer gives Services of type LoadBalancer addresses of a range
-// that is local to the sandbox's node. What connects to such an address is the
-// service proxy's business, which reads it from the Service's status.
+// Package loadbalancer gives Services of type LoadBalancer addresses of a range that
+// is local to the sandbox's node. Connections to such an address are handled by the
+// service proxy, which reads the address from the Service's status.
 package loadbalancer
 
 import (
@@ -29,7 +29,8 @@ import (
 const (
 	// requestTimeout bounds one request to the API server.
 	requestTimeout = 10 * time.Second
-	// retryAfter is how long a status waits that could not be written.
+	// retryAfter is the pause before a status that could not be written is tried
+	// again.
 	retryAfter = time.Second
 )
 
@@ -42,7 +43,7 @@ type Controller struct {
 	synced   cache.InformerSynced
 	changed  chan struct{} // holds one at most
 	addresses
-	// said is the last refusal that each Service has an Event of.
+	// said is, for each Service, the last refusal that was reported in an Event.
 	said map[types.UID]string
 }
 
@@ -77,7 +78,7 @@ func (c *Controller) kick() {
 	}
 }
 
-// Run gives and takes addresses until ctx ends. Services keep theirs then.
+// Run assigns and releases addresses until ctx ends. Services then keep theirs.
 func (c *Controller) Run(ctx context.Context) {
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced) {
 		return
@@ -102,7 +103,7 @@ func (c *Controller) reconcile(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list Services: %w", err)
 	}
-	// In the order of their creation, so that who has an address keeps it.
+	// In the order of their creation, so that a Service that has an address keeps it.
 	slices.SortFunc(list, func(a, b *corev1.Service) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -123,7 +124,7 @@ func (c *Controller) reconcile(ctx context.Context) error {
 			delete(c.said, uid)
 		}
 	}
-	// What Services have comes before what others want.
+	// Addresses that Services have come before those that Services ask for.
 	for _, service := range mine {
 		for _, ingress := range service.Status.LoadBalancer.Ingress {
 			if ip, err := netip.ParseAddr(ingress.IP); err == nil {
@@ -167,7 +168,7 @@ func (c *Controller) reconcileOne(ctx context.Context, service *corev1.Service) 
 	return c.write(ctx, service, want)
 }
 
-// refuse says in an Event why a Service does not get what it asks for, once.
+// refuse reports in an Event, once, why a Service does not get what it asks for.
 func (c *Controller) refuse(service *corev1.Service, reason string, err error) {
 	if c.said[service.UID] == err.Error() {
 		return

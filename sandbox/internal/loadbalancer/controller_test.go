@@ -161,7 +161,7 @@ func TestAddressesComeAndGoWithServices(t *testing.T) {
 		}
 		return ""
 	})
-	// The range is used up; the next Service to go leaves its address.
+	// The range is used up; the next Service that is deleted frees its address.
 	b.create(service("d"))
 	b.awaitEvent("Warning LoadBalancerAddress", "all of 10.97.0.0/30", "are in use", "delete another Service")
 	b.delete("a")
@@ -178,7 +178,8 @@ func TestAddressesOutliveTheController(t *testing.T) {
 	b := start(t, service("a"), service("b", has("10.97.0.1")), service("c", has("10.97.0.1")), service("d", has("192.0.2.1")))
 	b.await("a", "10.97.0.2")
 	b.await("b", "10.97.0.1")
-	// Two of one address, or one that is not of the range: another one.
+	// A Service gets another address if another Service has the same, or if it is not
+	// in the range.
 	b.poll(func() string {
 		if c := b.address("c"); c != "10.97.0.3" && b.address("d") != "10.97.0.3" {
 			return fmt.Sprintf("c has %q, d has %q, want one of them to have 10.97.0.3", c, b.address("d"))
@@ -196,7 +197,8 @@ func TestRequestedAddress(t *testing.T) {
 	b.awaitEvent("spec.loadBalancerIP 192.0.2.1", "expected an address of the sandbox's range 10.97.0.0/30")
 	b.delete("a")
 	b.await("b", "10.97.0.3")
-	// One that cannot be had leaves the Service what it has.
+	// If the requested address is not available, the Service keeps the one that it
+	// has.
 	b.change("b", wants("10.97.0.0"))
 	b.awaitEvent("spec.loadBalancerIP 10.97.0.0", "is reserved")
 	b.await("b", "10.97.0.3")

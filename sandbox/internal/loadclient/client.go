@@ -1,4 +1,4 @@
-// Package loadclient runs load generators that are not ours: what they say of an
+// Package loadclient runs load generators of other projects: how they judge an
 // answer, and how they end a connection, is what users see.
 package loadclient
 
@@ -19,8 +19,8 @@ type Client struct {
 	// Name is wrk or h2load.
 	Name      string
 	arguments func(r Run) []string
-	// requests and failures find, in what it prints, how many requests there were
-	// and, in all of their groups together, how many of them failed.
+	// requests and failures match what the client prints: the number of requests and,
+	// as the sum of all groups, the number of failed ones.
 	requests *regexp.Regexp
 	failures []*regexp.Regexp
 }
@@ -54,8 +54,8 @@ var H2load = Client{
 		}
 	},
 	requests: regexp.MustCompile(`requests: \d+ total, \d+ started, (\d+) done`),
-	// Those that got no answer, or one of another status than 2xx or 3xx, are
-	// among the failed ones.
+	// The failed ones include requests without an answer, or with a status other than
+	// 2xx or 3xx.
 	failures: []*regexp.Regexp{regexp.MustCompile(`(\d+) failed, \d+ errored, (\d+) timeout`)},
 }
 
@@ -73,8 +73,8 @@ func seconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second))
 // Counts are what became of the requests of a run.
 type Counts struct{ Requests, Failed int }
 
-// Do runs the client once, with the processors that others leave to it: tests run
-// beside it that wait for something. output is what it printed.
+// Do runs the client once, at the lowest priority, because other tests run beside it
+// that wait for something. output is what it printed.
 func (c Client) Do(ctx context.Context, r Run) (counts Counts, output string, err error) {
 	path, err := c.path()
 	if err != nil {
@@ -111,7 +111,8 @@ func (c Client) read(output string) (Counts, error) {
 	return counts, errors.Join(errs...)
 }
 
-// path is where hack/load-clients.sh puts the client, or else PATH has it.
+// path returns the path of the client: where hack/load-clients.sh puts it, or else
+// where PATH has it.
 func (c Client) path() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

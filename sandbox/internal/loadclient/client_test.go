@@ -37,7 +37,8 @@ func TestCountsThatClientsPrint(t *testing.T) {
 	}
 }
 
-// The programs themselves print that, for answers and for what is none.
+// The programs print these counts, for requests that are answered and for those that
+// fail.
 func TestClientsCount(t *testing.T) {
 	var sent atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// serving is the other side of Serve.
+// serving is the caller's side of Serve.
 type serving struct {
 	commands *json.Encoder
 	results  *json.Decoder
@@ -123,8 +123,8 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// What is no answer of an application is an error, and the next round is as if
-// there had been none.
+// An answer that no application would give is an error, which does not affect the
+// next round.
 func TestRoundsThatFail(t *testing.T) {
 	s, applications := serve(t)
 	handler := func(h http.HandlerFunc) netip.AddrPort { return address(t, httptest.NewServer(h)) }

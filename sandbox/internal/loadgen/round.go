@@ -20,16 +20,17 @@ type Round struct {
 	Target      netip.AddrPort
 	Host, Path  string
 	Connections int
-	// Warm is how long there are requests before any is measured, and Measure
-	// how long they are measured then.
+	// Warm is how long requests are sent before the measurement, and Measure how long
+	// the measurement lasts.
 	Warm, Measure time.Duration
-	// Processes are the proxy's, whose processor time is measured.
+	// Processes are the ids of the proxy's processes, whose processor time is
+	// measured.
 	Processes []int
 }
 
 // Result is what was measured.
 type Result struct {
-	// Error says why there is nothing; the rest is empty then.
+	// Error says why there is no result; the other fields are empty then.
 	Error string `json:",omitempty"`
 	// Requests were answered within Elapsed.
 	Requests int
@@ -133,7 +134,7 @@ func (l *loop) run(r Round) (result *Result, err error) {
 	return result, nil
 }
 
-// until sees to whatever happens until so long after the round has begun.
+// until handles events until end after the beginning of the round.
 func (l *loop) until(end time.Duration) error {
 	for {
 		left := end - time.Since(l.round.begun)
@@ -223,7 +224,7 @@ var (
 	contentLength = []byte("content-length:")
 )
 
-// parseAnswer returns the body of an answer, once the whole is there.
+// parseAnswer returns the body of an answer, once all of the answer is there.
 func parseAnswer(data []byte) (body []byte, whole bool, err error) {
 	head, body, found := bytes.Cut(data, headEnd)
 	if !found {

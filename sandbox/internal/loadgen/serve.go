@@ -22,8 +22,8 @@ type Application struct {
 	Answer string
 }
 
-// Serve runs the applications, and a Round for each line of in, which is one in
-// JSON; its Result goes to out in the same way. It returns when in ends.
+// Serve runs the applications, and a Round for each line of in, which is the Round in
+// JSON. It writes the Result to out as a line of JSON. It returns when in ends.
 func Serve(in *os.File, out io.Writer, applications []Application) error {
 	// The caller has chosen a processor for the thread.
 	runtime.LockOSThread()
@@ -70,7 +70,7 @@ func Serve(in *os.File, out io.Writer, applications []Application) error {
 	}
 }
 
-// loop is all that the one thread does.
+// loop is the state of the one thread.
 type loop struct {
 	epoll       int
 	events      [256]unix.EpollEvent
@@ -89,7 +89,7 @@ const (
 	client
 )
 
-// connection is a file descriptor that is waited for.
+// connection is a file descriptor that the epoll waits for.
 type connection struct {
 	fd     int
 	kind   kind
@@ -129,8 +129,8 @@ func (l *loop) drop(c *connection) {
 	_ = unix.Close(c.fd)
 }
 
-// turn waits for what happens, at most so many milliseconds (-1 for ever), and
-// sees to it. It returns how much that was.
+// turn waits for events, at most so many milliseconds (-1 for ever), and handles
+// them. It returns how many there were.
 func (l *loop) turn(milliseconds int) (int, error) {
 	n, err := unix.EpollWait(l.epoll, l.events[:], milliseconds)
 	if errors.Is(err, unix.EINTR) {
@@ -142,7 +142,7 @@ func (l *loop) turn(milliseconds int) (int, error) {
 	for _, event := range l.events[:n] {
 		c := l.connections[event.Fd]
 		if c == nil {
-			continue // closed by an event before
+			continue // closed by an earlier event
 		}
 		switch c.kind {
 		case command:
@@ -211,7 +211,7 @@ func (l *loop) accept(c *connection) error {
 
 var headEnd = []byte("\r\n\r\n")
 
-// answer answers a request, of which the whole is its header.
+// answer answers a request, which has a header and no body.
 func (l *loop) answer(c *connection) error {
 	n, err := unix.Read(c.fd, c.buffer[c.fill:])
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {

@@ -59,9 +59,9 @@ func ReadFile(path string) ([]*unstructured.Unstructured, error) {
 	return Decode(path, content)
 }
 
-// ReadDir reads the objects of all YAML files in dir, or what its
-// kustomization makes of them; kubectl is a program that is kubectl
-// when its first argument is "kubectl".
+// ReadDir reads the objects of all YAML files in dir, or what its kustomization makes
+// of them; kubectl is a multi-call binary that runs as kubectl when its first
+// argument is "kubectl".
 func ReadDir(ctx context.Context, kubectl, dir string) ([]*unstructured.Unstructured, error) {
 	_, err := os.Stat(filepath.Join(dir, "kustomization.yaml"))
 	switch {

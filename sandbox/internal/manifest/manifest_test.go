@@ -84,7 +84,8 @@ func TestReadDir(t *testing.T) {
 	if diff := cmp.Diff([]string{"Secret/x", "Service/x"}, names(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// With a kustomization, kubectl decides, and what it complains about is told.
+	// With a kustomization, kubectl makes the objects, and the error has what kubectl
+	// complains about.
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -31,15 +31,15 @@ const (
 	streamCreation = 30 * time.Second
 )
 
-// api is the part of the kubelet's HTTP API that the API server asks for on
-// behalf of kubectl.
+// api is the part of the kubelet's HTTP API that the API server calls on behalf of
+// kubectl.
 type api struct {
 	node     *node
 	listener net.Listener
 }
 
-// listenAPI opens the kubelet API's port. Who connects must have a certificate of
-// ClientCAFile.
+// listenAPI opens the kubelet API's port. Clients must present a certificate signed
+// by ClientCAFile.
 func (n *node) listenAPI() (*api, error) {
 	certificate, err := tls.LoadX509KeyPair(n.cfg.ServingCertFile, n.cfg.ServingKeyFile)
 	if err != nil {
@@ -59,7 +59,7 @@ func (n *node) listenAPI() (*api, error) {
 		ClientAuth:   tls.RequireAndVerifyClientCert,
 		ClientCAs:    pool,
 		MinVersion:   tls.VersionTLS12,
-		// The streams take over the connection, which HTTP/2 cannot give.
+		// Streams hijack the connection, which HTTP/2 does not allow.
 		NextProtos: []string{"http/1.1"},
 	})
 	if err != nil {
@@ -90,7 +90,7 @@ func (a *api) serve(ctx context.Context) error {
 	return nil
 }
 
-// slogWriter takes the HTTP server's own complaints.
+// slogWriter logs the HTTP server's own error messages.
 type slogWriter struct{ log *slog.Logger }
 
 func (w slogWriter) Write(p []byte) (int, error) {
@@ -139,7 +139,7 @@ func (a *api) logs(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// parseLogQuery reads the parameters of a request for logs, those of
+// parseLogQuery reads the query parameters of a log request, the fields of
 // PodLogOptions.
 func parseLogQuery(q url.Values, now time.Time) (opts logOptions, previous bool, err error) {
 	opts = logOptions{tailLines: -1, limitBytes: -1}
@@ -184,8 +184,8 @@ func parseLogQuery(q url.Values, now time.Time) (opts logOptions, previous bool,
 	return opts, previous, err
 }
 
-// logOf finds the log of a container's present or last run, or of the one before.
-// live is nil if nothing is written to it any more.
+// logOf finds the log of a container's present or last run or, if previous is set,
+// of the run before it. live is nil if nothing is written to the log any more.
 func (n *node) logOf(namespace, pod, name string, previous bool) (path string, live *logFile, err error) {
 	worker := n.worker(namespace, pod)
 	if worker == nil {

@@ -16,8 +16,8 @@ import (
 const dataLink = "..data"
 
 // writePayload makes dir hold content. All files change at the same moment, as
-// programs expect that watch such a volume: the files are links through
-// "..data", and only that is replaced.
+// programs that watch a volume expect: the files are links through "..data", and
+// only that link is replaced.
 func writePayload(dir string, content payload) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("volume: %w", err)
@@ -70,7 +70,7 @@ func fillDir(dir string, content payload) error {
 	return nil
 }
 
-// linkTop makes the links at the top of the volume those of content.
+// linkTop makes the links at the top of the volume match content.
 func linkTop(dir string, content payload) error {
 	want := map[string]bool{}
 	for name := range content {

@@ -5,12 +5,13 @@ import "time"
 const (
 	backOffFirst = 10 * time.Second
 	backOffMax   = 5 * time.Minute
-	// backOffReset is how long a container must have run to be trusted again.
+	// backOffReset is how long a container must have run for its backoff to be
+	// reset.
 	backOffReset = 2 * backOffMax
 )
 
-// backOff is how long a container that keeps ending, or an image that cannot be
-// had, waits before the next attempt: the first one follows at once, then 10 s,
+// backOff is the delay before a container that keeps exiting is started again, or
+// an image that cannot be resolved is tried again: none the first time, then 10 s,
 // doubled each time, up to 5 min.
 type backOff struct {
 	delay time.Duration

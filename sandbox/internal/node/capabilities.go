@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// defaultCapabilities are those that container runtimes leave to a container that
-// drops none.
+// defaultCapabilities are the capabilities that container runtimes give to a
+// container that drops none.
 var defaultCapabilities = map[string]uintptr{
 	"CHOWN": unix.CAP_CHOWN, "DAC_OVERRIDE": unix.CAP_DAC_OVERRIDE, "FSETID": unix.CAP_FSETID, "FOWNER": unix.CAP_FOWNER,
 	"MKNOD": unix.CAP_MKNOD, "NET_RAW": unix.CAP_NET_RAW, "SETGID": unix.CAP_SETGID, "SETUID": unix.CAP_SETUID,
@@ -18,14 +18,15 @@ var defaultCapabilities = map[string]uintptr{
 	"SYS_CHROOT": unix.CAP_SYS_CHROOT, "KILL": unix.CAP_KILL, "AUDIT_WRITE": unix.CAP_AUDIT_WRITE,
 }
 
-// capabilityName is a capability as container runtimes know it, NET_RAW for
+// capabilityName is a capability's name in container runtimes: NET_RAW for
 // cap_net_raw.
 func capabilityName(name corev1.Capability) string {
 	return strings.TrimPrefix(strings.ToUpper(string(name)), "CAP_")
 }
 
-// capabilities are those that a container keeps, by number: the default ones, less
-// those that it drops, and those that it adds of the default ones.
+// capabilities returns the numbers of the capabilities that a container keeps: the
+// default ones, less those that it drops, plus those that it adds, if they are
+// default ones.
 func capabilities(c *corev1.Container) []uintptr {
 	keep := maps.Clone(defaultCapabilities)
 	if s := c.SecurityContext; s != nil && s.Capabilities != nil {

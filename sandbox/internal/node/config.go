@@ -4,7 +4,7 @@
 // container runtime and no root: the creator of a user namespace may do all of
 // this inside of it.
 //
-// What a kubelet does and the sandbox's pods do not need is left out, and a pod
+// The node leaves out what a kubelet does and the sandbox's pods do not need. A pod
 // that asks for it stays Pending with an Event that says so; fields_test.go lists
 // all fields of a pod.
 package node
@@ -28,7 +28,8 @@ const APIPort = 10250
 type Config struct {
 	// Name of the Node object.
 	Name string
-	// Kubernetes is the release that the node says it is of, such as "v1.34.10".
+	// Kubernetes is the release that the node reports as its own, such as
+	// "v1.34.10".
 	Kubernetes string
 	// RESTConfig reaches the API server with the rights of an administrator.
 	RESTConfig *rest.Config
@@ -49,9 +50,11 @@ type Config struct {
 	LocalAddresses []netip.Addr
 	// ClusterDNS is the address in ServiceCIDR that the cluster DNS listens on.
 	ClusterDNS netip.Addr
-	// ServingCertFile and ServingKeyFile are the kubelet API's, for NodeIP.
+	// ServingCertFile and ServingKeyFile are the kubelet API's certificate and key,
+	// for NodeIP.
 	ServingCertFile, ServingKeyFile string
-	// ClientCAFile signs the certificates of those who may use the kubelet API.
+	// ClientCAFile has the CA that signs the certificates of the kubelet API's
+	// clients.
 	ClientCAFile string
 	// Images says which program runs for an image.
 	Images image.Table
@@ -85,9 +88,9 @@ func (c Config) podsDir() string { return filepath.Join(c.StateDir, "pods") }
 // logsDir holds a directory for each pod, namespace_name_uid.
 func (c Config) logsDir() string { return filepath.Join(c.StateDir, "logs", "pods") }
 
-// SetUpNetwork makes the network namespace it is called in the node's: bridge,
-// NodeIP, LocalAddresses and the ranges of Services. The API server can listen on
-// NodeIP afterwards. Doing it again changes nothing.
+// SetUpNetwork prepares the network namespace that it is called in for the node:
+// bridge, NodeIP, LocalAddresses and the ranges of Services. The API server can
+// listen on NodeIP afterwards. Calling it again changes nothing.
 func SetUpNetwork(cfg Config) error {
 	local := []netip.Prefix{cfg.ServiceCIDR, cfg.LoadBalancerCIDR}
 	for _, ip := range cfg.LocalAddresses {

@@ -50,10 +50,10 @@ func newContainer(spec corev1.Container, init bool) *container {
 	}
 }
 
-// sidecar reports whether it is an init container that stays.
+// sidecar reports whether it is an init container that runs as long as the pod.
 func (c *container) sidecar() bool { return c.init && isSidecar(&c.spec) }
 
-// policy is when the container is started again.
+// policy is the restart policy that applies to the container.
 func (c *container) policy(pod corev1.RestartPolicy) corev1.RestartPolicy {
 	switch {
 	case c.sidecar():
@@ -98,8 +98,8 @@ func (c *container) status() corev1.ContainerStatus {
 	return s
 }
 
-// wait makes the container wait for a reason, and what it ended with before the
-// last state.
+// wait sets the container's state to waiting. The state that it terminated in
+// before, if any, becomes its last state.
 func (c *container) wait(reason, message string) {
 	if c.terminated != nil {
 		c.last = c.terminated

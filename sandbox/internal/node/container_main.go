@@ -25,7 +25,7 @@ const (
 
 // launch is all that a process needs to become a container's program.
 type launch struct {
-	// Parent is the process id of the node: without it, nothing may go on.
+	// Parent is the process ID of the node: the container must not outlive it.
 	Parent int `json:"parent"`
 	// Root is an empty directory that the container's file system is made in.
 	Root string `json:"root"`
@@ -44,10 +44,10 @@ type launch struct {
 	Env  []string `json:"env"`
 	// Capabilities are all that the program has, by number.
 	Capabilities []uintptr `json:"capabilities"`
-	// NoNewPrivileges keeps the program from gaining any.
+	// NoNewPrivileges keeps the program from gaining privileges.
 	NoNewPrivileges bool `json:"noNewPrivileges"`
-	// Enter is the process whose container is joined instead of a new one made:
-	// Root, Dirs, Mounts and Hostname do not apply. Zero makes a new one.
+	// Enter is the ID of a process whose container is joined; Root, Dirs, Mounts
+	// and Hostname do not apply then. Zero makes a new container.
 	Enter int `json:"enter,omitempty"`
 }
 
@@ -110,8 +110,8 @@ func become() error {
 		return err
 	}
 	unix.Umask(0o022)
-	// The signal is a thread's, and the thread that execs need not be the one
-	// that the node started.
+	// The parent-death signal belongs to a thread, and the thread that calls exec
+	// need not be the one that the node started.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("end with the node: %w", err)
 	}

@@ -20,10 +20,12 @@ import (
 )
 
 const (
-	// configRetry is how long a container waits whose variables or mounts cannot
-	// be made; a change of what they refer to is seen at once.
+	// configRetry is how long a container waits for its next start if its variables
+	// or mounts cannot be made. A change of an object that they refer to ends the
+	// wait.
 	configRetry = 10 * time.Second
-	// drainTime is how long the end of a container waits for its last output.
+	// drainTime is how long the node waits for the last output of a container that
+	// has ended.
 	drainTime = 100 * time.Millisecond
 	// maxTerminationMessage is in bytes.
 	maxTerminationMessage = 4096
@@ -56,11 +58,11 @@ func (w *worker) ensure(c *container) {
 	w.start(c, l)
 }
 
-// pullFailed reports that there is no such image, now and, less and less often,
-// again.
+// pullFailed reports that there is no such image, and schedules the next attempt
+// with a growing backoff.
 func (w *worker) pullFailed(c *container, err error) {
 	first := c.pulls.delay == 0
-	_ = c.pulls.next(0) // There is nothing to try at once.
+	_ = c.pulls.next(0) // Skips the first delay of zero: an immediate retry would fail, too.
 	c.retryAt = time.Now().Add(c.pulls.delay)
 	w.wake(c.retryAt)
 	reason := "ErrImagePull"
@@ -151,7 +153,7 @@ func (w *worker) volumeMounts(c *container, env map[string]string) ([]bindMount,
 			source = resolved
 		}
 		readOnly := m.ReadOnly || slices.ContainsFunc(w.pod.Spec.Volumes, func(v corev1.Volume) bool {
-			// What the API server's objects say, a container cannot change.
+			// A container cannot change a volume that is made from API objects.
 			return v.Name == m.Name && v.EmptyDir == nil
 		})
 		mounts = append(mounts, bindMount{Source: source, Target: m.MountPath, ReadOnly: readOnly})
@@ -183,7 +185,7 @@ func (w *worker) subPath(m corev1.VolumeMount, dir, sub string) (string, error) 
 	return inside(dir, sub)
 }
 
-// terminationMessage makes the file that a container may leave its last words in.
+// terminationMessage makes the file for a container's termination message.
 func (w *worker) terminationMessage(c *container) (bindMount, error) {
 	file := w.messageFile(c)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -240,7 +242,7 @@ func (w *worker) spawn(c *container, l launch) (*process, error) {
 		return nil, err
 	}
 	if c.restarts > 1 {
-		// The present and the previous log can be asked for, no others.
+		// Only the present and the previous log can be requested.
 		old := logPath(w.logs, c.spec.Name, c.restarts-2)
 		_ = os.Remove(old)
 		_ = os.Remove(old + ".1")
@@ -286,7 +288,7 @@ func (w *worker) exited(c *container, proc *process) {
 	w.ended(c, t, proc.ended.Sub(proc.started))
 }
 
-// ended decides when a container that ended after ran is started again, if it is.
+// ended decides whether and when a container that ran for ran is started again.
 func (w *worker) ended(c *container, t *corev1.ContainerStateTerminated, ran time.Duration) {
 	c.terminated, c.waiting = t, nil
 	if w.stopping || !restarts(c.policy(w.pod.Spec.RestartPolicy), t.ExitCode) {
@@ -301,8 +303,8 @@ func (w *worker) ended(c *container, t *corev1.ContainerStateTerminated, ran tim
 	}
 }
 
-// lastWords is the message that the container left, or, if it asks for that, the
-// end of its log.
+// lastWords is the container's termination message. If it left none, it is the end
+// of a failed container's log, provided that the container asks for that.
 func (w *worker) lastWords(c *container, failed bool) string {
 	data, err := os.ReadFile(w.messageFile(c))
 	if err == nil && len(data) > 0 {
@@ -321,8 +323,8 @@ func (w *worker) lastWords(c *container, failed bool) string {
 	return text[max(0, len(text)-2048):]
 }
 
-// startProbes starts what decides whether the present run is started, alive and
-// ready.
+// startProbes starts the probes that decide whether the present run is started,
+// alive and ready.
 func (w *worker) startProbes(c *container) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.stop = cancel
@@ -397,7 +399,7 @@ func (w *worker) unhealthy(c *container, kind probeKind, p *corev1.Probe) {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-podKill: // The pod is deleted meanwhile, with less patience.
+		case <-podKill: // The pod's own grace period is over first.
 		}
 		close(kill)
 	}()

@@ -29,7 +29,7 @@ type podEnv struct {
 	pod      *corev1.Pod
 	podIP    string
 	hostIP   string
-	capacity corev1.ResourceList // of the node, where a container has no limit
+	capacity corev1.ResourceList // of the node; it stands in for a missing limit
 	services map[string]string   // see serviceEnv
 	sources  sources
 }
@@ -51,7 +51,8 @@ func (p podEnv) environment(c *corev1.Container, image []string) (map[string]str
 			return nil, err
 		}
 		for name, value := range data {
-			// Keys that are no names of variables are left out, not an error.
+			// Keys that are not valid variable names are left out; they are no
+			// error.
 			if len(validation.IsRelaxedEnvVarName(from.Prefix+name)) == 0 {
 				own[from.Prefix+name] = value
 			}
@@ -175,7 +176,7 @@ func resourceField(c *corev1.Container, ref corev1.ResourceFieldSelector, capaci
 	case "limits":
 		quantity, ok = c.Resources.Limits[corev1.ResourceName(name)]
 		if !ok {
-			// Without a limit, all that the node has.
+			// Without a limit, the node's capacity.
 			quantity = capacity[corev1.ResourceName(name)]
 		}
 	case "requests":
@@ -195,13 +196,13 @@ func resourceField(c *corev1.Container, ref corev1.ResourceFieldSelector, capaci
 
 func ceil(a, b float64) int64 { return int64(math.Ceil(a / b)) }
 
-// missing reports whether an object is missing that may be.
+// missing reports whether err says that an optional object does not exist.
 func missing(err error, optional *bool) bool {
 	return isNotFound(err) && optional != nil && *optional
 }
 
-// serviceEnv returns the variables that tell a pod where Services are: the API
-// server always, the Services of its own namespace if links.
+// serviceEnv returns the variables that tell a pod where Services are: always the
+// API server's, and those of the pod's own namespace if links.
 func serviceEnv(services []*corev1.Service, namespace string, links bool) map[string]string {
 	env := map[string]string{}
 	for _, s := range services {

@@ -15,7 +15,7 @@ import (
 // maxHostname is the kernel's limit, in bytes.
 const maxHostname = 63
 
-// hostname of a pod: its own, or its name.
+// hostname of a pod: spec.hostname or, without one, the pod's name.
 func hostname(pod *corev1.Pod) string {
 	name := pod.Name
 	if pod.Spec.Hostname != "" {
@@ -61,7 +61,7 @@ func (w *worker) etcMounts() []bindMount {
 	for _, bundle := range []string{
 		"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
 	} {
-		// The file itself: links would lead nowhere in the container.
+		// Mount the link's target: in the container, the link would lead nowhere.
 		if file, err := filepath.EvalSymlinks(bundle); err == nil {
 			return append(mounts, bindMount{Source: file, Target: "/etc/ssl/certs/ca-certificates.crt", ReadOnly: true})
 		}
@@ -84,8 +84,8 @@ func hostsFile(pod *corev1.Pod, ip string) string {
 	return b.String()
 }
 
-// resolvConf adds the pod's own DNS settings to those of the cluster; to the
-// server alone, as the node has it, or to nothing if the pod says so.
+// resolvConf adds the pod's dnsConfig to the cluster's DNS settings or, as its
+// dnsPolicy says, to the server alone (Default) or to nothing (None).
 func resolvConf(pod *corev1.Pod, server netip.Addr) string {
 	content := dns.ResolvConf(pod.Namespace, server)
 	switch pod.Spec.DNSPolicy {

@@ -22,8 +22,8 @@ func expand(text string, env map[string]string) string {
 	return expansion.Expand(text, expansion.MappingFuncFor(env))
 }
 
-// execPlace is a running container, as far as further processes in it need it.
-// It holds copies: the container may end at any time.
+// execPlace is what further processes in a running container need of it. It holds
+// copies, as the container may end at any time.
 type execPlace struct {
 	spawner *spawner
 	network *os.File
@@ -56,8 +56,8 @@ func (e execPlace) start(command []string, out outputs) (*process, error) {
 	return e.spawner.launchProcess(l, e.network, out, nil)
 }
 
-// probe runs a command for a probe or a hook, and returns its output and whether
-// it ended well.
+// probe runs a command for a probe or a hook, and returns its output and whether it
+// exited with 0.
 func (e execPlace) probe(ctx context.Context, command []string) (bool, string) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -81,7 +81,7 @@ func (e execPlace) probe(ctx context.Context, command []string) (bool, string) {
 		<-p.done
 		return false, fmt.Sprintf("command timed out: %v", ctx.Err())
 	}
-	// Whatever the command left behind may hold the output open.
+	// Processes that the command left behind may hold the output open.
 	_ = read.SetReadDeadline(p.ended.Add(drainTime))
 	return p.exitCode == 0, <-output
 }

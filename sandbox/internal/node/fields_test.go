@@ -10,13 +10,14 @@ import (
 )
 
 const (
-	// done fields are acted on; what they hold is listed, too.
+	// The node acts on done fields; the fields within them are listed, too.
 	done = "done"
 	// refused fields keep the pod from starting, with an Event: see refusals.
 	refused = "refused"
 )
 
-// Reasons to leave a field alone. docs/sandbox.md has those that a person may miss.
+// Reasons to ignore a field. docs/sandbox.md lists the ignored fields that a user
+// may miss.
 const (
 	schedulers  = "for the scheduler"
 	admissions  = "for admission, which has put into the pod what follows from it"
@@ -28,7 +29,7 @@ const (
 	windowsOnly = "for Windows, which the API server refuses on Linux"
 )
 
-// podFields is every field of a pod's spec, and what the node makes of it.
+// podFields is every field of a pod's spec, and what the node does with it.
 var podFields = map[string]string{
 	"PodSpec.Volumes": done, "PodSpec.InitContainers": done, "PodSpec.Containers": done, "PodSpec.RestartPolicy": done,
 	"PodSpec.TerminationGracePeriodSeconds": done, "PodSpec.ActiveDeadlineSeconds": done, "PodSpec.DNSPolicy": done,
@@ -162,8 +163,8 @@ var podFields = map[string]string{
 	"ServiceAccountTokenProjection.Audience": done, "ServiceAccountTokenProjection.ExpirationSeconds": done, "ServiceAccountTokenProjection.Path": done,
 }
 
-// TestEveryFieldOfAPod fails when Kubernetes has a field that nobody has decided
-// on: it would be ignored silently.
+// TestEveryFieldOfAPod fails when Kubernetes has a field that podFields does not
+// list: the node would ignore it silently.
 func TestEveryFieldOfAPod(t *testing.T) {
 	seen := map[string]bool{}
 	var visit func(reflect.Type)
@@ -198,7 +199,7 @@ func TestEveryFieldOfAPod(t *testing.T) {
 	}
 }
 
-// refusals ask for a field that is refused, other than a kind of volume.
+// refusals make a pod use a refused field. Kinds of volumes are not among them.
 var refusals = map[string]func(*corev1.PodSpec){
 	"PodSpec.HostNetwork":       func(s *corev1.PodSpec) { s.HostNetwork = true },
 	"PodSpec.HostPID":           func(s *corev1.PodSpec) { s.HostPID = true },

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// servingPod asks for a port of the node.
+// servingPod returns a pod that asks for a host port.
 func servingPod(name string, hostPort int32, hostIP string) *corev1.Pod {
 	pod := testPod(name, corev1.RestartPolicyAlways, "serve")
 	c := &pod.Spec.Containers[0]
@@ -71,7 +71,7 @@ func TestHostPort(t *testing.T) {
 	}
 }
 
-// A pod whose host port is taken waits for it, and says so.
+// A pod whose host port is in use waits for it, and an Event says so.
 func TestHostPortTaken(t *testing.T) {
 	b := newBench(t)
 	taken, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.244.0.1:8084")))

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// maxLogFile is the size, in bytes, at which a log file is put aside as ".1"; the
-// one put aside before is dropped.
+// maxLogFile is the size, in bytes, at which a log file is rotated to ".1"; an
+// earlier ".1" is dropped.
 const maxLogFile = 16 << 20
 
 // logFile is the log of one run of a container. Its methods may be called from
@@ -44,8 +44,9 @@ func createLogFile(path string, log *slog.Logger) (*logFile, error) {
 	return &logFile{log: log, path: path, file: file, changed: make(chan struct{})}, nil
 }
 
-// pipe returns the end that a process writes a stream to. The log has what was
-// written once drain returned, or later if others hold that end, too.
+// pipe returns the end of a pipe that a process writes a stream to. The output is
+// in the log once drain has returned, or later if other processes hold that end,
+// too.
 func (f *logFile) pipe(stream string) (*os.File, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -59,7 +60,7 @@ func (f *logFile) pipe(stream string) (*os.File, error) {
 // a container left behind may hold theirs for long.
 func (f *logFile) drain(d time.Duration) { waitTimeout(&f.readers, d) }
 
-// end says that the run is over: who follows the log stops at its end. Output of
+// end marks the run as over: readers that follow the log stop at its end. Output of
 // processes left behind is still written.
 func (f *logFile) end() {
 	f.mu.Lock()
@@ -74,7 +75,8 @@ func (f *logFile) end() {
 	}()
 }
 
-// state returns whether the run is over, and what is closed at the next change.
+// state returns whether the run is over, and a channel that is closed at the next
+// change.
 func (f *logFile) state() (ended bool, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +125,8 @@ func (f *logFile) write(fill func(emit func(logLine))) {
 	n, err := f.file.Write(f.scratch)
 	f.size += int64(n)
 	if err != nil && !f.failed {
-		// Once: a full disk would say so for every line. The container goes on.
+		// Reported once: a full disk would cause it for every line. The container
+		// goes on.
 		f.failed = true
 		f.log.Error("write a container's log; its output is lost", "log", f.path, "err", err)
 	}

@@ -47,7 +47,7 @@ func followLog(ctx context.Context, out *logWriter, flush func(), path string, l
 	reader := bufio.NewReader(file)
 	var line []byte
 	for {
-		// What is asked before reading cannot be missed after it.
+		// Taken before reading, so that a change during the read is not missed.
 		ended, changed := true, (<-chan struct{})(nil)
 		if live != nil {
 			ended, changed = live.state()
@@ -84,8 +84,8 @@ func followLog(ctx context.Context, out *logWriter, flush func(), path string, l
 	}
 }
 
-// copyEarlier writes the log put aside by rotation, and moves to where the last
-// opts.tailLines begin, in it or in file.
+// copyEarlier writes the log put aside by rotation. It starts where the last
+// opts.tailLines begin, in that log or in file.
 func copyEarlier(out *logWriter, path string, file *os.File, opts logOptions) error {
 	earlier, err := os.Open(path + ".1")
 	if err == nil {
@@ -123,7 +123,7 @@ func copyEarlier(out *logWriter, path string, file *os.File, opts logOptions) er
 	}
 }
 
-// reopened opens path if it is no longer the file that is open.
+// reopened opens path if file is no longer the one at path.
 func reopened(path string, file *os.File) (*os.File, bool) {
 	now, err := os.Stat(path)
 	if err != nil {
@@ -137,8 +137,8 @@ func reopened(path string, file *os.File) (*os.File, bool) {
 	return next, err == nil
 }
 
-// seekTail moves file to the start of its last n lines and returns how many of
-// them it does not have.
+// seekTail moves file to the start of its last n lines and returns how many of them
+// are missing.
 func seekTail(file *os.File, n int64) (missing int64, err error) {
 	end, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -177,14 +177,15 @@ type logWriter struct {
 	w    io.Writer
 	opts logOptions
 	left int64 // bytes still allowed; negative: no limit
-	// within says that the container's line before this one is not complete.
+	// within says, by stream, that the container's last line is not complete yet.
 	within map[string]bool
 }
 
 func (o *logWriter) line(raw []byte) error {
 	l, err := parseLogLine(raw)
 	if err != nil {
-		// Half a line after a crash, say: nobody is helped by ending here.
+		// Half a line after a crash, for example; the lines after it are still
+		// wanted.
 		return nil
 	}
 	if l.time.Before(o.opts.since) || o.opts.stream != "" && o.opts.stream != l.stream {

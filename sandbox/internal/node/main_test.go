@@ -44,7 +44,7 @@ const (
 	asNode = "NODE_TEST_NODE"
 )
 
-// TestMain is the test binary in each of its parts: the tests, a container's
+// TestMain is the test binary in each of its roles: the tests, a container's
 // process before its program, and programs for containers.
 func TestMain(m *testing.M) {
 	switch {
@@ -123,7 +123,7 @@ type report struct {
 	Hostname, WorkDir string
 	Env               []string
 	Root              []string
-	Unwritable        []string // of those asked for
+	Unwritable        []string // of the paths to write to
 	Files             map[string]string
 	Interfaces        []string
 	Capabilities      string
@@ -167,7 +167,7 @@ func program(args []string) int {
 		for {
 			time.Sleep(time.Hour)
 		}
-	case "stop-slowly": // Ends well, one and a half seconds after it is asked to: statuses have whole seconds.
+	case "stop-slowly": // Exits with 0, one and a half seconds after it is asked to: statuses have whole seconds.
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, syscall.SIGTERM)
 		fmt.Println("running")
@@ -239,7 +239,7 @@ func look(args []string) (report, error) {
 	return r, nil
 }
 
-// bench is a node without an API server but a fake one.
+// bench is a node with a fake API server.
 type bench struct {
 	t      *testing.T
 	node   *node
@@ -266,7 +266,8 @@ func newBench(t *testing.T, objs ...runtime.Object) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{t: t, client: fake.NewClientset(objs...), events: record.NewFakeRecorder(1000)}
-	// The object stays, so that its last status can be looked at; delete knows.
+	// The object stays, so that tests can read its last status; delete looks for
+	// the request.
 	b.client.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
 	b.node = &node{
 		cfg: cfg, client: b.client, events: b.events, addresses: addresses, spawner: newSpawner(), workers: map[types.UID]*worker{},
@@ -277,7 +278,7 @@ func newBench(t *testing.T, objs ...runtime.Object) *bench {
 	return b
 }
 
-// pod makes a pod of one container "c" that runs the test program with args.
+// testPod makes a pod of one container "c" that runs the test program with args.
 func testPod(name string, policy corev1.RestartPolicy, args ...string) *corev1.Pod {
 	grace := int64(30)
 	return &corev1.Pod{
@@ -326,8 +327,8 @@ func (b *bench) await(name, what string, ok func(*corev1.Pod) bool) *corev1.Pod 
 	}
 }
 
-// delete does what the API server does on a graceful deletion, and returns when
-// the node asked to remove the object for good.
+// delete does what the API server does on a graceful deletion, and returns when the
+// node has requested the final deletion of the object.
 func (b *bench) delete(name string, grace int64) {
 	b.t.Helper()
 	pod := b.get(name)
@@ -363,7 +364,7 @@ func (b *bench) log(w *worker, run int32) string {
 	return out.String()
 }
 
-// awaitLog polls until the container's first run has said exactly want.
+// awaitLog polls until the log of the container's first run is exactly want.
 func (b *bench) awaitLog(w *worker, want string) {
 	b.t.Helper()
 	b.await(w.key.Name, "running", func(pod *corev1.Pod) bool {

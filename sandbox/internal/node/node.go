@@ -32,8 +32,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/serviceproxy"
 )
 
-// firstPodOffset is where the pods' addresses begin in the pod network; those
-// before belong to the sandbox.
+// firstPodOffset is where the pods' addresses begin in the pod network; the
+// addresses before it belong to the sandbox.
 const firstPodOffset = 256
 
 // node is one run of the node.
@@ -53,8 +53,9 @@ type node struct {
 
 // Run registers the node, runs its pods, and serves cluster DNS, Services and the
 // kubelet API until ctx ends; then it stops all pods and returns nil. An error
-// says what could not be served; all pods are stopped then, too. SetUpNetwork
-// comes first. The messages of client-go go to cfg.Log, in the whole process.
+// says what could not be served; all pods are stopped then, too. SetUpNetwork must
+// have been called before. The messages of client-go go to cfg.Log, in the whole
+// process.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.check(); err != nil {
 		return err
@@ -116,7 +117,7 @@ func Run(ctx context.Context, cfg Config) error {
 	part(func() error { n.register(ctx); return nil })
 	all.Start(ctx.Done())
 	all.WaitForCacheSync(ctx.Done())
-	// Pods after what they refer to.
+	// Watch pods only once the objects that they refer to are in the caches.
 	mine.Start(ctx.Done())
 	part(func() error { n.clean(ctx, mine.Core().V1().Pods()); return nil })
 	cfg.Log.Info("node runs", "name", cfg.Name, "address", cfg.NodeIP)
@@ -134,8 +135,8 @@ func Run(ctx context.Context, cfg Config) error {
 
 func newNode(cfg Config) (*node, error) {
 	config := rest.CopyConfig(cfg.RESTConfig)
-	// A node that starts a hundred pods must not queue behind itself; the API
-	// server's priority and fairness is what limits it.
+	// No client-side rate limit: it would delay a node that starts a hundred pods.
+	// The API server's priority and fairness limits the node.
 	config.QPS, config.Burst = -1, 0
 	config.UserAgent = "sandbox-node"
 	config.Dial = dialPatiently
@@ -164,8 +165,8 @@ func newNode(cfg Config) (*node, error) {
 	}, nil
 }
 
-// watch starts a worker for each pod of the node, and tells workers of what may
-// concern them.
+// watch starts a worker for each pod of the node, and tells workers of changes that
+// may concern them.
 func (n *node) watch(all, mine informers.SharedInformerFactory) error {
 	configMaps, secrets := all.Core().V1().ConfigMaps(), all.Core().V1().Secrets()
 	n.services = all.Core().V1().Services().Lister()
@@ -208,8 +209,8 @@ func (n *node) podChanged(pod *corev1.Pod) {
 		w.update(pod)
 		return
 	}
-	// A pod deleted and made again under its name between two looks: the old
-	// one's deletion was not seen.
+	// The pod was deleted and created again under the same name while the watch was
+	// interrupted: the deletion of the old one was not seen.
 	for uid, w := range n.workers {
 		if w.key.Namespace == pod.Namespace && w.key.Name == pod.Name && uid != pod.UID {
 			w.remove()
@@ -251,8 +252,8 @@ func (n *node) refresh(object any) {
 	}
 }
 
-// worker returns the worker of a pod, or nil. If there are two of the name, the
-// one whose pod is not gone.
+// worker returns the worker of a pod, or nil. After a forced deletion there can be two
+// pods of the name for a moment; it returns either.
 func (n *node) worker(namespace, name string) *worker {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -27,18 +27,18 @@ type payloadBuilder struct {
 	token func(projection *corev1.ServiceAccountTokenProjection) (string, error)
 }
 
-// unsupportedVolumeError says that the sandbox has no such volumes.
+// unsupportedVolumeError says that the sandbox does not support a volume's kind.
 type unsupportedVolumeError struct{ volume string }
 
-// Error names the volume and the kinds there are.
+// Error names the volume and the supported kinds.
 func (e *unsupportedVolumeError) Error() string {
 	return fmt.Sprintf("volume %q: the sandbox has only emptyDir, configMap, secret, projected and downwardAPI volumes", e.volume)
 }
 
 const defaultMode = 0o644
 
-// build returns the content of a volume; made is false for an emptyDir, which
-// has none of its own.
+// build returns the content of a volume; made is false for an emptyDir, which has
+// no content of its own.
 func (b payloadBuilder) build(v corev1.Volume) (content payload, made bool, err error) {
 	content = payload{}
 	switch {
@@ -80,7 +80,7 @@ func (b payloadBuilder) projection(content payload, volume string, s corev1.Volu
 		if err != nil {
 			return err
 		}
-		// A token is nobody else's business, whatever the volume says.
+		// Only its owner may read a token, whatever mode the volume sets.
 		content[s.ServiceAccountToken.Path] = payloadFile{token, 0o600}
 		return nil
 	}

@@ -166,7 +166,7 @@ func TestShorterGraceIsHeeded(t *testing.T) {
 	}
 }
 
-// TestOrphan leaves a process behind, which stays as long as the pod does.
+// A process that a container leaves behind stays as long as the pod does.
 func TestOrphan(t *testing.T) {
 	b := newBench(t)
 	pod := testPod("orphan", corev1.RestartPolicyAlways, "orphan")
@@ -246,7 +246,7 @@ func TestRestartPolicies(t *testing.T) {
 		policy corev1.RestartPolicy
 		code   string
 		phase  corev1.PodPhase
-		// waits says that it ends in a back-off after one restart.
+		// waits says that the container ends up in a backoff after one restart.
 		waits bool
 	}{
 		{"never-0", corev1.RestartPolicyNever, "0", corev1.PodSucceeded, false},
@@ -322,7 +322,7 @@ func TestMissingConfigMapThenCreated(t *testing.T) {
 	}
 }
 
-// A pod waits for a Secret of its volumes, as Envoy does for the one that
+// A pod waits for a Secret of its volumes, as Envoy's pod does for the Secret that
 // Contour's Job makes.
 func TestMissingSecretThenCreated(t *testing.T) {
 	b := newBench(t)
@@ -440,7 +440,7 @@ func TestExecProbe(t *testing.T) {
 	}
 }
 
-// TestNodeRestart hands a pod to a second node, as when the node's process was
+// TestNodeRestart hands a pod to a second node, as when the node's process is
 // stopped and started.
 func TestNodeRestart(t *testing.T) {
 	b := newBench(t)

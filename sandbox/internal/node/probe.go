@@ -17,7 +17,7 @@ const (
 	readinessProbe probeKind = "Readiness"
 )
 
-// probeCount turns single results into a verdict that thresholds make stable.
+// probeCount applies the success and failure thresholds to a probe's results.
 type probeCount struct {
 	success, failure int // thresholds, at least 1
 
@@ -25,8 +25,8 @@ type probeCount struct {
 	run  int
 }
 
-// observe counts a result. decided says that as many equal results have come in a
-// row as it takes to believe them.
+// observe counts a result. decided reports whether as many equal results have come
+// in a row as the threshold requires.
 func (p *probeCount) observe(ok bool) (decided bool) {
 	if p.run == 0 || p.last != ok {
 		p.last, p.run = ok, 0
@@ -56,21 +56,23 @@ func countOf(p *corev1.Probe) probeCount {
 }
 
 // earlyProbes are the waits before extra probes in the first period of a
-// container: one that listens a moment after it started is ready a moment after
-// that, not a whole period later. Their failures do not count.
+// container: a container that listens a moment after its start becomes ready a
+// moment later, not a whole period later. Failures of the extra probes do not
+// count.
 var earlyProbes = []time.Duration{
 	20 * time.Millisecond, 30 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond,
 	300 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond, 500 * time.Millisecond, time.Second, time.Second,
 	2 * time.Second, 2 * time.Second,
 }
 
-// probeResult is what one probe said.
+// probeResult is the result of one probe.
 type probeResult struct {
 	ok     bool
 	output string
 }
 
-// runProbe probes until ctx ends, and reports each result, of early ones the good.
+// runProbe probes until ctx ends, and reports each result; of early probes, only
+// successes.
 func runProbe(ctx context.Context, kind probeKind, timing probeTiming, check func(context.Context) (bool, string), report func(probeResult)) {
 	if !sleep(ctx, timing.initialDelay) {
 		return
@@ -84,7 +86,7 @@ func runProbe(ctx context.Context, kind probeKind, timing probeTiming, check fun
 		}
 		return ok
 	}
-	// The period goes on from here whatever the early ones do.
+	// The regular period starts here, however many early probes run.
 	ticker := time.NewTicker(timing.period)
 	defer ticker.Stop()
 	eager := kind != livenessProbe

@@ -57,8 +57,8 @@ func TestProbeDefaults(t *testing.T) {
 	}
 }
 
-// probeTimes runs a probe for a while of made-up time and returns when it was
-// checked and what it reported.
+// probeTimes runs a probe for total in fake time, and returns when it checked and
+// what it reported.
 func probeTimes(t *testing.T, kind probeKind, p corev1.Probe, goodFrom, total time.Duration) (checks, reports []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -23,8 +23,8 @@ import (
 // maxProbeBody is how much of an answer ends up in an Event, in bytes.
 const maxProbeBody = 1 << 10
 
-// probeClient makes a connection for each probe: a kept one would say nothing
-// about the next.
+// probeClient opens a new connection for each probe: a kept-alive one would not
+// show whether the container still accepts connections.
 var probeClient = &http.Client{
 	Transport: &http.Transport{
 		DisableKeepAlives:  true,
@@ -38,7 +38,8 @@ var probeClient = &http.Client{
 type probeTarget struct {
 	podIP string
 	ports []corev1.ContainerPort
-	// exec runs a command in the container; its output and whether it ended with 0.
+	// exec runs a command in the container; it returns whether the command exited
+	// with 0, and its output.
 	exec func(ctx context.Context, command []string) (bool, string)
 }
 
@@ -170,9 +171,9 @@ func checkPort(port int) (string, error) {
 	return strconv.Itoa(port), nil
 }
 
-// runHook runs a preStop hook and returns when it has finished or ctx ended. It may
-// take as long as ctx lets it: a hook that waits for connections to end, as
-// Contour's does, answers when they have.
+// runHook runs a preStop hook and returns when it has finished or ctx ended. Only
+// ctx bounds its time: a hook that waits for connections to end, as Contour's does,
+// answers once they have ended.
 func (t probeTarget) runHook(ctx context.Context, h *corev1.LifecycleHandler) error {
 	switch {
 	case h.Sleep != nil:

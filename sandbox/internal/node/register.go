@@ -22,11 +22,11 @@ const (
 	leaseSeconds  = 40
 	leaseInterval = 10 * time.Second
 	// statusInterval is how often the node's conditions are written without a
-	// change; the lease is the sign of life.
+	// change; the lease is the heartbeat.
 	statusInterval = 5 * time.Minute
-	// lookInterval is how often the Node object is looked at: after an outage
-	// of the API server the control plane may hold the node to be gone, and
-	// keeps new pods from it until the node says otherwise.
+	// lookInterval is how often the Node object is read: after an outage of the API
+	// server the control plane may consider the node gone, and schedules no pods to
+	// it until the node reports otherwise.
 	lookInterval  = 5 * time.Second
 	registerRetry = time.Second
 )
@@ -55,8 +55,8 @@ func (n *node) register(ctx context.Context) {
 	}
 }
 
-// heldReady tells whether the Node object says that the node is ready; false
-// also when that cannot be read.
+// heldReady reports whether the Node object says that the node is ready. It returns
+// false, too, if the object cannot be read.
 func (n *node) heldReady(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

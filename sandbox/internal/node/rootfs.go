@@ -52,12 +52,13 @@ func makeRoot(l launch) error {
 }
 
 func mountSystem(root string) error {
-	// With its submounts, as the kernel lets nobody in a user namespace look
-	// under what was mounted there before.
+	// With its submounts: the kernel does not let a process in a user namespace
+	// uncover what mounts from outside hide.
 	if err := unix.Mount("/proc", filepath.Join(root, "proc"), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	// The pod's own view, if the kernel allows it here; programs do without.
+	// The pod's own view of /sys, if the kernel allows it here; programs can do
+	// without.
 	_ = unix.Mount("sysfs", filepath.Join(root, "sys"), "sysfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 
 	dev := filepath.Join(root, "dev")
@@ -129,8 +130,8 @@ func createFile(name string) error {
 	return file.Close()
 }
 
-// remountReadOnly keeps the mount's other flags: in a user namespace, those that
-// it was given outside may not be dropped.
+// remountReadOnly keeps the mount's other flags: in a user namespace, flags that
+// were set outside must not be dropped.
 func remountReadOnly(target string) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(target, &stat); err != nil {

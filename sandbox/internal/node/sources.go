@@ -17,8 +17,9 @@ const requestTimeout = 10 * time.Second
 
 func isNotFound(err error) bool { return apierrors.IsNotFound(err) }
 
-// watchedSources reads what pods refer to from the caches of watches. What is
-// not there is asked for: it may have been made just before the pod.
+// watchedSources reads the objects that pods refer to from watch caches. An object
+// that is not in the cache is requested from the API server: it may have been
+// created just before the pod.
 type watchedSources struct {
 	client     kubernetes.Interface
 	configMaps corelisters.ConfigMapLister

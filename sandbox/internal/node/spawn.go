@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// spawner starts processes from one thread that lives as long as it does: the
-// kernel sends the parent-death signal when the thread that forked ends, not
-// the process.
+// spawner starts processes from one thread that lives as long as the spawner: the
+// kernel sends the parent-death signal when the thread that forked ends, not when
+// its process does.
 type spawner struct {
 	jobs chan func()
 }
@@ -77,7 +77,7 @@ func (s *spawner) launchProcess(l launch, network *os.File, out outputs, afterEx
 
 	cmd := exec.Command("/proc/self/exe", "container")
 	cmd.Args[0] = "sandbox"
-	cmd.Env = []string{} // Nothing of this process; the launch has the container's.
+	cmd.Env = []string{} // None of this process's variables; the launch has the container's.
 	cmd.Dir = "/"
 	if out.stdin != nil {
 		cmd.Stdin = out.stdin
@@ -102,7 +102,7 @@ func (s *spawner) launchProcess(l launch, network *os.File, out outputs, afterEx
 	}
 	p := &process{cmd: cmd, started: time.Now(), done: make(chan struct{})}
 	go func() {
-		// The exit code is in ProcessState, whatever Wait says.
+		// The exit code is in ProcessState, whatever error Wait returns.
 		_ = cmd.Wait()
 		p.ended = time.Now()
 		p.exitCode = exitCode(cmd.ProcessState)

@@ -14,7 +14,7 @@ import (
 type podView struct {
 	pod       *corev1.Pod
 	podIP     string // empty until the pod has its network
-	mounted   bool   // the volumes have been good once
+	mounted   bool   // all volumes have been made at least once
 	hostIP    string
 	startTime time.Time
 	now       time.Time
@@ -50,7 +50,7 @@ func podStatus(view podView) corev1.PodStatus {
 		status.Phase, status.Reason, status.Message = corev1.PodFailed, view.failedReason, view.failedMessage
 	}
 	if view.ended && status.Phase != corev1.PodSucceeded && status.Phase != corev1.PodFailed {
-		// Nothing runs and nothing will.
+		// No container runs, and none will.
 		status.Phase = corev1.PodSucceeded
 		for _, c := range slices.Concat(view.init, view.main) {
 			if c.State.Terminated != nil && c.State.Terminated.ExitCode != 0 {
@@ -104,8 +104,8 @@ func phase(pod *corev1.Pod, init, main []corev1.ContainerStatus) corev1.PodPhase
 	return corev1.PodRunning
 }
 
-// initialized reports whether all init containers have done their part: ended
-// well, or, for those that stay, started.
+// initialized reports whether all init containers have done their part: exited with
+// 0 or, for sidecars, started.
 func initialized(pod *corev1.Pod, init []corev1.ContainerStatus) bool {
 	for i, c := range init {
 		if isSidecar(&pod.Spec.InitContainers[i]) {
@@ -126,7 +126,8 @@ func isSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// conditions are those that a kubelet sets, with those of others.
+// conditions returns the conditions that a kubelet sets, and those that others have
+// set.
 func conditions(view podView, phase corev1.PodPhase) []corev1.PodCondition {
 	pod := view.pod
 	finished := phase == corev1.PodSucceeded || phase == corev1.PodFailed
@@ -192,7 +193,7 @@ func conditions(view podView, phase corev1.PodPhase) []corev1.PodCondition {
 	return set
 }
 
-// closedGates names the readiness gates of a pod that are not open.
+// closedGates names the readiness gates of a pod whose condition is not True.
 func closedGates(pod *corev1.Pod) []string {
 	var closed []string
 	for _, gate := range pod.Spec.ReadinessGates {
@@ -207,7 +208,7 @@ func closedGates(pod *corev1.Pod) []string {
 	return closed
 }
 
-// restarts reports whether a container that ended so is started again.
+// restarts reports whether a container that ended with exitCode is started again.
 func restarts(policy corev1.RestartPolicy, exitCode int32) bool {
 	switch policy {
 	case corev1.RestartPolicyNever:

@@ -40,7 +40,7 @@ func TestPhaseAndConditions(t *testing.T) {
 	tests := map[string]struct {
 		policy  corev1.RestartPolicy
 		init    []string
-		sidecar bool // the first init container stays
+		sidecar bool // the first init container is a sidecar
 		main    []string
 		gate    corev1.ConditionStatus // of the gate "example/ok"; empty: no gate
 		ended   bool
@@ -180,7 +180,7 @@ func TestStatusPatch(t *testing.T) {
 		},
 	}}
 	wanted := corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
-		// Known from an older look; it is not this node's to write.
+		// From an older version of the pod; this node must not write it.
 		{Type: "example/ok", Status: corev1.ConditionFalse, LastTransitionTime: later},
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: later},
 		{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: later},

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// statusWriter brings one pod's status to the API server, in a goroutine of its
+// statusWriter writes one pod's status to the API server, in a goroutine of its
 // own: a server that does not answer must not hold up the pod.
 type statusWriter struct {
 	n   *node
@@ -38,7 +38,7 @@ func newStatusWriter(n *node, log *slog.Logger, pod *corev1.Pod) *statusWriter {
 	return &statusWriter{n: n, log: log, server: pod, wake: make(chan struct{}, 1), ctx: ctx, cancel: cancel}
 }
 
-// observe tells of a version of the pod from the watch.
+// observe takes a version of the pod from the watch.
 func (s *statusWriter) observe(pod *corev1.Pod) {
 	s.mu.Lock()
 	if newer(pod, s.server) {
@@ -64,7 +64,7 @@ func (s *statusWriter) kick() {
 	}
 }
 
-// close ends run; what is not written stays so.
+// close ends run; a status that is not written by then stays unwritten.
 func (s *statusWriter) close() { s.cancel() }
 
 // run writes until close.
@@ -130,12 +130,12 @@ func (s *statusWriter) write() error {
 }
 
 // statusPatch returns the patch from the status on the server to the wanted one.
-// Conditions of others are in both, and so in no patch.
+// Conditions that others set are the same in both, and so never in the patch.
 func statusPatch(server *corev1.Pod, wanted corev1.PodStatus) (patch []byte, changed bool, err error) {
 	from := &corev1.Pod{Status: server.Status}
 	to := &corev1.Pod{Status: wanted}
 	to.Status.Conditions = mergeConditions(server.Status.Conditions, wanted.Conditions)
-	// What this node does not set, it does not take away.
+	// The patch must not remove fields that this node does not set.
 	to.Status.Resize = server.Status.Resize
 	if to.Status.QOSClass == "" {
 		to.Status.QOSClass = server.Status.QOSClass
@@ -165,7 +165,7 @@ func statusPatch(server *corev1.Pod, wanted corev1.PodStatus) (patch []byte, cha
 	return patch, true, err
 }
 
-// ownConditions are the types that this node decides.
+// ownConditions are the condition types that this node sets.
 var ownConditions = map[corev1.PodConditionType]bool{
 	corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true, corev1.PodReady: true,
 	corev1.ContainersReady: true, corev1.PodScheduled: true,

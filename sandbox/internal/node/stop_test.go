@@ -62,7 +62,8 @@ func awaitRunning(t *testing.T, log string) {
 	}
 }
 
-// A preStop hook may ask another container of the pod, and takes its time.
+// A preStop hook may call another container of the pod; the container is told to
+// stop only once the hook has ended.
 func TestPreStopHookOverHTTP(t *testing.T) {
 	asked, release := make(chan string, 1), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -25,8 +25,8 @@ const forwardDial = 5 * time.Second
 // forwarder carries connections into a pod.
 type forwarder struct{ worker *worker }
 
-// PortForward copies between stream and a port of the pod, on its loopback or, for
-// programs that listen there alone, on its address.
+// PortForward copies between stream and a port of the pod, on its loopback address
+// or, for programs that listen only there, on the pod's IP.
 func (f forwarder) PortForward(ctx context.Context, name string, _ types.UID, port int32, stream io.ReadWriteCloser) error {
 	defer func() { _ = stream.Close() }()
 	var network *podnet.Pod
@@ -48,7 +48,8 @@ func (f forwarder) PortForward(ctx context.Context, name string, _ types.UID, po
 		}
 		toPod <- err
 	}()
-	// When the pod has said all, nobody is left to read what the client says.
+	// Once the pod has sent all that it will, it is taken to read nothing more
+	// either.
 	_, err = io.Copy(stream, conn)
 	if err == nil {
 		select {
@@ -103,7 +104,7 @@ func (e executor) ExecInContainer(ctx context.Context, name string, _ types.UID,
 	}
 	var files outputs
 	var copies sync.WaitGroup
-	var ends []*os.File // The process's, closed once it has them.
+	var ends []*os.File // The process's ends of the pipes, closed once the process has them.
 	closeEnds := func() {
 		for _, f := range ends {
 			_ = f.Close()

@@ -11,10 +11,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// tokenMaxAge is when a token is renewed at the latest.
+// tokenMaxAge is the age at which a token is renewed at the latest.
 const tokenMaxAge = 24 * time.Hour
 
-// tokens are the ServiceAccount tokens of one pod, bound to it: they end with it.
+// tokens are the ServiceAccount tokens of one pod, bound to it: they become invalid
+// when the pod is deleted.
 type tokens struct {
 	client kubernetes.Interface
 	pod    *corev1.Pod
@@ -31,8 +32,8 @@ type heldToken struct {
 	renewAt time.Time
 }
 
-// get returns a token, the one it has if that is fresh enough. A held one that
-// cannot be renewed is good until it expires.
+// get returns a token: the cached one until its renewal is due, and also after that
+// as long as it cannot be renewed.
 func (t *tokens) get(ctx context.Context, p *corev1.ServiceAccountTokenProjection) (string, error) {
 	key := tokenKey{audience: p.Audience, seconds: 3600}
 	if p.ExpirationSeconds != nil {
@@ -64,8 +65,8 @@ func (t *tokens) get(ctx context.Context, p *corev1.ServiceAccountTokenProjectio
 	return answer.Status.Token, nil
 }
 
-// renewAt is when a token received now should be renewed: after four fifths of
-// its life, or a day.
+// renewAt is when a token received now should be renewed: after four fifths of its
+// lifetime, or after a day if that is earlier.
 func renewAt(now, expires time.Time) time.Time {
 	return now.Add(min(expires.Sub(now)*4/5, tokenMaxAge))
 }

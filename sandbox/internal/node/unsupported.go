@@ -8,9 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// unsupported names what a pod asks for that this node cannot do. Leaving it out
-// silently would make the pod something else than it says it is. fields_test.go
-// has every field of a pod, and why a field is neither done nor here.
+// unsupported names the features that a pod asks for and this node does not have.
+// Ignoring them silently would run a pod that differs from its spec. fields_test.go
+// lists every field of a pod, and why a field is neither implemented nor named
+// here.
 func unsupported(pod *corev1.Pod) []string {
 	var what []string
 	add := func(is bool, format string, args ...any) {

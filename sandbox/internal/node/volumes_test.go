@@ -133,8 +133,8 @@ func TestWritePayload(t *testing.T) {
 	}
 }
 
-// TestWritePayloadIsAtomic holds a directory open as a program that reads two files
-// would, which belong together.
+// TestWritePayloadIsAtomic holds a directory open, as a program does that reads two
+// files which belong together.
 func TestWritePayloadIsAtomic(t *testing.T) {
 	dir := t.TempDir()
 	if err := writePayload(dir, payload{"a": {"1", 0o644}, "b": {"1", 0o644}}); err != nil {
@@ -207,7 +207,7 @@ func TestTokens(t *testing.T) {
 	}
 	api := &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To[int64](3607)}
 	get(api, "t")
-	get(api, "t") // Held.
+	get(api, "t") // From the cache.
 	get(&corev1.ServiceAccountTokenProjection{Path: "other", Audience: "vault"}, "tt")
 	want := authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "web-1", UID: "u-1"}
 	if diff := cmp.Diff(want, *requests[0].Spec.BoundObjectRef); diff != "" {
@@ -224,7 +224,7 @@ func TestTokens(t *testing.T) {
 		tokens.cache[key] = heldToken{held.token, time.Now().Add(-time.Second)}
 	}
 	failure = errors.New("the API server is away")
-	get(api, "t") // Better than none.
+	get(api, "t") // The old token is better than none.
 	failure = nil
 	for key, held := range tokens.cache {
 		tokens.cache[key] = heldToken{held.token, time.Now().Add(-time.Second)}

@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// setUpRetry is how long a pod waits whose network or volumes failed; a change of
-	// what it refers to is seen at once.
+	// setUpRetry is how long a pod waits for the next attempt after its network or
+	// volumes failed. A change of an object that it refers to ends the wait.
 	setUpRetry = 5 * time.Second
-	// shutdownGrace is what containers get when the node itself stops.
+	// shutdownGrace is the grace period of containers when the node itself stops.
 	shutdownGrace = 2 * time.Second
-	// minimumGrace is what a container gets after its preStop hook used up the
-	// pod's grace period.
+	// minimumGrace is the grace period of a container whose preStop hook used up
+	// the pod's.
 	minimumGrace = 2 * time.Second
 )
 
-// worker runs one pod. All of its state belongs to the goroutine of run; others
-// send it work.
+// worker runs one pod. All of its state belongs to the goroutine of run; other
+// goroutines send it work.
 type worker struct {
 	n       *node
 	log     *slog.Logger
@@ -58,8 +58,8 @@ type worker struct {
 	tokens         *tokens
 
 	volumes     map[string]payload
-	volumesGood bool // all are there, and nothing they are made from changed
-	complete    bool // they have been good once
+	volumesGood bool // all exist, and no object they are made from has changed since
+	complete    bool // all volumes have been made at least once
 	retryAt     time.Time
 	lastFailure string // of network or volumes, reported last
 	wakeAt      time.Time
@@ -106,8 +106,8 @@ func newWorker(n *node, pod *corev1.Pod) *worker {
 	return w
 }
 
-// restore takes over what an earlier node said about the pod. Its processes are
-// gone, as after a reboot.
+// restore takes over the pod's status from an earlier run of the node. The pod's
+// processes are gone, as after a reboot.
 func (w *worker) restore() {
 	statuses := map[string]corev1.ContainerStatus{}
 	for _, s := range slices.Concat(w.pod.Status.InitContainerStatuses, w.pod.Status.ContainerStatuses) {
@@ -151,7 +151,7 @@ func (w *worker) ask(f func()) bool {
 func (w *worker) update(pod *corev1.Pod) {
 	w.mailbox.send(func() {
 		if !maps.Equal(w.pod.Labels, pod.Labels) || !maps.Equal(w.pod.Annotations, pod.Annotations) {
-			w.stale() // They may be in a volume.
+			w.stale() // A volume may contain them.
 		}
 		if len(pod.Spec.EphemeralContainers) > len(w.pod.Spec.EphemeralContainers) {
 			w.event(nil, corev1.EventTypeWarning, "UnsupportedPod", "the sandbox's node does not run ephemeral containers; use kubectl exec")
@@ -161,7 +161,7 @@ func (w *worker) update(pod *corev1.Pod) {
 	})
 }
 
-// refresh says that an object changed that the pod may refer to.
+// refresh tells the worker that an object changed that the pod may refer to.
 func (w *worker) refresh() { w.mailbox.send(w.stale) }
 
 func (w *worker) stale() {
@@ -173,7 +173,8 @@ func (w *worker) stale() {
 	}
 }
 
-// remove says that the pod's object is gone: nothing of it may go on.
+// remove tells the worker that the pod's object is gone: the pod is stopped without
+// a grace period.
 func (w *worker) remove() {
 	w.mailbox.send(func() {
 		w.gone = true
@@ -181,7 +182,7 @@ func (w *worker) remove() {
 	})
 }
 
-// shutdown says that the node stops.
+// shutdown tells the worker that the node stops.
 func (w *worker) shutdown() {
 	w.mailbox.send(func() {
 		w.quit = true
@@ -222,7 +223,7 @@ func (w *worker) run() {
 	}
 }
 
-// wake makes sure that the pod is looked at again no later than at.
+// wake makes sure that the pod is reconciled again no later than at.
 func (w *worker) wake(at time.Time) {
 	if w.wakeAt.IsZero() || at.Before(w.wakeAt) {
 		w.wakeAt = at
@@ -244,7 +245,7 @@ func (w *worker) view() podView {
 	return v
 }
 
-// reconcile does the next thing that brings the pod where it should be.
+// reconcile takes the next step towards the pod's desired state.
 func (w *worker) reconcile() {
 	if w.pod.DeletionTimestamp != nil && !w.stopped {
 		w.stop(deletionGrace(w.pod))
@@ -310,7 +311,7 @@ func (w *worker) overDeadline() bool {
 }
 
 // setUp makes the pod's network and volumes and keeps the volumes up to date; it
-// reports whether containers may start. What fails is tried again.
+// reports whether containers may start. A step that fails is tried again.
 func (w *worker) setUp() bool {
 	if time.Now().Before(w.retryAt) && !w.volumesGood {
 		w.wake(w.retryAt)
@@ -341,7 +342,7 @@ func (w *worker) setUp() bool {
 	}
 	if err := w.writeVolumes(); err != nil {
 		w.setUpFailed("FailedMount", err)
-		// Containers that run keep what they have.
+		// Volumes that were complete before keep their old content.
 		return w.complete
 	}
 	w.volumesGood, w.complete, w.lastFailure = true, true, ""
@@ -419,8 +420,8 @@ func (w *worker) podEnv() podEnv {
 	}
 }
 
-// stop begins to end all containers; doing it again can only shorten the grace
-// period. The rest is finishStop's, as containers end.
+// stop begins to end all containers; calling it again can only shorten the grace
+// period. finishStop does the rest as containers end.
 func (w *worker) stop(grace time.Duration) {
 	killAt := time.Now().Add(grace)
 	if w.stopping {
@@ -436,8 +437,8 @@ func (w *worker) stop(grace time.Duration) {
 	w.terminateNext()
 }
 
-// terminateNext tells containers to end that are next, and reports whether any
-// runs: sidecars only when nothing else does, the last one first.
+// terminateNext tells the next containers to end, and reports whether there are
+// any. Sidecars end after all other containers, one at a time, the last one first.
 func (w *worker) terminateNext() bool {
 	var running, sidecars []*container
 	for _, c := range w.containers() {
@@ -458,7 +459,7 @@ func (w *worker) terminateNext() bool {
 	return len(running) > 0
 }
 
-// terminate asks a container to end, and ends it when kill is closed.
+// terminate asks a container to end, and kills it when kill is closed.
 func (w *worker) terminate(c *container, kill <-chan struct{}, message string) {
 	if c.killing {
 		return

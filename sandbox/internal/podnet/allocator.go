@@ -7,9 +7,9 @@ import (
 )
 
 // Allocator hands out the addresses of a range. It goes round its range, so that an
-// address comes back as late as possible: clients that still hold the address
-// of a pod that is gone are refused instead of reaching another pod. An IPv4
-// address that ends in 0 or 255 is never handed out.
+// address is reused as late as possible: clients that still hold the address of a
+// pod that is gone are refused instead of reaching another pod. An IPv4 address
+// that ends in 0 or 255 is never handed out.
 type Allocator struct {
 	mu     sync.Mutex
 	cidr   netip.Prefix
@@ -55,7 +55,7 @@ func (a *Allocator) Reserve(addr netip.Addr) bool {
 	return true
 }
 
-// Release gives addr back. Giving back what is not in use does nothing.
+// Release gives addr back. It does nothing if addr is not in use.
 func (a *Allocator) Release(addr netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

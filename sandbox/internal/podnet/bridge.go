@@ -18,15 +18,16 @@ import (
 // bridgeName is the node's end of the pod network.
 const bridgeName = "pods0"
 
-// bridgeAddress is the hardware address of the pods' gateway. A bridge that is
-// given none takes the lowest of its ports and so changes it as pods come and
-// go; running pods then lose the gateway until they ask for its address anew.
+// bridgeAddress is the hardware address of the pods' gateway. A bridge without an
+// assigned address takes the lowest one of its ports, and so changes its address as
+// pods come and go; running pods then lose the gateway until they resolve its
+// address again.
 var bridgeAddress = net.HardwareAddr{0x02, 0, 0, 0, 0, 0x01}
 
-// SetUpNode makes the current network namespace the node's: loopback up, a
-// bridge with nodeIP as the pods' gateway, and the whole of each prefix in local
-// local, so that any address of it can be listened on here, for pods, too. Doing
-// it again changes nothing.
+// SetUpNode prepares the current network namespace for the node: loopback up, a
+// bridge with nodeIP as the pods' gateway, and a local route for each prefix in
+// local, so that programs here can listen on any address of it, for pods, too.
+// Calling it again changes nothing.
 func SetUpNode(nodeIP netip.Addr, podCIDR netip.Prefix, local ...netip.Prefix) error {
 	if !podCIDR.Contains(nodeIP) {
 		return fmt.Errorf("node network: node IP %s is not in the pod network %s", nodeIP, podCIDR)
@@ -89,17 +90,18 @@ func ensureBridge(nodeIP netip.Addr) (netlink.Link, error) {
 	return link, nil
 }
 
-// hardwareAddr derives an Ethernet address from an IP address. With one of its own
-// choice, a new pod that got the address of an earlier one could not be reached
-// until its neighbours forget the old one; and a bridge changes its own with its
-// ports, which would cut off the pods from the node as long.
+// hardwareAddr derives an Ethernet address from an IP address. If the kernel chose
+// it, a new pod that got the IP address of an earlier one could not be reached
+// until its neighbours forget the old Ethernet address; and a bridge changes its
+// own with its ports, which would cut off the pods from the node for as long.
 func hardwareAddr(ip netip.Addr) net.HardwareAddr {
 	b := ip.As4()
 	return net.HardwareAddr{0x0a, 0x58, b[0], b[1], b[2], b[3]}
 }
 
-// RemoveLeftovers takes away what a node that was killed left of its pods'
-// networks. Processes of theirs that still run are cut off. No pod may run.
+// RemoveLeftovers removes the pod networks that a killed node left behind.
+// Processes that still run in them are cut off. It must not be called while pods
+// run.
 func RemoveLeftovers() error {
 	bridge, err := netlink.LinkByName(bridgeName)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // Pod is a pod's own network: a namespace with loopback, one interface with the
-// pod's address, and the node as the way to everything else.
+// pod's address, and the node as the gateway to everything else.
 type Pod struct {
 	// IP is the pod's address.
 	IP netip.Addr
@@ -78,12 +78,13 @@ func (p *Pod) setUp(nodeIP netip.Addr, podCIDR netip.Prefix) error {
 	return p.inside(func() error { return waitUp("eth0") })
 }
 
-// upTimeout bounds the wait for an interface; it takes the kernel a millisecond.
+// upTimeout bounds the wait for an interface; the kernel usually needs a
+// millisecond.
 const upTimeout = 5 * time.Second
 
-// waitUp waits until an interface carries packets. The kernel says so a moment
-// after both ends of the pair are up; a connection begun before loses its first
-// packet and takes a second more.
+// waitUp waits until an interface carries packets. The kernel reports this a moment
+// after both ends of the pair are up; a connection made before loses its first
+// packet and takes a second longer.
 func waitUp(name string) error {
 	deadline := time.Now().Add(upTimeout)
 	for {
@@ -160,8 +161,8 @@ func (p *Pod) Processes() ([]int, error) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		// A process that ends meanwhile, or belongs to somebody else, is none
-		// of the pod's.
+		// A process that ends meanwhile, or belongs to another user, is none of the
+		// pod's.
 		if ns, err := os.Readlink("/proc/" + name + "/ns/net"); err == nil && strings.EqualFold(ns, want) {
 			pids = append(pids, pid)
 		}
@@ -217,10 +218,9 @@ func newNamespace() (*os.File, error) {
 	return file, err
 }
 
-// onOwnThread runs f on a thread that ends with it, so that it can never carry
-// other work into the namespaces f changes to. It is never the process's first
-// thread: that one cannot end, and what /proc says of the process is what it
-// says of that thread.
+// onOwnThread runs f on a thread that ends with f, so that no other work can run in
+// the namespaces f changes to. It is never the process's first thread: that thread
+// cannot end, and /proc shows its namespaces as those of the process.
 func onOwnThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {

@@ -49,7 +49,8 @@ var (
 	nodeIP   = netip.MustParseAddr("10.244.0.1")
 	pods     = netip.MustParsePrefix("10.244.0.0/16")
 	services = netip.MustParsePrefix("10.96.0.0/16")
-	// balancers is a range apart from the others, beside an address in the pods' own.
+	// balancers is a range apart from the others; beside is an address in the pods'
+	// range.
 	balancers = netip.MustParsePrefix("10.97.0.0/24")
 	beside    = netip.MustParsePrefix("10.244.0.2/32")
 )
@@ -98,8 +99,8 @@ func TestPodReachesServiceAndIsReached(t *testing.T) {
 		}
 	}
 
-	// Another pod listens on its loopback and on its address; only the second
-	// can be reached from outside.
+	// Another pod listens on its loopback and on its address; only the address can
+	// be reached from outside.
 	other := newTestPod(t, "10.244.1.2")
 	defer func() { _ = other.Close() }()
 	var listener net.Listener
@@ -182,7 +183,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 }
 
 // TestAddressIsReusedAtOnce reaches a pod, and then another one that got its
-// address: nobody may remember the first one's Ethernet address.
+// address: no neighbour may still use the first one's Ethernet address.
 func TestAddressIsReusedAtOnce(t *testing.T) {
 	for i := range 5 {
 		pod := newTestPod(t, "10.244.1.9")
@@ -204,7 +205,7 @@ func TestAddressIsReusedAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatalf("pod %d with the address, from %s: %v", i, from, err)
 			}
-			// What goes to another Ethernet address is lost, and sent again.
+			// Packets to an outdated Ethernet address are lost, and retransmitted.
 			if n := retransmissions(t, conn); n > 0 {
 				t.Errorf("pod %d with the address, from %s: sent %d times again", i, from, n)
 			}
@@ -229,7 +230,7 @@ func TestAddressIsReusedAtOnce(t *testing.T) {
 	}
 }
 
-// retransmissions returns how often the kernel has sent something again.
+// retransmissions returns how often the kernel has retransmitted on a connection.
 func retransmissions(t *testing.T, conn net.Conn) uint32 {
 	t.Helper()
 	raw, err := conn.(*net.TCPConn).SyscallConn()

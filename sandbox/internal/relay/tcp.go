@@ -8,8 +8,8 @@ import (
 )
 
 // Join copies both ways until both sides are done, and closes both connections.
-// The end of one side's data is passed on as such, and the other side may go on
-// sending. An error on one connection resets both.
+// A half-close of one side is passed on, and the other side may go on sending. An
+// error on one connection resets both.
 func Join(a, b *net.TCPConn) {
 	var wg sync.WaitGroup
 	forward := func(to, from *net.TCPConn) {

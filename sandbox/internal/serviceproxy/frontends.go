@@ -34,10 +34,10 @@ func (b backends) admits(client netip.Addr) bool {
 
 // frontends says what to listen on for a Service, and where each connection may
 // go: the ready endpoints of its slices, or, if there are none, those that are
-// terminating but still serve; with a traffic policy of Local, those of the node
-// alone. A frontend without endpoints is listed, too. The node's own address
-// answers on node ports, and the addresses in the status of a Service of type
-// LoadBalancer on its ports.
+// terminating but still serve; with a traffic policy of Local, only those on the
+// node. A frontend without endpoints is listed, too. The node's own address answers
+// on node ports, and the addresses in the status of a Service of type LoadBalancer
+// on its ports.
 func frontends(service *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, node Node) map[frontend]backends {
 	result := map[frontend]backends{}
 	spec := &service.Spec
@@ -91,7 +91,7 @@ func loadBalancerIPs(service *corev1.Service) []netip.Addr {
 }
 
 // sourceRanges are the clients that may connect to the Service's load balancer;
-// nil is all. The API server has checked what they look like.
+// nil is all. The API server has validated their syntax.
 func sourceRanges(spec *corev1.ServiceSpec) []netip.Prefix {
 	if len(spec.LoadBalancerSourceRanges) == 0 {
 		return nil
@@ -173,7 +173,8 @@ func slicePort(slice *discoveryv1.EndpointSlice, name string, protocol corev1.Pr
 }
 
 var (
-	// errNoEndpoints ends a connection accepted just before the last endpoint went.
+	// errNoEndpoints ends a connection accepted just before the last endpoint was
+	// removed.
 	errNoEndpoints = errors.New("no endpoints")
 	errNotAdmitted = errors.New("the client is in none of spec.loadBalancerSourceRanges")
 )
@@ -187,7 +188,7 @@ func (b backends) choose(n uint32, client netip.Addr) (netip.AddrPort, error) {
 	case len(b.endpoints) == 0:
 		return netip.AddrPort{}, errNoEndpoints
 	case b.sticky:
-		// Rendezvous hashing: only the clients of an endpoint that goes move.
+		// Rendezvous hashing: when an endpoint is removed, only its clients move.
 		return slices.MaxFunc(b.endpoints, func(x, y netip.AddrPort) int {
 			return cmp.Or(cmp.Compare(weight(client, x), weight(client, y)), x.Compare(y))
 		}), nil

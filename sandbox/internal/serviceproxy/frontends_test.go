@@ -53,7 +53,7 @@ func loadBalancer(policy corev1.ServiceExternalTrafficPolicy, port corev1.Servic
 	return s
 }
 
-// Only the load balancer's address is closed to other clients.
+// spec.loadBalancerSourceRanges restricts only the load balancer's address.
 func TestSourceRanges(t *testing.T) {
 	s := loadBalancer(corev1.ServiceExternalTrafficPolicyCluster, corev1.ServicePort{Port: 80})
 	s.Spec.LoadBalancerSourceRanges = []string{"10.244.0.0/24", " 192.0.2.7/32"}

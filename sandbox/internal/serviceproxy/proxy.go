@@ -1,7 +1,7 @@
 // Package serviceproxy makes Services reachable, as kube-proxy does: it listens on
 // every ClusterIP, load balancer address and port in the node's network namespace,
-// where the whole ranges of them are local, and on node ports of the node's
-// address, and forwards each connection to a ready endpoint.
+// where the whole ranges of these addresses are local, and on node ports of the
+// node's address, and forwards each connection to a ready endpoint.
 package serviceproxy
 
 import (
@@ -29,7 +29,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// retryAfter is how long a Service waits whose address could not be listened on.
+// retryAfter is the delay before another attempt to listen on a Service's address.
 const retryAfter = 2 * time.Second
 
 // Proxy forwards connections to Services. Use New.
@@ -44,7 +44,7 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	state map[string]map[frontend]listener // by Service, "namespace/name"
-	said  map[string]string                // the fault that a Service has its last Event of
+	said  map[string]string                // by Service; the faults that its last Event names
 }
 
 // Node is where the proxy runs.
@@ -62,7 +62,8 @@ type listener interface {
 }
 
 // New watches Services and EndpointSlices by factory, which the caller starts
-// afterwards. A Service that asks for what the proxy cannot do gets an Event.
+// afterwards. A Service that asks for something that the proxy does not support
+// gets an Event.
 func New(factory informers.SharedInformerFactory, node Node, events record.EventRecorder, log *slog.Logger) (*Proxy, error) {
 	services := factory.Core().V1().Services()
 	endpointSlices := factory.Discovery().V1().EndpointSlices()
@@ -162,7 +163,7 @@ func (p *Proxy) sync(ctx context.Context, key string) {
 	p.report(key, service, faults)
 }
 
-// report puts what does not work of a Service into an Event, when that changes.
+// report emits an Event with the faults of a Service whenever they change.
 func (p *Proxy) report(key string, service *corev1.Service, faults []string) {
 	slices.Sort(faults)
 	text := strings.Join(faults, "; ")
@@ -176,7 +177,8 @@ func (p *Proxy) report(key string, service *corev1.Service, faults []string) {
 	}
 }
 
-// unsupported lists what a Service asks for that the proxy does not do.
+// unsupported lists the features that a Service asks for and the proxy does not
+// have.
 func unsupported(service *corev1.Service) []string {
 	var faults []string
 	if ips := service.Spec.ExternalIPs; len(ips) > 0 {
@@ -190,9 +192,10 @@ func unsupported(service *corev1.Service) []string {
 	return faults
 }
 
-// apply opens, updates and closes listeners until they are as wanted, and returns
-// what could not be listened on, which is tried again. A frontend without
-// endpoints has no listener, so that the kernel refuses connections.
+// apply opens, updates and closes listeners until they match want. It returns a
+// fault for each address that it cannot listen on; these are tried again. A
+// frontend without endpoints has no listener, so that the kernel refuses
+// connections.
 func (p *Proxy) apply(ctx context.Context, key string, want map[frontend]backends) (faults []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -232,7 +235,7 @@ func (p *Proxy) apply(ctx context.Context, key string, want map[frontend]backend
 	return faults
 }
 
-// reason is the system's error alone: what goes before it repeats the address.
+// reason is the system's error alone: the text before it repeats the address.
 func reason(err error) error {
 	var number syscall.Errno
 	if errors.As(err, &number) {
@@ -241,7 +244,7 @@ func reason(err error) error {
 	return err
 }
 
-// weight is how much an endpoint wants a client.
+// weight is the rendezvous hash of a client and an endpoint.
 func weight(client netip.Addr, endpoint netip.AddrPort) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(client.String() + " " + endpoint.String()))

@@ -96,8 +96,8 @@ func TestTCPHalfCloseAndTurns(t *testing.T) {
 	}
 }
 
-// As with kube-proxy, a connection that an endpoint refuses is not tried at
-// another one.
+// As with kube-proxy, a connection that an endpoint refuses is not retried at
+// another endpoint.
 func TestTCPResetsWhatTheEndpointRefuses(t *testing.T) {
 	p, ctx := newProxy(t)
 	alive, dead, front := echoAll(t, "alive"), freePort(t), freePort(t)
@@ -219,7 +219,7 @@ func TestUDP(t *testing.T) {
 	}
 }
 
-// What a Service asks for in vain is in an Event, once.
+// If a Service cannot be served as it asks, one Event says why.
 func TestServiceThatCannotBeServedSaysSo(t *testing.T) {
 	p, ctx := newProxy(t)
 	taken, err := net.Listen("tcp4", "127.0.0.1:0")

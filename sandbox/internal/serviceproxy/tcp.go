@@ -14,9 +14,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/relay"
 )
 
-// dialTimeout bounds the attempt to reach an endpoint; they are all on this
-// machine. The kernel sends a lost first packet again after one second and after
-// three.
+// dialTimeout bounds the attempt to reach an endpoint; all endpoints are on this
+// machine. The kernel retransmits a lost SYN after one second and after three.
 const dialTimeout = 5 * time.Second
 
 // listen opens the listener of a frontend. The end of ctx closes its connections.
@@ -56,7 +55,7 @@ func (l *tcpListener) accept(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			// Out of file descriptors, say: others may be given back.
+			// Out of file descriptors, for example: some may be released soon.
 			l.log.Warn("accept", "err", err)
 			select {
 			case <-ctx.Done():

@@ -12,10 +12,10 @@ import (
 )
 
 // Application answers every request with what it read, and keeps the bytes that it
-// got: what a proxy makes of a request is judged by what it sent, and not by how one
-// server understands that.
+// got: a proxy is judged by the bytes that it sent, and not by how one server
+// understands them.
 type Application struct {
-	// Name is what it calls itself in its answers.
+	// Name identifies the application in its answers.
 	Name string
 	// Addr is where it listens.
 	Addr net.Addr
@@ -26,7 +26,8 @@ type Application struct {
 	conns  []*recordedConn
 }
 
-// seen is the answer of an application: who answers, and what it was asked.
+// seen is the answer of an application: which application answers, and what it was
+// asked for.
 type seen struct {
 	Application, Target, Body string
 }
@@ -36,11 +37,11 @@ func NewApplication(name string, listener net.Listener) *Application {
 	a := &Application{Name: name, Addr: listener.Addr(), ended: make(chan error, 1)}
 	a.server = &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
-		MaxHeaderBytes:    4 << 20, // it is the proxy that has to refuse large ones
+		MaxHeaderBytes:    4 << 20, // it is the proxy that has to refuse large headers
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(r.Body)
 			if err != nil {
-				return // the proxy broke it off
+				return // the proxy broke off the request
 			}
 			_ = json.NewEncoder(w).Encode(seen{name, r.RequestURI, string(body)})
 		}),
@@ -49,8 +50,8 @@ func NewApplication(name string, listener net.Listener) *Application {
 	return a
 }
 
-// Close takes no more connections, ends those that there are, and returns what was
-// sent on each.
+// Close stops accepting connections, closes the open ones, and returns the bytes
+// that were received on each.
 func (a *Application) Close() ([][]byte, error) {
 	err := a.server.Close()
 	if end := <-a.ended; !errors.Is(end, http.ErrServerClosed) {

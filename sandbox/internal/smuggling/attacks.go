@@ -2,9 +2,9 @@ package smuggling
 
 import "strings"
 
-// Attacks are requests that two servers in a row may take for different ones.
+// Attacks are requests that two servers in a row may interpret differently.
 var Attacks = []Case{
-	// How long is it?
+	// How long is the body?
 	{Name: "two lengths", Text: "POST /CASE HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0\r\nContent-Length: LENGTH\r\n\r\nTAIL"},
 	{Name: "two lengths, long first", Text: "POST /CASE HTTP/1.1\r\nHost: HOST\r\nContent-Length: LENGTH\r\nContent-Length: 0\r\n\r\nTAIL"},
 	{Name: "a list of lengths", Text: "POST /CASE HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0, LENGTH\r\n\r\nTAIL"},
@@ -26,7 +26,7 @@ var Attacks = []Case{
 	{Name: "chunks, and a length short of", Text: "POST /CASE HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\nHEXLENGTH\r\nTAIL\r\n0\r\n\r\n", Want: RefusedOrServed, Body: "TAIL"},
 	{Name: "chunks and length in HTTP/1.0", Text: "POST /CASE HTTP/1.0\r\nHost: HOST\r\nContent-Length: LENGTH\r\nTransfer-Encoding: chunked\r\n\r\nTAIL", Want: RefusedOrServed, Body: "TAIL"},
 
-	// Is it in chunks?
+	// Is the body chunked?
 	{Name: "an unknown encoding", Text: "POST /CASE HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: xchunked\r\n\r\nTAIL"},
 	{Name: "an unknown encoding, length", Text: "POST /CASE HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: xchunked\r\nContent-Length: LENGTH\r\n\r\nTAIL"},
 	{Name: "chunked twice", Text: "POST /CASE HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nTAIL"},
@@ -77,7 +77,7 @@ var Attacks = []Case{
 	{Name: "a version that is not yet", Text: "GET /CASE HTTP/1.9\r\nHost: HOST\r\n\r\n", Want: RefusedOrServed},
 	{Name: "a version in lower case", Text: "GET /CASE http/1.1\r\nHost: HOST\r\n\r\n"},
 
-	// Is it a request at all that follows?
+	// Is what follows a request at all?
 	{Name: "an upgrade with a length", Text: "POST /CASE HTTP/1.1\r\nHost: HOST\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: LENGTH\r\n\r\nTAIL", Want: RefusedOrServed, Body: "TAIL"},
 	{Name: "an upgrade to HTTP/2", Text: "GET /CASE HTTP/1.1\r\nHost: HOST\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\nContent-Length: LENGTH\r\n\r\nTAIL", Want: RefusedOrServed, Body: "TAIL"},
 	{Name: "a tunnel to somebody with a length", Text: "CONNECT HOST:80 HTTP/1.1\r\nHost: HOST\r\nContent-Length: LENGTH\r\n\r\nTAIL"},
@@ -94,7 +94,8 @@ var Attacks = []Case{
 	{Name: "the name of header", Text: "GET /CASE HTTP/1.1\r\nHost: HOST\r\n" + strings.Repeat("a", 256<<10) + ": a\r\n\r\n", MayClose: true},
 	{Name: "the method", Text: strings.Repeat("G", 256<<10) + " /CASE HTTP/1.1\r\nHost: HOST\r\n\r\n", MayClose: true},
 
-	// HTTP/2 that would be two requests if it were written in HTTP/1.1 as it is.
+	// HTTP/2 requests that would become two requests if written unchanged in
+	// HTTP/1.1.
 	{Name: "h2: a length short of the body", HTTP2: &HTTP2{Fields: [][2]string{{"content-length", "0"}}, Body: "TAIL"}, MayArrive: true},
 	{Name: "h2: a length past the body", HTTP2: &HTTP2{Fields: [][2]string{{"content-length", "999"}}, Body: "TAIL"}},
 	{Name: "h2: two lengths", HTTP2: &HTTP2{Fields: [][2]string{{"content-length", "0"}, {"content-length", "LENGTH"}}, Body: "TAIL"}},

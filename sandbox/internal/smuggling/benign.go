@@ -19,7 +19,7 @@ var Benign = []Case{
 	{Name: "a field twice", Text: "GET /CASE HTTP/1.1\r\nHost: HOST\r\nX: a\r\nX: b\r\n\r\n"},
 	{Name: "a field of the connection", Text: "GET /CASE HTTP/1.1\r\nHost: HOST\r\nConnection: keep-alive, X\r\nX: a\r\n\r\n"},
 	{Name: "a DELETE with a body", Text: "DELETE /CASE HTTP/1.1\r\nHost: HOST\r\nContent-Length: 1\r\n\r\na", Body: "a"},
-	// RFC 9112, 2.2: a server should ignore it, and need not.
+	// RFC 9112, 2.2: a server should ignore the line, but need not.
 	{Name: "an empty line before it", Text: "\r\nGET /CASE HTTP/1.1\r\nHost: HOST\r\n\r\n", Want: RefusedOrServed},
 	{Name: "a request to another host", Text: "GET /CASE HTTP/1.1\r\nHost: other.HOST\r\n\r\n", Other: true},
 	{Name: "a header of 8 KiB", Text: "GET /CASE HTTP/1.1\r\nHost: HOST\r\nX: " + strings.Repeat("a", 8<<10) + "\r\n\r\n"},

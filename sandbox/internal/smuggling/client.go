@@ -20,9 +20,9 @@ import (
 // transcript is what a client got on one connection.
 type transcript struct {
 	answers []answer
-	// end says how it ended.
+	// end says how the connection ended.
 	end string
-	// hung says that it did not end while the client was patient.
+	// hung says that the connection did not end within the client's patience.
 	hung bool
 	// unreachable says that no connection could be made.
 	unreachable bool
@@ -31,7 +31,7 @@ type transcript struct {
 type answer struct {
 	status int
 	body   string
-	closes bool // it says that no other follows
+	closes bool // the answer says that no other follows
 }
 
 func (t transcript) String() string {
@@ -58,7 +58,7 @@ func (c Case) send(address, host string, patience time.Duration) transcript {
 		return t
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(patience)) // it is open
+	_ = conn.SetDeadline(time.Now().Add(patience)) // cannot fail on an open connection
 	text := []byte(c.fill(c.Text, host) + c.after(host))
 	if c.HTTP2 != nil {
 		text = c.http2(host)
@@ -92,7 +92,7 @@ func (t *transcript) read(conn net.Conn) {
 	}
 }
 
-// http2 is the case in frames of HTTP/2, the preface before them.
+// http2 is the case in frames of HTTP/2, with the preface before them.
 func (c Case) http2(host string) []byte {
 	all := [][2]string{{":method", "POST"}, {":scheme", "http"}, {":authority", "HOST"}, {":path", "/CASE"}}
 	all = slices.DeleteFunc(all, func(f [2]string) bool {
@@ -100,7 +100,7 @@ func (c Case) http2(host string) []byte {
 	})
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
-	for _, pseudo := range []bool{true, false} { // these come first
+	for _, pseudo := range []bool{true, false} { // pseudo-headers come first
 		for _, f := range slices.Concat(all, c.HTTP2.Fields) {
 			if strings.HasPrefix(f[0], ":") == pseudo {
 				_ = encoder.WriteField(hpack.HeaderField{Name: c.fill(f[0], host), Value: c.fill(f[1], host)})

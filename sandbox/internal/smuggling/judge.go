@@ -21,21 +21,21 @@ type Target struct {
 	// Patience is how long a client waits until the proxy has ended a connection;
 	// a proxy that takes longer hangs.
 	Patience time.Duration
-	// Settle returns when the proxy has sent what it has to say to the applications.
+	// Settle returns when the proxy has sent all that it will to the applications.
 	Settle func()
-	// Log, if not nil, is told what each client got.
+	// Log, if not nil, is called with what each client got.
 	Log func(format string, args ...any)
 }
 
-// General is the name under which Run returns faults that belong to no one case.
+// General is the name under which Run returns faults that belong to no single case.
 const General = "(no case)"
 
-// atOnce is how many cases are under way at a time: a proxy takes its time to close
-// a connection.
+// atOnce is how many cases run concurrently: a proxy takes its time to close a
+// connection.
 const atOnce = 16
 
-// Run sends the cases to the proxy, closes the applications, and returns what the
-// proxy did wrong by the name of the case: nothing, if it did all right.
+// Run sends the cases to the proxy, closes the applications, and returns the
+// proxy's faults by the name of the case. Without faults the map is empty.
 func Run(target Target, cases []Case) map[string][]string {
 	j := &judge{Target: target, cases: map[string]Case{}, transcripts: map[string]transcript{}, arrived: map[string][]arrival{}, faults: map[string][]string{}}
 	var running sync.WaitGroup
@@ -179,14 +179,15 @@ func (j *judge) judgeAnswers(c Case, t transcript) {
 	}
 }
 
-// blamesTheRequest tells whether a status says that a server takes no such request.
-// Others of 5xx say that the application has failed, or has been left to refuse it.
+// blamesTheRequest tells whether a status says that a server does not accept the
+// request. Other 5xx statuses say that the application has failed, or that the
+// proxy has left the refusal to it.
 func blamesTheRequest(status int) bool {
 	return status >= 400 && status < 500 || status == http.StatusNotImplemented || status == http.StatusHTTPVersionNotSupported
 }
 
 // judgeRefusal is for requests that the proxy does not serve: an application may
-// have got their beginning, and no more.
+// have got the beginning of one, but not all of it.
 func (j *judge) judgeRefusal(c Case) {
 	for _, a := range j.arrived[c.slug()] {
 		if a.kind == "case" && a.complete && !c.MayArrive {
@@ -195,8 +196,9 @@ func (j *judge) judgeRefusal(c Case) {
 	}
 }
 
-// judgeService is for requests that the proxy serves: the application that they are
-// for has answered what was asked, and the request behind it if the connection went on.
+// judgeService is for requests that the proxy serves: the right application must
+// have answered, and the request behind it needs an answer if the connection went
+// on.
 func (j *judge) judgeService(c Case, t transcript) {
 	fault := func(format string, args ...any) { j.fault(c.Name, format, args...) }
 	want := seen{Application: j.App.Name, Target: c.path(), Body: c.fill(c.Body, j.Host)}
@@ -214,8 +216,8 @@ func (j *judge) judgeService(c Case, t transcript) {
 	last := t.answers[len(t.answers)-1]
 	switch {
 	case c.HTTP2 != nil, t.answersFor("/after/"+c.slug()) == 1:
-	case len(t.answers) == 1 && last.closes: // it said so
-	case c.Want != Served && blamesTheRequest(last.status): // what is behind it is no request
+	case len(t.answers) == 1 && last.closes: // the answer said that it closes
+	case c.Want != Served && blamesTheRequest(last.status): // the proxy refuses what follows
 	default:
 		fault("the request behind it got no answer: %s", t)
 	}
@@ -226,7 +228,7 @@ func (a answer) seen() (s seen, err error) {
 	return s, err
 }
 
-// answersFor counts the answers of applications to what was asked for.
+// answersFor counts the answers of applications to requests for target.
 func (t transcript) answersFor(target string) (n int) {
 	for _, a := range t.answers {
 		if s, err := a.seen(); err == nil && a.status == http.StatusOK && s.Target == target {

@@ -17,8 +17,8 @@ func TestStrictProxyPasses(t *testing.T) {
 	}
 }
 
-// naiveProxies have one fault each that attacks are made for, and a case that has to
-// show it.
+// naiveProxies have one fault each, which attacks exploit, and a case that has to
+// reveal it.
 var naiveProxies = map[string]struct {
 	faults
 	caughtBy string
@@ -53,7 +53,8 @@ var naiveProxies = map[string]struct {
 	"writes HTTP/2 as it is":              {faults{verbatim: true}, "h2: a value with a request"},
 }
 
-// uncaught are the attacks that show no fault of any naive proxy here, with why.
+// uncaught are the attacks that reveal no fault of any naive proxy here, with the
+// reason.
 var uncaught = map[string]string{}
 
 func TestEveryAttackCatchesANaiveProxy(t *testing.T) {
@@ -92,7 +93,8 @@ func TestEveryAttackCatchesANaiveProxy(t *testing.T) {
 	}
 }
 
-// No connection is no refusal, be the attack of HTTP/1.1 or of HTTP/2.
+// A proxy that accepts no connection is faulty: that is no refusal of an attack, be
+// it in HTTP/1.1 or in HTTP/2.
 func TestProxyThatTakesNoConnectionIsFaulty(t *testing.T) {
 	_, target := startNaive(t, faults{}, time.Second)
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
@@ -100,7 +102,7 @@ func TestProxyThatTakesNoConnectionIsFaulty(t *testing.T) {
 		t.Fatal(err)
 	}
 	target.Address = nobody.Addr().String()
-	_ = nobody.Close() // nothing was connected to it
+	_ = nobody.Close() // no client has connected to it
 	found := Run(target, Attacks)
 	for _, c := range Attacks {
 		if !slices.ContainsFunc(found[c.Name], func(fault string) bool { return strings.Contains(fault, "takes no connection") }) {
@@ -109,7 +111,7 @@ func TestProxyThatTakesNoConnectionIsFaulty(t *testing.T) {
 	}
 }
 
-// Faults for which no attack is needed are seen with plain requests.
+// Plain requests reveal the faults that need no attack.
 func TestJudgeSeesOtherFaults(t *testing.T) {
 	for name, tt := range map[string]struct {
 		faults

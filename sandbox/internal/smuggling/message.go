@@ -15,7 +15,7 @@ type Message struct {
 	Method, Target string
 	Header         []string // lines, "Name: value"
 	Body           []byte
-	// Complete says that all of it was sent.
+	// Complete says that the whole request was sent.
 	Complete bool
 }
 
@@ -46,11 +46,11 @@ type AmbiguousError struct {
 
 func (e *AmbiguousError) Error() string { return fmt.Sprintf("%v, in %.400q", e.Reason, e.Text) }
 
-// ReadMessages reads what stood on a connection, and returns an
-// AmbiguousError for anything that
-// somebody could read in another way: a line that does not end in CRLF, a length
-// said twice, chunks and a length, an encoding other than chunked, a folded or
-// malformed field. The last message may be cut short.
+// ReadMessages reads the requests sent on a connection, and returns an
+// AmbiguousError for anything that another server could read differently: a line
+// that does not end in CRLF, a repeated length, chunks and a length, an encoding
+// other than chunked, a folded or malformed field. The last message may be cut
+// short.
 func ReadMessages(sent []byte) ([]Message, error) {
 	var all []Message
 	r := &wireReader{rest: sent}

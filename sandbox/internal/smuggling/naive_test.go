@@ -20,32 +20,32 @@ import (
 // faults are what a proxy of this test does wrong. Without any it is strict.
 type faults struct {
 	// Lines and fields.
-	bareLF           bool // takes LF for the end of a line
-	foldedLines      bool // takes a line that continues the one before, and sends it so
-	spaceBeforeColon bool // takes and sends a name with spaces behind it, and goes by the field
+	bareLF           bool // accepts LF as the end of a line
+	foldedLines      bool // accepts folded lines, and sends them folded
+	spaceBeforeColon bool // accepts and sends a name with spaces after it, and obeys the field
 	anyName          bool // sends any line of the header
 	anyValue         bool // sends control characters
-	anyRequestLine   bool // sends the request line as it came
+	anyRequestLine   bool // sends the request line unchanged
 	underscores      bool // sends names with dashes in place of underscores
 	anyHost          bool // goes by the first Host, or none, and sends all of them
-	unlimited        bool // takes headers of any size
+	unlimited        bool // accepts headers of any size
 
 	// How long is the body?
 	firstLength   bool // goes by the first of several lengths, and sends all of them
 	lastLength    bool // goes by the last of several lengths, and sends all of them
-	anyLength     bool // reads the number at the beginning of a length, and sends it as it came
+	anyLength     bool // uses the number at the beginning of a length, and sends the length unchanged
 	prefersLength bool // goes by the length where there are chunks, too, and sends both
 	prefersChunks bool // goes by the chunks where there is a length, too, and sends both
-	anyEncoding   bool // takes what has "chunked" in it for chunks, and sends it as it came
-	otherEncoding bool // ignores what is not "chunked", and sends it as it came
-	anyChunkSize  bool // reads a chunk's size as C does, and sends it as it came
+	anyEncoding   bool // treats an encoding that contains "chunked" as chunked, and sends it unchanged
+	otherEncoding bool // ignores encodings other than "chunked", and sends them unchanged
+	anyChunkSize  bool // reads a chunk's size as C does, and sends it unchanged
 	anyChunkEnd   bool // needs no CRLF behind the data of a chunk
-	anyExtension  bool // takes LF for a part of a chunk's extension, and sends it
+	anyExtension  bool // accepts LF in a chunk's extension, and sends it
 	trailers      bool // adds the trailer to the header
-	hopByHop      bool // takes off every field that Connection names
+	hopByHop      bool // removes every field that Connection names
 	getHasNoBody  bool // expects no body of a GET
 	expectNoBody  bool // expects no body after Expect
-	anyExpect     bool // sends any expectation
+	anyExpect     bool // forwards any expectation
 
 	// What follows?
 	tunnels  bool // relays bytes after CONNECT or Upgrade, whatever the application answers
@@ -102,7 +102,7 @@ func startNaive(t *testing.T, f faults, patience time.Duration) (*naive, Target)
 	return p, Target{Address: p.listener.Addr().String(), Host: p.host, App: p.app, Other: p.other, Patience: patience, Settle: settle}
 }
 
-// refusal is the error of a request that is not taken; it is the status.
+// refusal is the error of a refused request; its value is the status.
 type refusal int
 
 func (r refusal) Error() string { return strconv.Itoa(int(r)) }
@@ -118,7 +118,7 @@ type upstream struct {
 	reader *bufio.Reader
 }
 
-// exchange is what is known of a connection of a client.
+// exchange is the state of a client's connection.
 type exchange struct {
 	*naive
 	client    net.Conn
@@ -176,7 +176,7 @@ func (e *exchange) end(err error) {
 	_, _ = io.Copy(io.Discard, e.client)
 }
 
-// line reads a line, and returns it without its end and as it came.
+// line reads a line, and returns it both without its end and unchanged.
 func (e *exchange) line() (text, raw string, err error) {
 	for {
 		part, err := e.reader.ReadString('\n')
@@ -288,7 +288,7 @@ func (e *exchange) fields() (all []field, err error) {
 	}
 }
 
-// application finds whom a request is for.
+// application finds the application that a request is for.
 func (e *exchange) application(r *request) (*Application, error) {
 	hosts := r.values("host")
 	if len(hosts) != 1 || !strictHost.MatchString(hosts[0]) {
@@ -344,7 +344,7 @@ func (e *exchange) one() (again bool, err error) {
 	return !closes, e.forward(to, r, body, closes)
 }
 
-// forwardable takes off what is of this connection.
+// forwardable removes the hop-by-hop fields.
 func (e *exchange) forwardable(r *request) {
 	framing := []string{"host", "content-length", "transfer-encoding"}
 	for _, value := range r.values("connection") {
@@ -425,7 +425,7 @@ func (e *exchange) length(lengths []string) (int, error) {
 	if !digits.MatchString(text) && !e.anyLength {
 		return 0, badRequest
 	}
-	// What there is of a number; none is none.
+	// The number at the beginning; 0 if there is none.
 	n, _ := strconv.Atoi(regexp.MustCompile(`^\+?[0-9]{0,9}`).FindString(text))
 	return n, nil
 }
@@ -503,7 +503,7 @@ func (e *exchange) chunkSize(text string) (int, error) {
 	if !e.anyChunkSize {
 		return 0, badRequest
 	}
-	// As strtoul does: a sign, 0x, and the low bits of what is too large.
+	// As strtoul does: a sign, 0x, and the low bits of a number that is too large.
 	text, _, _ = strings.Cut(text, ";")
 	text = strings.TrimPrefix(strings.TrimLeft(text, "+-"), "0x")
 	n, err := strconv.ParseUint(text[max(0, len(text)-7):], 16, 32)

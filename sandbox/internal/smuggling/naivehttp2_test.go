@@ -64,7 +64,7 @@ func (e *exchange) reset(framer *http2.Framer) error {
 	return err
 }
 
-// strictHTTP2 tells whether fields make a request that is one in HTTP/1.1, too.
+// strictHTTP2 tells whether fields make a request that is valid in HTTP/1.1, too.
 func strictHTTP2(fields []hpack.HeaderField, length int) bool {
 	count := map[string]int{}
 	for _, f := range fields {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// What the judge makes of what one client and the applications got, rule by rule.
+// TestRules checks, rule by rule, how the judge rates what a client and the
+// applications got.
 func TestRules(t *testing.T) {
 	const host = "app.test"
 	of := func(application, target, body string) answer {

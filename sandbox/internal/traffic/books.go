@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Answer is what became of one request.
+// Answer is the outcome of one request.
 type Answer struct {
 	// Number counts the requests in the order in which they were sent, from 0.
 	Number int
 	// Connection is the number of the connection it was sent on, from 0 to one
 	// less than Options.Connections.
 	Connection int
-	// Sent is when it began, before a new connection was made; Received when the
-	// whole answer was there, or nothing more to come.
+	// Sent is when the request began, before a new connection was made; Received is
+	// when the whole answer had arrived, or the request had failed.
 	Sent, Received time.Time
 	// Status is 0 without an answer.
 	Status int
-	// Backend is which backend has answered, "" unless Status is 200.
+	// Backend is the backend that has answered, "" unless Status is 200.
 	Backend string
-	// FailedBackend is which backend has sent an answer of another status than
-	// 200; "" without such an answer, and where it does not say whose it is, as one
-	// of a proxy.
+	// FailedBackend is the backend that has answered with a status other than 200;
+	// "" without such an answer, and if the answer names no backend, such as a
+	// proxy's own.
 	FailedBackend string
 	// Pod is the answer's X-Pod, which the sandbox's rollouts-demo sets.
 	Pod string
@@ -47,23 +47,23 @@ func (a Answer) String() string {
 	return text + a.Backend
 }
 
-// Mark is a boundary in the stream of requests: those before it were sent
-// before it was set.
+// Mark is a boundary in the stream of requests: requests before it were sent before
+// it was set.
 type Mark int
 
 // books has an entry for each request that was sent.
 type books struct {
-	most    int // entries; 0 is without bound
+	most    int // the limit of entries; 0 is no limit
 	mu      sync.Mutex
 	entries []Answer
-	open    int           // entries without an end
+	open    int           // requests under way
 	changed chan struct{} // closed and replaced at each answer
 }
 
 func newBooks(most int) *books { return &books{most: most, changed: make(chan struct{})} }
 
-// begin makes an entry for a request that is about to be sent; more is false when
-// there is to be none.
+// begin makes an entry for a request that is about to be sent; more is false if the
+// limit is reached.
 func (b *books) begin(connection int) (number int, more bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,8 +95,8 @@ func (b *books) mark() Mark {
 	return Mark(len(b.entries))
 }
 
-// since returns the answers to the requests from a mark on, in the order in
-// which those were sent, and a channel that is closed at the next answer.
+// since returns the answers to the requests from a mark on, in the order in which
+// the requests were sent, and a channel that is closed at the next answer.
 func (b *books) since(m Mark) ([]Answer, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

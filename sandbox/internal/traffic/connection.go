@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxBody bounds what is read of an answer.
+// maxBody bounds how much is read of an answer's body, in bytes.
 const maxBody = 1 << 20
 
-// connection sends requests, one at a time, on one connection that is made anew
-// when it is gone.
+// connection sends requests, one at a time, on one connection, which it replaces
+// when it is closed.
 type connection struct {
 	options *Options
 	number  int
@@ -39,7 +39,7 @@ func (c *connection) exchange() Answer {
 	}
 	answer := Answer{Status: response.StatusCode, Pod: response.Header.Get("X-Pod")}
 	if response.StatusCode != http.StatusOK {
-		// What a proxy answers by itself names no backend.
+		// A proxy's own answer names no backend.
 		if backend, err := c.options.Backend(response.Header, body); err == nil {
 			answer.FailedBackend = backend
 		}
@@ -81,7 +81,7 @@ func (c *connection) try() (*http.Response, []byte, error) {
 	return response, body, nil
 }
 
-// readHeader reads the header of an answer, past those that announce one.
+// readHeader reads the header of an answer, and skips interim (1xx) ones.
 func (c *connection) readHeader(request *http.Request) (*http.Response, error) {
 	for {
 		response, err := http.ReadResponse(c.reader, request)
@@ -91,9 +91,8 @@ func (c *connection) readHeader(request *http.Request) (*http.Response, error) {
 	}
 }
 
-// connect sees to it that there is a connection, on which everything has to be
-// done by a deadline. One that was closed from the other side while nothing was
-// under way is replaced, as any client does.
+// connect makes a connection if there is none, and sets its deadline. A connection
+// that the other side closed while it was idle is replaced, as any client does.
 func (c *connection) connect(deadline time.Time) error {
 	if c.conn != nil && !quiet(c.conn) {
 		c.close()

@@ -8,7 +8,7 @@ type Counts struct {
 	Requests int
 	Backends map[string]int
 	Failed   []Answer
-	// Slowest is the longest that one took.
+	// Slowest is the longest latency of a request.
 	Slowest time.Duration
 }
 

@@ -17,11 +17,11 @@ type Load struct {
 	senders sync.WaitGroup
 }
 
-// Start begins to send requests, which goes on until Stop.
+// Start begins to send requests, and goes on until Stop.
 func Start(o Options) (*Load, error) { return start(o, 0) }
 
-// Send sends so many requests and returns what became of each, in the order in
-// which they were sent. The end of ctx before the last of them is an error.
+// Send sends count requests and returns the outcome of each, in the order in which
+// they were sent. The end of ctx before the last of them is an error.
 func Send(ctx context.Context, o Options, count int) ([]Answer, error) {
 	if count < 1 {
 		return nil, fmt.Errorf("%d requests: want 1 or more", count)
@@ -39,7 +39,7 @@ func Send(ctx context.Context, o Options, count int) ([]Answer, error) {
 	return answers, nil
 }
 
-// start begins to send requests: so many in all, or until Stop if that is 0.
+// start begins to send requests: count in all, or until Stop if count is 0.
 func start(o Options, count int) (*Load, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -97,8 +97,8 @@ func (l *Load) Await(ctx context.Context, m Mark, n int) ([]Answer, error) {
 }
 
 // Stop sends no more requests, waits for the answers to those under way, each
-// for Options.Timeout at most, and returns all that were sent. It may be called
-// again.
+// for Options.Timeout at most, and returns the answers to all requests. It may be
+// called again.
 func (l *Load) Stop() []Answer {
 	l.stop()
 	l.senders.Wait()
@@ -112,7 +112,7 @@ type pace struct {
 	next     time.Time
 }
 
-// newPace returns a pace of so many a second; 0 is without bound.
+// newPace returns a pace of rate requests a second; 0 is no limit.
 func newPace(rate float64) *pace {
 	if rate == 0 {
 		return &pace{}
@@ -135,8 +135,8 @@ func (p *pace) wait(ctx context.Context) bool {
 	}
 }
 
-// due returns when the next request is due. What was not sent in time is left
-// out, as all of it at once would not be steady.
+// due returns when the next request is due. Requests that were not sent in time are
+// left out, as a burst of them would not be steady.
 func (p *pace) due(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -45,7 +45,7 @@ func blue(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprint(w, `"blue"`)
 }
 
-// run sends until n requests are answered, and returns all.
+// run sends until n requests are answered, and returns all answers.
 func run(t *testing.T, o Options, n int) []Answer {
 	t.Helper()
 	l, err := Start(o)
@@ -61,7 +61,8 @@ func run(t *testing.T, o Options, n int) []Answer {
 	return l.Stop()
 }
 
-// TestEveryRequestIsInTheBooks compares what was sent with what has arrived.
+// TestEveryRequestIsInTheBooks compares the requests in the books with those that
+// have arrived.
 func TestEveryRequestIsInTheBooks(t *testing.T) {
 	for name, o := range map[string]Options{
 		"one connection":             {},
@@ -137,7 +138,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestFailures has each failure in the books exactly once, and sent once.
+// Each failed request is in the books exactly once, and is sent only once.
 func TestFailures(t *testing.T) {
 	hang := make(chan struct{})
 	for name, tc := range map[string]struct {
@@ -206,8 +207,7 @@ func TestNothingListens(t *testing.T) {
 	}
 }
 
-// TestClosedWhileIdle: that a server ends connections on which nothing is under
-// way is no failure.
+// TestClosedWhileIdle: it is no failure that a server closes an idle connection.
 func TestClosedWhileIdle(t *testing.T) {
 	s := serve(t, blue)
 	o, err := Options{Target: s.target()}.complete()
@@ -269,7 +269,7 @@ func TestSinceMark(t *testing.T) {
 	}
 }
 
-// TestPace: a request that is late makes up for none.
+// TestPace: requests that were not sent in time are not made up for.
 func TestPace(t *testing.T) {
 	p := newPace(10)
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -17,21 +17,21 @@ type Options struct {
 	Host string
 	// Path is the path and query of every request; empty means /color.
 	Path string
-	// Header is sent with every request besides.
+	// Header has further fields to send with every request.
 	Header http.Header
-	// Rate is how many requests to send a second, all connections together; 0 is
-	// as many as are answered. Requests that could not be sent in time, because
-	// answers took too long, are not made up for.
+	// Rate is how many requests to send a second, all connections together; 0 is as
+	// many as get answers. Requests that could not be sent in time, because answers
+	// took too long, are not made up for.
 	Rate float64
 	// Connections is how many connections there are; 0 means 1. Each has one
 	// request under way at most.
 	Connections int
 	// InTurn sends one request at a time, on one connection after the other: the
-	// order in which they were sent is then the order in which they arrived.
+	// order in which requests were sent is then the order in which they arrived.
 	// Without it all connections send at the same time.
 	InTurn bool
-	// NewConnections makes a connection for each request, in place of keeping it
-	// for the next.
+	// NewConnections makes a new connection for each request, instead of reusing
+	// one.
 	NewConnections bool
 	// Timeout is how long a request may take, its connection included; 0 means
 	// 10 seconds.

@@ -5,18 +5,19 @@ import (
 	"math"
 )
 
-// Window is how many consecutive requests the embedded proxy's promise is
-// about: of any so many, each backend gets its share, one more, or one less.
+// Window is how many consecutive requests the embedded proxy's promise is about: of
+// any Window consecutive requests, each backend gets its share, one more, or one
+// less.
 const Window = 100
 
-// CheckSmooth returns an error unless of any Window consecutive answers as many
-// are wanted ones as a weight of 0..100 gives, one more, or one less. At 0 and
-// 100 it has to be none or all of them, however few there are; for any other
-// weight fewer than Window answers say nothing, and are an error.
+// CheckSmooth returns an error unless the number of wanted ones among any Window
+// consecutive answers is what a weight of 0..100 gives, one more, or one less. At 0
+// and 100, none or all answers have to be wanted ones, however few there are; for
+// any other weight, fewer than Window answers prove nothing, and are an error.
 //
-// The answers are in the order in which the requests reached the proxy. That
-// holds for two proxies as well, with the requests spread over them in any way:
-// each is off by less than one.
+// The answers must be in the order in which the requests reached the proxy. The
+// bound holds for two proxies as well, however the requests are spread over them:
+// each proxy is off by less than one.
 func CheckSmooth(answers []Answer, wanted string, weight int) error {
 	if weight == 0 || weight == 100 {
 		return checkAll(answers, wanted, weight)
@@ -43,11 +44,11 @@ func CheckSmooth(answers []Answer, wanted string, weight int) error {
 	return nil
 }
 
-// CheckRandom returns an error unless the number of wanted answers is one that a
-// random pick with a weight of 0..100 would give 999 times in 1,000. That is for
-// the whole of what is judged together: where it is one of several such numbers,
-// all of them are within in 999 cases of 1,000. At 0 and 100 it has to be none or
-// all of the answers; for any other weight fewer than Window answers are an error.
+// CheckRandom returns an error if the number of wanted answers is an unlikely one
+// for a random pick with a weight of 0..100. of is how many such numbers are judged
+// together: with random picks, all of them pass in 999 cases of 1,000. At 0 and
+// 100, none or all answers have to be wanted ones; for any other weight, fewer than
+// Window answers are an error.
 func CheckRandom(answers []Answer, wanted string, weight, of int) error {
 	if weight == 0 || weight == 100 {
 		return checkAll(answers, wanted, weight)
@@ -63,7 +64,7 @@ func CheckRandom(answers []Answer, wanted string, weight, of int) error {
 	return nil
 }
 
-// checkAll is for the weights that leave nothing to choose.
+// checkAll is for the weights 0 and 100, which leave the proxy no choice.
 func checkAll(answers []Answer, wanted string, weight int) error {
 	for _, a := range answers {
 		if (a.Backend == wanted) != (weight == 100) {
@@ -73,10 +74,11 @@ func checkAll(answers []Answer, wanted string, weight int) error {
 	return nil
 }
 
-// BinomialInterval returns the smallest and the largest number of successes, of
-// n tries that succeed with probability p each, such that fewer come about with a
-// probability of at most 0.0005/of, and more as well: of so many such numbers, all
-// are within in 99.9 % of all cases. p is from 0 to 1, and of at least 1.
+// BinomialInterval returns the expected range of the number of successes in n tries
+// that succeed with probability p each: fewer than low have a probability of at
+// most 0.0005/of, and more than high as well. If of such numbers are judged
+// together, all are in their ranges in 99.9 % of all cases. p is from 0 to 1, and
+// of at least 1.
 func BinomialInterval(n int, p float64, of int) (low, high int) {
 	rare := tail / float64(of)
 	return lowest(n, p, rare), n - lowest(n, 1-p, rare)
@@ -97,8 +99,8 @@ func lowest(n int, p, rare float64) int {
 	return n
 }
 
-// probability returns that of exactly k successes. In logarithms, as the
-// factors are beyond what a float64 holds.
+// probability returns the probability of exactly k successes. It uses logarithms,
+// as the factors are too large for a float64.
 func probability(n, k int, p float64) float64 {
 	switch {
 	case p <= 0:

@@ -6,37 +6,38 @@ import (
 )
 
 const (
-	// ErrorRate bounds how often a ShareTest is wrong, in either way: that it refuses
-	// a proxy that picks as it should, and that it takes one that does not.
+	// ErrorRate bounds how often a ShareTest is wrong, in either way: that it
+	// refuses a proxy that picks as it should, or accepts one that does not.
 	ErrorRate = 1e-6
-	// ShareBatch is after how many more answers a ShareTest is asked again.
+	// ShareBatch is how many answers to add before a ShareTest judges again.
 	ShareBatch = 500
 )
 
-// A ShareTest decides whether a proxy picks a backend at random with a weight, or with
-// one that is off by a margin or more: the more answers, the surer, until it is sure
-// enough for ErrorRate. It is Wald's sequential probability ratio test against both
-// weights that are just off by the margin. For a weight of 20 and a margin of 3 it takes
-// some 6,000 answers of a proxy that is right, a third of what a number fixed beforehand
-// would have to be.
+// A ShareTest decides whether a proxy picks a backend at random with a given
+// weight, or with a weight that is off by a margin or more. It takes more answers
+// until it errs no more often than ErrorRate. It is Wald's sequential probability
+// ratio test against both weights that are off by exactly the margin. For a weight
+// of 20 and a margin of 3 it takes some 6,000 answers of a proxy with that weight,
+// a third of what a number fixed beforehand would have to be.
 type ShareTest struct {
 	// Weight is from 1 to 99, Margin above 0, both in percentage points.
 	Weight, Margin int
 }
 
-// never is the probability in place of one that is 0 or 1, or beyond.
+// never, or 1-never, stands in for a probability that is not between 0 and 1.
 const never = 1e-9
 
-// ratio returns the logarithm of how many times likelier it is that of so many answers
-// these are wanted ones if the weight is off by so many points.
+// ratio returns the logarithm of the likelihood ratio: how many times likelier the
+// number of wanted ones among of answers is if the weight is off by off points.
 func (s ShareTest) ratio(wanted, of, off int) float64 {
 	right := float64(s.Weight) / 100
 	wrong := min(max(float64(s.Weight+off)/100, never), 1-never)
 	return float64(wanted)*math.Log(wrong/right) + float64(of-wanted)*math.Log((1-wrong)/(1-right))
 }
 
-// most is how many answers decide at last. A proxy that is right, or off by the margin,
-// needs an eighth of them as a rule; one that has not been decided is between both.
+// most is the number of answers after which the test decides in any case. With a
+// proxy whose weight is right, or off by the margin, it needs an eighth of them as
+// a rule; a proxy that is still undecided then has a weight between the two.
 func (s ShareTest) most() int {
 	p := float64(s.Weight) / 100
 	slowest := 0.0
@@ -47,16 +48,17 @@ func (s ShareTest) most() int {
 	return int(8 * slowest)
 }
 
-// decide says whether so many wanted ones of so many answers show that the weight is
-// right, or wrong.
+// decide says whether the number of wanted ones among of answers shows that the
+// weight is right, or that it is wrong.
 func (s ShareTest) decide(wanted, of int) (right, wrong bool) {
 	likelier := max(s.ratio(wanted, of, s.Margin), s.ratio(wanted, of, -s.Margin))
-	// A half of the rate is for each side.
+	// Each of the two sides gets half of the error rate.
 	return likelier <= math.Log(ErrorRate), likelier >= -math.Log(ErrorRate/2)
 }
 
-// Judge says whether these answers decide. If they do, the error is nil where the proxy
-// picks the wanted backend with its weight. An answer that failed counts for nobody.
+// Judge reports whether the answers suffice to decide. If they do, the error is nil
+// if the proxy picks the wanted backend with its weight. Failed answers count for
+// no backend.
 func (s ShareTest) Judge(answers []Answer, wanted string) (decided bool, err error) {
 	judged, count, failures := 0, 0, 0
 	failure := ""

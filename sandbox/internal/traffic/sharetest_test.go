@@ -29,8 +29,9 @@ func judge(test ShareTest, random *rand.Rand, weight float64) (answers []Answer,
 	return answers, err
 }
 
-// A weight is taken, and one that is off by the margin or more is not. Each draw goes
-// otherwise once in 10⁶ times; the seeds are fixed, so that it is the same in each run.
+// A ShareTest accepts the right weight, and refuses one that is off by the margin
+// or more. Each draw goes wrong once in 10⁶ times; the seeds are fixed, so that
+// every run draws the same.
 func TestShareTestTellsAWeightFromOneThatIsOff(t *testing.T) {
 	for _, tc := range []struct {
 		weight, margin int
@@ -65,7 +66,8 @@ func TestShareTestTellsAWeightFromOneThatIsOff(t *testing.T) {
 	}
 }
 
-// A backend that gets nothing, or all, is off however small its weight, or large.
+// A backend that gets no request, or all, is refused, however small or large its
+// weight.
 func TestShareTestRefusesNothingAndAll(t *testing.T) {
 	for weight, given := range map[int]float64{1: 0, 2: 0, 98: 100, 99: 100} {
 		if _, err := judge(ShareTest{weight, 3}, rand.New(rand.NewPCG(1, 1)), given); err == nil {
@@ -84,9 +86,9 @@ func TestShareTestEnds(t *testing.T) {
 	}
 }
 
-// What decides is how likely the answers are, worked out here with fractions. To stop at
-// a ratio of 2 to 10⁻⁶ is wrong once in 10⁶ times at most, on each of two sides, however
-// often one looks (Ville's inequality).
+// A ShareTest decides by the likelihood ratio, worked out here with fractions. To
+// stop at a ratio of 2 to 10⁻⁶ is wrong once in 10⁶ times at most, on each of two
+// sides, however often the ratio is checked (Ville's inequality).
 func TestShareTestStopsWhereTheErrorRateIsMet(t *testing.T) {
 	test := ShareTest{20, 3}
 	likelier := func(wanted, of int, off int64) float64 {

@@ -1,5 +1,5 @@
-// Package interceptortest is what end-to-end tests know of the interceptor and of
-// kedify-proxy: where they are, and when they are ready.
+// Package interceptortest tells end-to-end tests where the interceptor and
+// kedify-proxy are, and waits until they are ready.
 package interceptortest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// Where the interceptor lives, as deploy/interceptor has it.
+// The names of the interceptor's objects in deploy/interceptor.
 const (
 	Namespace      = interceptor.Namespace
 	Deployment     = interceptor.Deployment
@@ -43,7 +43,7 @@ const KedifyProxyReplicas = 2
 
 // KedifyProxy is the Envoys of a namespace.
 type KedifyProxy struct {
-	// URL and AdminURL are those of the Services kedify-proxy and
+	// URL and AdminURL are the URLs of the Services kedify-proxy and
 	// kedify-proxy-admin, without a slash at their ends.
 	URL, AdminURL string
 

@@ -1,5 +1,6 @@
-// Package canarytest is a canary under way, for tests of what may go wrong meanwhile:
-// it begins, it ends, and the HTTPScaledObject has carried nothing else than it should.
+// Package canarytest runs a canary, for tests of what may go wrong meanwhile: it begins
+// and ends the canary, and checks that the HTTPScaledObject has carried only the
+// expected splits.
 package canarytest
 
 import (
@@ -18,8 +19,8 @@ type Canary struct {
 	App e2etest.App
 	// Recorder watches the HTTPScaledObject.
 	Recorder *e2etest.Recorder
-	// Begun are the splits that the HTTPScaledObject should have carried by now. A
-	// test that leads to others adds them.
+	// Begun are the splits that the HTTPScaledObject should have carried by now. A test
+	// that causes other splits adds them.
 	Begun []e2etest.Split
 }
 
@@ -46,9 +47,9 @@ func StartIn(t testing.TB, n *e2etest.Namespace) Canary {
 	return c
 }
 
-// RecordAnew starts another record, since one does not survive the API server,
-// which cannot go on from a version of before its start. So the object gets a
-// new one.
+// RecordAnew starts another record after the API server was stopped: a watch cannot go
+// on from a resource version that is older than the start of the API server. So the
+// object gets a new version first.
 func (c *Canary) RecordAnew() {
 	value := "over"
 	c.Annotate(Name, map[string]*string{"example.com/outage": &value})

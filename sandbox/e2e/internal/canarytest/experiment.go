@@ -14,11 +14,11 @@ import (
 // experimentAttempts bounds how often an experiment is begun anew.
 const experimentAttempts = 5
 
-// WithExperiment runs a canary with an experiment, and begins anew while run returns
-// false: Argo Rollouts v1.10.1 writes the name of an experiment's Service into its
-// status only in the reconcile that makes the Service; a next one that has not seen that
-// write yet overwrites it, and then the experiment never has one. On a busy machine this
-// happens to some.
+// WithExperiment runs a canary with an experiment, and repeats run while it returns
+// false: Argo Rollouts v1.10.1 writes the name of an experiment's Service into the
+// status only in the reconcile that makes the Service. If the next reconcile has not
+// seen that write yet, it overwrites it, and the name is lost for good. On a busy
+// machine this happens to some experiments.
 func WithExperiment(t *testing.T, run func(t *testing.T) (named bool)) {
 	t.Helper()
 	for range experimentAttempts {
@@ -30,8 +30,8 @@ func WithExperiment(t *testing.T, run func(t *testing.T) (named bool)) {
 	t.Fatalf("Argo Rollouts has lost the names of the Services of %d experiments in a row", experimentAttempts)
 }
 
-// ExperimentServices waits for the namespace's experiment to run, and returns
-// the names that its status gives of the Services of its templates.
+// ExperimentServices waits for the namespace's experiment to run, and returns the names
+// of its Services from its status, by template.
 func ExperimentServices(t testing.TB, n *e2etest.Namespace) map[string]string {
 	t.Helper()
 	services := make(map[string]string)

@@ -11,18 +11,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// patience is how long a fault may take to show, or to have gone: the cluster
-// has to act on it first.
+// patience is how long the check may take to find a fault, or to find it gone: the
+// cluster has to act on it first.
 const patience = 60 * time.Second
 
 // Finding is a result that a fault leads to.
 type Finding struct {
 	// Check is the name of the check, Status the verdict.
 	Check, Status string
-	// Object is what was looked at, without the namespace's name: "Kind name".
-	// Empty: whatever it was.
+	// Object is the checked object, without its namespace: "Kind name". Empty means any
+	// object.
 	Object string
-	// Message and Remedy have to contain these.
+	// The result's message and remedy have to contain Message and Remedy.
 	Message, Remedy string
 }
 
@@ -30,13 +30,13 @@ type Finding struct {
 type Fault struct {
 	// Name says what is wrong.
 	Name string
-	// Make makes the fault; Undo puts everything back. Make may be called
-	// again when the cluster has undone it by itself meanwhile.
+	// Make makes the fault; Undo puts everything back. Make is called before each run
+	// of the check, since the cluster may have undone the fault by itself.
 	Make, Undo func()
 	// Want are the findings it leads to.
 	Want []Finding
-	// Also are the checks that are not ok for the same reason, or may not be:
-	// of any other check everything has to be ok.
+	// Also are further checks that need not be ok, for the same reason. All results of
+	// any other check have to be ok.
 	Also []string
 	// Args are further arguments of the check.
 	Args []string
@@ -87,8 +87,8 @@ func (f Finding) matches(r Result) bool {
 		strings.Contains(r.Message, f.Message) && strings.Contains(r.Remedy, f.Remedy)
 }
 
-// withoutNamespace makes "Kind name" of "Kind namespace/name", and leaves
-// anything else, such as a location, as it is.
+// withoutNamespace turns "Kind namespace/name" into "Kind name", and leaves anything
+// else, such as a location, as it is.
 func withoutNamespace(object string) string {
 	kind, rest, isObject := strings.Cut(object, " ")
 	if !isObject {

@@ -70,8 +70,8 @@ func Run(ctx context.Context, kubeconfig string, args ...string) (Output, error)
 	return Output{stdout.String(), stderr.String(), code}, nil
 }
 
-// Read runs `check -o json` and reads its report. It is an error when that is
-// not well-formed, when it contradicts itself, or when there is none.
+// Read runs `check -o json` and reads its report. A missing, malformed or inconsistent
+// report is an error.
 func Read(ctx context.Context, kubeconfig string, args ...string) (Report, error) {
 	output, err := Run(ctx, kubeconfig, append(args, "-o", "json")...)
 	if err != nil {
@@ -87,7 +87,8 @@ func Read(ctx context.Context, kubeconfig string, args ...string) (Report, error
 	return report, report.sound(output)
 }
 
-// sound is an error unless the report is what it promises to be.
+// sound returns an error unless the report has complete results that agree with its
+// verdict and the exit code, and the output has nothing on stderr.
 func (r Report) sound(output Output) error {
 	failed := slices.ContainsFunc(r.Results, func(result Result) bool { return result.Status == Failure })
 	code := 0
@@ -113,7 +114,7 @@ func (r Report) sound(output Output) error {
 	return nil
 }
 
-// String lists what is not as it should be, or the number of results.
+// String lists the results that are not ok, or, if all are, says how many there are.
 func (r Report) String() string {
 	var text strings.Builder
 	for _, result := range r.Results {
@@ -127,7 +128,7 @@ func (r Report) String() string {
 	return strings.TrimRight(text.String(), "\n")
 }
 
-// Healthy is an error unless everything is ok.
+// Healthy returns an error unless all results are ok.
 func (r Report) Healthy() error {
 	for _, result := range r.Results {
 		if result.Status != OK {

@@ -16,7 +16,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// PluginURL is where the sandbox's ConfigMap has the plugin downloaded from.
+// PluginURL is the URL from which the controller downloads the plugin, as the sandbox's
+// ConfigMap says.
 const PluginURL = "http://" + cluster.ReleasesHost + "/" + plugin.Asset
 
 // OtherSHA256 is a SHA-256, but not the plugin's.
@@ -92,7 +93,7 @@ func KeepStepPlugins(t testing.TB) string {
 	return keep(t, steps, "sandbox/job")
 }
 
-// keep keeps the list with a key, in which a plugin is registered.
+// keep is KeepConfig for the list under a key, which has to contain registered.
 func keep(t testing.TB, key, registered string) string {
 	t.Helper()
 	before := list(t, key)

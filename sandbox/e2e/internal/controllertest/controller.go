@@ -1,7 +1,7 @@
-// Package controllertest is what end-to-end tests know of the Argo Rollouts controller
-// that they disturb: how to restart it, its configuration, its permissions, its
-// processes and its log. All tests of a sandbox share it, so those that disturb it
-// run one after the other.
+// Package controllertest is for end-to-end tests that disturb the Argo Rollouts
+// controller: they restart it, change its configuration and its permissions, kill its
+// processes and read its log. All tests of a sandbox share the controller, so those
+// that disturb it run one after the other.
 package controllertest
 
 import (
@@ -25,8 +25,8 @@ const (
 	StatusCommand  = "kubectl -n argo-rollouts rollout status deploy/argo-rollouts --timeout=110s"
 )
 
-// Restart restarts the controller with the guide's commands, waits until the new one
-// is all there is, and returns its pod.
+// Restart restarts the controller with the guide's commands, waits until only the new
+// one is left, and returns its pod.
 func Restart(t testing.TB) corev1.Pod {
 	t.Helper()
 	e2etest.Shell(t, RestartCommand)
@@ -34,9 +34,9 @@ func Restart(t testing.TB) corev1.Pod {
 	return Await(t)
 }
 
-// Await waits until there is one pod of the controller, and it is ready, and returns
-// it. If the controller before it has ended, its Lease is released, so that this one
-// begins to work within some 4 s.
+// Await waits until the controller has exactly one pod and this is ready, and returns
+// it. It releases the Lease of a previous controller that has ended, so that the new
+// one begins to work within some 4 s.
 func Await(t testing.TB) corev1.Pod {
 	t.Helper()
 	return AwaitIn(t, e2etest.ControllerNamespace)
@@ -75,7 +75,7 @@ func tryAwait(ctx context.Context, c *e2etest.Cluster, namespace string) (ready 
 	return ready, err
 }
 
-// Pods returns the controller's pods, those on their way out among them.
+// Pods returns the controller's pods, including those that are terminating.
 func Pods(ctx context.Context, c *e2etest.Cluster) ([]corev1.Pod, error) {
 	return podsIn(ctx, c, e2etest.ControllerNamespace)
 }
@@ -112,8 +112,8 @@ func AwaitLog(t testing.TB, pod corev1.Pod, text string) string {
 	return log
 }
 
-// Scale sets the controller's replicas, 0 or 1, and waits until it is so. After a 0
-// there is one again when the test ends.
+// Scale sets the controller's replicas, 0 or 1, and waits until the pods match. After a
+// 0 the controller is scaled up again when the test ends.
 func Scale(t testing.TB, replicas int) {
 	t.Helper()
 	const line = "kubectl -n argo-rollouts scale deploy/argo-rollouts --replicas="
@@ -140,9 +140,9 @@ func Scale(t testing.TB, replicas int) {
 	})
 }
 
-// PutBack calls change, which puts something of the controller back, when the test ends,
-// and waits as StatusCommand and Await do. What goes wrong fails the test, and what says
-// in the message what was put back.
+// PutBack calls change when the test ends, to put something of the controller back, and
+// then waits as StatusCommand and Await do. An error fails the test, with what in the
+// message to describe the change.
 func PutBack(t testing.TB, what string, change func(context.Context) error) {
 	t.Helper()
 	c := e2etest.Connect(t)

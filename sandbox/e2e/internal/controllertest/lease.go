@@ -15,9 +15,9 @@ const leaseName = "argo-rollouts-controller-lock"
 
 // releaseLease releases the lease of a controller whose pod is gone, as client-go's
 // ReleaseOnCancel does. Argo Rollouts does not set that, so that a controller that was
-// restarted does nothing for up to 15 s, until the lease of the one before has run out.
-// The lease of a pod that is there, such as one whose container was killed, is left
-// alone.
+// restarted does nothing for up to 15 s, until the lease of its predecessor has
+// expired. The lease of a pod that still exists, such as one whose container was
+// killed, is left alone.
 func releaseLease(ctx context.Context, c *e2etest.Cluster, namespace string) error {
 	leases := c.Kube.CoordinationV1().Leases(namespace)
 	lease, err := leases.Get(ctx, leaseName, metav1.GetOptions{})

@@ -17,8 +17,8 @@ const (
 	ControllerProgram = "/bin/rollouts-controller"
 )
 
-// running returns the ids, as this test may signal them, of the processes that
-// run a program.
+// running returns the ids, valid for signals from this test, of the processes that run
+// a program.
 func running(program string) ([]int, error) {
 	return e2etest.Processes(func(dir string) bool {
 		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
@@ -27,8 +27,8 @@ func running(program string) ([]int, error) {
 	})
 }
 
-// Process waits until one process runs a program, and returns its id, as this test may
-// signal it.
+// Process waits until one process runs a program, and returns its id, valid for signals
+// from this test.
 func Process(t testing.TB, program string) int {
 	t.Helper()
 	var id int
@@ -45,8 +45,8 @@ func Process(t testing.TB, program string) int {
 	return id
 }
 
-// AnotherProcess waits until a program is run by one process, and that is not the one
-// with the id; it returns the new id.
+// AnotherProcess waits until exactly one process runs a program, and its id is not the
+// given one; it returns the new id.
 func AnotherProcess(t testing.TB, program string, id int) int {
 	t.Helper()
 	var now int

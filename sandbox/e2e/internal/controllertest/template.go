@@ -12,7 +12,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// Template is what the controller's Deployment makes its pods from.
+// Template returns the pod template of the controller's Deployment.
 func Template(t testing.TB) corev1.PodTemplateSpec {
 	t.Helper()
 	deployment, err := e2etest.Connect(t).Kube.AppsV1().Deployments(e2etest.ControllerNamespace).
@@ -23,8 +23,8 @@ func Template(t testing.TB) corev1.PodTemplateSpec {
 	return deployment.Spec.Template
 }
 
-// KeepTemplate puts the pod template of the controller's Deployment back when
-// the test ends; it returns it.
+// KeepTemplate returns the pod template of the controller's Deployment, and puts it
+// back when the test ends.
 func KeepTemplate(t testing.TB) corev1.PodTemplateSpec {
 	t.Helper()
 	before := Template(t)

@@ -21,15 +21,15 @@ const interval = time.Second
 // ClientSide are kubectl's flags for applying as Argo CD does by default.
 var ClientSide = []string{"apply"}
 
-// ServerSide are kubectl's flags for applying server-side, and to insist on it, as a
-// field manager.
+// ServerSide returns kubectl's flags for applying server-side as a field manager, which
+// takes over fields in conflict.
 func ServerSide(fieldManager string) []string {
 	return []string{"apply", "--server-side", "--force-conflicts", "--field-manager=" + fieldManager}
 }
 
 // Part is a part of what is in git.
 type Part struct {
-	// Flags are those of kubectl with which it is applied.
+	// Flags are kubectl's command and flags to apply the part.
 	Flags []string
 	// Manifest returns what to apply now; "" for nothing.
 	Manifest func(context.Context) (string, error)
@@ -53,7 +53,7 @@ func (c *Changing) Set(manifest string) {
 	c.manifest = manifest
 }
 
-// Part is the manifest as it is at each time.
+// Part returns a Part whose manifest is the one in git at each time.
 func (c *Changing) Part(flags []string) Part {
 	return Part{flags, func(context.Context) (string, error) {
 		c.mu.Lock()
@@ -62,7 +62,7 @@ func (c *Changing) Part(flags []string) Part {
 	}}
 }
 
-// Tool is a stand-in at work.
+// Tool is a running stand-in.
 type Tool struct {
 	rounds  atomic.Int64
 	stop    context.CancelFunc
@@ -70,7 +70,7 @@ type Tool struct {
 }
 
 // Start applies the parts one after the other in a namespace, every second until the
-// tool is stopped or the test ends. What cannot be applied fails the test.
+// tool is stopped or the test ends. A part that cannot be applied fails the test.
 func Start(t testing.TB, n *e2etest.Namespace, parts ...Part) *Tool {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -95,7 +95,7 @@ func Start(t testing.TB, n *e2etest.Namespace, parts ...Part) *Tool {
 	return tool
 }
 
-// Stop returns when the tool has ended.
+// Stop stops the tool, and returns when it has ended.
 func (tool *Tool) Stop() {
 	tool.stop()
 	<-tool.stopped
@@ -104,7 +104,7 @@ func (tool *Tool) Stop() {
 // Rounds is how often all parts were applied.
 func (tool *Tool) Rounds() int { return int(tool.rounds.Load()) }
 
-// AwaitRounds waits until all parts have been applied so many times more.
+// AwaitRounds waits until all parts have been applied count times more.
 func (tool *Tool) AwaitRounds(t testing.TB, count int) {
 	t.Helper()
 	before := tool.Rounds()
@@ -116,10 +116,10 @@ func (tool *Tool) AwaitRounds(t testing.TB, count int) {
 	})
 }
 
-// Apply applies a part once. What cannot be applied fails the test.
+// Apply applies a part once. If that fails, so does the test.
 func (p Part) Apply(t testing.TB, n *e2etest.Namespace) { p.apply(t.Context(), t, n) }
 
-// apply reports what fails for another reason than the end of ctx.
+// apply reports errors, except for those that come of the end of ctx.
 func (p Part) apply(ctx context.Context, t testing.TB, n *e2etest.Namespace) {
 	manifest, err := p.Manifest(ctx)
 	if err != nil && ctx.Err() == nil {

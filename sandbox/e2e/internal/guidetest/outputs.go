@@ -1,6 +1,6 @@
-// Package guidetest is what end-to-end tests do with the documents that people follow: run
-// their commands, compare what is printed with what is shown, and make the release whose
-// files they download.
+// Package guidetest is for end-to-end tests of the documents that people follow: it
+// runs their commands, compares the output with the one shown, and makes the release
+// whose files they download.
 package guidetest
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// Step is a fence of commands in a document, and the output that follows it there, if
+// Step is a fenced block of commands in a document, and the output shown after it, if
 // any.
 type Step struct{ Commands, Output string }
 
 var fenceOf = regexp.MustCompile("(?m)^```(sh|text)\n((?s:.*?))^```$")
 
-// StepsBetween returns the commands of a document, such as docs/guide.md, from one line of
-// it to another.
+// StepsBetween returns the commands of a document, such as docs/guide.md, between two
+// of its lines.
 func StepsBetween(t testing.TB, document, from, to string) []Step {
 	t.Helper()
 	_, text, begun := strings.Cut(read(t, document), from)
@@ -42,8 +42,8 @@ func StepsBetween(t testing.TB, document, from, to string) []Step {
 	return steps
 }
 
-// Commands returns the commands of a document, outside of what stands from one line of it
-// to another: a line each, but for those that go on in the next one.
+// Commands returns the commands of a document, except for those between two of its
+// lines. Each is one line: continued lines are joined.
 func Commands(t testing.TB, document, from, to string) []string {
 	t.Helper()
 	text := read(t, document)
@@ -65,19 +65,21 @@ var continued = regexp.MustCompile(`\\\n *`)
 
 var manifestFence = regexp.MustCompile("(?m)^```yaml( {fragment})?\n((?s:.*?))^```$")
 
-// Fragment returns the part of a manifest that a document shows first after a line of it.
+// Fragment returns the first part of a manifest that a document shows after one of its
+// lines.
 func Fragment(t testing.TB, document, from string) string {
 	t.Helper()
 	return firstFence(t, document, from, " {fragment}")
 }
 
-// Manifest returns the manifest that a document shows first after a line of it.
+// Manifest returns the first manifest that a document shows after one of its lines.
 func Manifest(t testing.TB, document, from string) string {
 	t.Helper()
 	return firstFence(t, document, from, "")
 }
 
-// firstFence returns the first YAML after a line of a document that is marked so.
+// firstFence returns the first fenced YAML after a line of a document that has the
+// mark.
 func firstFence(t testing.TB, document, from, mark string) string {
 	t.Helper()
 	_, text, begun := strings.Cut(read(t, document), from)
@@ -111,9 +113,9 @@ func read(t testing.TB, document string) string {
 	return string(content)
 }
 
-// RequirePrinted fails the test unless a command prints what the document shows
-// below it, but for ages and generated names. What only looks is repeated until it
-// sees what the commands before lead to.
+// RequirePrinted fails the test unless a command prints what the document shows below
+// it, except for ages and generated names. A "get" command is repeated until it shows
+// the effect of the commands before it.
 func RequirePrinted(t testing.TB, s Step) {
 	t.Helper()
 	want := shownOutput(s.Output)
@@ -139,8 +141,8 @@ var (
 	spaces        = regexp.MustCompile(` +`)
 )
 
-// shownOutput returns the lines of an output with what differs from run to run
-// replaced. KEDA does not run here, so that of a ScaledObject only the name counts.
+// shownOutput returns the lines of an output, with the parts replaced that differ from
+// run to run. Of a ScaledObject only the name counts, since KEDA does not run here.
 func shownOutput(text string) []string {
 	var lines []string
 	for line := range strings.Lines(colour.ReplaceAllString(text, "")) {

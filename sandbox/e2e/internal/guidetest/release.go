@@ -14,11 +14,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// Platform is that of this machine, as in the names of a release's files.
+// Platform is the platform of this machine, as in the names of a release's files.
 const Platform = "linux-" + runtime.GOARCH
 
-// MakeRelease makes the manifests of the release v1.2.3, serves them beside the plugins
-// that the sandbox has, as a release does, and returns the URL of their directory.
+// MakeRelease makes the manifests of the release v1.2.3, serves them together with the
+// sandbox's plugins, as a release does, and returns the URL of their directory.
 func MakeRelease(t testing.TB) string {
 	t.Helper()
 	layout, err := cluster.InsideLayout()
@@ -53,9 +53,9 @@ func MakeRelease(t testing.TB) string {
 	return url
 }
 
-// GetFiles runs the first commands of a section of a document, by which one gets the
-// files of a release, for the release at a URL and the platform of this machine, in a
-// directory of its own, which becomes the working directory.
+// GetFiles runs the first commands of a section of a document, which download the files
+// of a release, for the release at a URL and the platform of this machine. It runs them
+// in a new directory, which becomes the working directory.
 func GetFiles(t testing.TB, url, document, section, next string) {
 	t.Helper()
 	commands := StepsBetween(t, document, "\n## "+section+"\n", "\n## "+next+"\n")[0].Commands

@@ -12,10 +12,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// Deployment returns the manifest of pods that answer with a colour, and of the
-// Service on them, both with a name. A pod that is deleted goes on for a while, as
-// any has to whose server closes idle connections when it is asked to end: a request
-// that is sent on one of them at that moment is lost, unless it is safe to repeat.
+// Deployment returns the manifest of a Deployment whose pods answer with a colour, and
+// of its Service, both with a name. A deleted pod goes on serving for a while, as it
+// has to if its server closes idle connections on SIGTERM: a request that is sent on
+// such a connection at that moment is lost, unless it is safe to repeat.
 func Deployment(name, colour string, replicas int) string {
 	return e2etest.Service(name, name) + fmt.Sprintf(`---
 apiVersion: apps/v1
@@ -50,7 +50,7 @@ spec:
 `, name, e2etest.Image(colour), replicas)
 }
 
-// AwaitEndpoints waits until a Service has so many ready endpoints.
+// AwaitEndpoints waits until a Service has count ready endpoints.
 func AwaitEndpoints(t testing.TB, n *e2etest.Namespace, service string, count int) {
 	t.Helper()
 	what := fmt.Sprintf("%d ready endpoints of Service %s", count, service)
@@ -76,7 +76,7 @@ func AwaitEndpoints(t testing.TB, n *e2etest.Namespace, service string, count in
 	})
 }
 
-// PodsOf returns the pods of an app that are not on their way out.
+// PodsOf returns the pods of an app that are not terminating.
 func PodsOf(t testing.TB, n *e2etest.Namespace, app string) []corev1.Pod {
 	t.Helper()
 	list, err := n.Kube.CoreV1().Pods(n.Name).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + app})

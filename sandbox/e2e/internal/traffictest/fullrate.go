@@ -21,7 +21,7 @@ func StartFullLoad(t testing.TB, p Proxy, host string) *Load {
 	return startAt(t, p, "/", traffic.Options{Host: host, Connections: 32, Backend: pageColour})
 }
 
-// ClientLoad is a load by a client that is not ours.
+// ClientLoad is a load by a third-party client, such as wrk.
 type ClientLoad struct {
 	t      testing.TB
 	proxy  Proxy
@@ -35,18 +35,18 @@ type ClientLoad struct {
 	counts loadclient.Counts
 }
 
-// clientRun is how long one run of a client takes. Clients tell what became of their
-// requests at the end alone, so that a load is as many runs as it takes.
+// clientRun is how long one run of a client takes. Clients report the outcome of their
+// requests only at the end of a run, so a load consists of as many runs as it takes.
 const clientRun = 5 * time.Second
 
-// StartClient sends GET requests for a host by a client, as fast as they are
-// answered, until Finish. The test is skipped where the client is not there, and
-// fails where the environment variable CI is set.
+// StartClient sends GET requests for a host with a client, as fast as they are
+// answered, until Finish. If the client is not installed, the test is skipped, or fails
+// if the environment variable CI is set.
 func StartClient(t testing.TB, p Proxy, host string, client loadclient.Client) *ClientLoad {
 	t.Helper()
 	stopped := make(chan struct{})
 	l := &ClientLoad{t: t, proxy: p, host: host, client: client, stop: sync.OnceFunc(func() { close(stopped) }), ended: make(chan struct{})}
-	l.run() // it is there, and the proxy answers it
+	l.run() // the client is installed, and the proxy answers it
 	go func() {
 		defer close(l.ended)
 		for {
@@ -65,7 +65,8 @@ func StartClient(t testing.TB, p Proxy, host string, client loadclient.Client) *
 	return l
 }
 
-// run runs the client once. A run that fails requests shows what the client says.
+// run runs the client once. If requests fail, the test fails and shows the client's
+// output.
 func (l *ClientLoad) run() {
 	counts, output, err := l.client.Do(context.WithoutCancel(l.t.Context()), loadclient.Run{
 		Target: l.proxy.Address, Host: l.host, Path: l.proxy.Prefix + "/", Duration: clientRun,
@@ -94,7 +95,7 @@ func (l *ClientLoad) Runs() int {
 }
 
 // Finish ends the load when the run under way is over, and fails the test unless it
-// sent requests. Those that failed have failed it already.
+// sent requests. Requests that failed have failed the test already.
 func (l *ClientLoad) Finish() {
 	l.t.Helper()
 	l.stop()

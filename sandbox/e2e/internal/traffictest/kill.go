@@ -17,8 +17,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// Kill ends the processes of pods with SIGKILL, all at once and without a word to
-// anybody, and returns when the last of them is gone. The node starts them again.
+// Kill ends the processes of pods with SIGKILL, all at once and without warning, and
+// returns when the last of them is gone. The node starts them again.
 func Kill(t testing.TB, pods ...corev1.Pod) (gone time.Time) {
 	t.Helper()
 	for _, pod := range pods {
@@ -48,8 +48,8 @@ func AwaitRestart(t testing.TB, pods ...corev1.Pod) {
 	}
 }
 
-// KillUnannounced is Kill without AllowRestarts: the run fails if the pods are not of
-// a namespace of the test's own.
+// KillUnannounced is Kill without AllowRestarts: the test run fails if the pods are not
+// in a namespace of the test's own.
 func KillUnannounced(t testing.TB, pods ...corev1.Pod) (gone time.Time) {
 	t.Helper()
 	var ids []int
@@ -69,8 +69,8 @@ func KillUnannounced(t testing.TB, pods ...corev1.Pod) (gone time.Time) {
 	return time.Now()
 }
 
-// processes returns the ids, as this test may signal them, of the processes of a
-// pod: those that have its name for a host name.
+// processes returns the ids, valid for signals from this test, of the processes of a
+// pod: those whose host name is the name of the pod.
 func processes(pod string) ([]int, error) {
 	return e2etest.Processes(func(dir string) bool {
 		environment, err := os.ReadFile(filepath.Join(dir, "environ"))

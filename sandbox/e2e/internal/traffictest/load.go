@@ -19,12 +19,12 @@ type Load struct {
 	t     testing.TB
 	proxy Proxy
 	host  string
-	// samples are the answers to requests that were sent besides, to judge shares by.
+	// samples are the answers to additional requests, which were sent to judge shares.
 	samples []traffic.Answer
 }
 
-// sampleConnections is on how many connections at a time a sample is sent whose order
-// does not count.
+// sampleConnections is the number of parallel connections for a sample whose order does
+// not matter.
 const sampleConnections = 16
 
 // StartLoad sends requests for a host, one at a time, on four connections in
@@ -35,7 +35,7 @@ func StartLoad(t testing.TB, p Proxy, host string) *Load {
 	return StartLoadAt(t, p, host, 300)
 }
 
-// StartLoadAt is StartLoad with so many requests a second.
+// StartLoadAt is StartLoad with rate requests a second.
 func StartLoadAt(t testing.TB, p Proxy, host string, rate float64) *Load {
 	t.Helper()
 	return start(t, p, traffic.Options{Host: host, Rate: rate, Connections: 4, InTurn: true})
@@ -75,9 +75,9 @@ func startAt(t testing.TB, p Proxy, path string, o traffic.Options) *Load {
 	return &Load{Load: l, t: t, proxy: p, host: o.Host}
 }
 
-// sample returns the answers to so many requests from now on. Where their order
-// counts, these are requests of the load; otherwise requests besides, as fast as they
-// are answered, which Finish judges like those of the load.
+// sample returns the answers to count requests that are sent from now on. If ordered is
+// true, they are requests of the load; otherwise they are additional ones, sent as fast
+// as they are answered, which Finish judges like those of the load.
 func (l *Load) sample(count int, ordered bool) []traffic.Answer {
 	l.t.Helper()
 	if ordered {
@@ -96,8 +96,8 @@ func (l *Load) sample(count int, ordered bool) []traffic.Answer {
 	return answers
 }
 
-// Next waits until so many requests that are sent from now on are answered, and
-// returns the answers.
+// Next waits until count requests that are sent from now on are answered, and returns
+// the answers.
 func (l *Load) Next(count int) []traffic.Answer {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), e2etest.Patience)
@@ -111,9 +111,9 @@ func (l *Load) Next(count int) []traffic.Answer {
 
 var titleOf = regexp.MustCompile(`<title>([a-z]+)</title>`)
 
-// pageColour reads the colour of the page that argoproj/rollouts-demo answers with
-// on /: of all that it answers with, this alone leaves no line in its log, which
-// would be a third of the work of a sample.
+// pageColour reads the colour from the page that argoproj/rollouts-demo serves at /.
+// This is the only answer that it does not log; logging would be a third of the work of
+// a sample.
 func pageColour(_ http.Header, body []byte) (string, error) {
 	title := titleOf.FindSubmatch(body)
 	if title == nil {
@@ -134,7 +134,7 @@ func (l *Load) AwaitShare(backend string, weight int) {
 	l.AwaitShareWithin(backend, weight, Margin)
 }
 
-// AwaitShareWithin is AwaitShare with a margin as of RequireShareWithin.
+// AwaitShareWithin is AwaitShare with a margin, like RequireShareWithin.
 func (l *Load) AwaitShareWithin(backend string, weight, margin int) {
 	l.t.Helper()
 	e2etest.Eventually(l.t, e2etest.Patience, fmt.Sprintf("%s has a share of %d", backend, weight), func(context.Context) error {
@@ -152,8 +152,8 @@ func (l *Load) RequireOnly(backend string) {
 }
 
 // Finish ends the load. It fails the test for each request, of the load and of its
-// samples, that has failed, unless allowed returns true for it, and for each that
-// another backend than these has answered. A nil allowed allows no failure.
+// samples, that has failed, unless allowed returns true for it, and for each that was
+// answered by a backend other than these. A nil allowed allows no failure.
 func (l *Load) Finish(allowed func(traffic.Answer) bool, backends ...string) {
 	l.t.Helper()
 	known := map[string]bool{}

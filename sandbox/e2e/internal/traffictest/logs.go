@@ -16,8 +16,8 @@ import (
 // logLines is how many lines of each log are shown.
 const logLines = 100
 
-// tellOnFailure shows, when the test has failed, what the proxies have said: all
-// that Envoys of its namespace have, and what interceptors have of the namespace.
+// tellOnFailure shows the end of the proxies' logs if the test has failed: of the
+// Envoys in its namespace all lines, of the interceptors those about the namespace.
 func tellOnFailure(t testing.TB, n *e2etest.Namespace) {
 	t.Cleanup(func() {
 		if !t.Failed() {
@@ -31,8 +31,8 @@ func tellOnFailure(t testing.TB, n *e2etest.Namespace) {
 	})
 }
 
-// tell logs the end of the logs of some pods, only the lines about something
-// unless that is empty.
+// tell shows the end of the logs of the selected pods: the lines that contain about, or
+// all lines if about is empty.
 func tell(ctx context.Context, t testing.TB, n *e2etest.Namespace, namespace, selector, about string) {
 	pods, err := n.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
@@ -47,7 +47,7 @@ func tell(ctx context.Context, t testing.TB, n *e2etest.Namespace, namespace, se
 		}
 		var lines []string
 		for line := range strings.Lines(string(log)) {
-			// Envoy begins with a list of all that it has.
+			// Envoy begins its log with a list of its extensions.
 			if strings.Contains(line, about) && !strings.Contains(line, "[source/server/server.cc:") {
 				lines = append(lines, line)
 			}

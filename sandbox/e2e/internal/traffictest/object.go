@@ -10,7 +10,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// Header is a header that selects requests; an empty value is any.
+// Header is a header that selects requests; an empty value matches any.
 type Header struct{ Name, Value string }
 
 // Object is an HTTPScaledObject of a test that needs no Rollout.

@@ -1,5 +1,5 @@
-// Package traffictest sends requests through both proxies, the interceptor's own
-// and Envoy, and keeps books on what becomes of each.
+// Package traffictest sends requests through both proxies, the interceptor's own and
+// Envoy, and records the outcome of each.
 package traffictest
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// The ports of the proxies' pods at which they tell what they serve.
+// The ports at which the proxies' pods show what they serve.
 const (
 	interceptorAdminPort = 9090
 	envoyAdminPort       = 9901
@@ -182,8 +182,8 @@ func (p Proxy) AwaitNoProblem(t testing.TB, object string) {
 	p.awaitProblems(t, "knows of no problem of "+object, func(reasons map[string][]string) bool { return len(reasons[object]) == 0 })
 }
 
-// awaitProblems waits until every interceptor's problems of the namespace, which
-// are reasons by object, are as they should be.
+// awaitProblems waits until are returns true for the problems that every interceptor
+// reports for the namespace, given as reasons by object.
 func (p Proxy) awaitProblems(t testing.TB, what string, are func(reasons map[string][]string) bool) {
 	t.Helper()
 	for _, pod := range interceptortest.Pods(t) {
@@ -206,8 +206,8 @@ func (p Proxy) awaitProblems(t testing.TB, what string, are func(reasons map[str
 	}
 }
 
-// AwaitSplit is AwaitShares for the weights of an App's Rollout, whose name its
-// HTTPScaledObject has.
+// AwaitSplit is AwaitShares for the weights of an App's Rollout, which has the same
+// name as its HTTPScaledObject.
 func (p Proxy) AwaitSplit(t testing.TB, app string, canary int) {
 	t.Helper()
 	p.AwaitShares(t, app, map[string]int{app + "-stable": 100 - canary, app + "-canary": canary})
@@ -216,7 +216,7 @@ func (p Proxy) AwaitSplit(t testing.TB, app string, canary int) {
 func without0(shares map[string]int) map[string]int {
 	some := maps.Clone(shares)
 	maps.DeleteFunc(some, func(_ string, share int) bool { return share == 0 })
-	if len(some) == 1 { // everything
+	if len(some) == 1 { // the only Service gets everything
 		for service := range some {
 			some[service] = 1
 		}
@@ -263,7 +263,7 @@ func routesOf(ctx context.Context, interceptor corev1.Pod) (t table, err error) 
 	return t, err
 }
 
-// envoyShares reads them from the configuration that an Envoy says it has.
+// envoyShares reads the shares from the configuration that an Envoy dumps.
 func (p Proxy) envoyShares(ctx context.Context, pod corev1.Pod, object string) (map[string]int, error) {
 	var dump any
 	if err := getJSON(ctx, e2etest.PodURL(pod, envoyAdminPort)+"/config_dump?resource=dynamic_route_configs", &dump); err != nil {

@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// smoothSample is how many requests a share is judged by where the choice is
-	// smooth.
+	// smoothSample is the number of requests by which a share is judged if the choice
+	// is smooth.
 	smoothSample = 300
-	// Margin is by how many percentage points a share may not be off where the
-	// choice is random: 20 is told from 17 and from 23, with either error once in
-	// 10⁶ times (traffic.ShareTest), which takes some 6,000 requests.
+	// Margin is the deviation, in percentage points, that is detected if the choice is
+	// random: 20 is told from 17 and from 23, with either error once in 10⁶ times
+	// (traffic.ShareTest), which takes some 6,000 requests.
 	Margin = 3
 )
 
-// RequireShare fails the test unless a backend gets its weight of 1..99 of the
-// requests: of any 100 in a row so many, give or take one, where the choice is
-// smooth; where it is random, a share that is not off by Margin. sample sends so
-// many requests and returns the answers. They are sent one after the other where
-// ordered is true; otherwise in any order, as fast as they are answered.
+// RequireShare fails the test unless a backend gets the percentage of the requests that
+// is its weight, 1..99: if the choice is smooth, weight of any 100 in a row, give or
+// take one; if it is random, a share that is not off by Margin. sample sends count
+// requests and returns the answers. They are sent one after the other if ordered is
+// true; otherwise in any order, as fast as they are answered.
 func RequireShare(t testing.TB, p Proxy, backend string, weight int, sample func(count int, ordered bool) []traffic.Answer) {
 	t.Helper()
 	RequireShareWithin(t, p, backend, weight, Margin, sample)
 }
 
-// RequireShareWithin is RequireShare with a margin of the caller's, for requests
-// that cost too much to send as many as Margin takes.
+// RequireShareWithin is RequireShare with the caller's margin, for requests that cost
+// too much to send as many as Margin takes.
 func RequireShareWithin(t testing.TB, p Proxy, backend string, weight, margin int, sample func(count int, ordered bool) []traffic.Answer) {
 	t.Helper()
 	if err := p.CheckShare(t, backend, weight, margin, sample); err != nil {
@@ -37,8 +37,8 @@ func RequireShareWithin(t testing.TB, p Proxy, backend string, weight, margin in
 	}
 }
 
-// Ask calls ask for each of so many requests, and returns the answers: one after
-// the other where ordered is true, and otherwise some at a time.
+// Ask calls ask count times, and returns the answers: one call after the other if
+// ordered is true, otherwise several at a time.
 func Ask(count int, ordered bool, ask func(number int) traffic.Answer) []traffic.Answer {
 	workers := sampleConnections
 	if ordered {
@@ -58,8 +58,8 @@ func Ask(count int, ordered bool, ask func(number int) traffic.Answer) []traffic
 	return answers
 }
 
-// CheckShare is RequireShareWithin for a share that may be another one still: it returns
-// what is wrong with it.
+// CheckShare is RequireShareWithin for a share that may not be reached yet: it returns
+// what is wrong instead of failing the test.
 func (p Proxy) CheckShare(t testing.TB, backend string, weight, margin int, sample func(count int, ordered bool) []traffic.Answer) error {
 	t.Helper()
 	begun := time.Now()

@@ -1,5 +1,5 @@
-// Package killing has tests that pass, and end what they must not: TestDeaths runs
-// it. It is in testdata so that nobody else does.
+// Package killing has tests that pass although they kill what they must not kill:
+// TestDeaths runs them. The package is in testdata so that nothing else does.
 package killing
 
 import (
@@ -41,7 +41,7 @@ func TestKillEtcd(t *testing.T) {
 func TestKillInterceptor(t *testing.T) {
 	pod := interceptortest.Pods(t)[0]
 	traffictest.KillUnannounced(t, pod)
-	// The node hears of the end later: a run that is over by then would not know of it.
+	// The node notices the end later: a test run that is over by then would miss it.
 	c := e2etest.Connect(t)
 	e2etest.Eventually(t, e2etest.Patience, "a restart of pod "+pod.Name, func(ctx context.Context) error {
 		now, err := c.Kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
