@@ -39,7 +39,7 @@ func TestRouteAppliedAgainMidCanary(t *testing.T) {
 	if err := os.WriteFile(path, []byte(c.route), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.Kubectl("replace", "-f", path)
+	c.Replace(path)
 	begun = time.Now()
 	c.awaitWeights(t, soon, "80/20")
 	t.Logf("put back %s after the route was replaced", time.Since(begun).Round(time.Millisecond))

@@ -16,6 +16,20 @@ func (n *Namespace) Kubectl(args ...string) string {
 	return n.kubectl("", args...)
 }
 
+// Replace runs `kubectl replace` on the namespace. It repeats that after a conflict:
+// kubectl reads the object and then writes it, and controllers may write its status in
+// between.
+func (n *Namespace) Replace(file string) {
+	n.t.Helper()
+	Eventually(n.t, Patience, "kubectl replace without a conflict", func(ctx context.Context) error {
+		_, err := n.runKubectl(ctx, "", "replace", "-f", file)
+		if err != nil && !strings.Contains(err.Error(), "(Conflict)") {
+			n.t.Fatal(err)
+		}
+		return err
+	})
+}
+
 // ArgoRollouts runs `kubectl argo rollouts` on the namespace, as in
 // ArgoRollouts("promote", "app"), and returns what it printed to stdout.
 func (n *Namespace) ArgoRollouts(args ...string) string {
