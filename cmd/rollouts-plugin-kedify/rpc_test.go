@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
@@ -32,15 +31,6 @@ func rollout(name string) *v1alpha1.Rollout {
 				kedify.PluginName: json.RawMessage(fmt.Sprintf(`{"httpScaledObjectName":%q}`, name)),
 			}},
 		}}},
-	}
-}
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
-		}
 	}
 }
 
@@ -85,7 +75,7 @@ func TestOverRPC(t *testing.T) {
 	}
 
 	// One hclog line for each of the four changes (20, 50, 100, 0).
-	eventually(t, "four changes in the log", func() bool { return strings.Count(stderr.String(), "split changed") >= 4 })
+	plugintest.Eventually(t, "four changes in the log", func() bool { return strings.Count(stderr.String(), "split changed") >= 4 })
 	scanner := bufio.NewScanner(strings.NewReader(stderr.String()))
 	changes := 0
 	for scanner.Scan() {
