@@ -258,7 +258,13 @@ func TestEventsOfAWait(t *testing.T) {
 		waits = waits[1:]
 		return Progress{Phase: Running, Message: next + " at " + fmt.Sprint(len(waits)), Waiting: next}, nil
 	}}, `{}`)
-	h.until(9)
+	for range 9 {
+		h.run()
+		var s status
+		if err := json.Unmarshal(h.status, &s); err != nil || len(s.Waiting) > waitingLimit {
+			t.Errorf("the status keeps %d bytes of a wait, want %d at most: %v", len(s.Waiting), waitingLimit, err)
+		}
+	}
 	want := []string{"it runs", "a at 7", "b at 5", long + "a at 3", long + "b at 2", "a at 0"}
 	for i, line := range h.events.lines {
 		if i >= len(want) || !strings.HasSuffix(line, want[i]) {
