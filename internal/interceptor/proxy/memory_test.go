@@ -71,6 +71,8 @@ func TestNewRequestsAreRefusedWhileMemoryIsShort(t *testing.T) {
 	clear(taken)
 	eventually(t, "new requests are served", func() bool { return status() == http.StatusOK })
 	for _, says := range []string{"memory is short", "memory is no longer short"} {
+		// It is logged a moment after it counts.
+		eventually(t, "the log says that "+says, func() bool { return strings.Contains(log.String(), says) })
 		if n := strings.Count(log.String(), says); n != 1 {
 			t.Errorf("the log says %d times that %s:\n%s", n, says, log.String())
 		}
