@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -467,6 +468,28 @@ func TestPodGetIsBounded(t *testing.T) {
 	answer := c.podGet(t.Context(), "shop", "large", 1, "/config_dump", nil)
 	if answer.Err == nil || !strings.Contains(answer.Err.Error(), "larger than 64 MiB") || answer.Value != nil {
 		t.Errorf("%d bytes, %v", len(answer.Value), answer.Err)
+	}
+}
+
+// A kedify-proxy whose port 9901 has no room for a connection is asked again until it has.
+func TestPodGetAsksAPodAgainThatClosesTheConnection(t *testing.T) {
+	for _, cause := range []string{"EOF", "read tcp 10.0.0.1:41234->10.0.0.2:9901: read: connection reset by peer"} {
+		a, _, _ := serveProxies(t)
+		asked := 0
+		a.pods["shop/full:1"] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if asked++; asked < 3 {
+				status(w, http.StatusServiceUnavailable, "ServiceUnavailable", "error trying to reach service: "+cause)
+				return
+			}
+			_, _ = io.WriteString(w, "room")
+		})
+		c, err := newCluster(&rest.Config{Host: a.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer := c.podGet(t.Context(), "shop", "full", 1, "/config_dump", nil); string(answer.Value) != "room" {
+			t.Errorf("%q, %v", answer.Value, answer.Err)
+		}
 	}
 }
 
