@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -420,6 +421,9 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, of target) {
 	}
 	s.watchers[events] = of
 	cut := s.cut
+	timeout, _ := time.ParseDuration(r.URL.Query().Get("timeoutSeconds") + "s")
+	over := time.NewTimer(cmp.Or(timeout, time.Hour))
+	defer over.Stop()
 	bookmark := s.bookmark(of)
 	s.mu.Unlock()
 	defer func() {
@@ -442,6 +446,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, of target) {
 		case <-r.Context().Done():
 			return
 		case <-cut:
+			return
+		case <-over.C:
 			return
 		case e := <-events:
 			if encoder.Encode(e) != nil {
