@@ -13,28 +13,36 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// pacing says how fast Events are written.
+// pacing says how fast Events are written, and how many.
 type pacing struct {
-	queued    int           // problems that a queue holds at most
-	settle    time.Duration // before a problem is reported
-	interval  time.Duration // between two requests
-	leastWait time.Duration // after a request that failed
-	mostWait  time.Duration
-	refresh   time.Duration // after which the Event of a problem that still holds is renewed
-	logged    int           // lines at most for the problems of one table
+	// settle is how long a problem is kept back at least, and twice as long at most. One
+	// that is gone by then came only from the order in which objects arrived, such as an
+	// object before its Service.
+	settle    time.Duration
+	perSecond float32 // requests
+	timeout   time.Duration
+	// leastWait is how long a namespace waits after a request that failed. It is doubled
+	// each time, up to mostWait.
+	leastWait, mostWait time.Duration
+	refresh             time.Duration // after which the Event of a problem that still holds is renewed
+	waiting             int           // problems of one namespace that may wait for their Events
+	logged              int           // lines at a time for the problems of one namespace
 }
 
-// standard makes 20 requests a second at most, and renews Events before API servers
-// delete them, which is after an hour.
+// standard renews Events before API servers delete them, which is after an hour.
 var standard = pacing{
-	queued: 10000, settle: time.Second, interval: 50 * time.Millisecond,
-	leastWait: 500 * time.Millisecond, mostWait: 10 * time.Second,
-	refresh: 40 * time.Minute, logged: 100,
+	settle: time.Second, perSecond: 20, timeout: 5 * time.Second, leastWait: 500 * time.Millisecond, mostWait: time.Minute,
+	refresh: 40 * time.Minute, waiting: 10000, logged: 20,
 }
+
+// workers is how many Events are written at a time, each of another namespace. A namespace
+// whose requests take the whole timeout has a worker for a thirteenth of the time.
+const workers = 10
 
 // Recorder reports the problems of each table, and further problems with
 // HTTPScaledObjects that callers pass to Update. It is a watch.Consumer, and a
@@ -43,15 +51,28 @@ type Recorder struct {
 	client *rest.RESTClient
 	log    *slog.Logger
 	pacing pacing
-	// fresh holds the problems that have not been logged yet, queue those that are to
-	// have an Event.
-	fresh, queue *queue
+	// queue has the namespaces with Events to write. They take turns, with one Event each.
+	queue workqueue.TypedRateLimitingInterface[string]
 
-	mu   sync.Mutex
-	open map[routes.Problem]struct{}
+	mu sync.Mutex
+	// open has the problems that there are now, and opened those of them that came since
+	// the last ones were reported.
+	open   map[routes.Problem]*state
+	opened []routes.Problem
+	// waiting has the problems whose Events are to be written, by namespace, in order, and
+	// those that are gone meanwhile. failing are the namespaces whose Events cannot be
+	// written now.
+	waiting map[string][]routes.Problem
+	failing map[string]bool
 
-	written *prometheus.CounterVec
-	waiting prometheus.GaugeFunc
+	events       *prometheus.CounterVec
+	waitingGauge prometheus.GaugeFunc
+}
+
+// state is what has been done about an open problem.
+type state struct {
+	logged  bool
+	waiting bool // for its Event
 }
 
 // New makes a Recorder. It makes no request, and fails only on an invalid
@@ -68,125 +89,110 @@ func newRecorder(config *rest.Config, log *slog.Logger, p pacing) (*Recorder, er
 	own := rest.CopyConfig(config)
 	own.GroupVersion, own.APIPath = &corev1.SchemeGroupVersion, "/api"
 	own.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	own.QPS, own.Burst, own.RateLimiter = p.perSecond, workers, nil
 	client, err := rest.RESTClientFor(own)
 	if err != nil {
 		return nil, fmt.Errorf("client configuration: %w", err)
 	}
 	r := &Recorder{
-		client: client, log: log, pacing: p, fresh: newQueue(p.queued, p.settle), queue: newQueue(p.queued, 0),
-		open: make(map[routes.Problem]struct{}),
-		written: prometheus.NewCounterVec(prometheus.CounterOpts{
+		client: client, log: log, pacing: p,
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](p.leastWait, p.mostWait)),
+		open:  make(map[routes.Problem]*state), waiting: make(map[string][]routes.Problem), failing: make(map[string]bool),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "interceptor_events_total",
 			Help: "Events on HTTPScaledObjects, by what became of them: written, refused or dropped.",
 		}, []string{"outcome"}),
 	}
-	r.waiting = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	r.waitingGauge = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "interceptor_events_waiting",
 		Help: "Events on HTTPScaledObjects that are still to be written.",
-	}, func() float64 { return float64(r.fresh.len() + r.queue.len()) })
+	}, r.countWaiting)
 	return r, nil
 }
 
 // Update records which problems open and resolve; it ignores the table. It never waits,
 // and is safe for concurrent use, also before Run.
 func (r *Recorder) Update(_ *routes.Table, changes routes.Changes) {
+	var gone []routes.Problem
 	r.mu.Lock()
 	for _, p := range changes.Resolved {
+		if s := r.open[p]; s != nil && s.logged {
+			gone = append(gone, p)
+		}
 		delete(r.open, p)
 	}
 	for _, p := range changes.Opened {
-		r.open[p] = struct{}{}
+		if r.open[p] == nil {
+			r.open[p] = &state{}
+			r.opened = append(r.opened, p)
+		}
 	}
 	r.mu.Unlock()
-	told := r.fresh.remove(changes.Resolved)
-	r.queue.remove(changes.Resolved)
-	r.tell(slog.LevelInfo, "a problem with an HTTPScaledObject is gone", told)
-	r.add(r.fresh, changes.Opened)
+	r.tell(slog.LevelInfo, "a problem with an HTTPScaledObject is gone", gone)
 }
 
 // tell logs problems.
 func (r *Recorder) tell(level slog.Level, what string, problems []routes.Problem) {
-	for i, p := range problems {
-		if i == r.pacing.logged {
-			r.log.Log(context.Background(), level, what+": more of them, see the metric interceptor_table_problems", "more", len(problems)-i)
-			return
+	lines := make(map[string]int)
+	for _, p := range problems {
+		if lines[p.Object.Namespace]++; lines[p.Object.Namespace] <= r.pacing.logged {
+			r.log.Log(context.Background(), level, what, "namespace", p.Object.Namespace, "httpso", p.Object.Name, "reason", string(p.Reason), "message", p.Message)
 		}
-		r.log.Log(context.Background(), level, what, "namespace", p.Object.Namespace, "httpso", p.Object.Name, "reason", string(p.Reason), "message", p.Message)
+	}
+	for namespace, n := range lines {
+		if n > r.pacing.logged {
+			r.log.Log(context.Background(), level, what+": more of them, see the metric interceptor_table_problems", "namespace", namespace, "more", n-r.pacing.logged)
+		}
 	}
 }
 
-// add queues as many problems as there is room for, and reports those that are dropped.
-func (r *Recorder) add(to *queue, problems []routes.Problem) {
-	if dropped := to.add(problems); dropped > 0 {
-		r.written.WithLabelValues("dropped").Add(float64(dropped))
-		r.log.Warn("too many problems at once: some have no Event for now", "dropped", dropped, "waiting", to.len())
-	}
-}
-
-// Run reports problems until ctx ends. The Event of a problem that still holds is
-// renewed before the API server deletes it.
+// Run reports problems until ctx ends; then it returns at once. The Event of a problem
+// that still holds is renewed before the API server deletes it.
 func (r *Recorder) Run(ctx context.Context) {
 	var running sync.WaitGroup
-	running.Go(func() { r.report(ctx) })
-	r.record(ctx)
+	for range workers {
+		running.Go(func() { r.write(ctx) })
+	}
+	r.report(ctx)
+	r.queue.ShutDown()
 	running.Wait()
 }
 
-// report logs the problems that have not gone away by the time they are due, and queues
-// them for record. The log does not wait for the API server.
+// report logs the problems that have not gone away after pacing.settle, and has their
+// Events written. The log does not wait for the API server.
 func (r *Recorder) report(ctx context.Context) {
+	settle, refresh := time.NewTicker(r.pacing.settle), time.NewTicker(r.pacing.refresh)
+	defer settle.Stop()
+	defer refresh.Stop()
+	var settling []routes.Problem
 	for {
-		var told []routes.Problem
-		p, wait, ok := r.fresh.next()
-		for ; ok; p, wait, ok = r.fresh.next() {
-			told = append(told, p)
-		}
-		r.tell(slog.LevelWarn, "a problem with an HTTPScaledObject", told)
-		r.add(r.queue, told)
-		if !idle(ctx, wait, r.fresh.filled) {
+		select {
+		case <-ctx.Done():
 			return
+		case <-refresh.C:
+			r.await(r.Problems())
+		case <-settle.C:
+			var settled []routes.Problem
+			settled, settling = r.settle(settling)
+			r.tell(slog.LevelWarn, "a problem with an HTTPScaledObject", settled)
+			r.await(settled)
 		}
 	}
 }
 
-// record writes Events, one after the other.
-func (r *Recorder) record(ctx context.Context) {
-	again := time.Now().Add(r.pacing.refresh)
-	w := newWriter(r)
-	for {
-		if now := time.Now(); now.After(again) {
-			again = now.Add(r.pacing.refresh)
-			r.add(r.queue, r.Problems())
-		}
-		p, wait, ok := r.queue.next()
-		filled := r.queue.filled
-		switch {
-		case ok:
-			wait, filled = w.write(ctx, p), nil // a new problem must not shorten the wait
-		case wait < 0:
-			clear(w.setbacks) // the queue is empty: their problems are gone
-			wait = time.Until(again)
-		}
-		if !idle(ctx, wait, filled) {
-			return
+// settle returns those of the problems that still hold, and the ones that have opened
+// since the last call.
+func (r *Recorder) settle(settling []routes.Problem) (settled, opened []routes.Problem) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range settling {
+		if s := r.open[p]; s != nil && !s.logged {
+			s.logged = true
+			settled = append(settled, p)
 		}
 	}
-}
-
-// idle waits for a time, without end if it is negative, or until filled signals; it
-// returns false when ctx ends.
-func idle(ctx context.Context, wait time.Duration, filled <-chan struct{}) bool {
-	var due <-chan time.Time
-	if wait >= 0 {
-		due = time.After(wait)
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-due:
-	case <-filled:
-	}
-	return true
+	opened, r.opened = r.opened, nil
+	return settled, opened
 }
 
 // Problems returns the problems that are open now, in no order.
@@ -200,11 +206,16 @@ func (r *Recorder) Problems() []routes.Problem {
 	return open
 }
 
-func (r *Recorder) holds(p routes.Problem) bool {
+// countWaiting counts the problems that have no Event yet and will have one.
+func (r *Recorder) countWaiting() (n float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, ok := r.open[p]
-	return ok
+	for _, s := range r.open {
+		if s.waiting || !s.logged {
+			n++
+		}
+	}
+	return n
 }
 
 var problemsDesc = prometheus.NewDesc("interceptor_table_problems",
@@ -212,15 +223,15 @@ var problemsDesc = prometheus.NewDesc("interceptor_table_problems",
 
 // Describe is part of prometheus.Collector.
 func (r *Recorder) Describe(descs chan<- *prometheus.Desc) {
-	r.written.Describe(descs)
-	r.waiting.Describe(descs)
+	r.events.Describe(descs)
+	r.waitingGauge.Describe(descs)
 	descs <- problemsDesc
 }
 
 // Collect is part of prometheus.Collector.
 func (r *Recorder) Collect(collected chan<- prometheus.Metric) {
-	r.written.Collect(collected)
-	r.waiting.Collect(collected)
+	r.events.Collect(collected)
+	r.waitingGauge.Collect(collected)
 	type kind struct {
 		object types.NamespacedName
 		reason routes.Reason

@@ -3,7 +3,7 @@ package events
 import (
 	"context"
 	"encoding/json"
-	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,138 +15,114 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// writer writes a Recorder's Events, one at a time. If an Event cannot be written now,
-// its namespace is set aside for a while, longer each time, and Events of other
-// namespaces are written meanwhile.
-type writer struct {
-	*Recorder
-	setbacks map[string]setback // by namespace
-	failed   int                // failures in a row that may concern all namespaces
-}
-
-// setback is why the Events of a namespace wait, and how long at a time.
-type setback struct {
-	why  trouble
-	wait time.Duration
-}
-
-type trouble int
-
-const (
-	// away: the API server does not answer, or not as it should.
-	away trouble = iota
-	// forbidden: the API server does not let us write Events.
-	forbidden
-	// unwelcome: an admission webhook or policy rejects Events in this namespace.
-	unwelcome
-)
-
-func newWriter(r *Recorder) *writer { return &writer{Recorder: r, setbacks: make(map[string]setback)} }
-
-// write writes the Event of a problem that still holds, or puts it off, and returns how
-// long to wait before the next Event.
-func (w *writer) write(ctx context.Context, p routes.Problem) time.Duration {
-	if !w.holds(p) {
-		return 0
+// await has the Events of problems written, of as many as may wait in each namespace, and
+// reports those that are dropped.
+func (r *Recorder) await(problems []routes.Problem) {
+	ready, dropped := make(map[string]bool), make(map[string]int)
+	r.mu.Lock()
+	for _, p := range problems {
+		namespace := p.Object.Namespace
+		if _, seen := ready[namespace]; !seen {
+			r.waiting[namespace] = slices.DeleteFunc(r.waiting[namespace], func(p routes.Problem) bool { return !r.waits(p) })
+			ready[namespace] = !r.failing[namespace] // else it is in the queue, for later
+		}
+		s := r.open[p]
+		switch {
+		case s == nil || s.waiting:
+		case len(r.waiting[namespace]) >= r.pacing.waiting:
+			dropped[namespace]++
+		default:
+			s.waiting = true
+			r.waiting[namespace] = append(r.waiting[namespace], p)
+		}
 	}
-	err := w.put(ctx, p)
+	r.mu.Unlock()
+	for namespace, is := range ready {
+		if is {
+			r.queue.Add(namespace)
+		}
+	}
+	for namespace, n := range dropped {
+		r.events.WithLabelValues("dropped").Add(float64(n))
+		r.log.Warn("too many problems at once: some have no Event for now", "namespace", namespace, "dropped", n)
+	}
+}
+
+// waits tells whether the Event of a problem is still to be written. The caller has the
+// lock.
+func (r *Recorder) waits(p routes.Problem) bool {
+	s := r.open[p]
+	return s != nil && s.waiting
+}
+
+// next removes and returns the next problem of a namespace whose Event is to be written;
+// false if there is none.
+func (r *Recorder) next(namespace string) (routes.Problem, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, p := range r.waiting[namespace] {
+		if r.waits(p) {
+			r.open[p].waiting = false
+			r.waiting[namespace] = r.waiting[namespace][i+1:]
+			return p, true
+		}
+	}
+	delete(r.waiting, namespace)
+	delete(r.failing, namespace)
+	return routes.Problem{}, false
+}
+
+// write writes Events until the queue is shut down: one of the namespace whose turn it
+// is, and then the namespace queues up again.
+func (r *Recorder) write(ctx context.Context) {
+	for {
+		namespace, ended := r.queue.Get()
+		if ended {
+			return
+		}
+		p, found := r.next(namespace)
+		switch {
+		case !found:
+			r.queue.Forget(namespace)
+		case r.writeEvent(ctx, p):
+			r.queue.Add(namespace)
+		default:
+			r.queue.AddRateLimited(namespace)
+		}
+		r.queue.Done(namespace)
+	}
+}
+
+// writeEvent writes the Event of a problem. It returns false if none can be written in its
+// namespace now: the problem then waits behind the others of the namespace.
+func (r *Recorder) writeEvent(ctx context.Context, p routes.Problem) bool {
+	err := r.put(ctx, p)
 	switch {
 	case err == nil:
-		w.written.WithLabelValues("written").Inc()
-		w.over(p.Object.Namespace)
+		r.events.WithLabelValues("written").Inc()
+		r.recovers(p.Object.Namespace)
 	case ctx.Err() != nil:
 	case apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// The namespace goes, and the object with it.
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
-		w.written.WithLabelValues("refused").Inc()
-		w.log.Error("the API server refuses an Event", "namespace", p.Object.Namespace, "httpso", p.Object.Name, "error", err)
+		r.events.WithLabelValues("refused").Inc()
+		r.log.Error("the API server refuses an Event", "namespace", p.Object.Namespace, "httpso", p.Object.Name, "error", err)
 	default:
-		return w.putOff(p, err)
+		r.putOff(p, err)
+		return false
 	}
-	return w.pacing.interval
-}
-
-// putOff puts the problem back at the end of the queue.
-func (w *writer) putOff(p routes.Problem, err error) time.Duration {
-	namespace, why := p.Object.Namespace, troubleOf(err)
-	last := w.setbacks[namespace]
-	now := setback{why: why, wait: min(max(2*last.wait, w.pacing.leastWait), w.pacing.mostWait)}
-	if last.wait == 0 || last.why != why {
-		w.tellTrouble(namespace, why, err)
-	}
-	w.setbacks[namespace] = now
-	w.queue.setAside(namespace, time.Now().Add(now.wait))
-	w.add(w.queue, []routes.Problem{p})
-	if why == unwelcome {
-		return w.pacing.interval
-	}
-	// All namespaces may be in the same trouble.
-	w.failed++
-	wait := min(w.pacing.leastWait<<min(w.failed-1, 10), w.pacing.mostWait)
-	return wait/2 + rand.N(wait/2+1)
-}
-
-func troubleOf(err error) trouble {
-	switch {
-	case apierrors.IsUnauthorized(err):
-		return forbidden
-	case !apierrors.IsForbidden(err):
-		return away
-	// An authorizer uses these words, an admission plugin does not.
-	case strings.Contains(err.Error(), "cannot create resource") || strings.Contains(err.Error(), "cannot patch resource"):
-		return forbidden
-	}
-	return unwelcome
-}
-
-// tellTrouble logs trouble when it begins: once for all namespaces, unless it concerns
-// one namespace alone.
-func (w *writer) tellTrouble(namespace string, why trouble, err error) {
-	switch {
-	case why == unwelcome:
-		w.log.Error("an admission webhook or policy lets no Event into this namespace: its Events wait, those of others are written", "namespace", namespace, "error", err)
-	case w.somewhere(why):
-	case why == forbidden:
-		w.log.Error("the API server refuses Events: they wait. Grant create and patch on events to the interceptor's ServiceAccount: kubectl apply -k deploy/interceptor", "error", err)
-	default:
-		w.log.Warn("Events cannot be written now: they wait", "error", err)
-	}
-}
-
-// over is called when an Event of the namespace has been written.
-func (w *writer) over(namespace string) {
-	w.failed = 0
-	was, ok := w.setbacks[namespace]
-	if !ok {
-		return
-	}
-	delete(w.setbacks, namespace)
-	switch {
-	case was.why == unwelcome:
-		w.log.Info("Events of this namespace are written again", "namespace", namespace)
-	case !w.somewhere(was.why):
-		w.log.Info("Events are written again", "waiting", w.queue.len())
-	}
-}
-
-// somewhere tells whether Events of any namespace wait for this reason.
-func (w *writer) somewhere(why trouble) bool {
-	for _, s := range w.setbacks {
-		if s.why == why {
-			return true
-		}
-	}
-	return false
+	return true
 }
 
 // put creates the Event of a problem. If the Event exists, another interceptor created
 // it, or this one before a restart: put then sets its lastTimestamp, to say that the
 // problem still holds.
-func (w *writer) put(ctx context.Context, p routes.Problem) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+func (r *Recorder) put(ctx context.Context, p routes.Problem) error {
+	ctx, cancel := context.WithTimeout(ctx, r.pacing.timeout)
 	defer cancel()
 	event := eventOf(p, time.Now())
-	err := w.client.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
+	// The namespace waits in our queue, and not in the client.
+	err := r.client.Post().MaxRetries(0).Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
@@ -154,5 +130,40 @@ func (w *writer) put(ctx context.Context, p routes.Problem) error {
 	if err != nil {
 		return err
 	}
-	return w.client.Patch(types.MergePatchType).Namespace(event.Namespace).Resource("events").Name(event.Name).Body(patch).Do(ctx).Error()
+	return r.client.Patch(types.MergePatchType).MaxRetries(0).Namespace(event.Namespace).Resource("events").Name(event.Name).Body(patch).Do(ctx).Error()
+}
+
+// putOff puts a problem that still holds behind the others of its namespace. The log has
+// the error of the first one.
+func (r *Recorder) putOff(p routes.Problem, err error) {
+	namespace := p.Object.Namespace
+	r.mu.Lock()
+	was := r.failing[namespace]
+	r.failing[namespace] = true
+	if s := r.open[p]; s != nil && !s.waiting {
+		s.waiting = true
+		r.waiting[namespace] = append(r.waiting[namespace], p)
+	}
+	r.mu.Unlock()
+	if was {
+		return
+	}
+	why := "an admission webhook or policy may refuse them, or the API server is busy or away"
+	// An authorizer uses these words, an admission plugin does not.
+	if strings.Contains(err.Error(), "cannot create resource") || strings.Contains(err.Error(), "cannot patch resource") {
+		why = "grant create and patch on events to the interceptor's ServiceAccount: kubectl apply -k deploy/interceptor"
+	}
+	r.log.Error("Events of this namespace cannot be written now: they wait, those of others are written", "namespace", namespace, "error", err, "why", why)
+}
+
+// recovers is called when an Event of a namespace has been written.
+func (r *Recorder) recovers(namespace string) {
+	r.queue.Forget(namespace)
+	r.mu.Lock()
+	failed := r.failing[namespace]
+	delete(r.failing, namespace)
+	r.mu.Unlock()
+	if failed {
+		r.log.Info("Events of this namespace are written again", "namespace", namespace)
+	}
 }
