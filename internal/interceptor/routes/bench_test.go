@@ -229,7 +229,7 @@ func TestTablesShareWhatDidNotChange(t *testing.T) {
 	if &was.Backends[1].Ready[0] != &is.Backends[1].Ready[0] {
 		t.Error("endpoints that did not change are there twice")
 	}
-	if was.form.match != is.form.match || before.hosts != after.hosts {
+	if was.spec.match != is.spec.match || before.hosts != after.hosts {
 		t.Error("hosts and paths that did not change are there twice")
 	}
 	other := types.NamespacedName{Namespace: "team-4", Name: "app-4"}

@@ -110,8 +110,11 @@ func (c *commit) allot() {
 	b := &c.budget
 	changed := make(map[string]struct{})
 	for o := range c.dirty {
+		if c.uncharged[o] != "" {
+			continue
+		}
 		other := false
-		if failure := c.attempt(chargeBudget, httpScaledObjectKind, o.name, func() { other = b.charge(o, c.asked(o)) }); failure != "" {
+		if failure := c.attempt(chargeBudget, httpScaledObjectKind, o.name, func() { other = b.charge(o, c.chargeable(o)) }); failure != "" {
 			c.uncharged[o] = failure
 		}
 		if other {
@@ -158,13 +161,22 @@ func (c *commit) allot() {
 // asked returns what the spec of an object asks for or, if it cannot be served, its
 // last good form; nil if there is neither.
 func (c *commit) asked(o *object) *matcher {
-	if d := o.declared; d != nil && d.form != nil {
-		return d.form.match
+	if d := o.checked; d != nil && d.spec != nil {
+		return d.spec.match
 	}
 	if last := c.last(o); last != nil {
-		return last.form.match
+		return last.spec.match
 	}
 	return nil
+}
+
+// chargeable returns what the budget charges an object for: nothing if its namespace has
+// no room for its matches.
+func (c *commit) chargeable(o *object) *matcher {
+	if o.noRoom {
+		return nil
+	}
+	return c.asked(o)
 }
 
 // charge records what an object asks for, and tells whether the budget has to be
@@ -222,7 +234,7 @@ func (c *commit) keep(a *account) map[string]int {
 		if !c.served(o) {
 			continue
 		}
-		had := c.last(o).form.match.charges()
+		had := c.last(o).spec.match.charges()
 		o.charged.charge(func(host string, matches int) { kept[host] += min(had[host], matches) })
 	}
 	return kept
@@ -231,7 +243,7 @@ func (c *commit) keep(a *account) map[string]int {
 // served tells whether proxies of all namespaces have served an object until now.
 func (c *commit) served(o *object) bool {
 	last := c.last(o)
-	return last != nil && !last.form.match.crowded && !last.form.match.leftOut
+	return last != nil && !last.spec.match.crowded && !last.spec.match.leftOut
 }
 
 // asksForMore tells whether a namespace asks for other matches than before. Then its
@@ -239,7 +251,7 @@ func (c *commit) served(o *object) bool {
 func (c *commit) asksForMore(a *account) bool {
 	return slices.ContainsFunc(c.budget.eligible(a, func(*object, string) {}), func(o *object) bool {
 		last := c.last(o)
-		return last == nil || last.form.match.leftOut || !maps.Equal(last.form.match.charges(), o.charged.charges())
+		return last == nil || last.spec.match.leftOut || !maps.Equal(last.spec.match.charges(), o.charged.charges())
 	})
 }
 
@@ -298,7 +310,7 @@ func (c *commit) share(namespace string, first func(*object) bool) (changed bool
 }
 
 // overBudget returns the Problem of an object for which there is no room.
-func (b *budget) overBudget(d *declared, p place, m *matcher) Problem {
+func (b *budget) overBudget(d *checkedObject, p place, m *matcher) Problem {
 	if p.outcome == leftOut {
 		return d.problem(OverBudget, "spec.hosts",
 			"a host under %s would list more than %d matches (path prefixes times headers) of this namespace (--max-wildcard-matches-per-namespace), and this object asks for %d; it is served nothing until there is room. Name hosts, or fewer paths",
@@ -311,23 +323,27 @@ func (b *budget) overBudget(d *declared, p place, m *matcher) Problem {
 
 // keepHosts returns the route of an object that is left out: the route gets no
 // requests, but by it the object still owns its hosts. It is nil without
-// Policy.HostOwnership.
+// Policy.HostOwnership, and for objects for whose matches there is no room.
 func (c *commit) keepHosts(o *object) *Route {
-	if !c.next.view.owned {
+	if !c.next.view.owned || o.noRoom {
 		return nil
 	}
-	r, _ := c.Builder.decide(o.declared, c.last(o))
+	r, _ := c.Builder.decide(o.checked, c.last(o))
 	c.mark(o, r)
 	return r
 }
 
 // leaveOut returns the problems of an object that is not served.
 func (c *commit) leaveOut(o *object, kept *Route) []Problem {
-	d := o.declared
-	if d.form == nil && kept == nil {
+	d := o.checked
+	if d.spec == nil && kept == nil {
 		c.again = append(c.again, o) // its last good form is lost, and the next Commit stops charging for it
 	}
-	return append(tellMeanwhile(slices.Clone(d.problems), meanwhileNothing), c.budget.overBudget(d, o.place, o.charged))
+	problems := tellMeanwhile(slices.Clone(d.problems), meanwhileNothing)
+	if o.noRoom {
+		return append(problems, c.limit.overLimit(o))
+	}
+	return append(problems, c.budget.overBudget(d, o.place, o.charged))
 }
 
 // mark writes the place of an object into its route, if it has one.
@@ -335,11 +351,11 @@ func (c *commit) mark(o *object, r *Route) {
 	if r == nil {
 		return
 	}
-	m, crowded, left := r.form.match, o.place.outcome == crowdedOut, o.place.outcome == leftOut
+	m, crowded, left := r.spec.match, o.place.outcome == crowdedOut, o.place.outcome == leftOut
 	if m.crowded != crowded || m.leftOut != left {
-		other, form := *m, *r.form
+		other, spec := *m, *r.spec
 		other.crowded, other.leftOut = crowded, left
-		form.match, r.form = &other, &form
+		spec.match, r.spec = &other, &spec
 	}
 }
 
@@ -350,8 +366,8 @@ func (c *commit) crowd(o *object, r *Route, problems []Problem) []Problem {
 		return problems
 	}
 	c.mark(o, r)
-	if r.form.match.crowded {
-		problems = append(problems, c.budget.overBudget(o.declared, o.place, r.form.match))
+	if r.spec.match.crowded {
+		problems = append(problems, c.budget.overBudget(o.checked, o.place, r.spec.match))
 	}
 	return problems
 }

@@ -36,7 +36,9 @@ func TestPathsOfAWildcardDoNotMultiplyWithHosts(t *testing.T) {
 }
 
 // small allows ten matches for each namespace, and 25 for all together.
-func small() Policy { return Policy{MaxWildcardMatchesPerNamespace: 10, MaxWildcardMatches: 25} }
+func small() Policy {
+	return Policy{MaxMatchesPerNamespace: 1000, MaxWildcardMatchesPerNamespace: 10, MaxWildcardMatches: 25}
+}
 
 func TestTheNewestOfANamespaceAreLeftOut(t *testing.T) {
 	w := newTenants(t, small())

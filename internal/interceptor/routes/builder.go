@@ -18,16 +18,18 @@ import (
 // not served, as there is no last good one to fall back to.
 type Builder struct {
 	objects  map[types.NamespacedName]*object
-	services map[types.NamespacedName]*backing
+	services map[types.NamespacedName]*serviceState
 	slices   map[types.NamespacedName]*slice
 	shadows  shadows
 	disputes disputes
+	limit    matchLimit
 	budget   budget
 	// dirty are the objects to decide again.
 	dirty map[*object]struct{}
 
 	table *Table
-	// before is the table with the last good forms and splits, nil if that is table.
+	// before is the table with the last good forms and splits, nil if that is table, as
+	// it is outside of tests.
 	before *Table
 
 	// panics has the last failure that was reported of each object.
@@ -40,12 +42,16 @@ type Builder struct {
 // object is what is known of an HTTPScaledObject.
 type object struct {
 	name types.NamespacedName
-	// declared is nil once the object is deleted, until the next Commit.
-	declared *declared
+	// checked is nil once the object is deleted, until the next Commit.
+	checked *checkedObject
 	// uses are the Services that its route depends on.
-	uses []*backing
+	uses []*serviceState
 	// found are its problems, without those that problemsOf adds.
 	found []Problem
+	// request is what it asks for of its namespace's matches, and noRoom tells that
+	// they do not suffice for it.
+	request matchRequest
+	noRoom  bool
 	// charged is what the budget charges it for, nil for nothing, and place what the
 	// budget decided.
 	charged *matcher
@@ -55,9 +61,9 @@ type object struct {
 	uncompared string
 }
 
-// backing is what is known of a Service that exists, has EndpointSlices or is used by
+// serviceState is what is known of a Service that exists, has EndpointSlices or is used by
 // an object.
-type backing struct {
+type serviceState struct {
 	name    types.NamespacedName
 	service *service // nil while it does not exist
 	slices  []*slice
@@ -71,10 +77,11 @@ func NewBuilder() *Builder { return NewBuilderOf(DefaultPolicy()) }
 func NewBuilderOf(p Policy) *Builder {
 	return &Builder{
 		objects:  make(map[types.NamespacedName]*object),
-		services: make(map[types.NamespacedName]*backing),
+		services: make(map[types.NamespacedName]*serviceState),
 		slices:   make(map[types.NamespacedName]*slice),
 		shadows:  make(shadows),
 		disputes: newDisputes(),
+		limit:    matchLimit{most: p.MaxMatchesPerNamespace, namespaces: make(map[string]*matchCount)},
 		budget:   newBudget(p),
 		dirty:    make(map[*object]struct{}),
 		table:    &Table{view: view{owned: p.HostOwnership, roomy: p.roomy()}},
@@ -90,12 +97,12 @@ func (b *Builder) SetHTTPScaledObject(is *httpv1alpha1.HTTPScaledObject) {
 		o = &object{name: name}
 		b.objects[name] = o
 	}
-	now := b.check(is, o.declared)
+	now := b.check(is, o.checked)
 	// Most updates of an object change its status only.
-	if o.declared != nil && o.declared.equal(now) {
+	if o.checked != nil && o.checked.equal(now) {
 		return
 	}
-	o.declared = now
+	o.checked = now
 	b.dirty[o] = struct{}{}
 }
 
@@ -103,7 +110,7 @@ func (b *Builder) SetHTTPScaledObject(is *httpv1alpha1.HTTPScaledObject) {
 func (b *Builder) DeleteHTTPScaledObject(name types.NamespacedName) {
 	delete(b.panics, subject{httpScaledObjectKind, name})
 	if o := b.objects[name]; o != nil {
-		o.declared = nil
+		o.checked = nil
 		b.dirty[o] = struct{}{}
 	}
 }
@@ -115,7 +122,7 @@ func (b *Builder) SetService(is *corev1.Service) {
 	if b.attempt(readAService, "Service", name, func() { now = readService(is) }) != "" {
 		return // what was known of it stays
 	}
-	s := b.backing(name)
+	s := b.serviceState(name)
 	if s.service == nil || !s.service.equal(now) {
 		s.service = now
 		b.touch(s)
@@ -148,7 +155,7 @@ func (b *Builder) SetEndpointSlice(is *discoveryv1.EndpointSlice) {
 		return
 	}
 	b.slices[name] = now
-	s := b.backing(now.service)
+	s := b.serviceState(now.service)
 	s.slices = append(s.slices, now)
 	b.touch(s)
 }
@@ -167,11 +174,11 @@ func (b *Builder) DeleteEndpointSlice(name types.NamespacedName) {
 	b.release(s)
 }
 
-// backing returns the entry of a Service, a new one if there is none.
-func (b *Builder) backing(name types.NamespacedName) *backing {
+// serviceState returns the entry of a Service, a new one if there is none.
+func (b *Builder) serviceState(name types.NamespacedName) *serviceState {
 	s := b.services[name]
 	if s == nil {
-		s = &backing{name: name}
+		s = &serviceState{name: name}
 		b.services[name] = s
 	}
 	return s
@@ -179,14 +186,14 @@ func (b *Builder) backing(name types.NamespacedName) *backing {
 
 // release forgets a Service that does not exist, has no EndpointSlices and is used by
 // no object.
-func (b *Builder) release(s *backing) {
+func (b *Builder) release(s *serviceState) {
 	if s.service == nil && len(s.slices) == 0 && len(s.users) == 0 {
 		delete(b.services, s.name)
 	}
 }
 
 // touch marks every object that uses a Service to be decided again.
-func (b *Builder) touch(s *backing) {
+func (b *Builder) touch(s *serviceState) {
 	for o := range s.users {
 		b.dirty[o] = struct{}{}
 	}
@@ -201,6 +208,7 @@ func (b *Builder) Table() *Table { return b.table }
 // together.
 func (b *Builder) Commit() (*Table, Changes) {
 	c := commit{Builder: b, next: *b.table, moved: make(map[site]movement), movedHosts: make(map[string][]*matcher), recheck: make(map[*object]struct{}), uncharged: make(map[*object]string)}
+	c.limitMatches()
 	c.allot()
 	for o := range b.dirty {
 		c.decideOrKeep(o)
@@ -223,44 +231,15 @@ func (b *Builder) Commit() (*Table, Changes) {
 	return b.table, c.changes
 }
 
-// Inputs is all that a table is made of.
-type Inputs struct {
-	HTTPScaledObjects []*httpv1alpha1.HTTPScaledObject
-	Services          []*corev1.Service
-	EndpointSlices    []*discoveryv1.EndpointSlice
-}
-
-// Build makes a table from all of its inputs at once. before has the last good forms
-// and splits; nil if there are none. A Builder that is given the same inputs one by one
-// arrives at the same table.
-func Build(inputs Inputs, before *Table) *Table {
-	return NewBuilder().build(inputs, before)
-}
-
-func (b *Builder) build(inputs Inputs, before *Table) *Table {
-	b.before = before
-	for _, is := range inputs.Services {
-		b.SetService(is)
-	}
-	for _, is := range inputs.EndpointSlices {
-		b.SetEndpointSlice(is)
-	}
-	for _, is := range inputs.HTTPScaledObjects {
-		b.SetHTTPScaledObject(is)
-	}
-	table, _ := b.Commit()
-	return table
-}
-
 // link records which Services an object uses; names is sorted.
 func (b *Builder) link(o *object, names []string) {
-	if slices.EqualFunc(o.uses, names, func(s *backing, name string) bool { return s.name.Name == name }) {
+	if slices.EqualFunc(o.uses, names, func(s *serviceState, name string) bool { return s.name.Name == name }) {
 		return
 	}
 	before := o.uses
-	o.uses = make([]*backing, len(names))
+	o.uses = make([]*serviceState, len(names))
 	for i, name := range names {
-		s := b.backing(types.NamespacedName{Namespace: o.name.Namespace, Name: name})
+		s := b.serviceState(types.NamespacedName{Namespace: o.name.Namespace, Name: name})
 		if s.users == nil {
 			s.users = make(map[*object]struct{}, 1)
 		}

@@ -2,6 +2,7 @@ package routes
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -34,7 +35,7 @@ type shownRoute struct {
 	Crowded, LeftOut              bool
 	Created                       time.Time
 	Backends                      []Backend
-	Split, Cold                   bool
+	Split, Cold, AccessLog        bool
 	Rollout                       string
 	Failover                      *Failover
 	ConditionWait, ResponseHeader *time.Duration
@@ -48,8 +49,8 @@ func show(t *Table) shown {
 	s := shown{Routes: map[string]shownRoute{}, VirtualHosts: map[string][]string{}, Problems: t.Problems()}
 	for r := range t.Routes() {
 		s.Routes[r.Name.String()] = shownRoute{
-			r.UID, r.Hosts(), r.PathPrefixes(), r.Headers(), r.form.match.allowed, r.form.match.crowded, r.form.match.leftOut, r.form.match.created, slices.Clone(r.Backends), r.Split, r.Cold(), r.Rollout,
-			r.Failover, r.ConditionWait, r.ResponseHeader, fmt.Sprint(r.form.target), fmt.Sprint(deref(r.form.failover)),
+			r.UID, r.Hosts(), r.PathPrefixes(), r.Headers(), r.spec.match.allowed, r.spec.match.crowded, r.spec.match.leftOut, r.spec.match.created, slices.Clone(r.Backends), r.Split, r.Cold(), r.AccessLog, r.Rollout,
+			r.Failover, r.ConditionWait, r.ResponseHeader, fmt.Sprint(r.spec.target), fmt.Sprint(deref(r.spec.failover)),
 		}
 	}
 	for vh := range t.VirtualHosts(nil) {
@@ -70,8 +71,8 @@ type world struct {
 	slices   map[types.NamespacedName]*discoveryv1.EndpointSlice
 }
 
-func (w *world) inputs() Inputs {
-	var in Inputs
+func (w *world) inputs() inputs {
+	var in inputs
 	for _, o := range w.objects {
 		in.HTTPScaledObjects = append(in.HTTPScaledObjects, o)
 	}
@@ -237,6 +238,7 @@ func FuzzBuilder(f *testing.F) {
 			}
 			checkChanges(t, was, is, before, after, changes)
 			checkBudget(t, policy, slices.Collect(after.Routes()))
+			checkMostMatches(t, b)
 			checkNobodyGoesForOthers(t, was, is)
 			for r := range after.Routes() {
 				checkShares(t, r)
@@ -257,10 +259,21 @@ func FuzzBuilder(f *testing.F) {
 			t.Errorf("with everything gone, the table is (-want +got):\n%s", diff)
 		}
 		if n := len(b.objects) + len(b.services) + len(b.slices) + len(b.shadows) + len(b.disputes.owned) + len(b.disputes.foreign) +
-			len(b.budget.namespaces) + b.budget.used.own + len(b.budget.used.below) + len(b.budget.short); n != 0 {
+			len(b.limit.namespaces) + len(b.budget.namespaces) + b.budget.used.own + len(b.budget.used.below) + len(b.budget.short); n != 0 {
 			t.Errorf("with everything gone, the builder remembers %d things: %+v", n, b)
 		}
 	})
+}
+
+func checkMostMatches(t *testing.T, b *Builder) {
+	t.Helper()
+	asked := map[string]int{"": 0}
+	for name, o := range b.objects {
+		asked[name.Namespace] += o.request.matches
+	}
+	if got, want := b.MostMatches(), slices.Max(slices.Collect(maps.Values(asked))); got != want {
+		t.Fatalf("the busiest namespace asks for %d matches, told are %d", want, got)
+	}
 }
 
 // checkNobodyGoesForOthers: an object is left out, or crowded out, only when

@@ -61,9 +61,9 @@ func (c claims) has(m *matcher) bool {
 	return false
 }
 
-// strangers returns the oldest object of each namespace that the owner does not
+// disallowed returns the oldest object of each namespace that the owner does not
 // allow.
-func (c claims) strangers() []*matcher {
+func (c claims) disallowed() []*matcher {
 	var all []*matcher
 	for i := range c {
 		if !c.owner().allows(c[i].namespace) {
@@ -73,7 +73,7 @@ func (c claims) strangers() []*matcher {
 	return all
 }
 
-// disputed tells whether there are strangers.
+// disputed tells whether there are disallowed objects.
 func (c claims) disputed() bool {
 	return slices.ContainsFunc(c, func(is claim) bool { return !c.owner().allows(is.namespace) })
 }

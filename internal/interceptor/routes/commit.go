@@ -26,7 +26,7 @@ type commit struct {
 // decide puts one object's route into the table, or takes it out.
 func (c *commit) decide(o *object) {
 	c.recheck[o] = struct{}{}
-	name, d := o.name, o.declared
+	name, d := o.name, o.checked
 	before := c.table.Route(name)
 	var after *Route
 	o.found = nil
@@ -34,7 +34,7 @@ func (c *commit) decide(o *object) {
 	case d == nil:
 		c.link(o, nil)
 		delete(c.objects, name)
-	case o.place.outcome == leftOut:
+	case o.noRoom, o.place.outcome == leftOut:
 		after = c.keepHosts(o)
 		o.found = sortProblems(c.leaveOut(o, after))
 		c.link(o, d.services(after))
@@ -53,7 +53,7 @@ func (c *commit) last(o *object) *Route {
 	if c.before != nil {
 		table = c.before
 	}
-	if last := table.Route(o.name); last != nil && o.declared != nil && last.UID == o.declared.uid {
+	if last := table.Route(o.name); last != nil && o.checked != nil && last.UID == o.checked.uid {
 		return last
 	}
 	return nil
@@ -67,16 +67,16 @@ func (c *commit) replace(name types.NamespacedName, before, after *Route) {
 	case after == nil:
 		key := name.String()
 		c.next.routes = c.next.routes.without(hashOf(key), key)
-		c.take(before.form.match)
+		c.take(before.spec.match)
 	case before == nil:
-		c.put(after.form.match)
-		c.next.routes = c.next.routes.with(after.form.match.hash, after.form.match.key, after)
+		c.put(after.spec.match)
+		c.next.routes = c.next.routes.with(after.spec.match.hash, after.spec.match.key, after)
 	default:
-		if before.form.match != after.form.match {
-			c.take(before.form.match)
-			c.put(after.form.match)
+		if before.spec.match != after.spec.match {
+			c.take(before.spec.match)
+			c.put(after.spec.match)
 		}
-		c.next.routes = c.next.routes.with(after.form.match.hash, after.form.match.key, after)
+		c.next.routes = c.next.routes.with(after.spec.match.hash, after.spec.match.key, after)
 	}
 	c.changes.Routes = append(c.changes.Routes, RouteChange{name, before, after})
 	c.changes.addClusters(before, after)
@@ -85,15 +85,15 @@ func (c *commit) replace(name types.NamespacedName, before, after *Route) {
 // keepWhatStays has a route share with the one before what is the same in both: the
 // hosts and paths of an object whose weights change stay where they are in the table,
 // and endpoints that do not change are in memory once.
-func (c *commit) keepWhatStays(d *declared, before, after *Route) {
+func (c *commit) keepWhatStays(d *checkedObject, before, after *Route) {
 	if before == nil || after == nil {
 		return
 	}
-	switch was, is := before.form, after.form; {
+	switch was, is := before.spec, after.spec; {
 	case was.equal(is):
-		after.form = was
-		if d.form == is {
-			d.form = was
+		after.spec = was
+		if d.spec == is {
+			d.spec = was
 		}
 	case was.match.equal(is.match):
 		is.match = was.match
@@ -156,9 +156,9 @@ func (c *commit) updateProblems() {
 		hash := hashOf(key)
 		before, _ := c.table.problems.get(hash, key)
 		after := o.found
-		if route, served := c.next.routes.get(hash, key); served && o.declared != nil {
+		if route, served := c.next.routes.get(hash, key); served && o.checked != nil {
 			if failure := c.attempt(tellProblems, httpScaledObjectKind, o.name, func() { after = c.problemsOf(o, route) }); failure != "" {
-				after = sortProblems(append(slices.Clone(o.found), o.declared.uncomparedProblem(failure)))
+				after = sortProblems(append(slices.Clone(o.found), o.checked.uncomparedProblem(failure)))
 			}
 		}
 		if slices.Equal(before, after) {
@@ -175,13 +175,13 @@ func (c *commit) updateProblems() {
 
 // problemsOf returns the problems of an object that is served.
 func (c *commit) problemsOf(o *object, route *Route) []Problem {
-	p, shadowed := c.shadows.problem(o.declared, route.form.match)
+	p, shadowed := c.shadows.problem(o.checked, route.spec.match)
 	more := c.disputesOf(o, shadowed)
 	if shadowed {
 		more = append(more, p)
 	}
 	if o.uncompared != "" {
-		more = append(more, o.declared.uncomparedProblem(o.uncompared))
+		more = append(more, o.checked.uncomparedProblem(o.uncompared))
 	}
 	if len(more) == 0 {
 		return o.found

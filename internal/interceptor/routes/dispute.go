@@ -31,9 +31,9 @@ func (h hostsOf) set(object types.NamespacedName, host string, is bool) bool {
 // disputes keeps track of the hosts that objects of several namespaces name. Few
 // objects have any.
 type disputes struct {
-	// owned are the hosts of an owner that strangers (objects of namespaces it does not
-	// allow) name too. foreign are the hosts of an object that have an owner to which
-	// it is a stranger.
+	// owned are the hosts of an owner that disallowed objects (of namespaces it does not
+	// allow) name too. foreign are the hosts of an object that have an owner that
+	// does not allow it.
 	owned, foreign hostsOf
 }
 
@@ -57,14 +57,14 @@ func (c *commit) settleHost(host string, moved []*matcher) {
 		c.changeOwner(host, before, after)
 	}
 	if is != nil {
-		// The strangers that its Problem lists may have changed.
+		// The disallowed objects that its Problem lists may have changed.
 		if c.disputes.owned.set(is.name, host, after.disputed()) || after.disputed() {
 			c.markForRecheck(is)
 		}
 	}
 }
 
-// settle records whether m, if it names the host, is a stranger to the host's owner.
+// settle records whether m names the host and is disallowed by its owner.
 func (c *commit) settle(m *matcher, host string, owner *matcher, named bool) {
 	if c.disputes.foreign.set(m.name, host, named && !owner.allows(m.name.Namespace)) {
 		c.markForRecheck(m)
@@ -122,7 +122,7 @@ func (h *hostRules) claimed() claims {
 // disputesOf returns the Problems of an object about hosts that are disputed.
 func (c *commit) disputesOf(o *object, shadowed bool) []Problem {
 	var problems []Problem
-	d, name := o.declared, o.name
+	d, name := o.checked, o.name
 	if foreign := c.disputes.foreign[name]; len(foreign) > 0 && !shadowed {
 		meanwhile := "it takes their requests where it asks for a longer path or a header"
 		if c.next.view.owned {
@@ -141,7 +141,7 @@ func (c *commit) disputesOf(o *object, shadowed bool) []Problem {
 			"younger objects of other namespaces name hosts of this one: %s; %s. The annotation %s of this object lists the namespaces that may",
 			c.listHosts(owned, func(claims claims) string {
 				var names []types.NamespacedName
-				for _, m := range claims.strangers() {
+				for _, m := range claims.disallowed() {
 					names = append(names, m.name)
 				}
 				return listSome(names)

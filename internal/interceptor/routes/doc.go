@@ -41,7 +41,8 @@
 // A Policy bounds what objects of one namespace do to those of another: a host may
 // belong to a namespace, and wildcards have budgets. Both are judged among the
 // namespaces that a proxy serves: for Lookup these are all, for VirtualHost those that
-// it is given. An object that is left out there still has a Route, unless its own
+// it is given. The matches of all objects of a namespace are bounded, too; an object
+// past that bound is in no table. An object that is left out there still has a Route, unless its own
 // namespace has no room for it.
 //
 // # What keeps serving

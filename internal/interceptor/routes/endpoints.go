@@ -195,7 +195,7 @@ func wantsTLS(appProtocol string) bool {
 
 // locate returns a target's Service and port. If they do not exist or cannot be used,
 // both are nil, and it returns the reason and the text of a Problem.
-func (b *Builder) locate(namespace string, to target) (s *backing, p *servicePort, reason Reason, problem string) {
+func (b *Builder) locate(namespace string, to target) (s *serviceState, p *servicePort, reason Reason, problem string) {
 	name := types.NamespacedName{Namespace: namespace, Name: to.service}
 	s = b.services[name]
 	switch {

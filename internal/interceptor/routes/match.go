@@ -20,6 +20,7 @@ type matcher struct {
 	prefixes []string // anyPath when the object names none
 	headers  []Header
 	wanted   []wantedHeader
+	total    int // countMatches of these
 	// wildcards are the hosts that it is charged for.
 	wildcards []string
 	// allowed are the namespaces whose objects may be served for hosts that this
@@ -36,7 +37,7 @@ func newMatcher(name types.NamespacedName, created time.Time, hosts, prefixes []
 	key := name.String()
 	return &matcher{
 		name: name, key: key, hash: hashOf(key), created: created,
-		hosts: hosts, prefixes: prefixes, headers: headers, wanted: wanted(headers), wildcards: wildcards(hosts), allowed: allowed,
+		hosts: hosts, prefixes: prefixes, headers: headers, wanted: wanted(headers), total: countMatches(hosts, prefixes, headers), wildcards: wildcards(hosts), allowed: allowed,
 	}
 }
 

@@ -3,6 +3,7 @@ package routes
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -48,7 +49,7 @@ func modelLookup(routes []*Route, owned, crowds bool, r request) *Route {
 	}, host)
 	var all []candidate
 	for _, route := range routes {
-		if route.form.match.leftOut || crowds && route.form.match.crowded {
+		if route.spec.match.leftOut || crowds && route.spec.match.crowded {
 			continue
 		}
 		if len(route.Headers()) > 0 && !slices.ContainsFunc(route.Headers(), func(h Header) bool { return modelHeader(h, r.header) }) {
@@ -79,7 +80,7 @@ func modelLookup(routes []*Route, owned, crowds bool, r request) *Route {
 			-cmp.Compare(a.wildcard, b.wildcard),
 			-cmp.Compare(a.prefix, b.prefix),
 			compareFalseLast(a.headers, b.headers),
-			a.route.form.match.created.Compare(b.route.form.match.created),
+			a.route.spec.match.created.Compare(b.route.spec.match.created),
 			cmp.Compare(a.route.Name.Namespace, b.route.Name.Namespace),
 			cmp.Compare(a.route.Name.Name, b.route.Name.Name),
 		)
@@ -91,7 +92,7 @@ func modelLookup(routes []*Route, owned, crowds bool, r request) *Route {
 func modelOwns(routes []*Route, route *Route, pattern string) bool {
 	var owner *matcher
 	for _, r := range routes {
-		if m := r.form.match; slices.Contains(r.Hosts(), pattern) && (owner == nil || compareAge(m, owner) < 0) {
+		if m := r.spec.match; slices.Contains(r.Hosts(), pattern) && (owner == nil || compareAge(m, owner) < 0) {
 			owner = m
 		}
 	}
@@ -173,6 +174,9 @@ func randomObject(random *rand.Rand, namespace, name string) *httpv1alpha1.HTTPS
 	if random.IntN(3) == 0 {
 		annotations[AllowedNamespacesAnnotation] = pick(random, []string{"n", "n-1, n2", "*", "no such, n2", ""})
 	}
+	if random.IntN(3) == 0 {
+		annotations[AccessLogAnnotation] = pick(random, []string{"true", "false", ""})
+	}
 	return &httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name, CreationTimestamp: metav1.Time{Time: time.Unix(int64(random.IntN(4)), 0)}, Annotations: annotations,
@@ -225,6 +229,7 @@ func FuzzLookup(f *testing.F) {
 				t.Fatalf("%v goes to %v in an Envoy without n2, by the model to %v", r, nameOf(got), nameOf(want))
 			}
 		}
+		checkMatchLimit(t, policy, b)
 		checkShadows(t, table, all, policy.HostOwnership)
 		checkReachable(t, table)
 	})
@@ -234,7 +239,7 @@ func FuzzLookup(f *testing.F) {
 // them.
 func randomPolicy(random *rand.Rand) Policy {
 	most := 1 + random.IntN(8)
-	return Policy{HostOwnership: random.IntN(2) == 0, MaxWildcardMatchesPerNamespace: most, MaxWildcardMatches: most + random.IntN(20)}
+	return Policy{HostOwnership: random.IntN(2) == 0, MaxMatchesPerNamespace: 1 + random.IntN(60), MaxWildcardMatchesPerNamespace: most, MaxWildcardMatches: most + random.IntN(20)}
 }
 
 // checkBudget: a host below a wildcard lists no more matches of that wildcard and the
@@ -242,6 +247,12 @@ func randomPolicy(random *rand.Rand) Policy {
 // counted separately. No object is crowded out where all namespaces have room.
 func checkBudget(t *testing.T, policy Policy, all []*Route) {
 	t.Helper()
+	matches := make(map[string]int)
+	for _, r := range all {
+		if matches[r.Name.Namespace] += r.spec.match.total; matches[r.Name.Namespace] > policy.MaxMatchesPerNamespace {
+			t.Fatalf("the objects of %s that are served have %d matches, above %d", r.Name.Namespace, matches[r.Name.Namespace], policy.MaxMatchesPerNamespace)
+		}
+	}
 	listed := make(map[string]int)
 	for _, lists := range all {
 		for _, wildcard := range lists.Hosts() {
@@ -254,7 +265,7 @@ func checkBudget(t *testing.T, policy Policy, all []*Route) {
 			}
 			clear(listed)
 			for _, r := range all {
-				m := r.form.match
+				m := r.spec.match
 				if m.leftOut || !slices.ContainsFunc(above, func(host string) bool { return slices.Contains(m.hosts, host) }) {
 					continue
 				}
@@ -273,9 +284,35 @@ func checkBudget(t *testing.T, policy Policy, all []*Route) {
 				}
 			}
 		}
-		if m := lists.form.match; m.crowded && policy.roomy() >= 3 {
+		if m := lists.spec.match; m.crowded && policy.roomy() >= 3 {
 			t.Fatalf("%v is crowded out, though there is room for all three namespaces", m.name)
 		}
+	}
+}
+
+// checkMatchLimit: of the objects of each namespace, oldest first, those are served that
+// have room beside those before them.
+func checkMatchLimit(t *testing.T, policy Policy, b *Builder) {
+	t.Helper()
+	oldestFirst := slices.SortedFunc(maps.Values(b.objects), func(x, y *object) int {
+		return cmp.Or(x.checked.spec.match.created.Compare(y.checked.spec.match.created), cmp.Compare(x.name.Name, y.name.Name))
+	})
+	used, asked := make(map[string]int), make(map[string]int)
+	for _, o := range oldestFirst {
+		m := o.checked.spec.match
+		matches := len(m.hosts) * len(m.prefixes) * max(1, len(m.headers))
+		asked[o.name.Namespace] += matches
+		fits := used[o.name.Namespace]+matches <= policy.MaxMatchesPerNamespace
+		if fits {
+			used[o.name.Namespace] += matches
+		}
+		told := slices.ContainsFunc(b.Table().ProblemsOf(o.name), func(p Problem) bool { return strings.Contains(p.Message, "--max-matches-per-namespace") })
+		if told == fits || !fits && b.Table().Route(o.name) != nil {
+			t.Fatalf("%v of %d matches fits: %t, told that it does not: %t, route: %v", o.name, matches, fits, told, b.Table().Route(o.name))
+		}
+	}
+	if got, want := b.MostMatches(), slices.Max(slices.Collect(maps.Values(asked))); got != want {
+		t.Fatalf("the busiest namespace asks for %d matches, told are %d", want, got)
 	}
 }
 

@@ -17,7 +17,7 @@ const AllowedNamespacesAnnotation = "http.kedify.io/allowed-namespaces"
 const anyNamespace = "*"
 
 // checkAllowed reads AllowedNamespacesAnnotation.
-func (d *declared) checkAllowed(annotations map[string]string) []string {
+func (d *checkedObject) checkAllowed(annotations map[string]string) []string {
 	text := annotations[AllowedNamespacesAnnotation]
 	if strings.TrimSpace(text) == "" {
 		return nil

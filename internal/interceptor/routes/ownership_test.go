@@ -306,10 +306,10 @@ func TestFleetsJudgeHostsAmongTheirOwnObjects(t *testing.T) {
 // When an object changes whose host many others name, only that object and the owner
 // are looked at, not all of them.
 func TestAStrangersChangeCostsTheOthersNothing(t *testing.T) {
-	cost := func(strangers int) float64 {
+	cost := func(disallowed int) float64 {
 		w := newTenants(t, owning())
 		w.set("a/old", []string{"shop.example.com"}, root)
-		for i := range strangers {
+		for i := range disallowed {
 			w.set(fmt.Sprintf("b/young-%d", i), []string{"shop.example.com"}, below)
 		}
 		w.Commit()
@@ -334,7 +334,7 @@ func TestSavedRoutesKeepWhatTheyAllow(t *testing.T) {
 	w.Commit()
 	saved := w.Table().Route(namedObject("a/old")).Save()
 	restored, err := saved.Restore(namedObject("a/old"))
-	if err != nil || !slices.Equal(restored.form.match.allowed, []string{"b"}) {
+	if err != nil || !slices.Equal(restored.spec.match.allowed, []string{"b"}) {
 		t.Errorf("restored as %+v, %v", restored, err)
 	}
 	saved.Allowed = []string{"Not A Namespace"}

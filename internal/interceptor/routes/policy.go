@@ -8,6 +8,9 @@ type Policy struct {
 	// oldest object that names it. Objects of other namespaces are not served for it,
 	// except those of namespaces that AllowedNamespacesAnnotation of that object lists.
 	HostOwnership bool
+	// MaxMatchesPerNamespace bounds the matches (hosts times path prefixes times
+	// headers) of all objects of a namespace together. Above 0.
+	MaxMatchesPerNamespace int
 	// MaxWildcardMatchesPerNamespace bounds the matches (path prefixes times headers)
 	// that one host lists of the wildcards above it, for all objects of a namespace
 	// together. The same bound applies to "*", separately. Above 0.
@@ -19,7 +22,7 @@ type Policy struct {
 
 // DefaultPolicy returns the Policy that applies unless another one is given.
 func DefaultPolicy() Policy {
-	return Policy{MaxWildcardMatchesPerNamespace: 100, MaxWildcardMatches: 500}
+	return Policy{MaxMatchesPerNamespace: 20000, MaxWildcardMatchesPerNamespace: 100, MaxWildcardMatches: 500}
 }
 
 // roomy returns the number of namespaces that have room for all of their wildcards,

@@ -26,8 +26,8 @@ const (
 	InvalidTarget Reason = "InvalidTarget"
 	// TooLarge is for more hosts, paths and headers than one object may have.
 	TooLarge Reason = "TooLarge"
-	// OverBudget is for an object whose matches of a wildcard host have no room beside
-	// those of others. No earlier form of it goes on serving.
+	// OverBudget is for an object whose matches, or those of a wildcard host, have no
+	// room beside those of others. No earlier form of it goes on serving.
 	OverBudget Reason = "OverBudget"
 	// InternalError is for an object at which the interceptor itself fails.
 	InternalError Reason = "InternalError"
@@ -81,6 +81,18 @@ func (r Reason) quarantines() bool {
 // mostNamed is how many entries or problems of one kind are listed: the space in an
 // Event is limited, and the problems of one object must not drown those of the others.
 const mostNamed = 5
+
+// maxMessage bounds a message, in bytes, without what is served meanwhile: an object may
+// have a host of a megabyte. Of a longer one, an Event has the beginning.
+const maxMessage = 2048
+
+// shorten cuts a text to most bytes.
+func shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}
 
 // Problem is what is wrong with one HTTPScaledObject: for a Warning Event on it,
 // a metric and the log.

@@ -26,6 +26,7 @@ type step string
 const (
 	readSplit        step = "read its split"
 	readSpec         step = "read its spec"
+	countItsMatches  step = "count its matches"
 	chargeBudget     step = "charge it for its wildcards"
 	makeRoute        step = "make its route"
 	removeRoute      step = "remove its route"
@@ -70,21 +71,18 @@ func (b *Builder) attempt(what step, kind string, name types.NamespacedName, do 
 
 // inOneLine shortens the cause of a panic to one line, for Events.
 func inOneLine(cause any) string {
-	const most = 200
-	text := strings.Join(strings.Fields(fmt.Sprint(cause)), " ")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return text
+	return shorten(strings.Join(strings.Fields(fmt.Sprint(cause)), " "), 200)
 }
 
 const httpScaledObjectKind = "HTTPScaledObject"
 
 // check checks an object by itself. old is what was known of the object before.
-func (b *Builder) check(object *httpv1alpha1.HTTPScaledObject, old *declared) *declared {
-	d := &declared{
+func (b *Builder) check(object *httpv1alpha1.HTTPScaledObject, old *checkedObject) *checkedObject {
+	d := &checkedObject{
 		name: types.NamespacedName{Namespace: object.Namespace, Name: object.Name},
 		uid:  object.UID,
+
+		accessLog: wantsAccessLog(object.Annotations),
 	}
 	if failure := b.attempt(readSplit, httpScaledObjectKind, d.name, func() { d.checkSplit(object, old) }); failure != "" {
 		d.text, d.annotated = object.Annotations[weightedbackends.Annotation]
@@ -98,7 +96,7 @@ func (b *Builder) check(object *httpv1alpha1.HTTPScaledObject, old *declared) *d
 	}
 	d.problems = append(d.problems, bad...)
 	if len(bad) > 0 {
-		d.form = nil
+		d.spec = nil
 	}
 	return d
 }
@@ -106,7 +104,7 @@ func (b *Builder) check(object *httpv1alpha1.HTTPScaledObject, old *declared) *d
 // decideOrKeep puts one object's route into the table. When that panics, the route
 // in the table stays, with the current endpoints.
 func (c *commit) decideOrKeep(o *object) {
-	d, what := o.declared, makeRoute
+	d, what := o.checked, makeRoute
 	if d == nil {
 		what = removeRoute
 	}
@@ -154,7 +152,7 @@ func (c *commit) compare(what step, m *matcher, do func()) {
 
 // uncomparedProblem returns the Problem of an object that is served although the search
 // for its problems panicked.
-func (d *declared) uncomparedProblem(failure string) Problem {
+func (d *checkedObject) uncomparedProblem(failure string) Problem {
 	return d.problem(InternalError, "spec", "%s; the object is served as it asks", failure)
 }
 
@@ -164,12 +162,12 @@ func (b *Builder) refreshed(before *Route) *Route {
 	fresh.Backends = slices.Clone(before.Backends)
 	for i := range fresh.Backends {
 		side := &fresh.Backends[i]
-		side.Endpoints, _, _ = b.resolve(before.Name.Namespace, target{side.Service, before.form.target.port})
+		side.Endpoints, _, _ = b.resolve(before.Name.Namespace, target{side.Service, before.spec.target.port})
 	}
 	shareOut(fresh.Backends)
 	if f := before.Failover; f != nil {
 		failover := *f
-		failover.Endpoints, _, _ = b.resolve(before.Name.Namespace, before.form.failover.target)
+		failover.Endpoints, _, _ = b.resolve(before.Name.Namespace, before.spec.failover.target)
 		fresh.Failover = &failover
 	}
 	return &fresh

@@ -23,6 +23,8 @@ type Route struct {
 	Split bool
 	// Rollout is the name of the Rollout that says it set the split, or empty.
 	Rollout string
+	// AccessLog tells whether the object has the AccessLogAnnotation.
+	AccessLog bool
 	// Failover takes the requests whose cold start lasts too long; nil when
 	// none is asked for.
 	Failover *Failover
@@ -34,20 +36,20 @@ type Route struct {
 	// setting.
 	ResponseHeader *time.Duration
 
-	form *form
+	spec *validSpec
 }
 
 // Hosts returns the host patterns of the route, in the form of VirtualHost's
 // Domain. The caller must not change them, as with all that a Route returns.
-func (r *Route) Hosts() []string { return r.form.match.hosts }
+func (r *Route) Hosts() []string { return r.spec.match.hosts }
 
 // PathPrefixes returns the path prefixes of the route: "/" for any path, and
 // others without a slash at the end.
-func (r *Route) PathPrefixes() []string { return r.form.match.prefixes }
+func (r *Route) PathPrefixes() []string { return r.spec.match.prefixes }
 
 // Headers returns the headers of which a request has to carry any one; empty if it
 // needs none.
-func (r *Route) Headers() []Header { return r.form.match.headers }
+func (r *Route) Headers() []Header { return r.spec.match.headers }
 
 // Cold tells that no backend with weight has an endpoint to send a request to. A
 // backend of weight 0 does not count, as it is not meant to get requests.
@@ -78,7 +80,7 @@ func (r *Route) WithEndpointsOf(later *Route) *Route {
 // all else is as in that form.
 func (r *Route) WithSplitOf(later *Route) *Route {
 	fresh := *later
-	fresh.form, fresh.ResponseHeader = r.form, r.ResponseHeader
+	fresh.spec, fresh.ResponseHeader = r.spec, r.ResponseHeader
 	return &fresh
 }
 
@@ -164,7 +166,7 @@ func (f *Failover) Active() []netip.AddrPort {
 // equal compares the whole form, though part of it does not show in the Route: it may
 // become the last good form.
 func (r *Route) equal(other *Route) bool {
-	return r.sameRouting(other) && r.Rollout == other.Rollout && r.form.equal(other.form) &&
+	return r.sameRouting(other) && r.Rollout == other.Rollout && r.spec.equal(other.spec) &&
 		slices.EqualFunc(r.Backends, other.Backends, func(a, b Backend) bool {
 			return a.Share == b.Share && a.Equal(b.Endpoints)
 		}) && equalFailover(r.Failover, other.Failover)
@@ -173,13 +175,13 @@ func (r *Route) equal(other *Route) bool {
 // sameRouting tells whether both take the same requests and share them in the same way.
 // It ignores endpoints and what follows from them.
 func (r *Route) sameRouting(other *Route) bool {
-	return r.form.match.equal(other.form.match) && r.sameSharing(other)
+	return r.spec.match.equal(other.spec.match) && r.sameSharing(other)
 }
 
 // sameSharing tells the same as sameRouting, but also ignores which requests the routes
 // take.
 func (r *Route) sameSharing(other *Route) bool {
-	return r == other || r.Name == other.Name && r.UID == other.UID && r.Split == other.Split &&
+	return r == other || r.Name == other.Name && r.UID == other.UID && r.Split == other.Split && r.AccessLog == other.AccessLog &&
 		equalDuration(r.ConditionWait, other.ConditionWait) && equalDuration(r.ResponseHeader, other.ResponseHeader) &&
 		slices.EqualFunc(r.Backends, other.Backends, func(a, b Backend) bool {
 			return a.Service == b.Service && a.Weight == b.Weight

@@ -23,14 +23,15 @@ type SavedRoute struct {
 	Allowed        []string                   `json:"allowed,omitempty"`
 	Split          []weightedbackends.Backend `json:"split"`
 	ResponseHeader *time.Duration             `json:"responseHeader,omitempty"`
+	AccessLog      bool                       `json:"accessLog,omitempty"`
 }
 
 // Save returns what Restore makes a Route of.
 func (r *Route) Save() SavedRoute {
-	m := r.form.match
+	m := r.spec.match
 	return SavedRoute{
 		UID: r.UID, Created: m.created, Hosts: m.hosts, PathPrefixes: m.prefixes, Headers: m.headers, Allowed: m.allowed,
-		Split: r.asked(), ResponseHeader: r.ResponseHeader,
+		Split: r.asked(), ResponseHeader: r.ResponseHeader, AccessLog: r.AccessLog,
 	}
 }
 
@@ -41,7 +42,7 @@ func (s SavedRoute) Restore(name types.NamespacedName) (*Route, error) {
 	if len(s.Hosts) == 0 || len(s.PathPrefixes) == 0 || len(s.Split) == 0 {
 		return nil, errors.New("expected hosts, paths and a split")
 	}
-	if matches := len(s.Hosts) * len(s.PathPrefixes) * max(1, len(s.Headers)); matches > maxMatches {
+	if matches := countMatches(s.Hosts, s.PathPrefixes, s.Headers); matches > maxMatches {
 		return nil, fmt.Errorf("%d matches, above %d", matches, maxMatches)
 	}
 	if err := cmp.Or(
@@ -59,8 +60,8 @@ func (s SavedRoute) Restore(name types.NamespacedName) (*Route, error) {
 		return nil, fmt.Errorf("a timeout of %v", *s.ResponseHeader)
 	}
 	r := &Route{
-		Name: name, UID: s.UID, Backends: make([]Backend, len(s.Split)), ResponseHeader: s.ResponseHeader,
-		form: &form{match: newMatcher(name, s.Created, s.Hosts, s.PathPrefixes, s.Headers, s.Allowed), responseHeader: s.ResponseHeader},
+		Name: name, UID: s.UID, Backends: make([]Backend, len(s.Split)), ResponseHeader: s.ResponseHeader, AccessLog: s.AccessLog,
+		spec: &validSpec{match: newMatcher(name, s.Created, s.Hosts, s.PathPrefixes, s.Headers, s.Allowed), responseHeader: s.ResponseHeader},
 	}
 	for i, side := range s.Split {
 		r.Backends[i] = Backend{Cluster: ClusterName(name, side.Service), Service: side.Service, Weight: uint32(side.Weight)}

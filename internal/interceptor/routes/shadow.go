@@ -116,7 +116,7 @@ func (s shadows) lookHeaded(at site, headed []*matcher, changed func(*matcher)) 
 
 // problem returns the Problem of an object that gets no requests at any of its sites;
 // false for other objects.
-func (s shadows) problem(d *declared, m *matcher) (Problem, bool) {
+func (s shadows) problem(d *checkedObject, m *matcher) (Problem, bool) {
 	lost := s[m.name]
 	if len(lost) < len(m.hosts)*len(m.prefixes) {
 		return Problem{}, false

@@ -16,36 +16,36 @@ const annotationField = "metadata.annotations[" + weightedbackends.Annotation + 
 // served it last; last is nil if there is none, or if it was of another object. The
 // result is nil if there is nothing to serve. With the result as last, decide returns
 // the same again.
-func (b *Builder) decide(d *declared, last *Route) (*Route, []Problem) {
+func (b *Builder) decide(d *checkedObject, last *Route) (*Route, []Problem) {
 	problems := slices.Clone(d.problems)
-	r := &Route{Name: d.name, UID: d.uid, form: d.form}
-	if r.form == nil {
+	r := &Route{Name: d.name, UID: d.uid, AccessLog: d.accessLog, spec: d.spec}
+	if r.spec == nil {
 		if last == nil {
 			if d.splitErr != "" {
 				problems = append(problems, d.problem(InvalidSplit, annotationField, "%s", d.splitErr))
 			}
 			return nil, tellMeanwhile(problems, meanwhileNothing)
 		}
-		r.form = last.form
+		r.spec = last.spec
 		problems = tellMeanwhile(problems, meanwhileLast)
 	}
 	split, told, more := b.splitFor(r, d, last)
 	problems = append(problems, more...)
 
-	r.ConditionWait, r.ResponseHeader = r.form.conditionWait, r.form.responseHeader
+	r.ConditionWait, r.ResponseHeader = r.spec.conditionWait, r.spec.responseHeader
 	r.Backends = make([]Backend, len(split))
 	for i, side := range split {
 		backend := &r.Backends[i]
 		backend.Service, backend.Weight = side.Service, uint32(side.Weight)
 		backend.Cluster = ClusterName(d.name, side.Service)
-		endpoints, reason, problem := b.resolve(d.name.Namespace, target{side.Service, r.form.target.port})
+		endpoints, reason, problem := b.resolve(d.name.Namespace, target{side.Service, r.spec.target.port})
 		backend.Endpoints = endpoints
 		if reason != "" && !slices.Contains(told, side.Service) {
 			problems = append(problems, d.problem(reason, r.splitField(), "%s", problem))
 		}
 	}
 	shareOut(r.Backends)
-	if f := r.form.failover; f != nil {
+	if f := r.spec.failover; f != nil {
 		r.Failover = &Failover{Service: f.service, After: f.after}
 		endpoints, reason, problem := b.resolve(d.name.Namespace, f.target)
 		r.Failover.Endpoints = endpoints
@@ -83,8 +83,8 @@ func (r *Route) splitField() string {
 
 // splitFor returns the split in force: that of the annotation, the last good
 // one, or the stable Service alone; and the Services that its problems tell of.
-func (b *Builder) splitFor(r *Route, d *declared, last *Route) (split []weightedbackends.Backend, told []string, problems []Problem) {
-	stable := []weightedbackends.Backend{{Service: r.form.target.service, Weight: wholeWeight}}
+func (b *Builder) splitFor(r *Route, d *checkedObject, last *Route) (split []weightedbackends.Backend, told []string, problems []Problem) {
+	stable := []weightedbackends.Backend{{Service: r.spec.target.service, Weight: wholeWeight}}
 	if !d.annotated {
 		return stable, nil, nil
 	}
@@ -95,7 +95,7 @@ func (b *Builder) splitFor(r *Route, d *declared, last *Route) (split []weighted
 		if len(problems) == mostNamed {
 			break
 		}
-		if _, _, reason, problem := b.locate(d.name.Namespace, target{side.Service, r.form.target.port}); reason != "" {
+		if _, _, reason, problem := b.locate(d.name.Namespace, target{side.Service, r.spec.target.port}); reason != "" {
 			problems = append(problems, d.problem(reason, annotationField, "%s", problem))
 			told = append(told, side.Service)
 		}
@@ -128,13 +128,13 @@ func (r *Route) asked() []weightedbackends.Backend {
 
 // services returns the names of all Services that the result of decide depends on,
 // sorted, each once.
-func (d *declared) services(r *Route) []string {
+func (d *checkedObject) services(r *Route) []string {
 	var names []string
 	for _, side := range d.split {
 		names = append(names, side.Service)
 	}
 	if r != nil {
-		names = append(names, r.form.target.service)
+		names = append(names, r.spec.target.service)
 		for i := range r.Backends {
 			names = append(names, r.Backends[i].Service)
 		}

@@ -73,16 +73,16 @@ func (t *Table) With(name types.NamespacedName, route *Route) *Table {
 		return t
 	}
 	next := *t
-	if before != nil && (route == nil || before.form.match != route.form.match) {
-		next.hosts = next.hosts.without(before.form.match, t.view.owned)
+	if before != nil && (route == nil || before.spec.match != route.spec.match) {
+		next.hosts = next.hosts.without(before.spec.match, t.view.owned)
 	}
 	if route == nil {
 		key := name.String()
 		next.routes = next.routes.without(hashOf(key), key)
 		return &next
 	}
-	m := route.form.match
-	if before == nil || before.form.match != m {
+	m := route.spec.match
+	if before == nil || before.spec.match != m {
 		next.hosts = next.hosts.with(m, t.view.owned)
 	}
 	next.routes = next.routes.with(m.hash, m.key, route)

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // addresses are the ClusterIPs of the address Service with its port. If there are none,
@@ -42,6 +44,22 @@ func addressesOf(s *corev1.Service, port string) addresses {
 		a.why = "it has no ClusterIP: it is headless or of another type"
 	}
 	return a
+}
+
+// setEndpoints keeps the addresses of an EndpointSlice if it is of the address Service.
+func (f *feed) setEndpoints(name types.NamespacedName, o *discoveryv1.EndpointSlice) {
+	delete(f.endpoints, name)
+	service := f.options.AddressService
+	if service.Name == "" || name.Namespace != service.Namespace || o.Labels[discoveryv1.LabelServiceName] != service.Name {
+		return
+	}
+	for _, e := range o.Endpoints {
+		for _, text := range e.Addresses {
+			if ip, err := netip.ParseAddr(text); err == nil {
+				f.endpoints[name] = append(f.endpoints[name], ip)
+			}
+		}
+	}
 }
 
 func (a addresses) equal(other addresses) bool {

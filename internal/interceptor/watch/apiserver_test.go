@@ -10,10 +10,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 )
 
@@ -32,8 +34,25 @@ type apiServer struct {
 	changed chan struct{}
 	// fault answers a request in the server's stead, and returns whether it did.
 	fault func(w http.ResponseWriter, verb, resource, namespace string) bool
-	asked []string // verb resource
+	// initial is how watches that begin with all objects are answered.
+	initial initialEvents
+	asked   []string // verb resource; also "watch all" for a watch that begins with all objects
 }
+
+// initialEvents is what an API server makes of sendInitialEvents=true.
+type initialEvents int
+
+const (
+	// sendInitial sends all objects, and then a bookmark.
+	sendInitial initialEvents = iota
+	// refuseInitial is an API server whose feature gate WatchList is off.
+	refuseInitial
+	// cutInitial cuts the connection before the bookmark.
+	cutInitial
+	// ignoreInitial is an API server that does not know the parameter. It ends the watch
+	// when its time is over (sooner here), without a bookmark.
+	ignoreInitial
+)
 
 type object map[string]any
 
@@ -169,7 +188,62 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.list(w, resource, namespace, name, query.Get("continue"), query.Get("limit"))
 		return
 	}
-	s.watch(w, r, resource, namespace, name, query.Get("resourceVersion"))
+	if query.Get("sendInitialEvents") == "true" {
+		s.mu.Lock()
+		s.asked = append(s.asked, "watch all "+resource)
+		s.mu.Unlock()
+		s.watchAll(w, r, resource, namespace, name)
+		return
+	}
+	from, err := strconv.Atoi(query.Get("resourceVersion"))
+	s.mu.Lock()
+	tooOld := err != nil || from <= s.oldest && s.oldest > 0
+	s.mu.Unlock()
+	if tooOld {
+		answer(w, apierrors.NewResourceExpired("too old resource version"))
+		return
+	}
+	s.watch(w, r, from, resource, namespace, name)
+}
+
+// watchAll is a watch that begins with all objects.
+func (s *apiServer) watchAll(w http.ResponseWriter, r *http.Request, resource, namespace, name string) {
+	s.mu.Lock()
+	from, as := s.version, s.initial
+	if as == refuseInitial {
+		s.mu.Unlock()
+		answer(w, apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "ListOptions"}, "", field.ErrorList{
+			field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
+		}))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	for _, o := range s.objects[resource] {
+		if covers(o, namespace, name) {
+			_ = json.NewEncoder(w).Encode(object{"type": "ADDED", "object": withType(resource, o)})
+		}
+	}
+	s.mu.Unlock()
+	switch as {
+	case cutInitial:
+		return
+	case ignoreInitial:
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(time.Second)
+		return
+	case sendInitial:
+		_ = json.NewEncoder(w).Encode(object{"type": "BOOKMARK", "object": withType(resource, object{"metadata": object{
+			"resourceVersion": strconv.Itoa(from), "annotations": object{metav1.InitialEventsAnnotationKey: "true"},
+		}})})
+	}
+	s.watch(w, r, from, resource, namespace, name)
+}
+
+// covers tells whether a request for a namespace and a name, each of which may be empty, is
+// for an object, too.
+func covers(o object, namespace, name string) bool {
+	m := o["metadata"].(object)
+	return (namespace == "" || m["namespace"] == namespace) && (name == "" || m["name"] == name)
 }
 
 // kindOf returns the apiVersion and kind of a resource.
@@ -196,8 +270,8 @@ func (s *apiServer) list(w http.ResponseWriter, resource, namespace, name, from,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	keys := make([]string, 0, len(s.objects[resource]))
-	for key := range s.objects[resource] {
-		if in, called, _ := strings.Cut(key, "/"); (namespace == "" || in == namespace) && (name == "" || called == name) {
+	for key, o := range s.objects[resource] {
+		if covers(o, namespace, name) {
 			keys = append(keys, key)
 		}
 	}
@@ -220,10 +294,10 @@ func (s *apiServer) list(w http.ResponseWriter, resource, namespace, name, from,
 	_ = json.NewEncoder(w).Encode(object{"apiVersion": apiVersion, "kind": kind + "List", "metadata": head, "items": items})
 }
 
-func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, resource, namespace, name, version string) {
-	from, err := strconv.Atoi(version)
+func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, from int, resource, namespace, name string) {
+	timeout, _ := time.ParseDuration(r.URL.Query().Get("timeoutSeconds") + "s")
+	over := time.After(timeout)
 	s.mu.Lock()
-	tooOld := err != nil || from <= s.oldest && s.oldest > 0
 	at := len(s.events)
 	for i, e := range s.events {
 		if e.version > from {
@@ -232,12 +306,7 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, resource, name
 		}
 	}
 	s.mu.Unlock()
-	if tooOld {
-		answer(w, apierrors.NewResourceExpired("too old resource version"))
-		return
-	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusOK)
 	_ = http.NewResponseController(w).Flush()
 	for {
 		s.mu.Lock()
@@ -248,8 +317,7 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, resource, name
 			if e.kind == "END" {
 				return
 			}
-			m := e.object["metadata"].(object)
-			if e.resource != resource || namespace != "" && m["namespace"] != namespace || name != "" && m["name"] != name {
+			if e.resource != resource || !covers(e.object, namespace, name) {
 				continue
 			}
 			_ = json.NewEncoder(w).Encode(object{"type": e.kind, "object": withType(resource, e.object)})
@@ -257,6 +325,8 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, resource, name
 		_ = http.NewResponseController(w).Flush()
 		select {
 		case <-changed:
+		case <-over:
+			return
 		case <-r.Context().Done():
 			return
 		}

@@ -105,7 +105,7 @@ func (c *client) httpScaledObjects(namespace string) *source {
 			options.Watch = true
 			return c.get(c.raw, resource, namespace, options).Watch(ctx)
 		},
-		read: func(o runtime.Object) any {
+		read: func(o runtime.Object) runtime.Object {
 			if u, ok := o.(*unstructured.Unstructured); ok {
 				text, err := u.MarshalJSON()
 				if err != nil {
@@ -119,17 +119,25 @@ func (c *client) httpScaledObjects(namespace string) *source {
 }
 
 func (c *client) services(namespace string) *source {
-	return typed[corev1.ServiceList](c, c.core, services, serviceResource, namespace, "",
+	return typed[corev1.ServiceList](c, c.core, services, serviceResource, namespace, metav1.ListOptions{},
 		func(l *corev1.ServiceList) (metav1.ListMeta, []corev1.Service) { return l.ListMeta, l.Items })
 }
 
 func (c *client) addresses(service types.NamespacedName) *source {
-	return typed[corev1.ServiceList](c, c.core, addressService, serviceResource, service.Namespace, one(service.Name),
+	return typed[corev1.ServiceList](c, c.core, addressService, serviceResource, service.Namespace, metav1.ListOptions{FieldSelector: one(service.Name)},
 		func(l *corev1.ServiceList) (metav1.ListMeta, []corev1.Service) { return l.ListMeta, l.Items })
 }
 
 func (c *client) endpointSlices(namespace string) *source {
-	return typed[discoveryv1.EndpointSliceList](c, c.discovery, endpointSlices, endpointSliceResource, namespace, "",
+	return c.slices(endpointSlices, namespace, metav1.ListOptions{})
+}
+
+func (c *client) addressSlices(service types.NamespacedName) *source {
+	return c.slices(addressSlices, service.Namespace, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name})
+}
+
+func (c *client) slices(k kind, namespace string, selector metav1.ListOptions) *source {
+	return typed[discoveryv1.EndpointSliceList](c, c.discovery, k, endpointSliceResource, namespace, selector,
 		func(l *discoveryv1.EndpointSliceList) (metav1.ListMeta, []discoveryv1.EndpointSlice) {
 			return l.ListMeta, l.Items
 		})
@@ -142,11 +150,11 @@ func typed[L, O any, List interface {
 }, Object interface {
 	*O
 	runtime.Object
-}](c *client, r *rest.RESTClient, k kind, resource schema.GroupVersionResource, namespace, selector string, items func(List) (metav1.ListMeta, []O)) *source {
+}](c *client, r *rest.RESTClient, k kind, resource schema.GroupVersionResource, namespace string, selector metav1.ListOptions, items func(List) (metav1.ListMeta, []O)) *source {
 	return &source{
 		kind: k, resource: resource, namespace: namespace,
 		list: func(ctx context.Context, options metav1.ListOptions, each func(runtime.Object)) (metav1.ListMeta, error) {
-			options.FieldSelector = selector
+			options.FieldSelector, options.LabelSelector = selector.FieldSelector, selector.LabelSelector
 			var page L
 			if err := c.get(r, resource, namespace, options).Do(ctx).Into(List(&page)); err != nil {
 				return metav1.ListMeta{}, err
@@ -158,10 +166,10 @@ func typed[L, O any, List interface {
 			return head, nil
 		},
 		watch: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.FieldSelector, options.Watch = selector, true
+			options.FieldSelector, options.LabelSelector, options.Watch = selector.FieldSelector, selector.LabelSelector, true
 			return c.get(r, resource, namespace, options).Watch(ctx)
 		},
-		read: func(o runtime.Object) any { return o },
+		read: func(o runtime.Object) runtime.Object { return o },
 	}
 }
 

@@ -10,4 +10,7 @@
 // While the API server does not answer, or refuses, the last table stays in force. The
 // request is repeated every few seconds; the beginning and the end of the trouble are
 // logged once.
+//
+// An API server that is silent ends no watch. So the watches can be renewed every few
+// seconds, and Watch.LastSeen tells when all of them were last granted.
 package watch

@@ -3,7 +3,10 @@ package watch
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net/netip"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -39,11 +42,12 @@ const (
 	httpScaledObjects kind = iota
 	services
 	endpointSlices
-	// Tables are made of the kinds above. The address Service only informs OnAddresses,
-	// but the first table waits for it too.
+	// Tables are made of the kinds above. The first table waits for those below, too:
+	// the address Service and its EndpointSlices, in a namespace that is not watched.
 	tableKinds
 	addressService = tableKinds
-	kinds          = tableKinds + 1
+	addressSlices  = tableKinds + 1
+	kinds          = tableKinds + 2
 )
 
 // change is a message to the feed. The changes of one source arrive in order.
@@ -57,6 +61,9 @@ type change struct {
 	// refused tells that the API server refuses to list. There is no object
 	// then.
 	refused bool
+
+	// granted is when the API server granted a watch. There is no object then.
+	granted time.Time
 
 	name types.NamespacedName
 	// object is nil when it was deleted.
@@ -89,24 +96,35 @@ type feed struct {
 	beat chan<- struct{}
 	// passes counts how often the feed has passed its changes on to the last consumer.
 	passes *atomic.Uint64
+
+	// granted has when the API server last granted each watch, and endpoints the
+	// addresses of each EndpointSlice of the address Service.
+	granted   [tableKinds]time.Time
+	endpoints map[types.NamespacedName][]netip.Addr
+	publish   func(*published)
+}
+
+// published is what Watch.LastSeen, Watch.ServiceEndpoints and Watch.Limits return.
+type published struct {
+	at        time.Time
+	endpoints []netip.Addr
+	matches   int
 }
 
 func newFeed(options *Options, m *metrics) *feed {
-	policy := options.Policy
-	if policy == (routes.Policy{}) {
-		policy = routes.DefaultPolicy()
-	}
 	f := &feed{
-		options: options, metrics: m, builder: routes.NewBuilderOf(policy),
+		options: options, metrics: m, builder: routes.NewBuilderOf(options.policy()),
 		unreadable: make(map[types.NamespacedName]routes.Problem),
 		addresses:  noService,
 		passes:     new(atomic.Uint64),
+		endpoints:  make(map[types.NamespacedName][]netip.Addr),
+		publish:    func(*published) {},
 	}
 	f.builder.OnPanic(func(kind string, name types.NamespacedName, cause any, stack []byte) {
 		options.Log.Error("a panic over one object, which is as it was before; this is an error of the interceptor",
 			"kind", kind, "object", name.String(), "panic", cause, "stack", string(stack))
 	})
-	f.synced[addressService] = !options.addressApart()
+	f.synced[addressService], f.synced[addressSlices] = !options.addressApart(), !options.addressApart()
 	for k := range f.known {
 		f.known[k] = make(map[types.NamespacedName]uint64)
 	}
@@ -121,7 +139,7 @@ func (f *feed) run(ctx context.Context, changes <-chan change) {
 		case c := <-changes:
 			f.apply(c)
 		}
-		f.rest(changes)
+		f.applyQueued(changes)
 		f.commit()
 		f.answer()
 		// Whatever comes meanwhile is in the next table.
@@ -133,8 +151,8 @@ func (f *feed) run(ctx context.Context, changes <-chan change) {
 	}
 }
 
-// rest applies the changes that are queued, and at most mostAtOnce of them.
-func (f *feed) rest(changes <-chan change) {
+// applyQueued applies the changes that are queued, and at most mostAtOnce of them.
+func (f *feed) applyQueued(changes <-chan change) {
 	for range mostAtOnce {
 		select {
 		case c := <-changes:
@@ -145,9 +163,13 @@ func (f *feed) rest(changes <-chan change) {
 	}
 }
 
-// answer counts a pass, and answers the beat if there is one.
+// answer tells that all changes so far have got through to the consumers.
 func (f *feed) answer() {
 	f.passes.Add(1)
+	f.publish(&published{
+		at: slices.MinFunc(f.granted[:], time.Time.Compare), endpoints: slices.Concat(slices.Collect(maps.Values(f.endpoints))...),
+		matches: f.builder.MostMatches(),
+	})
 	if f.beat != nil {
 		f.beat <- struct{}{} // there is room for the one beat that is under way
 		f.beat = nil
@@ -167,8 +189,11 @@ func (f *feed) apply(c change) {
 	case c.refused:
 		// Tables do not need the address Service: do not wait for it.
 		if c.kind == addressService && !f.synced[c.kind] {
-			f.addresses, f.synced[c.kind] = unknown, true
+			f.addresses = unknown
 		}
+		f.synced[c.kind] = f.synced[c.kind] || c.kind >= tableKinds
+	case !c.granted.IsZero():
+		f.granted[c.kind] = c.granted
 	case c.object == nil:
 		delete(f.known[c.kind], c.name)
 		f.gone(c.kind, c.name)
@@ -203,7 +228,10 @@ func (f *feed) set(c change) {
 			f.builder.SetService(o)
 		}
 	case *discoveryv1.EndpointSlice:
-		f.builder.SetEndpointSlice(o)
+		if c.kind == endpointSlices {
+			f.builder.SetEndpointSlice(o)
+		}
+		f.setEndpoints(c.name, o)
 	}
 }
 
@@ -214,8 +242,11 @@ func (f *feed) gone(k kind, name types.NamespacedName) {
 		f.builder.DeleteHTTPScaledObject(name)
 	case services:
 		f.builder.DeleteService(name)
+	case addressSlices:
+		delete(f.endpoints, name)
 	case endpointSlices:
 		f.builder.DeleteEndpointSlice(name)
+		delete(f.endpoints, name)
 	}
 	if (k == services || k == addressService) && name == f.options.AddressService {
 		f.addresses = noService

@@ -14,7 +14,7 @@ const (
 	// stuckAfter is how long a beat may be under way. To make the table of 10,000
 	// objects takes seconds.
 	stuckAfter = time.Minute
-	// mostBetween bounds how much of the time between two calls of look counts: a
+	// mostBetween bounds how much of the time between two calls of check counts: a
 	// process that was frozen in between had no time to answer.
 	mostBetween = 15 * time.Second
 )
@@ -32,8 +32,8 @@ type pulse struct {
 	passes atomic.Uint64
 
 	mu       sync.Mutex
-	seen     uint64 // passes at the last look
-	looked   time.Time
+	seen     uint64 // passes at the last check
+	checked  time.Time
 	underWay bool // whether a beat is under way
 	sent     bool // whether that beat is in the channel, not held back because it is full
 	waited   time.Duration
@@ -44,9 +44,9 @@ func newPulse(changes chan<- change, log *slog.Logger) *pulse {
 	return &pulse{log: log, now: time.Now, beat: changes, back: make(chan struct{}, 1)}
 }
 
-// look checks whether the last beat has come back, and sends the next. It fails when
+// check tells whether the last beat has come back, and sends the next. It fails when
 // one has been under way for stuckAfter. It never waits.
-func (p *pulse) look() error {
+func (p *pulse) check() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
@@ -55,14 +55,14 @@ func (p *pulse) look() error {
 		p.underWay = false
 	default:
 		if p.underWay {
-			p.waited += min(now.Sub(p.looked), mostBetween)
+			p.waited += min(now.Sub(p.checked), mostBetween)
 		}
 	}
 	passes := p.passes.Load()
 	if !p.sent && passes != p.seen {
 		p.waited = 0 // the channel is full, and the feed reads it: it is busy
 	}
-	p.looked, p.seen = now, passes
+	p.checked, p.seen = now, passes
 	if !p.underWay {
 		p.underWay, p.sent, p.waited, p.told = true, false, 0, false
 	}

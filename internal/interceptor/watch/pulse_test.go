@@ -161,13 +161,13 @@ func TestATableComesWhileChangesDoNotStop(t *testing.T) {
 	}
 }
 
-// A busy feed, whose channel is full at each look, is healthy as long as it makes
+// A busy feed, whose channel is full at each check, is healthy as long as it makes
 // progress.
 func TestABusyFeedIsHealthy(t *testing.T) {
 	var now time.Time
 	p := newPulse(make(chan change), slog.New(slog.DiscardHandler))
 	p.now = func() time.Time { return now }
-	after := func(d time.Duration) error { now = now.Add(d); return p.look() }
+	after := func(d time.Duration) error { now = now.Add(d); return p.check() }
 	for range 20 {
 		if err := after(10 * time.Second); err != nil {
 			t.Fatal("while it goes on: ", err)

@@ -25,6 +25,8 @@ const (
 	// while the API server does not answer, or refuses.
 	leastWait = 200 * time.Millisecond
 	mostWait  = 3 * time.Second
+	// mostInitial is how long a watch may take to send all objects, before they are listed.
+	mostInitial = time.Minute
 )
 
 // source lists and watches one resource.
@@ -36,10 +38,13 @@ type source struct {
 	list func(ctx context.Context, options metav1.ListOptions, each func(runtime.Object)) (metav1.ListMeta, error)
 	// watch starts a watch, as the Watch method of a client does.
 	watch func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
-	// read turns an object into what the feed receives. An object for which it returns
-	// nil is skipped.
-	read func(runtime.Object) any
+	// read turns an object into what the feed receives, which it returns unchanged.
+	read func(runtime.Object) runtime.Object
 
+	// renew is how long a watch lasts; 0 is for as long as the reflector asks for.
+	renew time.Duration
+	// initial is a watch that begins with all objects, until the last of them has come.
+	initial watch.Interface
 	changes chan<- change
 	contact *contact
 	pass    uint64
@@ -65,14 +70,11 @@ func (s *source) run(ctx context.Context, changes chan<- change, contact *contac
 // returns only the resourceVersion to the reflector.
 func (s *source) listAll(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	s.pass++
+	s.initial = nil
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, err := s.list(ctx, options, func(o runtime.Object) { s.tell(ctx, o, false) })
-		s.answered("list", err)
-		if err != nil {
-			if s.contact.refuses(s) {
-				s.send(ctx, change{kind: s.kind, pass: s.pass, refused: true})
-			}
+		if err := s.answered(ctx, "list", nil, err); err != nil {
 			return nil, err
 		}
 		if page.Continue == "" {
@@ -86,36 +88,101 @@ func (s *source) listAll(ctx context.Context, _ metav1.ListOptions) (runtime.Obj
 // that has ended, and no error. The reflector would list again because of that.
 var (
 	noWatch = reflect.TypeOf(watch.NewEmptyWatch())
-	errCut  = errors.New("the connection was cut before there was an answer")
+	errCut  = errors.New("the connection was cut, or there was no answer in time")
 )
+
+// errNotAll lets the reflector list. It would repeat a watch that was refused for some other
+// reasons, and wait up to half a minute before.
+var errNotAll = errors.New("no watch has sent all objects")
 
 // watchFrom starts a watch. It retries until the API server grants it or a new list is
 // needed: the reflector's own backoff grows longer.
 func (s *source) watchFrom(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if options.SendInitialEvents != nil {
+		return s.watchAll(ctx, options)
+	}
 	for {
-		w, err := s.watch(ctx, options)
-		if err == nil && reflect.TypeOf(w) == noWatch {
-			err = errCut
+		w, err := s.renewed(ctx, options)
+		err = s.answered(ctx, "watch", w, err)
+		if err == nil {
+			s.granted(ctx)
 		}
-		s.answered("watch", err)
-		if err == nil || ctx.Err() != nil || apierrors.IsNotFound(err) || apierrors.IsGone(err) || apierrors.IsResourceExpired(err) {
+		if err == nil || ctx.Err() != nil || apierrors.IsNotFound(err) || tooOld(err) {
 			return w, err
 		}
 		s.pause(ctx)
 	}
 }
 
-func (s *source) answered(verb string, err error) {
+// watchAll starts a watch that begins with all objects, as the reflector asks for with
+// client-go's WatchListClient. An API server that has no such watches finds it invalid, or
+// never tells that all objects have come.
+func (s *source) watchAll(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if s.initial != nil { // it has ended too early
+		s.initial = nil
+		return nil, errNotAll
+	}
+	options.ResourceVersion = "" // the newest objects, as in a list
+	w, err := s.watchFor(ctx, options, mostInitial)
+	if apierrors.IsInvalid(err) || s.answered(ctx, "watch", w, err) != nil {
+		return nil, errNotAll
+	}
+	s.initial = w
+	return w, nil
+}
+
+// renewed starts a watch that ends after renew.
+func (s *source) renewed(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if s.renew == 0 {
+		return s.watch(ctx, options)
+	}
+	return s.watchFor(ctx, options, s.renew)
+}
+
+// watchFor starts a watch that ends after some seconds. The API server is to end it; if it has
+// not done so after twice that time, it no longer hears us, and the request is given up.
+func (s *source) watchFor(ctx context.Context, options metav1.ListOptions, long time.Duration) (watch.Interface, error) {
+	seconds := int64(long.Seconds())
+	options.TimeoutSeconds = &seconds
+	ctx, cancel := context.WithTimeout(ctx, 2*long)
+	w, err := s.watch(ctx, options)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	context.AfterFunc(ctx, cancel) // the watch outlives this call
+	return w, nil
+}
+
+// granted tells the feed that the API server has granted a watch.
+func (s *source) granted(ctx context.Context) {
+	if s.kind < tableKinds {
+		s.send(ctx, change{kind: s.kind, granted: time.Now()})
+	}
+}
+
+// answered reports how a request has ended, and returns its error. w is nil for a list.
+func (s *source) answered(ctx context.Context, verb string, w watch.Interface, err error) error {
+	if err == nil && reflect.TypeOf(w) == noWatch {
+		err = errCut
+	}
 	if err == nil {
 		s.failed = 0
 		s.contact.succeeded(s, verb)
-		return
+		return nil
 	}
 	s.failed++
-	if !apierrors.IsGone(err) && !apierrors.IsResourceExpired(err) {
+	if !tooOld(err) {
 		s.contact.failed(s, verb, err)
 	}
+	if s.contact.refuses(s) {
+		s.send(ctx, change{kind: s.kind, pass: s.pass, refused: true})
+	}
+	return err
 }
+
+// tooOld tells whether the API server no longer knows what came after the last list.
+func tooOld(err error) bool { return apierrors.IsGone(err) || apierrors.IsResourceExpired(err) }
 
 // pause waits before the next request: a backoff that grows with the failures in a row.
 func (s *source) pause(ctx context.Context) {
@@ -137,9 +204,7 @@ func (s *source) tell(ctx context.Context, o runtime.Object, gone bool) {
 	}
 	c := change{kind: s.kind, pass: s.pass, name: types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}}
 	if !gone {
-		if c.object = s.read(o); c.object == nil {
-			return
-		}
+		c.object = s.read(o)
 	}
 	s.send(ctx, c)
 }
@@ -149,22 +214,4 @@ func (s *source) send(ctx context.Context, c change) {
 	case s.changes <- c:
 	case <-ctx.Done():
 	}
-}
-
-// store is what the reflector writes to: it passes everything on and keeps
-// nothing.
-type store struct {
-	ctx    context.Context
-	source *source
-}
-
-func (s *store) Add(o any) error    { return s.Update(o) }
-func (s *store) Update(o any) error { s.source.tell(s.ctx, o.(runtime.Object), false); return nil }
-func (s *store) Delete(o any) error { s.source.tell(s.ctx, o.(runtime.Object), true); return nil }
-func (s *store) Resync() error      { return nil }
-
-// Replace is called at the end of a list, whose objects have been sent already.
-func (s *store) Replace([]any, string) error {
-	s.source.send(s.ctx, change{kind: s.source.kind, pass: s.source.pass, listed: true})
-	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/usage"
 )
 
 // Consumer receives each table, in order, from one goroutine. It must be quick: the
@@ -50,23 +53,34 @@ type Options struct {
 	// none, why says what is wrong with the Service. It is called by the goroutine that
 	// calls the Consumers.
 	OnAddresses func(addresses []netip.AddrPort, why string)
-	Log         *slog.Logger
+	// Renew is how often each watch is renewed, so that LastSeen follows what the API
+	// server answers; whole seconds, 1 s or more. With 0 a watch lasts 5 to 10 minutes.
+	Renew time.Duration
+	Log   *slog.Logger
+}
+
+func (o *Options) policy() routes.Policy {
+	if o.Policy == (routes.Policy{}) {
+		return routes.DefaultPolicy()
+	}
+	return o.Policy
 }
 
 // addressApart tells whether AddressService is in a namespace that is not watched.
 func (o *Options) addressApart() bool {
 	a := o.AddressService
-	return o.OnAddresses != nil && a.Name != "" && o.Namespace != "" && o.Namespace != a.Namespace
+	return a.Name != "" && o.Namespace != "" && o.Namespace != a.Namespace
 }
 
 // Watch feeds a routing table from a cluster. It is a prometheus.Collector too.
 type Watch struct {
-	options Options
-	client  *client
-	contact *contact
-	metrics *metrics
-	changes chan change
-	pulse   *pulse
+	options   Options
+	client    *client
+	contact   *contact
+	metrics   *metrics
+	changes   chan change
+	pulse     *pulse
+	published atomic.Pointer[published]
 }
 
 // New makes a Watch. It makes no request, and fails only on an invalid configuration.
@@ -87,10 +101,12 @@ func New(config *rest.Config, options Options) (*Watch, error) {
 func (w *Watch) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, s := range w.sources() {
+		s.renew = w.options.Renew
 		running.Go(func() { s.run(ctx, w.changes, w.contact) })
 	}
 	f := newFeed(&w.options, w.metrics)
 	f.passes = &w.pulse.passes
+	f.publish = w.published.Store
 	f.run(ctx, w.changes)
 	running.Wait()
 }
@@ -99,7 +115,35 @@ func (w *Watch) Run(ctx context.Context) {
 // or a Consumer does not return. It must be called at least every 15 s: of a longer
 // time between two calls, only 15 s count. It does not fail because the API server does
 // not answer: the last table is served then. It never waits.
-func (w *Watch) Healthy() error { return w.pulse.look() }
+func (w *Watch) Healthy() error { return w.pulse.check() }
+
+// LastSeen returns when the API server last granted the watch that was granted longest
+// ago, of those that tables are made of. Everything that the API server sent before has
+// got through to the Consumers. It is zero until all have been granted.
+func (w *Watch) LastSeen() time.Time {
+	if s := w.published.Load(); s != nil {
+		return s.at
+	}
+	return time.Time{}
+}
+
+// ServiceEndpoints returns the addresses in the EndpointSlices of AddressService, of pods
+// that are ready and of others. They may not be changed.
+func (w *Watch) ServiceEndpoints() []netip.Addr {
+	if s := w.published.Load(); s != nil {
+		return s.endpoints
+	}
+	return nil
+}
+
+// Limits is for a usage.Collector: the matches of the namespace that has most.
+func (w *Watch) Limits() []usage.Limit {
+	matches := 0
+	if s := w.published.Load(); s != nil {
+		matches = s.matches
+	}
+	return []usage.Limit{{Name: "max-matches-per-namespace", Used: float64(matches), Max: float64(w.options.policy().MaxMatchesPerNamespace)}}
+}
 
 func (w *Watch) sources() []*source {
 	o := &w.options
@@ -109,7 +153,7 @@ func (w *Watch) sources() []*source {
 		w.client.endpointSlices(o.Namespace),
 	}
 	if o.addressApart() {
-		sources = append(sources, w.client.addresses(o.AddressService))
+		sources = append(sources, w.client.addresses(o.AddressService), w.client.addressSlices(o.AddressService))
 	}
 	return sources
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/usage"
 )
 
 // patience bounds each wait for something that has to come.
@@ -489,7 +491,7 @@ func TestAnAddressServiceThatMayNotBeRead(t *testing.T) {
 	w := newWorld(t)
 	w.app("a")
 	w.api.setNamespaceFault(func(rw http.ResponseWriter, verb, resource, namespace string) bool {
-		return namespace == "keda" && forbid("list", "services")(rw, verb, resource)
+		return namespace == "keda" && forbid(verb, "services")(rw, verb, resource)
 	})
 	next, options := toldAddresses(w)
 	options.Namespace = "demo"
@@ -528,4 +530,17 @@ func TestABurstIsOneTable(t *testing.T) {
 	if diff := cmp.Diff(1, w.updates); diff != "" {
 		t.Errorf("tables: %s", diff)
 	}
+}
+
+// What the namespace with most hosts asks for is told, beside the limit.
+func TestMatchesOfANamespaceAreTold(t *testing.T) {
+	w := newWorld(t)
+	w.app("a")
+	w.app("b")
+	policy := routes.DefaultPolicy()
+	policy.MaxMatchesPerNamespace = 7
+	watching := w.start(Options{Policy: policy})
+	w.eventually("both objects counted", func() bool {
+		return slices.Equal(watching.Limits(), []usage.Limit{{Name: "max-matches-per-namespace", Used: 2, Max: 7}})
+	})
 }

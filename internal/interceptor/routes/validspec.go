@@ -20,8 +20,8 @@ const defaultFailoverAfter = 30 * time.Second
 // times headers, as all objects share the table.
 const maxMatches = 10000
 
-// form is a spec that can be served.
-type form struct {
+// validSpec is a spec that can be served.
+type validSpec struct {
 	match          *matcher
 	target         target
 	failover       *failoverTarget
@@ -53,7 +53,7 @@ type failoverTarget struct {
 	after time.Duration
 }
 
-func (f *form) equal(other *form) bool {
+func (f *validSpec) equal(other *validSpec) bool {
 	if f == nil || other == nil {
 		return f == other
 	}
@@ -62,12 +62,12 @@ func (f *form) equal(other *form) bool {
 		equalDuration(f.conditionWait, other.conditionWait) && equalDuration(f.responseHeader, other.responseHeader)
 }
 
-// declared is an HTTPScaledObject checked alone.
-type declared struct {
+// checkedObject is an HTTPScaledObject checked alone.
+type checkedObject struct {
 	name types.NamespacedName
 	uid  types.UID
-	// form is nil when the spec cannot be served.
-	form *form
+	// spec is nil when it cannot be served.
+	spec *validSpec
 	// problems are those that can be found in the object alone.
 	problems []Problem
 	// annotated tells that there is a split annotation, text is its value, and split
@@ -77,20 +77,21 @@ type declared struct {
 	split     []weightedbackends.Backend
 	splitErr  string
 	rollout   string
+	accessLog bool
 }
 
-func (d *declared) equal(other *declared) bool {
+func (d *checkedObject) equal(other *checkedObject) bool {
 	return d.name == other.name && d.uid == other.uid && d.annotated == other.annotated && d.text == other.text &&
-		d.rollout == other.rollout && d.form.equal(other.form) && slices.Equal(d.problems, other.problems)
+		d.rollout == other.rollout && d.accessLog == other.accessLog && d.spec.equal(other.spec) && slices.Equal(d.problems, other.problems)
 }
 
-func (d *declared) problem(reason Reason, field, format string, args ...any) Problem {
-	return Problem{Object: d.name, UID: d.uid, Reason: reason, Field: field, Message: field + ": " + fmt.Sprintf(format, args...)}
+func (d *checkedObject) problem(reason Reason, field, format string, args ...any) Problem {
+	return Problem{Object: d.name, UID: d.uid, Reason: reason, Field: field, Message: shorten(field+": "+fmt.Sprintf(format, args...), maxMessage)}
 }
 
 // checkSplit reads the split annotation. If its text is the same as in old, which is
 // what was known of the object before, the split is not parsed again.
-func (d *declared) checkSplit(object *httpv1alpha1.HTTPScaledObject, old *declared) {
+func (d *checkedObject) checkSplit(object *httpv1alpha1.HTTPScaledObject, old *checkedObject) {
 	d.text, d.annotated = object.Annotations[weightedbackends.Annotation]
 	switch {
 	case !d.annotated:
@@ -107,9 +108,9 @@ func (d *declared) checkSplit(object *httpv1alpha1.HTTPScaledObject, old *declar
 	d.rollout = object.Annotations[weightedbackends.OwnerAnnotation]
 }
 
-// checkSpec sets the form, adds the problems with which the object can be served
+// checkSpec sets spec, adds the problems with which the object can be served
 // nevertheless, and returns those with which it cannot.
-func (d *declared) checkSpec(spec *httpv1alpha1.HTTPScaledObjectSpec, created time.Time, allowed []string) (bad []Problem) {
+func (d *checkedObject) checkSpec(spec *httpv1alpha1.HTTPScaledObjectSpec, created time.Time, allowed []string) (bad []Problem) {
 	hosts := collect(d, "spec.hosts", len(spec.Hosts), InvalidHost, &bad, func(i int) (string, error) {
 		return hostPattern(spec.Hosts[i])
 	})
@@ -119,7 +120,7 @@ func (d *declared) checkSpec(spec *httpv1alpha1.HTTPScaledObjectSpec, created ti
 	headers := collect(d, "spec.headers", len(spec.Headers), InvalidHeader, &bad, func(i int) (Header, error) {
 		return checkHeader(spec.Headers[i].Name, spec.Headers[i].Value)
 	})
-	if matches := max(1, len(hosts)) * max(1, len(prefixes)) * max(1, len(headers)); matches > maxMatches {
+	if matches := countMatches(hosts, prefixes, headers); matches > maxMatches {
 		bad = append(bad, d.problem(TooLarge, "spec", "%d hosts with %d path prefixes and %d headers make %d matches, above %d; make several objects of this one",
 			len(hosts), len(prefixes), len(headers), matches, maxMatches))
 	}
@@ -134,21 +135,21 @@ func (d *declared) checkSpec(spec *httpv1alpha1.HTTPScaledObjectSpec, created ti
 	if problem != "" {
 		bad = append(bad, d.problem(InvalidTarget, "spec.scaleTargetRef"+field, "%s", problem))
 	}
-	d.form = &form{
+	d.spec = &validSpec{
 		match:    newMatcher(d.name, created, hosts, prefixes, headers, allowed),
 		target:   to,
 		failover: d.checkFailover(spec.ColdStartTimeoutFailoverRef),
 	}
 	if t := spec.Timeouts; t != nil {
-		d.form.conditionWait = d.checkTimeout("spec.timeouts.conditionWait", t.ConditionWait)
-		d.form.responseHeader = d.checkTimeout("spec.timeouts.responseHeader", t.ResponseHeader)
+		d.spec.conditionWait = d.checkTimeout("spec.timeouts.conditionWait", t.ConditionWait)
+		d.spec.responseHeader = d.checkTimeout("spec.timeouts.responseHeader", t.ResponseHeader)
 	}
 	return bad
 }
 
 // collect reads a list, without repeated entries. It reports the first few bad and the
 // first few repeated entries only.
-func collect[T comparable](d *declared, field string, length int, reason Reason, bad *[]Problem, read func(int) (T, error)) []T {
+func collect[T comparable](d *checkedObject, field string, length int, reason Reason, bad *[]Problem, read func(int) (T, error)) []T {
 	if length == 0 {
 		return nil
 	}
@@ -160,11 +161,11 @@ func collect[T comparable](d *declared, field string, length int, reason Reason,
 		switch {
 		case err != nil:
 			if invalid++; invalid <= mostNamed {
-				*bad = append(*bad, d.problem(reason, fmt.Sprintf("%s[%d]", field, i), "%v", err))
+				*bad = append(*bad, d.problem(reason, fmt.Sprintf("%s[%d]", field, i), "%.500s", err))
 			}
 		case seen[entry]:
 			if repeated++; repeated <= mostNamed {
-				d.problems = append(d.problems, d.problem(Repeated, fmt.Sprintf("%s[%d]", field, i), "%v is in the list already; it counts once", entry))
+				d.problems = append(d.problems, d.problem(Repeated, fmt.Sprintf("%s[%d]", field, i), "%.300s is in the list already; it counts once", fmt.Sprint(entry)))
 			}
 		default:
 			seen[entry] = true
@@ -193,7 +194,7 @@ func checkTarget(service string, number *int32, name *string) (to target, field,
 	return to, "", ""
 }
 
-func (d *declared) checkFailover(ref *httpv1alpha1.ColdStartTimeoutFailoverRef) *failoverTarget {
+func (d *checkedObject) checkFailover(ref *httpv1alpha1.ColdStartTimeoutFailoverRef) *failoverTarget {
 	const field = "spec.coldStartTimeoutFailoverRef"
 	if ref == nil {
 		return nil
@@ -215,7 +216,7 @@ func (d *declared) checkFailover(ref *httpv1alpha1.ColdStartTimeoutFailoverRef) 
 	return &failoverTarget{target: to, after: after}
 }
 
-func (d *declared) checkTimeout(field string, text *string) *time.Duration {
+func (d *checkedObject) checkTimeout(field string, text *string) *time.Duration {
 	if text == nil {
 		return nil
 	}

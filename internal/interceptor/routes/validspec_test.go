@@ -76,3 +76,26 @@ func TestLargeObjects(t *testing.T) {
 		})
 	}
 }
+
+// What is told of an object stays short, whatever is in it, and says what is served.
+func TestMessagesOfLargeEntriesAreShort(t *testing.T) {
+	huge := strings.Repeat("\x01", 1<<20) // four bytes each, quoted
+	for what, spec := range map[string]httpv1alpha1.HTTPScaledObjectSpec{
+		"host":   {Hosts: []string{huge}},
+		"header": {Headers: []httpv1alpha1.Header{{Name: huge}}},
+		"port":   {ColdStartTimeoutFailoverRef: &httpv1alpha1.ColdStartTimeoutFailoverRef{Service: huge, PortName: &huge}},
+		"wait":   {Timeouts: &httpv1alpha1.Timeouts{ConditionWait: &huge}},
+	} {
+		o := benchObject(1, 20)
+		spec.ScaleTargetRef = o.Spec.ScaleTargetRef
+		o.Spec = spec
+		b := NewBuilder()
+		b.SetHTTPScaledObject(o)
+		table, _ := b.Commit()
+		for _, p := range table.Problems() {
+			if len(p.Message) > 2200 || p.Reason.quarantines() && (len(p.Message) > 1024 || !strings.HasSuffix(p.Message, meanwhileNothing)) {
+				t.Errorf("%s: %s in %d bytes: ...%.200s", what, p.Reason, len(p.Message), p.Message[max(0, len(p.Message)-200):])
+			}
+		}
+	}
+}
