@@ -119,7 +119,7 @@ k3d-import: docker-build ## Build the images and import them into the k3d cluste
 	k3d image import $(IMG) $(STEP_IMG) $(INTERCEPTOR_IMG) --cluster $(K3D_CLUSTER)
 
 .PHONY: generate
-generate: ## Make the generated files anew: deepcopy, CRDs, kedify-proxy's bootstrap, the table of checks, the reference of steps
+generate: ## Make the generated files anew: deepcopy, CRDs, kedify-proxy's bootstrap, the tables of checks and settings, the reference of steps
 	hack/generate.sh
 
 ##@ See it work

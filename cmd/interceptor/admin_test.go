@@ -41,15 +41,15 @@ func TestVersion(t *testing.T) {
 }
 
 func TestRoutesOfARunningInterceptor(t *testing.T) {
-	p, err := proxy.New(proxy.DefaultSettings(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := proxy.New(proxy.DefaultSettings(), slog.New(slog.DiscardHandler))
 	port := int32(80)
-	p.SetTable(routes.Build(routes.Inputs{HTTPScaledObjects: []*httpv1alpha1.HTTPScaledObject{{
+	builder := routes.NewBuilder()
+	builder.SetHTTPScaledObject(&httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "app"},
 		Spec:       httpv1alpha1.HTTPScaledObjectSpec{Hosts: []string{"app.test"}, ScaleTargetRef: httpv1alpha1.ScaleTargetRef{Service: "stable", Port: &port}},
-	}}}, nil))
+	})
+	table, _ := builder.Commit()
+	p.SetTable(table)
 	// Problems that the table does not know are shown, too.
 	recorder, err := events.New(&rest.Config{Host: "http://127.0.0.1:1"}, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -30,6 +30,7 @@ func newAuthority(t *testing.T, name string) *authority {
 	t.Helper()
 	a := &authority{t: t, key: ecdsaKey(t), dir: t.TempDir()}
 	template := template(name)
+	template.NotAfter = time.Now().Add(2 * time.Hour)
 	template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
 	if err != nil {

@@ -41,6 +41,7 @@ on Envoy's side. Envoy reads these when it starts; with --secrets-dir also when 
 	f.StringVar(&o.XDSAddress, "xds-address", defaultXDSAddress, "host:port of the interceptor's xDS Service")
 	f.StringVar(&o.AdminAddress, "admin-address", "0.0.0.0:9901", "host:port where GET of /ready, /stats, /config_dump and the like is answered to everybody, and nothing else; [::]:9901 for IPv6 and IPv4")
 	f.Uint16Var(&o.AdminPort, "admin-port", 9902, "port of Envoy's whole admin interface, on 127.0.0.1; whoever reaches it can stop Envoy")
+	f.Uint16Var(&o.ReadyPort, "ready-port", 9903, "port of /ready for the kubelet, on the host of --admin-address")
 	f.StringSliceVar(&o.Namespaces, "namespaces", nil, "namespaces whose HTTPScaledObjects are served; all when left out")
 	f.BoolVar(&o.SotW, "sotw", false, "ask for the state of the world (GRPC) and not for changes (DELTA_GRPC)")
 	f.Int64Var(&o.MaxConnections, "max-connections", 50000, "bound of the connections of clients")

@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/xds"
 )
 
-// certificateLook is how often passCertificate checks for a new certificate.
-const certificateLook = 5 * time.Second
+// certificateInterval is how often passCertificate checks for a new certificate.
+const certificateInterval = 5 * time.Second
 
 // passCertificate gives the certificate to kedify-proxies, and checks for a new one at
 // each interval, until ctx ends.

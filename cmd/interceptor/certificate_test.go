@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/settings"
 )
 
 func TestCertificateInPEM(t *testing.T) {
@@ -55,7 +56,7 @@ func TestCertificateInPEM(t *testing.T) {
 // place without a restart.
 func TestKedifyProxyServesTheCertificateOfTheFiles(t *testing.T) {
 	a := newAuthority(t, "authority")
-	s := newStack(t, func(o *options) { o.certFile, o.keyFile = a.files("app", a.sign("first", ecdsaKey(t))) })
+	s := newStack(t, func(o *settings.Settings) { o.CertFile, o.KeyFile = a.files("app", a.sign("first", ecdsaKey(t))) })
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Header.Get("X-Forwarded-Proto"))
 	}))
@@ -79,7 +80,7 @@ func TestKedifyProxyServesTheCertificateOfTheFiles(t *testing.T) {
 		for _, at := range []struct {
 			what string
 			port uint16
-		}{{"kedify-proxy", s.o.xds.tlsPort}, {"embedded proxy", s.o.tlsPort}} {
+		}{{"kedify-proxy", s.o.KedifyProxy.TLSPort}, {"embedded proxy", s.o.TLSPort}} {
 			s.envoy.Wait(fmt.Sprintf("the %s certificate at the %s", tt.name, at.what), func() error {
 				// The chain is verified as by a client that trusts the authority.
 				c, err := tls.Dial("tcp", fmt.Sprint("127.0.0.1:", at.port), &tls.Config{RootCAs: a.pool(), ServerName: "app.example.com"})

@@ -19,6 +19,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/settings"
 )
 
 // says is an application that answers with its name and the body of the request.
@@ -57,7 +58,7 @@ func TestColdStartThroughKedifyProxy(t *testing.T) {
 	body := strings.Repeat("x", 1<<10)
 	for range waiting {
 		go func() {
-			code, text, err := ask(client, "http", s.o.xds.httpPort, http.MethodPost, strings.NewReader(body))
+			code, text, err := ask(client, "http", s.o.KedifyProxy.Port, http.MethodPost, strings.NewReader(body))
 			answers <- fmt.Sprint(code, " ", text, " ", err)
 		}()
 	}
@@ -87,7 +88,7 @@ func TestColdStartThroughKedifyProxy(t *testing.T) {
 	// From now on Envoy sends requests to the application itself.
 	s.envoy.Wait("a request that Envoy sends itself", func() error {
 		before := s.metric("interceptor_requests_total", "blue")
-		if code, text, err := ask(client, "http", s.o.xds.httpPort, http.MethodGet, nil); err != nil || text != "blue" {
+		if code, text, err := ask(client, "http", s.o.KedifyProxy.Port, http.MethodGet, nil); err != nil || text != "blue" {
 			t.Fatalf("answered %d %q, %v", code, text, err)
 		}
 		if s.metric("interceptor_requests_total", "blue") != before {
@@ -118,7 +119,7 @@ func TestColdStartFailoverThroughKedifyProxy(t *testing.T) {
 	client := newClient(t, &http.Transport{})
 	body := strings.Repeat("x", 1<<10)
 	for range 2 {
-		code, text, err := ask(client, "http", s.o.xds.httpPort, http.MethodPost, strings.NewReader(body))
+		code, text, err := ask(client, "http", s.o.KedifyProxy.Port, http.MethodPost, strings.NewReader(body))
 		if err != nil || code != http.StatusOK || text != "away"+body {
 			t.Fatalf("answered %d %.40q, %v; want the Service for cold starts that last too long", code, text, err)
 		}
@@ -127,14 +128,14 @@ func TestColdStartFailoverThroughKedifyProxy(t *testing.T) {
 		t.Errorf("%v cold starts counted, want 2", got)
 	}
 	s.endpoint("blue", says(t, "blue"))
-	s.answered(client, "http", s.o.xds.httpPort, "blue")
+	s.answered(client, "http", s.o.KedifyProxy.Port, "blue")
 }
 
 // A namespace whose application does not start blocks no cold start of another namespace,
 // whichever proxy the requests come through.
 func TestRoomToWaitIsSharedWithKedifyProxies(t *testing.T) {
 	const room, half = 10, 5
-	s := newStack(t, func(o *options) { o.proxy.MaxHeld = room })
+	s := newStack(t, func(o *settings.Settings) { o.Proxy.MaxHeld = room })
 	s.object("red")
 	s.object("blue")
 	s.startEnvoy(envoy.BootstrapOptions{Namespaces: []string{"blue"}})
@@ -159,11 +160,11 @@ func TestRoomToWaitIsSharedWithKedifyProxies(t *testing.T) {
 	}
 	var red, blue []<-chan string
 	for i := range room {
-		red = append(red, send(s.o.proxyPort))
+		red = append(red, send(s.o.ProxyPort))
 		held("red", float64(i+1))
 	}
 	for i := range half {
-		blue = append(blue, send(s.o.xds.httpPort))
+		blue = append(blue, send(s.o.KedifyProxy.Port))
 		held("blue", float64(i+1))
 		held("red", float64(room-1-i))
 		if got, want := <-red[room-1-i], "503 HTTPScaledObject red/app has no endpoint"; !strings.HasPrefix(got, want) {
@@ -171,7 +172,7 @@ func TestRoomToWaitIsSharedWithKedifyProxies(t *testing.T) {
 		}
 	}
 	// Each namespace has its half of the room, and gets no more.
-	for namespace, port := range map[string]uint16{"red": s.o.proxyPort, "blue": s.o.xds.httpPort} {
+	for namespace, port := range map[string]uint16{"red": s.o.ProxyPort, "blue": s.o.KedifyProxy.Port} {
 		if got, want := <-send(port), "503 HTTPScaledObject "+namespace+"/app has no endpoint"; !strings.HasPrefix(got, want) {
 			t.Errorf("a request beyond the share of %s is answered %q, want %q", namespace, got, want)
 		}
@@ -208,14 +209,14 @@ func forgedHeader(t *testing.T, version byte, object string) []byte {
 func TestClientsCannotNameAnObject(t *testing.T) {
 	s := twoOfOneHost(t)
 	s.endpoint("blue", says(t, "blue"))
-	s.answered(newClient(t, &http.Transport{}), "http", s.o.xds.httpPort, "blue")
+	s.answered(newClient(t, &http.Transport{}), "http", s.o.KedifyProxy.Port, "blue")
 	request := []byte("POST / HTTP/1.1\r\nHost: app.example.com\r\nContent-Length: %d\r\nConnection: close\r\n\r\n")
 	for _, at := range []struct {
 		name string
 		port uint16
 		own  string // the namespace that answers a request for the host
 		ask  string // the object that the forged header names
-	}{{"embedded proxy", s.o.proxyPort, "red", "blue/app"}, {"kedify-proxy", s.o.xds.httpPort, "blue", "red/app"}} {
+	}{{"embedded proxy", s.o.ProxyPort, "red", "blue/app"}, {"kedify-proxy", s.o.KedifyProxy.Port, "blue", "red/app"}} {
 		for name, forged := range map[string][]byte{
 			"PROXY v2 with a record": forgedHeader(t, 2, at.ask),
 			"PROXY v1":               forgedHeader(t, 1, at.ask),
@@ -236,7 +237,7 @@ func TestClientsCannotNameAnObject(t *testing.T) {
 	}
 	t.Run("names in headers", func(t *testing.T) {
 		answers := make(map[string]string)
-		for own, port := range map[string]uint16{"red": s.o.proxyPort, "blue": s.o.xds.httpPort} {
+		for own, port := range map[string]uint16{"red": s.o.ProxyPort, "blue": s.o.KedifyProxy.Port} {
 			header := "GET / HTTP/1.1\r\nHost: app.example.com\r\nConnection: close\r\n"
 			for _, name := range []string{"X-Httpso", "X-Kedify-Httpso", "X-Envoy-Original-Dst-Host", "X-Envoy-Decorator-Operation", "X-Forwarded-Host"} {
 				header += name + ": red/app, blue/app\r\n"

@@ -15,7 +15,7 @@ import (
 // The admin port, and the command, tell what each kedify-proxy has.
 func TestEnvoysOfARunningInterceptor(t *testing.T) {
 	s := newStack(t, nil)
-	admin := fmt.Sprint("http://127.0.0.1:", s.o.adminPort)
+	admin := fmt.Sprint("http://127.0.0.1:", s.o.AdminPort)
 	if out, err := invoke("envoys", "--admin", admin, "-o", "json"); err != nil || strings.Join(strings.Fields(out), "") != "[]" {
 		t.Errorf("without a kedify-proxy: %q (%v)", out, err)
 	}
@@ -25,7 +25,7 @@ func TestEnvoysOfARunningInterceptor(t *testing.T) {
 	s.endpoint("demo", app.Listener.Addr().String())
 	s.object("other")
 	s.startEnvoy(envoy.BootstrapOptions{
-		XDSAddress: fmt.Sprint("127.0.0.1:", s.o.xds.port), AdminAddress: fmt.Sprint("127.0.0.1:", s.envoyAdmin), Namespaces: []string{"demo"},
+		XDSAddress: fmt.Sprint("127.0.0.1:", s.o.XDSPort), AdminAddress: fmt.Sprint("127.0.0.1:", s.envoyAdmin), Namespaces: []string{"demo"},
 	})
 	s.connected()
 	var list xds.EnvoyList

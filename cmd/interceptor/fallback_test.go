@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -21,7 +22,7 @@ func TestAFallbackWithoutAddressesIsTold(t *testing.T) {
 	is := func(want string) {
 		t.Helper()
 		var m dto.Metric
-		if err := f.Write(&m); err != nil {
+		if err := f.addresses.Write(&m); err != nil {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(passed, " ", m.GetGauge().GetValue()); got != want {
@@ -40,5 +41,17 @@ func TestAFallbackWithoutAddressesIsTold(t *testing.T) {
 	is("[10.96.0.7:8081] 1")
 	if strings.Contains(log.String(), "WARN") {
 		t.Errorf("log:\n%s", &log)
+	}
+}
+
+// An alert looks for a fallback Service without addresses: there is none to look for
+// where none is wanted.
+func TestNoMetricOfAFallbackThatIsOff(t *testing.T) {
+	for name, want := range map[string]int{"": 0, "fallback": 1} {
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(newFallback(types.NamespacedName{Name: name}, slog.New(slog.DiscardHandler), nil))
+		if families, err := registry.Gather(); err != nil || len(families) != want {
+			t.Errorf("--fallback-service=%s: %v, %v; want %d", name, families, err, want)
+		}
 	}
 }

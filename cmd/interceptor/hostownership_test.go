@@ -7,6 +7,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/settings"
 )
 
 // The owner of a host is found among the objects that a proxy serves. At the embedded
@@ -14,7 +15,7 @@ import (
 // kedify-proxy serves blue's object, and so does the interceptor for requests that this
 // kedify-proxy hands over.
 func TestHostOwnershipLeavesAFleetOfOneNamespaceAlone(t *testing.T) {
-	s := newStack(t, func(o *options) { o.policy.HostOwnership = true })
+	s := newStack(t, func(o *settings.Settings) { o.Policy.HostOwnership = true })
 	s.object("red")
 	s.object("blue", func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.PathPrefixes = []string{"/", "/blue"} })
 	s.endpoint("red", says(t, "red"))
@@ -24,7 +25,7 @@ func TestHostOwnershipLeavesAFleetOfOneNamespaceAlone(t *testing.T) {
 	at := func(port uint16) string { return fmt.Sprintf("http://127.0.0.1:%d/blue", port) }
 	answer := make(chan string, 1)
 	go func() {
-		code, text, err := askAt(client, http.MethodGet, at(s.o.xds.httpPort), nil)
+		code, text, err := askAt(client, http.MethodGet, at(s.o.KedifyProxy.Port), nil)
 		answer <- fmt.Sprint(code, " ", text, " ", err)
 	}()
 	s.envoy.Wait("the request held", func() error {
@@ -33,7 +34,7 @@ func TestHostOwnershipLeavesAFleetOfOneNamespaceAlone(t *testing.T) {
 		}
 		return nil
 	})
-	if code, text, err := askAt(client, http.MethodGet, at(s.o.proxyPort), nil); text != "red" {
+	if code, text, err := askAt(client, http.MethodGet, at(s.o.ProxyPort), nil); text != "red" {
 		t.Errorf("the embedded proxy answers %d %q, %v; want red, who owns the host", code, text, err)
 	}
 	s.endpoint("blue", says(t, "blue"))

@@ -17,13 +17,14 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/settings"
 )
 
 // bootstrapOf is the bootstrap of a kedify-proxy whose certificate is for the namespaces
 // named, and which declares other namespaces, or none.
-func (a *authority) bootstrapOf(named []string, declared ...string) envoy.BootstrapOptions {
+func (a *authority) bootstrapOf(named []string, inNode ...string) envoy.BootstrapOptions {
 	a.t.Helper()
-	o := envoy.BootstrapOptions{CAFile: a.file("ca.crt"), Namespaces: declared}
+	o := envoy.BootstrapOptions{CAFile: a.file("ca.crt"), Namespaces: inNode}
 	o.CertFile, o.KeyFile = a.files("kedify-proxy", a.sign("kedify-proxy", ecdsaKey(a.t), named...))
 	return o
 }
@@ -31,16 +32,16 @@ func (a *authority) bootstrapOf(named []string, declared ...string) envoy.Bootst
 // overTLS has the kedify-proxy hand over with TLS, through a tap.
 func (s *stack) overTLS(o envoy.BootstrapOptions) (envoy.BootstrapOptions, *tap) {
 	s.t.Helper()
-	t := newTap(s.t, fmt.Sprint("127.0.0.1:", s.o.fallbackPort))
+	t := newTap(s.t, fmt.Sprint("127.0.0.1:", s.o.FallbackPort))
 	o.FallbackAddress = t.address
 	return o, t
 }
 
 // requireNamespaces sets up mutual TLS with certificates that have to name namespaces.
-func requireNamespaces(a *authority) func(*options) {
-	return func(o *options) {
+func requireNamespaces(a *authority) func(*settings.Settings) {
+	return func(o *settings.Settings) {
 		mutual(a)(o)
-		o.xds.settings.RequireNamespaces = true
+		o.XDS.RequireNamespaces = true
 	}
 }
 
@@ -49,20 +50,20 @@ func requireNamespaces(a *authority) func(*options) {
 // reason.
 func TestCertificatesNameTheNamespacesOfKedifyProxies(t *testing.T) {
 	for name, tt := range map[string]struct {
-		named, declared []string
-		required, sotw  bool
-		has             []string // namespaces
-		says            string   // why it is turned away
+		named, inNode  []string
+		required, sotw bool
+		has            []string // namespaces
+		says           string   // why it is turned away
 	}{
-		"what it names":                 {named: []string{"blue"}, declared: []string{"blue"}, has: []string{"blue"}},
-		"a part of it":                  {named: []string{"blue", "red"}, declared: []string{"blue"}, has: []string{"blue"}, sotw: true},
-		"more":                          {named: []string{"blue"}, declared: []string{"blue", "red"}, says: "node.metadata.namespaces has red, and this kedify-proxy's certificate is for blue alone"},
-		"another":                       {named: []string{"blue"}, declared: []string{"red"}, says: "node.metadata.namespaces has red", sotw: true},
-		"none declared":                 {named: []string{"blue"}, has: []string{"blue"}, required: true},
-		"none declared, all named":      {named: []string{"*"}, has: []string{"blue", "red"}, required: true},
-		"one of all":                    {named: []string{"*"}, declared: []string{"red"}, has: []string{"red"}, sotw: true},
-		"none named":                    {declared: []string{"red"}, has: []string{"red"}},
-		"none named, which is required": {declared: []string{"red"}, required: true, says: "certificate names no namespace, and --xds-require-namespaces asks for it"},
+		"what it names":                 {named: []string{"blue"}, inNode: []string{"blue"}, has: []string{"blue"}},
+		"a part of it":                  {named: []string{"blue", "red"}, inNode: []string{"blue"}, has: []string{"blue"}, sotw: true},
+		"more":                          {named: []string{"blue"}, inNode: []string{"blue", "red"}, says: "node.metadata.namespaces has red, and this kedify-proxy's certificate is for blue alone"},
+		"another":                       {named: []string{"blue"}, inNode: []string{"red"}, says: "node.metadata.namespaces has red", sotw: true},
+		"none in the node":              {named: []string{"blue"}, has: []string{"blue"}, required: true},
+		"none in the node, all named":   {named: []string{"*"}, has: []string{"blue", "red"}, required: true},
+		"one of all":                    {named: []string{"*"}, inNode: []string{"red"}, has: []string{"red"}, sotw: true},
+		"none named":                    {inNode: []string{"red"}, has: []string{"red"}},
+		"none named, which is required": {inNode: []string{"red"}, required: true, says: "certificate names no namespace, and --xds-require-namespaces asks for it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAuthority(t, "authority")
@@ -75,7 +76,7 @@ func TestCertificatesNameTheNamespacesOfKedifyProxies(t *testing.T) {
 				s.object(namespace)
 				s.endpoint(namespace, says(t, namespace))
 			}
-			o := a.bootstrapOf(tt.named, tt.declared...)
+			o := a.bootstrapOf(tt.named, tt.inNode...)
 			o.SotW = tt.sotw
 			s.startEnvoy(o)
 			if tt.says != "" {
@@ -158,7 +159,7 @@ func (s *stack) handedOver(client *http.Client, namespace string) {
 	body := strings.Repeat("x", 100<<10)
 	answer := make(chan string, 1)
 	go func() {
-		code, text, err := ask(client, "http", s.o.xds.httpPort, http.MethodPost, strings.NewReader(body))
+		code, text, err := ask(client, "http", s.o.KedifyProxy.Port, http.MethodPost, strings.NewReader(body))
 		answer <- fmt.Sprint(code, " ", text, " ", err)
 	}()
 	s.envoy.Wait("a request held", func() error {
@@ -205,7 +206,7 @@ func TestCertificatesBoundWhatIsHandedOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, mode := range []struct {
 				name   string
-				change func(*options)
+				change func(*settings.Settings)
 				want   string
 			}{{"not required", mutual(a), tt.lenient}, {"required", requireNamespaces(a), tt.strict}} {
 				s := newStack(t, mode.change)
@@ -240,7 +241,7 @@ func TestCertificatesBoundWhatIsHandedOver(t *testing.T) {
 // handOver hands a request over as a kedify-proxy does, and returns the body of the
 // answer, a code that is not 200, or "" for a connection that is closed.
 func (s *stack) handOver(a *authority, plain bool, certificate *tls.Certificate, object string) (string, error) {
-	address := fmt.Sprint("127.0.0.1:", s.o.fallbackPort)
+	address := fmt.Sprint("127.0.0.1:", s.o.FallbackPort)
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		return "", err
@@ -293,7 +294,7 @@ func TestFromMutualTLSToNamespacesWithoutAnOutage(t *testing.T) {
 	s.connected()
 	unidentified(s, 1)
 	s.handedOver(client, "blue")
-	s.answered(client, "http", s.o.xds.httpPort, "blue")
+	s.answered(client, "http", s.o.KedifyProxy.Port, "blue")
 
 	// 2. Certificates name namespaces, and the bootstrap is of this release. Requests that
 	// are handed over meanwhile, with the old and with the new bootstrap, are served.
@@ -328,7 +329,7 @@ func TestFromMutualTLSToNamespacesWithoutAnOutage(t *testing.T) {
 				return
 			default:
 			}
-			if code, text, err := ask(client, "http", s.o.xds.httpPort, http.MethodGet, nil); err != nil || text != "blue" {
+			if code, text, err := ask(client, "http", s.o.KedifyProxy.Port, http.MethodGet, nil); err != nil || text != "blue" {
 				select {
 				case failures <- fmt.Sprint(code, " ", text, " ", err):
 				default:
@@ -337,9 +338,9 @@ func TestFromMutualTLSToNamespacesWithoutAnOutage(t *testing.T) {
 		}
 	})
 	s.stop()
-	next := newStack(t, func(o *options) {
+	next := newStack(t, func(o *settings.Settings) {
 		*o = *s.o
-		o.xds.settings.RequireNamespaces = true
+		o.XDS.RequireNamespaces = true
 	})
 	next.builder, next.envoy, next.envoyAdmin = s.builder, s.envoy, s.envoyAdmin
 	next.commit()
@@ -468,18 +469,18 @@ func (tp *tap) seen() (all [][]byte) {
 // that declares no namespaces gets those that the certificate names, and one that declares
 // more is refused and keeps the configuration that it has.
 func TestKedifyProxyFollowsItsCertificate(t *testing.T) {
-	for name, declared := range map[string][]string{"none declared": nil, "blue declared": {"blue"}} {
+	for name, inNode := range map[string][]string{"none in the node": nil, "blue in the node": {"blue"}} {
 		t.Run(name, func(t *testing.T) {
 			a := newAuthority(t, "authority")
-			s := newStack(t, func(o *options) {
+			s := newStack(t, func(o *settings.Settings) {
 				requireNamespaces(a)(o)
-				o.xds.settings.MaxConnectionAge = time.Second
+				o.XDS.MaxConnectionAge = time.Second
 			})
 			s.object("blue")
 			s.endpoint("blue", says(t, "blue"))
-			o, _ := s.overTLS(a.bootstrapOf([]string{"blue"}, declared...))
+			o, _ := s.overTLS(a.bootstrapOf([]string{"blue"}, inNode...))
 			o.SecretsDir = t.TempDir()
-			o.XDSAddress, o.AdminAddress = fmt.Sprint("127.0.0.1:", s.o.xds.port), fmt.Sprint("127.0.0.1:", s.envoyAdmin)
+			o.XDSAddress, o.AdminAddress = fmt.Sprint("127.0.0.1:", s.o.XDSPort), fmt.Sprint("127.0.0.1:", s.envoyAdmin)
 			certificate, authority, err := envoy.SecretFiles(o)
 			if err != nil {
 				t.Fatal(err)
@@ -492,14 +493,14 @@ func TestKedifyProxyFollowsItsCertificate(t *testing.T) {
 			s.startEnvoy(o)
 			s.connected()
 			client := newClient(t, &http.Transport{})
-			s.answered(client, "http", s.o.xds.httpPort, "blue")
+			s.answered(client, "http", s.o.KedifyProxy.Port, "blue")
 
 			// Another object, of red, and a certificate for red alone.
 			s.object("red")
 			s.endpoint("red", says(t, "red"))
 			a.files("kedify-proxy", a.sign("kedify-proxy", ecdsaKey(t), "red"))
-			if declared == nil {
-				s.answered(client, "http", s.o.xds.httpPort, "red")
+			if inNode == nil {
+				s.answered(client, "http", s.o.KedifyProxy.Port, "red")
 				s.endpoints("red")
 				s.envoy.Wait("no endpoint", func() error {
 					if s.envoy.Stat("cluster.red/app/app.membership_total") != 1 {
@@ -517,7 +518,7 @@ func TestKedifyProxyFollowsItsCertificate(t *testing.T) {
 				}
 				return nil
 			})
-			s.answered(client, "http", s.o.xds.httpPort, "blue")
+			s.answered(client, "http", s.o.KedifyProxy.Port, "blue")
 		})
 	}
 }
@@ -533,7 +534,7 @@ func TestBootstrapOfThisReleaseWithAnInterceptorOfBefore(t *testing.T) {
 	s.connected()
 	client := newClient(t, &http.Transport{})
 	s.handedOver(client, "blue")
-	s.answered(client, "http", s.o.xds.httpPort, "blue")
+	s.answered(client, "http", s.o.KedifyProxy.Port, "blue")
 	if n := len(tap.seen()); n > 0 {
 		t.Errorf("%d connections had TLS", n)
 	}

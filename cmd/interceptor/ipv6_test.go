@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/settings"
 )
 
 // listenIPv6 listens on ::1. IPv6 is up to the kernel, and cannot be installed: without
@@ -40,12 +41,12 @@ func TestKedifyProxyOverIPv6(t *testing.T) {
 			app.Start()
 			t.Cleanup(app.Close)
 
-			s := newStack(t, func(o *options) { o.xds.address = tt.address })
-			s.xds.SetFallback([]netip.AddrPort{netip.AddrPortFrom(netip.IPv6Loopback(), s.o.fallbackPort)})
+			s := newStack(t, func(o *settings.Settings) { o.KedifyProxy.Address = net.ParseIP(tt.address) })
+			s.xds.SetFallback([]netip.AddrPort{netip.AddrPortFrom(netip.IPv6Loopback(), s.o.FallbackPort)})
 			s.object("demo")
 			host := netip.MustParseAddr(tt.address)
 			s.startEnvoy(envoy.BootstrapOptions{
-				XDSAddress:   fmt.Sprint("[::1]:", s.o.xds.port),
+				XDSAddress:   fmt.Sprint("[::1]:", s.o.XDSPort),
 				AdminAddress: netip.AddrPortFrom(host, s.envoyAdmin).String(),
 			})
 			s.connected()
@@ -57,7 +58,7 @@ func TestKedifyProxyOverIPv6(t *testing.T) {
 			}
 			held := make(chan string, 1)
 			go func() {
-				text, err := get("[::1]", s.o.xds.httpPort, "/")
+				text, err := get("[::1]", s.o.KedifyProxy.Port, "/")
 				held <- fmt.Sprint(text, " ", err)
 			}()
 			s.envoy.Wait("a request held", func() error {
@@ -72,7 +73,7 @@ func TestKedifyProxyOverIPv6(t *testing.T) {
 			}
 			for _, at := range tt.open {
 				s.envoy.Wait("an answer at "+at, func() error {
-					text, err := get(at, s.o.xds.httpPort, "/")
+					text, err := get(at, s.o.KedifyProxy.Port, "/")
 					if err == nil && text != "app" {
 						err = fmt.Errorf("answered %q", text)
 					}
@@ -83,7 +84,7 @@ func TestKedifyProxyOverIPv6(t *testing.T) {
 				}
 			}
 			for _, at := range tt.closed {
-				if text, err := get(at, s.o.xds.httpPort, "/"); err == nil {
+				if text, err := get(at, s.o.KedifyProxy.Port, "/"); err == nil {
 					t.Errorf("answered %q at %s", text, at)
 				}
 			}

@@ -24,13 +24,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoytest"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/settings"
 )
 
 // stack is all of an interceptor but the part that reads the API server, with a table
 // that the test makes, and a real Envoy as its kedify-proxy.
 type stack struct {
 	t        *testing.T
-	o        *options
+	o        *settings.Settings
 	builder  *routes.Builder
 	proxy    *proxy.Proxy
 	xds      *xdsServer
@@ -40,9 +41,9 @@ type stack struct {
 	stop   func() // ends the listeners; the end of the test does, too
 
 	// envoyAdmin is the Envoy's read-only port for everybody, envoyLoopback the port of
-	// its admin interface.
-	envoyAdmin, envoyLoopback uint16
-	envoy                     *envoytest.Envoy
+	// its admin interface, and envoyReady that of the kubelet.
+	envoyAdmin, envoyLoopback, envoyReady uint16
+	envoy                                 *envoytest.Envoy
 }
 
 func noProblems() []routes.Problem { return nil }
@@ -69,34 +70,30 @@ func freePorts(t *testing.T, wanted ...*uint16) {
 }
 
 // newStack serves on free ports until the test ends.
-func newStack(t *testing.T, change func(*options)) *stack {
+func newStack(t *testing.T, change func(*settings.Settings)) *stack {
 	t.Helper()
-	o, err := readOptions(func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := defaultSettings(t)
 	s := &stack{t: t, o: o, registry: prometheus.NewRegistry()}
-	freePorts(t, &o.proxyPort, &o.tlsPort, &o.adminPort, &o.metricsPort, &o.fallbackPort,
-		&o.xds.port, &o.xds.httpPort, &o.xds.tlsPort, &s.envoyAdmin, &s.envoyLoopback)
+	freePorts(t, &o.ProxyPort, &o.TLSPort, &o.AdminPort, &o.MetricsPort, &o.FallbackPort,
+		&o.XDSPort, &o.KedifyProxy.Port, &o.KedifyProxy.TLSPort, &s.envoyAdmin, &s.envoyLoopback, &s.envoyReady)
 	if change != nil {
 		change(o)
 	}
-	if err := o.validate(); err != nil {
+	if err := o.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	s.builder = routes.NewBuilderOf(o.policy)
+	s.builder = routes.NewBuilderOf(o.Policy)
 	log := slog.New(slog.NewTextHandler(&s.logged, nil))
-	if s.proxy, err = proxy.New(o.proxy, log); err != nil {
-		t.Fatal(err)
-	}
+	s.proxy = proxy.New(o.Proxy, log)
+	var err error
 	if s.xds, err = newXDS(o, log, func(*routes.Table, routes.Changes) {}); err != nil {
 		t.Fatal(err)
 	}
 	s.registry.MustRegister(s.proxy, s.xds)
-	s.xds.SetFallback([]netip.AddrPort{netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), o.fallbackPort)})
+	s.xds.SetFallback([]netip.AddrPort{netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), o.FallbackPort)})
 	var certificate *proxy.Certificate
-	if o.certFile != "" {
-		if certificate, err = proxy.LoadCertificate(o.certFile, o.keyFile, log); err != nil {
+	if o.CertFile != "" {
+		if certificate, err = proxy.LoadCertificate(o.CertFile, o.KeyFile, log); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -123,7 +120,7 @@ func newStack(t *testing.T, change func(*options)) *stack {
 }
 
 // newStackOf is a stack whose listeners the test serves itself.
-func newStackOf(t *testing.T, o *options, p *proxy.Proxy, x *xdsServer) *stack {
+func newStackOf(t *testing.T, o *settings.Settings, p *proxy.Proxy, x *xdsServer) *stack {
 	return &stack{t: t, o: o, builder: routes.NewBuilder(), proxy: p, xds: x}
 }
 
@@ -131,9 +128,9 @@ func newStackOf(t *testing.T, o *options, p *proxy.Proxy, x *xdsServer) *stack {
 func (s *stack) startEnvoy(b envoy.BootstrapOptions, arguments ...string) {
 	s.t.Helper()
 	if b.XDSAddress == "" {
-		b.XDSAddress, b.AdminAddress = fmt.Sprint("127.0.0.1:", s.o.xds.port), fmt.Sprint("127.0.0.1:", s.envoyAdmin)
+		b.XDSAddress, b.AdminAddress = fmt.Sprint("127.0.0.1:", s.o.XDSPort), fmt.Sprint("127.0.0.1:", s.envoyAdmin)
 	}
-	b.AdminPort = s.envoyLoopback
+	b.AdminPort, b.ReadyPort = s.envoyLoopback, s.envoyReady
 	text, err := envoy.Bootstrap(b)
 	if err != nil {
 		s.t.Fatal(err)

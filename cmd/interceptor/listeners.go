@@ -7,13 +7,17 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/scrape"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/settings"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/xds"
 )
 
@@ -35,44 +39,76 @@ type listener struct {
 
 // listen opens all ports before anything is served, so that a port in use stops the
 // start. Without a certificate there is no port for TLS.
-func listen(ctx context.Context, o *options, p *proxy.Proxy, admin http.Handler, certificate *proxy.Certificate, x *xdsServer, registry *prometheus.Registry, log *slog.Logger) (*listeners, error) {
+func listen(ctx context.Context, o *settings.Settings, p *proxy.Proxy, admin http.Handler, certificate *proxy.Certificate, x *xdsServer, registry *prometheus.Registry, log *slog.Logger) (*listeners, error) {
 	ls := &listeners{proxy: proxy.NewServer(p), xds: x.Server}
 	metrics := http.NewServeMux()
-	metrics.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}))
+	metrics.Handle("GET /metrics", promhttp.HandlerForTransactional(scrape.NewGatherer(registry), promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}))
 	people := http.NewServeMux()
 	people.Handle("/", admin)
 	people.HandleFunc("GET /debug/envoys", x.ListEnvoys)
 	type port struct {
-		name   string
-		number uint16
-		serve  func(net.Listener) error
+		name, address string
+		serve         func(net.Listener) error
 	}
+	bounded := func(name string, handler http.Handler) func(net.Listener) error {
+		serve := ls.plain(handler, log)
+		bound := p.BoundPort(name, "admin-max-connections", o.AdminConnections, o.AdminConnectionsPerAddress)
+		return func(l net.Listener) error { return serve(bound.Listener(l)) }
+	}
+	at := func(port uint16) string { return net.JoinHostPort("", strconv.Itoa(int(port))) }
 	ports := []port{
-		{"admin", o.adminPort, ls.plain(people, log)},
-		{"metrics", o.metricsPort, ls.plain(metrics, log)},
-		{"proxy", o.proxyPort, ls.proxy.Serve},
-		{"fallback", o.fallbackPort, func(l net.Listener) error {
+		{"admin", at(o.AdminPort), bounded("admin", people)},
+		{"metrics", at(o.MetricsPort), bounded("metrics", metrics)},
+		{"proxy", at(o.ProxyPort), ls.proxy.Serve},
+		{"fallback", at(o.FallbackPort), func(l net.Listener) error {
 			return ls.proxy.ServeFallback(l, proxy.FallbackPeers{
-				TLS: x.mutual, MaxAge: o.xds.settings.MaxConnectionAge, RequireNamespaces: o.xds.settings.RequireNamespaces,
+				TLS: x.mutual, MaxAge: o.XDS.MaxConnectionAge, RequireNamespaces: o.XDS.RequireNamespaces,
 			})
 		}},
-		{"xDS", o.xds.port, x.serve},
+		{"xDS", at(o.XDSPort), func(l net.Listener) error {
+			bound := p.BoundPort("xds", "xds-max-connections", o.XDSConnections, o.XDSConnectionsPerAddress)
+			return x.serve(bound.Listener(l), func() (net.Listener, error) {
+				l, err := open(ctx, at(o.XDSPort))
+				if err != nil {
+					return nil, err
+				}
+				return bound.Listener(l), nil
+			})
+		}},
 	}
 	if certificate != nil {
-		ports = append(ports, port{"proxy with TLS", o.tlsPort, func(l net.Listener) error { return ls.proxy.ServeTLS(l, certificate) }})
+		ports = append(ports, port{"proxy with TLS", at(o.TLSPort), func(l net.Listener) error { return ls.proxy.ServeTLS(l, certificate) }})
+	}
+	if o.ProfilingAddress != "" {
+		ports = append(ports, port{"profiles", o.ProfilingAddress, ls.plain(profiles(), log)})
 	}
 	for _, port := range ports {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(int(port.number))))
+		l, err := open(ctx, port.address)
 		if err != nil {
-			for _, open := range ls.all {
-				_ = open.Close()
+			for _, other := range ls.all {
+				_ = other.Close()
 			}
-			return nil, fmt.Errorf("port %d (%s): %w", port.number, port.name, err)
+			return nil, fmt.Errorf("port %s (%s): %w", strings.TrimPrefix(port.address, ":"), port.name, err)
 		}
 		log.Info("listening", "for", port.name, "address", l.Addr().String())
 		ls.all = append(ls.all, listener{l, port.name, port.serve})
 	}
 	return ls, nil
+}
+
+func open(ctx context.Context, address string) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", address)
+}
+
+// profiles returns the handler of net/http/pprof.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
 }
 
 // plain returns a function that serves a handler for people and probes.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,31 +34,23 @@ func newListing(use, short, path string, into func() listing) *cobra.Command {
 			if output != "" && output != "json" {
 				return fmt.Errorf("-o %q: want json, or nothing for a table", output)
 			}
-			at := strings.TrimSuffix(admin, "/") + path
-			request, err := http.NewRequestWithContext(cmd.Context(), http.MethodGet, at, nil)
+			response, err := askAdmin(cmd.Context(), http.MethodGet, admin, path, "")
 			if err != nil {
-				return fmt.Errorf("--admin: %w", err)
-			}
-			response, err := (&http.Client{Timeout: 30 * time.Second}).Do(request)
-			if err != nil {
-				return fmt.Errorf("no interceptor answers (kubectl port-forward to port 9090 of one, or run this in its pod): %w", err)
+				return err
 			}
 			defer response.Body.Close()
-			if response.StatusCode != http.StatusOK {
-				return fmt.Errorf("%s answers %s: is this the admin port of an interceptor?", at, response.Status)
-			}
 			if output == "json" {
 				_, err := io.Copy(cmd.OutOrStdout(), response.Body)
 				return err
 			}
 			list := into()
 			if err := json.NewDecoder(response.Body).Decode(list); err != nil {
-				return fmt.Errorf("%s: %w", at, err)
+				return fmt.Errorf("%s%s: %w", admin, path, err)
 			}
 			return list.Print(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&admin, "admin", "http://127.0.0.1:9090", "admin address of the interceptor")
+	addAdminFlag(cmd, &admin)
 	cmd.Flags().StringVarP(&output, "output", "o", "", "json, or nothing for a table")
 	return cmd
 }

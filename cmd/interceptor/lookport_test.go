@@ -76,7 +76,7 @@ func TestEverybodyMayLookAtKedifyProxyAndNoMore(t *testing.T) {
 	}
 
 	// This Envoy takes one client connection; the read-only port does not count.
-	c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", s.o.xds.httpPort))
+	c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", s.o.KedifyProxy.Port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestEverybodyMayLookAtKedifyProxyAndNoMore(t *testing.T) {
 		}
 		return nil
 	})
-	next, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", s.o.xds.httpPort))
+	next, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", s.o.KedifyProxy.Port))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
 // Command interceptor splits requests by HTTPScaledObjects. Without a subcommand
-// it serves; `routes`, `envoys`, `bootstrap` and `version` are for people, `drain` and `install` for pods.
+// it serves; `routes`, `envoys`, `log-level`, `bootstrap` and `version` are for people, `drain` and `install` for pods.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 // command returns the command line; lookup is os.LookupEnv.
 func command(lookup func(string) (string, bool)) *cobra.Command {
 	root := newServe(lookup)
-	root.AddCommand(newRoutes(), newEnvoys(), newDrain(), newInstall(), newBootstrap(), &cobra.Command{
+	root.AddCommand(newRoutes(), newEnvoys(), newLogLevel(), newDrain(), newInstall(), newBootstrap(), &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,58 +21,22 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/events"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/watch"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/withdrawal"
 )
 
-// description matches the text of a prometheus.Desc.
-var description = regexp.MustCompile(`fqName: "([^"]*)", help: "([^"]*)", .*variableLabels: \{([^}]*)\}`)
+var (
+	// description matches the text of a prometheus.Desc.
+	description = regexp.MustCompile(`fqName: "(interceptor_[^"]*)", help: "([^"]*)", .*variableLabels: \{([^}]*)\}`)
+	// documented matches a row of the table of metrics in the docs.
+	documented = regexp.MustCompile("(?m)^\\| `(interceptor_\\w+)` \\| ([^|]*?) ?\\|")
+)
 
-// Dashboards and alerts are made of these names and labels: a change breaks them, and has
-// to be made in docs/ too.
-func TestNamesOfMetrics(t *testing.T) {
-	want := map[string]string{
-		"interceptor_requests_total":                     "namespace,httpso,service,code",
-		"interceptor_requests_in_flight":                 "namespace,httpso,service",
-		"interceptor_request_duration_seconds":           "namespace,httpso,service",
-		"interceptor_connect_failures_total":             "namespace,httpso,service",
-		"interceptor_unanswered_total":                   "namespace,httpso,service",
-		"interceptor_requests_held":                      "namespace,httpso",
-		"interceptor_cold_starts_total":                  "namespace,httpso,outcome",
-		"interceptor_fallback_connections_refused_total": "",
-		"interceptor_panics_total":                       "",
-		"interceptor_connections":                        "port",
-		"interceptor_connections_refused_total":          "port",
-		"interceptor_memory_short":                       "",
-		"interceptor_fallback_addresses":                 "",
-
-		"interceptor_table_generation":   "",
-		"interceptor_table_routes":       "",
-		"interceptor_table_problems":     "namespace,httpso,reason",
-		"interceptor_unreadable_objects": "",
-		"interceptor_watch_up":           "resource",
-
-		"interceptor_xds_streams":                      "kind",
-		"interceptor_xds_unidentified_streams":         "",
-		"interceptor_xds_virtual_hosts_rendered_total": "",
-		"interceptor_xds_pushes_total":                 "type",
-		"interceptor_xds_nacks_total":                  "type",
-		"interceptor_xds_routes_acknowledged_seconds":  "",
-		"interceptor_xds_resources":                    "type",
-		"interceptor_xds_refused_objects":              "",
-		"interceptor_xds_unacknowledged_seconds":       "state",
-
-		"interceptor_events_total":   "outcome",
-		"interceptor_events_waiting": "",
-	}
+// Dashboards and alerts are made of these names and labels: the docs list all of them,
+// and no others.
+func TestMetricsAreThoseOfTheDocs(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	config := &rest.Config{Host: "http://127.0.0.1:1"}
-	o, err := readOptions(func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := proxy.New(o.proxy, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := defaultSettings(t)
 	x, err := newXDS(o, log, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -80,42 +49,66 @@ func TestNamesOfMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := make(map[string]string)
-	for _, c := range []prometheus.Collector{p, x, w, recorder, newFallback(types.NamespacedName{}, log, nil)} {
-		descs := make(chan *prometheus.Desc)
-		go func() {
-			defer close(descs)
-			c.Describe(descs)
-		}()
-		for desc := range descs {
-			found := description.FindStringSubmatch(desc.String())
-			if found == nil {
-				t.Fatalf("cannot be read: %s", desc)
-			}
-			if found[2] == "" {
+	registry := newRegistry(proxy.New(o.Proxy, log), x, w, recorder, newFallback(types.NamespacedName{}, log, nil), withdrawal.New(withdrawal.Options{}), nil)
+	descs := make(chan *prometheus.Desc)
+	go func() {
+		defer close(descs)
+		registry.Describe(descs)
+	}()
+	made, listed := make(map[string]string), make(map[string]string)
+	for desc := range descs {
+		if found := description.FindStringSubmatch(desc.String()); found != nil {
+			if made[found[1]] = found[3]; found[2] == "" {
 				t.Errorf("%s says nothing for people", found[1])
 			}
-			got[found[1]] = found[3]
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("metrics and their labels (-want +got):\n%s", diff)
-	}
-	pages, err := filepath.Glob("../../docs/*.md")
+	page, err := os.ReadFile("../../docs/interceptor.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var docs strings.Builder
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
+	for _, row := range documented.FindAllStringSubmatch(string(page), -1) {
+		listed[row[1]] = strings.NewReplacer("`", "", " ", "").Replace(row[2])
+	}
+	if diff := cmp.Diff(listed, made); diff != "" {
+		t.Errorf("metrics and their labels (-docs +made):\n%s", diff)
+	}
+}
+
+// A running interceptor tells when its certificates expire, also of a renewed one, and
+// how near it is to its limits.
+func TestMetricsOfARunningInterceptor(t *testing.T) {
+	a := newAuthority(t, "authority")
+	expires := func(name string, certificate []byte) string {
+		parsed, err := x509.ParseCertificate(certificate)
 		if err != nil {
 			t.Fatal(err)
 		}
-		docs.Write(text)
+		return fmt.Sprintf("interceptor_certificate_expiration_timestamp_seconds{certificate=%q} %v\n", name, float64(parsed.NotAfter.Unix()))
 	}
-	for name := range got {
-		if !strings.Contains(docs.String(), name) {
-			t.Errorf("nothing in docs/ tells of %s", name)
-		}
+	// The authority's own certificate expires later than those that it signs.
+	certFile, keyFile := a.files("app", &tls.Certificate{Certificate: [][]byte{a.certificate.Raw}, PrivateKey: a.key})
+	ofXDS := a.sign("interceptor", ecdsaKey(t))
+	xdsCert, xdsKey := a.files("interceptor", ofXDS)
+	tlsPort := uint16(0)
+	freePorts(t, &tlsPort)
+	_, of, out := started(t, "--tls-cert-file="+certFile, "--tls-key-file="+keyFile, fmt.Sprintf("--tls-port=%d", tlsPort),
+		"--xds-cert-file="+xdsCert, "--xds-key-file="+xdsKey, "--xds-client-ca-file="+a.file("ca.crt"), "--max-connections=7")
+	serves := func(lines ...string) {
+		t.Helper()
+		eventually(t, strings.Join(lines, ""), out, func() bool {
+			response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", of["metrics-port"]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			text, err := io.ReadAll(response.Body)
+			return err == nil && !slices.ContainsFunc(lines, func(line string) bool { return !strings.Contains(string(text), line) })
+		})
 	}
+	serves(expires("proxy", a.certificate.Raw), expires("xds", ofXDS.Certificate[0]),
+		"interceptor_limit_used{limit=\"max-connections\"} 0\n", "interceptor_limit_max{limit=\"max-connections\"} 7\n")
+	renewed := a.sign("renewed", ecdsaKey(t))
+	a.files("app", renewed)
+	serves(expires("proxy", renewed.Certificate[0]))
 }

@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/settings"
 )
 
-func mutual(a *authority) func(*options) {
-	return func(o *options) {
-		o.xds.certFile, o.xds.keyFile = a.files("interceptor", a.sign("interceptor", ecdsaKey(a.t)))
-		o.xds.clientCAFile = a.file("ca.crt")
+func mutual(a *authority) func(*settings.Settings) {
+	return func(o *settings.Settings) {
+		o.XDSCertFile, o.XDSKeyFile = a.files("interceptor", a.sign("interceptor", ecdsaKey(a.t)))
+		o.XDSClientCAFile = a.file("ca.crt")
 	}
 }
 
@@ -45,7 +46,7 @@ func TestMutualTLSWithKedifyProxy(t *testing.T) {
 			if s.envoy.Stat(handshakes) == 0 {
 				t.Errorf("%s is 0 with a connection", handshakes)
 			}
-			s.answered(newClient(t, &http.Transport{}), "http", s.o.xds.httpPort, "app")
+			s.answered(newClient(t, &http.Transport{}), "http", s.o.KedifyProxy.Port, "app")
 		})
 	}
 	t.Run("Envoy asks who answers", func(t *testing.T) {
@@ -92,7 +93,7 @@ func TestMutualTLSTurnsStrangersAway(t *testing.T) {
 		})
 	}
 	t.Run("without TLS", func(t *testing.T) {
-		c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", s.o.xds.port))
+		c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", s.o.XDSPort))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +141,7 @@ func TestMutualTLSTakesTheNewestAuthority(t *testing.T) {
 // server sends: in TLS 1.3 a client learns only by reading that it is refused.
 func (s *stack) show(a *authority, certificates ...tls.Certificate) (byte, error) {
 	s.t.Helper()
-	c, err := tls.Dial("tcp", fmt.Sprint("127.0.0.1:", s.o.xds.port), &tls.Config{
+	c, err := tls.Dial("tcp", fmt.Sprint("127.0.0.1:", s.o.XDSPort), &tls.Config{
 		RootCAs: a.pool(), NextProtos: []string{"h2"},
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			if len(certificates) == 0 {

@@ -36,12 +36,20 @@ func TestKedifyProxyRefusesRequestsWhileMemoryIsShort(t *testing.T) {
 				return nil
 			})
 			s.envoy.Wait(fmt.Sprint("the answer ", tt.code), func() error {
-				code, text, err := ask(client, "http", s.o.xds.httpPort, http.MethodGet, nil)
+				code, text, err := ask(client, "http", s.o.KedifyProxy.Port, http.MethodGet, nil)
 				if err == nil && code != tt.code {
 					err = fmt.Errorf("answered %d %q", code, text)
 				}
 				return err
 			})
+			response, err := client.Get(fmt.Sprint("http://127.0.0.1:", s.o.KedifyProxy.Port))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if again := response.Header.Get("Retry-After"); (again != "") != (name == "short") {
+				t.Errorf("answered %s with Retry-After %q", response.Status, again)
+			}
 			for path, want := range map[string]string{"/ready": "LIVE", "/stats?filter=server.live": "server.live: 1"} {
 				code, text, err := askAt(client, http.MethodGet, fmt.Sprint("http://127.0.0.1:", s.envoyAdmin, path), nil)
 				if err != nil || code != http.StatusOK || !strings.Contains(text, want) {

@@ -63,7 +63,7 @@ func TestRequestsThatArrivedAreSentOnce(t *testing.T) {
 			s.object("demo")
 			s.startEnvoy(envoy.BootstrapOptions{})
 			s.connected()
-			for what, port := range map[string]uint16{"embedded proxy": s.o.proxyPort, "kedify-proxy": s.o.xds.httpPort} {
+			for what, port := range map[string]uint16{"embedded proxy": s.o.ProxyPort, "kedify-proxy": s.o.KedifyProxy.Port} {
 				address, requests := resetting(t, answers)
 				other, others := resetting(t, answers)
 				s.endpoints("demo", address, other)

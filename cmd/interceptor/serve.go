@@ -5,25 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/events"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/settings"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/tracing"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/watch"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/withdrawal"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
 func newServe(lookup func(string) (string, bool)) *cobra.Command {
-	o, wrong := readOptions(lookup)
 	cmd := &cobra.Command{
 		Use:   name,
 		Short: "Split requests by HTTPScaledObjects",
@@ -34,45 +35,45 @@ A flag wins over the environment variable named with it.`,
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(wrong, o.validate()); err != nil {
-				return err
-			}
-			log, err := newLogger(os.Stderr, o.level, o.format)
-			if err != nil {
-				return err
-			}
-			for _, line := range o.linesWithoutEffect(os.Environ(), cmd.Flags()) {
-				log.Warn(line)
-			}
-			return serve(cmd.Context(), o, log)
-		},
 	}
-	o.flags(cmd.Flags())
+	o, wrong := settings.New(cmd.Flags(), lookup)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := errors.Join(wrong, o.Validate()); err != nil {
+			return err
+		}
+		log, level, err := newLogger(os.Stderr, o.LogLevel, o.LogFormat)
+		if err != nil {
+			return err
+		}
+		for _, line := range o.WithoutEffect(os.Environ(), cmd.Flags()) {
+			log.Warn(line)
+		}
+		return serve(cmd.Context(), o, log, level)
+	}
 	return cmd
 }
 
 // serve runs the interceptor until a signal ends it, or a listener fails.
-func serve(ctx context.Context, o *options, log *slog.Logger) error {
+func serve(ctx context.Context, o *settings.Settings, log *slog.Logger, level *slog.LevelVar) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	signal.Ignore(syscall.SIGPIPE) // or a write to a closed standard output or error ends the process
 	log.Info("starting", "version", version, "commit", commit)
 
 	config, err := kube.RESTConfig(fmt.Sprintf("%s/%s", name, version))
 	if err != nil {
 		return err
 	}
-	p, err := proxy.New(o.proxy, log)
-	if err != nil {
-		return err
-	}
+	traces := tracing.New(ctx, os.LookupEnv, version, log)
+	o.Proxy.Tracer = traces.Tracer()
+	p := proxy.New(o.Proxy, log)
 	recorder, err := events.New(config, log)
 	if err != nil {
 		return err
 	}
 	var certificate *proxy.Certificate
-	if o.certFile != "" {
-		if certificate, err = proxy.LoadCertificate(o.certFile, o.keyFile, log); err != nil {
+	if o.CertFile != "" {
+		if certificate, err = proxy.LoadCertificate(o.CertFile, o.KeyFile, log); err != nil {
 			return err
 		}
 	}
@@ -80,18 +81,19 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	service, err := o.fallback()
+	service, err := fallbackService(o)
 	if err != nil {
 		return err
 	}
 	fallback := newFallback(service, log, x.SetFallback)
 	w, err := watch.New(config, watch.Options{
-		Namespace:      o.watched,
-		Policy:         o.policy,
+		Namespace:      o.WatchNamespace,
+		Policy:         o.Policy,
 		Log:            log,
 		AddressService: service,
 		AddressPort:    fallbackPortName,
 		OnAddresses:    fallback.update,
+		Renew:          withdrawal.Renew(o.APIServerTimeout),
 		// In this order: the proxy, which serves requests, gets a table first.
 		Consumers: []watch.Consumer{
 			watch.ConsumerFunc(func(table *routes.Table, _ routes.Changes) { p.SetTable(table) }),
@@ -102,10 +104,14 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(p, x, w, recorder, fallback, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	withdrawn := withdrawal.New(withdrawalOptions(o, p, x, w, log))
+	registry := newRegistry(p, x, w, recorder, fallback, withdrawn, certificate)
 
-	listeners, err := listen(ctx, o, p, p.Admin(recorder.Problems, w.Healthy), certificate, x, registry, log)
+	admin := http.NewServeMux()
+	admin.Handle("/", p.Admin(recorder.Problems, w.Healthy))
+	admin.Handle("GET "+withdrawal.Path, withdrawn)
+	admin.Handle(logLevelPath, logLevelHandler(level, log))
+	listeners, err := listen(ctx, o, p, admin, certificate, x, registry, log)
 	if err != nil {
 		return err
 	}
@@ -116,22 +122,43 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 	var running sync.WaitGroup
 	running.Go(func() { w.Run(background) })
 	running.Go(func() { recorder.Run(background) })
+	running.Go(func() { withdrawn.Run(background) })
 	running.Go(func() { p.WatchMemory(background) })
+	running.Go(func() {
+		p.WatchLimited(background, func(opened, resolved []routes.Problem) {
+			recorder.Update(nil, routes.Changes{Opened: opened, Resolved: resolved})
+		})
+	})
+	var accessLog sync.WaitGroup
+	accessLog.Go(func() { p.WriteAccessLog(background, os.Stdout) })
 	if certificate != nil {
-		running.Go(func() { passCertificate(background, certificate, certificateLook, x.Server, log) })
+		running.Go(func() { passCertificate(background, certificate, certificateInterval, x.Server, log) })
 	}
 
 	select {
 	case err = <-failed:
 	case sig := <-signals:
-		log.Info("draining: requests are served, and no new ones wanted", "signal", sig.String(), "for", o.drainDelay.String())
+		log.Info("draining: requests are served, and no new ones wanted", "signal", sig.String(), "for", o.DrainDelay.String())
 		err = drain(o, p, listeners, signals, log)
 	}
 	end()
+	accessLog.Wait()
 	if err == nil {
+		traces.Shutdown()
 		running.Wait()
 	}
 	return err
+}
+
+// withdrawalOptions are for asking the other pods of the fallback Service.
+func withdrawalOptions(o *settings.Settings, p *proxy.Proxy, x *xdsServer, w *watch.Watch, log *slog.Logger) withdrawal.Options {
+	return withdrawal.Options{
+		Timeout: o.APIServerTimeout, LastSeen: w.LastSeen,
+		Others: w.ServiceEndpoints, Port: o.AdminPort, Serving: p.Ready,
+		Withdraw: func() { p.SetWithdrawn(true); x.Withdraw() },
+		Resume:   func() { p.SetWithdrawn(false); x.Resume() },
+		Log:      log,
+	}
 }
 
 // errSecondSignal ends a drain.
@@ -139,20 +166,20 @@ var errSecondSignal = errors.New("a second signal: ended at once")
 
 // drain keeps serving until no new requests should be sent here, and then lets the
 // requests under way finish. The table is still updated meanwhile.
-func drain(o *options, p *proxy.Proxy, listeners *listeners, signals <-chan os.Signal, log *slog.Logger) error {
+func drain(o *settings.Settings, p *proxy.Proxy, listeners *listeners, signals <-chan os.Signal, log *slog.Logger) error {
 	p.Drain()
 	select {
 	case <-signals:
 		return errSecondSignal
-	case <-time.After(o.drainDelay):
+	case <-time.After(o.DrainDelay):
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), o.shutdownTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), o.ShutdownTimeout)
 	defer cancel()
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
 		if err := listeners.shutdown(ctx); err != nil {
-			log.Warn("the time for requests under way is over", "timeout", o.shutdownTimeout.String(), "error", err)
+			log.Warn("the time for requests under way is over", "timeout", o.ShutdownTimeout.String(), "error", err)
 		}
 	}()
 	select {

@@ -17,16 +17,10 @@ import (
 // A silent connection to the xDS server does not use up the time that requests in flight
 // have during a graceful shutdown.
 func TestSilentConnectionDoesNotHoldUpTheShutdown(t *testing.T) {
-	o, err := readOptions(func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
-	freePorts(t, &o.proxyPort, &o.tlsPort, &o.adminPort, &o.metricsPort, &o.fallbackPort, &o.xds.port)
+	o := defaultSettings(t)
+	freePorts(t, &o.ProxyPort, &o.TLSPort, &o.AdminPort, &o.MetricsPort, &o.FallbackPort, &o.XDSPort)
 	log := slog.New(slog.DiscardHandler)
-	p, err := proxy.New(o.proxy, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := proxy.New(o.Proxy, log)
 	x, err := newXDS(o, log, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -46,14 +40,14 @@ func TestSilentConnectionDoesNotHoldUpTheShutdown(t *testing.T) {
 	s := newStackOf(t, o, p, x)
 	s.object("demo")
 	s.endpoint("demo", app.Listener.Addr().String())
-	silent, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", o.xds.port))
+	silent, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", o.XDSPort))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = silent.Close() })
 	answer := make(chan string, 1)
 	go func() {
-		_, text, err := ask(newClient(t, &http.Transport{}), "http", o.proxyPort, http.MethodGet, nil)
+		_, text, err := ask(newClient(t, &http.Transport{}), "http", o.ProxyPort, http.MethodGet, nil)
 		answer <- fmt.Sprint(text, " ", err)
 	}()
 	<-under
@@ -63,7 +57,7 @@ func TestSilentConnectionDoesNotHoldUpTheShutdown(t *testing.T) {
 	go func() { over <- ls.shutdown(ctx) }()
 	// Once the proxy takes no more connections, its shutdown has begun, with time left.
 	for {
-		c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", o.proxyPort))
+		c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", o.ProxyPort))
 		if err != nil {
 			break
 		}

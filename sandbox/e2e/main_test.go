@@ -13,9 +13,10 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapi"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/prometheusrule"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(e2etest.RunWaitingTests(m, "e2e", interceptor.Name, gatewayapi.Name))
+	os.Exit(e2etest.RunWaitingTests(m, "e2e", interceptor.Name, gatewayapi.Name, prometheusrule.Name))
 }

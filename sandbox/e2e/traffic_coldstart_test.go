@@ -2,12 +2,16 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
@@ -59,7 +63,57 @@ func TestTrafficColdStart(t *testing.T) {
 		load.AwaitBoth("blue", "yellow")
 		load.RequireShare("yellow", 20)
 		load.Finish(nil, "blue", "yellow")
+		requireLogged(t, n, p, host)
 	})
+}
+
+// requireLogged annotates the object, and waits until a request of it is a line in the
+// access log of one of the proxy's pods, with the object, the Service and the code.
+func requireLogged(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy, host string) {
+	t.Helper()
+	if log := accessLog(t.Context(), t, n, p, host); len(log) > 0 {
+		t.Errorf("requests of an object without the annotation are logged: %v", log[0])
+	}
+	yes := "true"
+	n.Annotate("app", map[string]*string{"http.kedify.io/access-log": &yes})
+	client := p.Client(t)
+	e2etest.Eventually(t, e2etest.Patience, "a line of a request in the access log", func(ctx context.Context) error {
+		if outcome := coldRequest(ctx, client, "http://"+host+"/color?secret", 1); !strings.HasPrefix(outcome, "200 ") {
+			t.Errorf("answered %s", outcome)
+		}
+		log := accessLog(ctx, t, n, p, host)
+		if len(log) == 0 {
+			return errors.New("there is none yet")
+		}
+		for _, line := range log {
+			cluster := line["cluster"]
+			if p.Name == "embedded" {
+				cluster = fmt.Sprint(line["object"], "/", line["service"])
+			}
+			if split := n.Name + "/app/"; cluster != split+"stable" && cluster != split+"canary" || line["code"] != 200.0 || line["path"] != "/color" || line["flags"] != "-" {
+				t.Errorf("a line is %v", line)
+			}
+		}
+		return nil
+	})
+}
+
+// accessLog returns the lines about a host of the access logs of the proxy's pods.
+func accessLog(ctx context.Context, t *testing.T, n *e2etest.Namespace, p traffictest.Proxy, host string) (lines []map[string]any) {
+	t.Helper()
+	for _, pod := range p.Pods(t) {
+		log, err := n.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text := range strings.Lines(string(log)) {
+			var line map[string]any
+			if json.Unmarshal([]byte(text), &line) == nil && line["host"] == host && line["request_id"] != nil {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
 }
 
 // coldRequest sends a request, and returns the status and body of the response, or the

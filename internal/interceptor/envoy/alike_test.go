@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -66,10 +67,7 @@ func handingOver(t *testing.T, table, standIn *routes.Table) string {
 
 func listen(t *testing.T, settings proxy.Settings, table *routes.Table, serve func(*proxy.Server, net.Listener) error) string {
 	t.Helper()
-	p, err := proxy.New(settings, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := proxy.New(settings, slog.New(slog.DiscardHandler))
 	p.SetTable(table)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -101,6 +99,8 @@ func TestEnvoyAndTheEmbeddedProxyAnswerAlike(t *testing.T) {
 		"forwarded twice":       get + "X-Forwarded-For: 203.0.113.7, 203.0.113.8\r\nX-Forwarded-Proto: http\r\n\r\n",
 		"to h2c, forwarded":     "GET / HTTP/1.1\r\nHost: h2c.example.com\r\nX-Forwarded-Proto: https\r\n\r\n",
 		"request id":            get + "X-Request-Id: mine\r\nTraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n\r\n",
+		"an empty request id":   get + "X-Request-Id:\r\n\r\n",
+		"an odd request id":     get + "X-Request-Id: \xff\t\"\r\n\r\n",
 		"user agent and accept": get + "User-Agent: me\r\nAccept: */*\r\nAccept-Encoding: br\r\n\r\n",
 		"path as it is":         "GET /a//b/../c/./%2e%2E/%2F;x=y?q=%zz&?r HTTP/1.1\r\nHost: app.example.com\r\n\r\n",
 		"slashes":               "GET //other.example.com//x HTTP/1.1\r\nHost: app.example.com\r\n\r\n",
@@ -196,6 +196,9 @@ func TestEnvoyTakesNoOrdersFromClients(t *testing.T) {
 	}
 }
 
+// madeRequestID matches the x-request-id that a proxy makes: a UUID of version 4.
+var madeRequestID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+
 // exchanged is the part of an answer that has to be the same through both proxies.
 type exchanged struct {
 	Code   string // or "refused", or "cut"
@@ -236,6 +239,10 @@ func exchangeRaw(t *testing.T, address, request string) exchanged {
 		// Envoy sends this for any method that may have a body.
 		if header.Get("Content-Length") == "0" {
 			header.Del("Content-Length")
+		}
+		// Each proxy makes its own where there is none.
+		if id := header.Get("X-Request-Id"); madeRequestID.MatchString(id) && !strings.Contains(request, id) {
+			header["X-Request-Id"] = []string{"made"}
 		}
 		// For a client on the same machine, Envoy adds the address of the machine.
 		// And it puts no blank after a comma.

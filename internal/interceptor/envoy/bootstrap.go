@@ -18,6 +18,7 @@ import (
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"sigs.k8s.io/yaml"
@@ -34,6 +35,9 @@ type BootstrapOptions struct {
 	// AdminPort is that of the whole admin interface, on 127.0.0.1; 9902 unless
 	// set. Whoever reaches it can stop Envoy.
 	AdminPort uint16
+	// ReadyPort, on the host of AdminAddress, answers GET of /ready alone, for the
+	// kubelet; 9903 unless set.
+	ReadyPort uint16
 	// Namespaces are all the namespaces whose HTTPScaledObjects this Envoy
 	// serves; none for all.
 	Namespaces []string
@@ -69,6 +73,7 @@ type BootstrapOptions struct {
 func Bootstrap(o BootstrapOptions) ([]byte, error) {
 	defaultTo(&o.AdminAddress, "0.0.0.0:9901")
 	defaultTo(&o.AdminPort, 9902)
+	defaultTo(&o.ReadyPort, 9903)
 	defaultTo(&o.MaxConnections, 50_000)
 	if o.MaxConnections < 0 {
 		return nil, fmt.Errorf("the bound of connections is %d; expected more than 0", o.MaxConnections)
@@ -86,6 +91,11 @@ func Bootstrap(o BootstrapOptions) ([]byte, error) {
 	if admin.GetSocketAddress().GetPortValue() == uint32(o.AdminPort) {
 		return nil, fmt.Errorf("the admin address and the admin port are both %d; expected two ports", o.AdminPort)
 	}
+	if port := uint32(o.ReadyPort); o.ReadyPort == o.AdminPort || port == admin.GetSocketAddress().GetPortValue() {
+		return nil, fmt.Errorf("the ready port is %d; expected another one than for the admin interface", port)
+	}
+	ready := proto.CloneOf(admin)
+	ready.GetSocketAddress().PortSpecifier = &corev3.SocketAddress_PortValue{PortValue: uint32(o.ReadyPort)}
 	xds, err := xdsCluster(o)
 	if err != nil {
 		return nil, err
@@ -107,14 +117,14 @@ func Bootstrap(o BootstrapOptions) ([]byte, error) {
 			},
 		},
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{
-			Clusters:  []*clusterv3.Cluster{xds, adminCluster(loopback(o.AdminPort))},
-			Listeners: []*listenerv3.Listener{adminListener(admin, o.AdminPort)},
+			Clusters: []*clusterv3.Cluster{xds, adminCluster(loopback(o.AdminPort))},
+			Listeners: []*listenerv3.Listener{
+				adminListener(adminName, admin, adminRoutes(o.AdminPort)), adminListener(readyName, ready, readyRoutes()),
+			},
 		},
-		// The statistics of a cluster without any requests yet would be a third of its
-		// memory.
-		DeferredStatOptions: &bootstrapv3.Bootstrap_DeferredStatOptions{EnableDeferredCreationStats: true},
-		OverloadManager:     overloadManager(o),
+		OverloadManager: overloadManager(o),
 	}
+	saveMemory(b)
 	if o.SotW {
 		b.DynamicResources.AdsConfig.ApiType = corev3.ApiConfigSource_GRPC
 	}

@@ -91,6 +91,7 @@ func TestBootstrapRefuses(t *testing.T) {
 		"no host":               {BootstrapOptions{XDSAddress: ":5678"}, "expected host:port"},
 		"admin address":         {BootstrapOptions{XDSAddress: xds, AdminAddress: "9901"}, "the admin address is \"9901\""},
 		"one port for both":     {BootstrapOptions{XDSAddress: xds, AdminAddress: "[::]:9902"}, "are both 9902; expected two ports"},
+		"one port for /ready":   {BootstrapOptions{XDSAddress: xds, AdminAddress: "[::]:9903"}, "the ready port is 9903"},
 		"empty namespace":       {BootstrapOptions{XDSAddress: xds, Namespaces: []string{"a", ""}}, "namespaces is empty"},
 		"certificate alone":     {BootstrapOptions{XDSAddress: xds, CertFile: "c", KeyFile: "k"}, "three files"},
 		"authority alone":       {BootstrapOptions{XDSAddress: xds, CAFile: "c"}, "three files"},

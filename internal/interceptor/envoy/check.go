@@ -7,9 +7,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// longest is the longest duration that Envoy takes, in whole seconds, as it counts in
+// MaxTimeout is the longest duration that Envoy takes, in whole seconds, as it counts in
 // nanoseconds.
-const longest = 9223372035 * time.Second
+const MaxTimeout = 9223372035 * time.Second
 
 // InvalidError says what Envoy would reject of an HTTPScaledObject.
 type InvalidError struct {
@@ -26,8 +26,8 @@ func (e *InvalidError) Error() string { return e.Field + ": " + e.Why }
 // configuration that passes: its domains are different, as they are the keys of the
 // table. Endpoints are not checked, as they are addresses already.
 func (t *Translator) Check(r *routes.Route) error {
-	if r.ResponseHeader != nil && *r.ResponseHeader > longest {
-		return &InvalidError{"spec.timeouts.responseHeader", fmt.Sprintf("%v is longer than Envoy can count; expected %v at most", *r.ResponseHeader, longest)}
+	if r.ResponseHeader != nil && *r.ResponseHeader > MaxTimeout {
+		return &InvalidError{"spec.timeouts.responseHeader", fmt.Sprintf("%v is longer than Envoy can count; expected %v at most", *r.ResponseHeader, MaxTimeout)}
 	}
 	vh := routes.VirtualHost{Domain: "*"}
 	for _, prefix := range r.PathPrefixes() {

@@ -1,6 +1,8 @@
 package envoy
 
 import (
+	"math"
+
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/proxy_protocol/v3"
@@ -9,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
@@ -22,6 +25,7 @@ const (
 type clusterParts struct {
 	eds        *clusterv3.Cluster_EdsClusterConfig
 	connect    *durationpb.Duration
+	buffer     *wrapperspb.UInt32Value
 	breakers   *clusterv3.CircuitBreakers
 	ejection   *clusterv3.OutlierDetection
 	connection *clusterv3.UpstreamConnectionOptions
@@ -40,11 +44,12 @@ func newClusterParts(o Options) clusterParts {
 		bind:    bind,
 		eds:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: adsSource()},
 		connect: whole(o.ConnectTimeout),
+		buffer:  number(connectionBuffer),
 		breakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
-			MaxConnections:     number(*o.MaxConnections),
-			MaxPendingRequests: number(*o.MaxPendingRequests),
-			MaxRequests:        number(*o.MaxRequests),
-			MaxRetries:         number(*o.MaxRetries),
+			MaxConnections:     most(o.MaxConnections),
+			MaxPendingRequests: most(o.MaxPendingRequests),
+			MaxRequests:        most(o.MaxRequests),
+			MaxRetries:         most(o.MaxRetries),
 		}}},
 		ejection:   ejection(),
 		connection: &clusterv3.UpstreamConnectionOptions{TcpKeepalive: o.tcpKeepAlive()},
@@ -55,12 +60,21 @@ func newClusterParts(o Options) clusterParts {
 		}),
 		h2c: httpOptions(o, &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
 			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
-				Http2ProtocolOptions: &corev3.Http2ProtocolOptions{ConnectionKeepalive: o.pings()},
+				Http2ProtocolOptions: flowControl(&corev3.Http2ProtocolOptions{ConnectionKeepalive: o.pings()}, upstreamStreams, upstreamStreamWindow),
 			},
 		}),
 		plain:    &corev3.TransportSocket{Name: "envoy.transport_sockets.raw_buffer", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(&rawbufferv3.RawBuffer{})}},
 		fallback: &structpb.Struct{Fields: map[string]*structpb.Value{fallbackKey: structpb.NewBoolValue(true)}},
 	}
+}
+
+// most returns the threshold of a circuit breaker. Envoy's own defaults are below those of
+// Kedify, so no limit is said, too.
+func most(n uint32) *wrapperspb.UInt32Value {
+	if n == 0 {
+		n = math.MaxUint32
+	}
+	return number(n)
 }
 
 func httpOptions(o Options, explicit *httpv3.HttpProtocolOptions_ExplicitHttpConfig) map[string]*anypb.Any {
@@ -86,6 +100,7 @@ func (t *Translator) Cluster(b *routes.Backend) *clusterv3.Cluster {
 		ClusterDiscoveryType:          &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
 		EdsClusterConfig:              t.cluster.eds,
 		ConnectTimeout:                t.cluster.connect,
+		PerConnectionBufferLimitBytes: t.cluster.buffer,
 		LbPolicy:                      clusterv3.Cluster_ROUND_ROBIN,
 		CircuitBreakers:               t.cluster.breakers,
 		OutlierDetection:              t.cluster.ejection,

@@ -17,10 +17,10 @@ const (
 	maxHeaderKB = 8192
 )
 
-// whole returns a duration, longest at most, rounded up to milliseconds, in which Envoy
+// whole returns a duration, MaxTimeout at most, rounded up to milliseconds, in which Envoy
 // counts: only 0 becomes 0, which has a meaning of its own.
 func whole(d time.Duration) *durationpb.Duration {
-	return durationpb.New(roundedUp(min(d, longest), time.Millisecond) * time.Millisecond)
+	return durationpb.New(roundedUp(min(d, MaxTimeout), time.Millisecond) * time.Millisecond)
 }
 
 func roundedUp[T time.Duration | int](value, unit T) T {

@@ -45,7 +45,7 @@ func TestAtTheEdgeBothProxiesDropWhatClientsSayOfThemselves(t *testing.T) {
 			seen.Header.Del("User-Agent") // depends on the proxy
 			want := http.Header{
 				"X-Forwarded-For": {"client"}, "X-Forwarded-Host": {"app.example.com"}, "X-Forwarded-Proto": {"http"},
-				"X-Forwardedness": {"stays"}, "Not-X-Forwarded-For": {"stays"},
+				"X-Forwardedness": {"stays"}, "Not-X-Forwarded-For": {"stays"}, "X-Request-Id": {"made"},
 			}
 			if diff := cmp.Diff(want, seen.Header); diff != "" {
 				t.Errorf("the application gets (-want +got):\n%s", diff)

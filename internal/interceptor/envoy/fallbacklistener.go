@@ -28,6 +28,11 @@ const fallbackTries = 3
 // to send.
 const fallbackUserTimeout = time.Minute
 
+// fallbackBuffer is what Envoy buffers, in bytes, at each of the three places that such a
+// connection passes besides that of its cluster. A client that does not read an answer
+// fills them all.
+const fallbackBuffer = 48 << 10
+
 // addFallback has an Envoy with mutual TLS reach the fallback listener over mutual TLS.
 func addFallback(b *bootstrapv3.Bootstrap, o BootstrapOptions) error {
 	address, _, err := addressOf("fallback address", o.FallbackAddress)
@@ -39,11 +44,12 @@ func addFallback(b *bootstrapv3.Bootstrap, o BootstrapOptions) error {
 		return err
 	}
 	b.BootstrapExtensions = append(b.BootstrapExtensions, &corev3.TypedExtensionConfig{
-		Name: "envoy.bootstrap.internal_listener", TypedConfig: packed(&internallistenerv3.InternalListener{}),
+		Name: "envoy.bootstrap.internal_listener", TypedConfig: packed(&internallistenerv3.InternalListener{BufferSizeKb: number(fallbackBuffer >> 10)}),
 	})
 	b.StaticResources.Listeners = append(b.StaticResources.Listeners, &listenerv3.Listener{
-		Name:              FallbackListenerName,
-		ListenerSpecifier: &listenerv3.Listener_InternalListener{InternalListener: &listenerv3.Listener_InternalListenerConfig{}},
+		Name:                          FallbackListenerName,
+		ListenerSpecifier:             &listenerv3.Listener_InternalListener{InternalListener: &listenerv3.Listener_InternalListenerConfig{}},
+		PerConnectionBufferLimitBytes: number(fallbackBuffer),
 		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{
 			Name: "envoy.filters.network.tcp_proxy",
 			ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(&tcpproxyv3.TcpProxy{
@@ -56,18 +62,19 @@ func addFallback(b *bootstrapv3.Bootstrap, o BootstrapOptions) error {
 		}}}},
 	})
 	keepAlive := Connections{KeepAlive: 30 * time.Second}
-	outOfTheWay := number(1_000_000) // the clusters of backends have limits
 	b.StaticResources.Clusters = append(b.StaticResources.Clusters, &clusterv3.Cluster{
 		Name:                 FallbackListenerName,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS},
 		ConnectTimeout:       seconds(2), // includes the TLS handshake
 		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
-			MaxConnections: outOfTheWay, MaxPendingRequests: outOfTheWay,
+			// The clusters of backends have limits.
+			MaxConnections: most(0), MaxPendingRequests: most(0),
 		}}},
-		UpstreamConnectionOptions: &clusterv3.UpstreamConnectionOptions{TcpKeepalive: keepAlive.tcpKeepAlive()},
-		UpstreamBindConfig:        &corev3.BindConfig{SocketOptions: userTimeout(fallbackUserTimeout)},
-		LoadAssignment:            assignmentOf(FallbackListenerName, address),
-		TransportSocket:           mutualTLS(o, xdsHost),
+		PerConnectionBufferLimitBytes: number(fallbackBuffer),
+		UpstreamConnectionOptions:     &clusterv3.UpstreamConnectionOptions{TcpKeepalive: keepAlive.tcpKeepAlive()},
+		UpstreamBindConfig:            &corev3.BindConfig{SocketOptions: userTimeout(fallbackUserTimeout)},
+		LoadAssignment:                assignmentOf(FallbackListenerName, address),
+		TransportSocket:               mutualTLS(o, xdsHost),
 	})
 	return nil
 }

@@ -68,7 +68,7 @@ type goldenOptions struct {
 	Edge           bool             `json:"edge"`
 	Address        netip.Addr       `json:"address"`
 	ResponseHeader string           `json:"responseHeader"`
-	MaxConnections *uint32          `json:"maxConnections"`
+	MaxConnections uint32           `json:"maxConnections"`
 	// Connections has all settings, or none: then those of the embedded proxy apply.
 	Connections struct {
 		ConnectTimeout  string `json:"connectTimeout"`

@@ -3,6 +3,8 @@ package envoy
 import (
 	"net/http"
 	"net/netip"
+	"strconv"
+	"time"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	mutationrulesv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
@@ -11,22 +13,15 @@ import (
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	headermutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
+	uuidv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/request_id/uuid/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-const (
-	// streamWindow is the flow-control window of an HTTP/2 stream in bytes, as in the
-	// embedded proxy. The window of a connection has room for some of these, and Envoy
-	// stops reading from a connection while streamWindow bytes of it wait to be sent.
-	streamWindow = 256 << 10
-
-	// noMatchText is what the embedded proxy answers to a request that no object is
-	// for.
-	noMatchText = "no HTTPScaledObject is for host \"%REQ(:AUTHORITY):120%\" and path \"%PATH(NQ:PATH):120%\"\n"
-)
+// noMatchText is what the embedded proxy answers to a request that no object is for.
+const noMatchText = "no HTTPScaledObject is for host \"%REQ(:AUTHORITY):120%\" and path \"%PATH(NQ:PATH):120%\"\n"
 
 // Listeners returns the listener for HTTP and, with Options.TLS, the one for TLS.
 func (t *Translator) Listeners() []*listenerv3.Listener {
@@ -49,7 +44,7 @@ func (t *Translator) listener(name string, port uint16, manager *anypb.Any) *lis
 		Address:                       address,
 		TcpKeepalive:                  t.options.tcpKeepAlive(),
 		SocketOptions:                 userTimeout(t.options.SendTimeout), // connections inherit it
-		PerConnectionBufferLimitBytes: number(streamWindow),
+		PerConnectionBufferLimitBytes: number(connectionBuffer),
 		FilterChains: []*listenerv3.FilterChain{{
 			Filters: []*listenerv3.Filter{{
 				Name:       "envoy.filters.network.http_connection_manager",
@@ -86,12 +81,7 @@ func (t *Translator) connectionManager() *hcmv3.HttpConnectionManager {
 				MatchPattern: &matcherv3.StringMatcher_Exact{Exact: "h2c"}, IgnoreCase: true,
 			}},
 		},
-		Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
-			MaxConcurrentStreams:        number(t.options.streams()),
-			InitialStreamWindowSize:     number(streamWindow),
-			InitialConnectionWindowSize: number(4 * streamWindow),
-			ConnectionKeepalive:         t.options.pings(),
-		},
+		Http2ProtocolOptions: flowControl(&corev3.Http2ProtocolOptions{ConnectionKeepalive: t.options.pings()}, t.options.streams(), streamWindow),
 
 		// X-Forwarded-*, as in the embedded proxy: the address of the client is added
 		// to those before it, the scheme is kept if there is one. No client is trusted
@@ -102,15 +92,22 @@ func (t *Translator) connectionManager() *hcmv3.HttpConnectionManager {
 		InternalAddressConfig: &hcmv3.HttpConnectionManager_InternalAddressConfig{CidrRanges: []*corev3.CidrRange{{
 			AddressPrefix: "255.255.255.255", PrefixLen: number(32),
 		}}},
-		GenerateRequestId:          wrapperspb.Bool(false),
-		PreserveExternalRequestId:  true,
+		// x-request-id is made for requests without it. Envoy makes it known to tracers by
+		// changing a digit, unless told not to.
+		GenerateRequestId:         wrapperspb.Bool(true),
+		PreserveExternalRequestId: true,
+		RequestIdExtension: &hcmv3.RequestIDExtension{TypedConfig: packed(&uuidv3.UuidRequestIdConfig{
+			PackTraceReason: wrapperspb.Bool(false),
+		})},
+		AccessLog: t.accessLogs(),
+
 		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
 
 		// The path is matched and passed on as it was sent.
 		NormalizePath:        wrapperspb.Bool(false),
 		StripTrailingHostDot: true,
 
-		LocalReplyConfig: localReplies(),
+		LocalReplyConfig: t.localReplies(),
 	}
 	if t.options.Edge {
 		m.XffNumTrustedHops = 0
@@ -136,16 +133,12 @@ func dropForwarded() *corev3.TypedExtensionConfig {
 	return &corev3.TypedExtensionConfig{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: packed(mutation)}
 }
 
-// localReplies has Envoy's own 404 state the reason. Those of applications are left
-// alone.
-func localReplies() *hcmv3.LocalReplyConfig {
+// localReplies has Envoy's own 404 state the reason, and its own 503 for lack of room say
+// when to come again. Those of applications are left alone.
+func (t *Translator) localReplies() *hcmv3.LocalReplyConfig {
+	retryAfter := strconv.FormatInt(max(1, int64(t.options.RetryAfter/time.Second)), 10)
 	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{{
-		Filter: &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
-			StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
-				Op:    accesslogv3.ComparisonFilter_EQ,
-				Value: &corev3.RuntimeUInt32{DefaultValue: http.StatusNotFound, RuntimeKey: "kedify-proxy.no-match"},
-			}},
-		}},
+		Filter: withCode(http.StatusNotFound, "kedify-proxy.no-match"),
 		BodyFormatOverride: &corev3.SubstitutionFormatString{
 			Format: &corev3.SubstitutionFormatString_TextFormatSource{TextFormatSource: &corev3.DataSource{
 				Specifier: &corev3.DataSource_InlineString{InlineString: noMatchText},
@@ -155,7 +148,32 @@ func localReplies() *hcmv3.LocalReplyConfig {
 		HeadersToAdd: []*corev3.HeaderValueOption{{
 			Header: &corev3.HeaderValue{Key: "x-content-type-options", Value: "nosniff"},
 		}},
+	}, {
+		// Above a circuit breaker, or short of memory, for which there is no flag.
+		Filter: &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_OrFilter{OrFilter: &accesslogv3.OrFilter{
+			Filters: []*accesslogv3.AccessLogFilter{withFlags("UO"), where(`response.code_details == "overload"`)},
+		}}},
+		HeadersToAdd: []*corev3.HeaderValueOption{{
+			Header: &corev3.HeaderValue{Key: "retry-after", Value: retryAfter},
+		}},
 	}}}
+}
+
+// withCode matches answers with a status code. Envoy wants a name for a value that can be
+// changed at run time.
+func withCode(code uint32, key string) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
+		StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
+			Op: accesslogv3.ComparisonFilter_EQ, Value: &corev3.RuntimeUInt32{DefaultValue: code, RuntimeKey: key},
+		}},
+	}}
+}
+
+// withFlags matches answers with any of Envoy's response flags.
+func withFlags(flags ...string) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
+		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: flags},
+	}}
 }
 
 func tlsSocket() *corev3.TransportSocket {

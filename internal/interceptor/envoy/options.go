@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"fmt"
 	"net/netip"
 	"time"
 )
@@ -23,16 +22,23 @@ type Options struct {
 
 	// ResponseHeader is how long an application may take to answer with headers
 	// once it has the whole request, where its route does not say; 0 is for as
-	// long as it likes.
+	// long as it likes, and MaxTimeout the most.
 	ResponseHeader time.Duration
 
 	Connections
 
 	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit
-	// breakers of each cluster, in each Envoy: what exceeds them is answered 503. nil
-	// is 1,000,000, in effect no limit: Envoy's own defaults (1024, and 3 retries)
-	// refuse requests that the application and the embedded proxy take.
-	MaxConnections, MaxPendingRequests, MaxRequests, MaxRetries *uint32
+	// breakers of each cluster, in each Envoy: what exceeds them is answered 503 with
+	// Retry-After. 0 is for any number.
+	MaxConnections, MaxPendingRequests, MaxRequests, MaxRetries uint32
+
+	// AccessLog says which requests the Envoys log, and AccessLogFormat how: constants of
+	// package routes, where "" is for none and for JSON. A change of either makes each
+	// Envoy drain its connections.
+	AccessLog, AccessLogFormat string
+
+	// RetryAfter is the value of Retry-After in whole seconds, 1 at least.
+	RetryAfter time.Duration
 }
 
 // Connections are the settings of connections, to clients and to applications. Envoy
@@ -67,50 +73,10 @@ type Connections struct {
 	MaxStreams int
 }
 
-// Validate returns an error for the first invalid option.
-func (o Options) Validate() error {
-	for _, natural := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"ResponseHeader", o.ResponseHeader}, {"IdleConnTimeout", o.IdleConnTimeout},
-		{"UserTimeout", o.UserTimeout}, {"SendTimeout", o.SendTimeout},
-	} {
-		if natural.value < 0 {
-			return fmt.Errorf("Envoy option %s is %v; expected 0 or more", natural.name, natural.value)
-		}
-	}
-	if o.ResponseHeader > longest {
-		return fmt.Errorf("Envoy option ResponseHeader is %v; expected %v at most", o.ResponseHeader, longest)
-	}
-	for _, positive := range []struct {
-		name  string
-		value int64
-	}{
-		{"ConnectTimeout", int64(o.ConnectTimeout)}, {"KeepAlive", int64(o.KeepAlive)}, {"MaxHeaderBytes", int64(o.MaxHeaderBytes)},
-		{"ReadHeader", int64(o.ReadHeader)}, {"Idle", int64(o.Idle)}, {"MaxStreams", int64(o.MaxStreams)},
-	} {
-		if positive.value <= 0 {
-			return fmt.Errorf("Envoy option %s is %d; expected more than 0", positive.name, positive.value)
-		}
-	}
-	if o.Address.Zone() != "" {
-		return fmt.Errorf("Envoy option Address is %v; expected an address without a zone", o.Address)
-	}
-	if o = o.withDefaults(); o.HTTPPort == o.TLSPort {
-		return fmt.Errorf("Envoy options HTTPPort and TLSPort are both %d; expected two ports", o.HTTPPort)
-	}
-	return nil
-}
-
 func (o Options) withDefaults() Options {
 	defaultTo(&o.Address, netip.IPv4Unspecified())
 	defaultTo(&o.HTTPPort, 8080)
 	defaultTo(&o.TLSPort, 8443)
-	outOfTheWay := uint32(1_000_000)
-	for _, limit := range []**uint32{&o.MaxConnections, &o.MaxPendingRequests, &o.MaxRequests, &o.MaxRetries} {
-		defaultTo(limit, &outOfTheWay)
-	}
 	return o
 }
 

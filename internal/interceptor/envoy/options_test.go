@@ -3,7 +3,6 @@ package envoy
 import (
 	"math"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -19,38 +18,6 @@ func connectionsOf(s proxy.Settings) Connections {
 	return Connections{
 		ConnectTimeout: s.ConnectTimeout, IdleConnTimeout: s.IdleConnTimeout, KeepAlive: s.KeepAlive, UserTimeout: s.UserTimeout,
 		MaxHeaderBytes: s.MaxHeaderBytes, ReadHeader: s.ReadHeader, Idle: s.Idle, SendTimeout: s.SendTimeout, MaxStreams: s.MaxStreams,
-	}
-}
-
-func TestOptions(t *testing.T) {
-	tests := map[string]struct {
-		change func(*Options)
-		want   string // in the error
-	}{
-		"none":                 {func(*Options) {}, ""},
-		"negative header time": {func(o *Options) { o.ResponseHeader = -1 }, "ResponseHeader is -1ns"},
-		"negative connect":     {func(o *Options) { o.ConnectTimeout = -time.Second }, "ConnectTimeout is -1000000000; expected more than 0"},
-		"negative idle":        {func(o *Options) { o.IdleConnTimeout = -time.Second }, "IdleConnTimeout is -1s"},
-		"negative user time":   {func(o *Options) { o.UserTimeout = -time.Second }, "UserTimeout is -1s"},
-		"no connections said":  {func(o *Options) { o.Connections = Connections{} }, "ConnectTimeout is 0; expected more than 0"},
-		"no probes":            {func(o *Options) { o.KeepAlive = 0 }, "KeepAlive is 0"},
-		"no header":            {func(o *Options) { o.MaxHeaderBytes = 0 }, "MaxHeaderBytes is 0"},
-		"no time for a header": {func(o *Options) { o.ReadHeader = 0 }, "ReadHeader is 0"},
-		"not idle":             {func(o *Options) { o.Idle = 0 }, "Idle is 0"},
-		"no streams":           {func(o *Options) { o.MaxStreams = 0 }, "MaxStreams is 0"},
-		"one port for both":    {func(o *Options) { o.HTTPPort, o.TLSPort = 80, 80 }, "both 80"},
-		"the other's default":  {func(o *Options) { o.HTTPPort = 8443 }, "both 8443"},
-		"a zone":               {func(o *Options) { o.Address = netip.MustParseAddr("fe80::1%eth0") }, "fe80::1%eth0; expected an address without a zone"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			o := Options{Connections: asEmbedded()}
-			tt.change(&o)
-			_, err := NewTranslator(o)
-			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%v, want %q", err, tt.want)
-			}
-		})
 	}
 }
 

@@ -36,7 +36,7 @@ func startEnvoy(t testing.TB, b *bootstrapv3.Bootstrap) string {
 }
 
 // runEnvoy does what startEnvoy does, and returns the Envoy as well.
-func runEnvoy(t testing.TB, b *bootstrapv3.Bootstrap) (*envoytest.Envoy, string) {
+func runEnvoy(t testing.TB, b *bootstrapv3.Bootstrap, arguments ...string) (*envoytest.Envoy, string) {
 	t.Helper()
 	if err := b.ValidateAll(); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func runEnvoy(t testing.TB, b *bootstrapv3.Bootstrap) (*envoytest.Envoy, string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := envoytest.Start(t, config, "--log-level", "error")
+	e := envoytest.Start(t, config, append([]string{"--log-level", "error"}, arguments...)...)
 	e.WaitReady()
 	var listeners struct {
 		ListenerStatuses []struct {

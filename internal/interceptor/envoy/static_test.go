@@ -28,11 +28,7 @@ type resources struct {
 func newTranslator(t testing.TB, o Options) *Translator {
 	t.Helper()
 	defaultTo(&o.Connections, asEmbedded())
-	translator, err := NewTranslator(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return translator
+	return NewTranslator(o)
 }
 
 func translate(tr *Translator, table *routes.Table, fallback []netip.AddrPort) resources {

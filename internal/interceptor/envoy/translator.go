@@ -23,18 +23,15 @@ type Translator struct {
 	idle    *durationpb.Duration
 }
 
-// NewTranslator makes a Translator. It returns an error for invalid options.
-func NewTranslator(o Options) (*Translator, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
+// NewTranslator makes a Translator.
+func NewTranslator(o Options) *Translator {
 	o = o.withDefaults()
 	return &Translator{
 		options: o,
 		cluster: newClusterParts(o),
 		retry:   retryPolicy(o.ResponseHeader),
 		idle:    durationpb.New(streamIdle),
-	}, nil
+	}
 }
 
 // packed packs a message that this package has made.

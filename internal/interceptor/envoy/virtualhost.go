@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	previoushostsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/host/previous_hosts/v3"
 	previousprioritiesv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/priority/previous_priorities/v3"
-	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
@@ -47,13 +47,17 @@ var noMatch = &routev3.Route{
 func (t *Translator) appendRoutes(to []*routev3.Route, m routes.Match) []*routev3.Route {
 	name := m.Route.Name.String()
 	action := &routev3.Route_Route{Route: t.action(m.Route)}
+	var metadata *corev3.Metadata
+	if m.Route.AccessLog {
+		metadata = accessLogMetadata
+	}
 	if len(m.Headers) == 0 {
-		return append(to, &routev3.Route{Name: name, Match: pathMatch(m.PathPrefix), Action: action})
+		return append(to, &routev3.Route{Name: name, Match: pathMatch(m.PathPrefix), Action: action, Metadata: metadata})
 	}
 	for _, h := range m.Headers {
 		match := pathMatch(m.PathPrefix)
 		match.Headers = []*routev3.HeaderMatcher{headerMatch(h)}
-		to = append(to, &routev3.Route{Name: name, Match: match, Action: action})
+		to = append(to, &routev3.Route{Name: name, Match: match, Action: action, Metadata: metadata})
 	}
 	return to
 }
@@ -69,9 +73,7 @@ func headerMatch(h routes.Header) *routev3.HeaderMatcher {
 	if h.Value == "" {
 		return &routev3.HeaderMatcher{Name: h.Name, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
 	}
-	return &routev3.HeaderMatcher{Name: h.Name, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
-		StringMatch: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: h.Value}},
-	}}
+	return isHeader(h.Name, h.Value)
 }
 
 func (t *Translator) action(r *routes.Route) *routev3.RouteAction {

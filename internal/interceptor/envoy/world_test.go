@@ -88,6 +88,7 @@ func serveOn(t testing.TB, h http.Handler, wrap func(net.Listener) net.Listener)
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetHTTP1(true)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Config.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerConnection: 1 << 30}
 	address := netip.MustParseAddrPort(s.Listener.Addr().String())
 	if wrap != nil {
 		s.Listener = wrap(s.Listener)

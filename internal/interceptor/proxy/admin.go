@@ -8,7 +8,7 @@ import (
 
 // Admin returns the handler for people and probes. /healthz calls healthy for each
 // request and is 500 if that returns an error. /readyz is 200 from the first SetTable
-// until a drain begins, and 503 otherwise. /debug/routes is the table and the current
+// until a drain or a withdrawal begins, and 503 otherwise. /debug/routes is the table and the current
 // problems of objects, which problems returns, as JSON (RouteList).
 func (p *Proxy) Admin(problems func() []routes.Problem, healthy func() error) http.Handler {
 	mux := http.NewServeMux()
@@ -23,6 +23,8 @@ func (p *Proxy) Admin(problems func() []routes.Problem, healthy func() error) ht
 		switch {
 		case p.Ready():
 			say(w, http.StatusOK, "ok")
+		case p.withdrawn.Load():
+			say(w, http.StatusServiceUnavailable, "withdrawn: the API server is not seen, and another interceptor sees it")
 		case p.Synced():
 			say(w, http.StatusServiceUnavailable, "draining: requests are served, and no new ones wanted")
 		default:

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,11 +56,22 @@ func TestProbes(t *testing.T) {
 	if res, _ := w.get("/"); res.Close {
 		t.Error("the connection ends before there is a drain")
 	}
-	w.proxy.Drain()
-	check("while it drains", http.StatusServiceUnavailable)
-	if res, body := w.get("/"); body != "ok" || !res.Close {
-		t.Errorf("%q, and the connection ends: %v; want an answer and the end", body, res.Close)
+	leaves := func(when string) {
+		t.Helper()
+		check(when, http.StatusServiceUnavailable)
+		if res, body := w.get("/"); body != "ok" || !res.Close {
+			t.Errorf("%s: %q, and the connection ends: %v; want an answer and the end", when, body, res.Close)
+		}
 	}
+	w.proxy.SetWithdrawn(true)
+	leaves("while it is withdrawn")
+	w.proxy.SetWithdrawn(false)
+	check("after a withdrawal", http.StatusOK)
+	if res, _ := w.get("/"); res.Close {
+		t.Error("the connection ends after a withdrawal")
+	}
+	w.proxy.Drain()
+	leaves("while it drains")
 	if res, err := h2cClient(t).Do(w.request(http.MethodGet, "/", nil)); err != nil || res.StatusCode != http.StatusOK {
 		t.Errorf("h2c: %v", err)
 	} else {
@@ -178,33 +188,5 @@ func TestTheRouteListShowsNoValuesOfHeaders(t *testing.T) {
 	body := w.admin("/debug/routes").Body.String()
 	if strings.Contains(body, "s3cret") || !strings.Contains(body, `"x-key"`) || !strings.Contains(body, string(routes.Repeated)) {
 		t.Errorf("want the names of headers, the problem of one that is there twice, and no value:\n%s", body)
-	}
-}
-
-func TestEnvironment(t *testing.T) {
-	environment := map[string]string{
-		"KEDA_HTTP_CONNECT_TIMEOUT": "300ms", "KEDA_CONDITION_WAIT_TIMEOUT": "7s", "KEDA_HTTP_MAX_IDLE_CONNS": "12",
-		"KEDA_RESPONSE_HEADER_TIMEOUT": "",
-	}
-	lookup := func(name string) (string, bool) { value, ok := environment[name]; return value, ok }
-	want := DefaultSettings()
-	want.ConnectTimeout, want.ConditionWait, want.MaxIdleConns = 300*time.Millisecond, 7*time.Second, 12
-	got := DefaultSettings()
-	if err := got.ReadEnvironment(lookup); err != nil || got != want {
-		t.Errorf("got %+v, %v; want %+v", got, err, want)
-	}
-	// KEDA's chart: 0 for no limit.
-	environment = map[string]string{"KEDA_HTTP_MAX_IDLE_CONNS": "0"}
-	want = DefaultSettings()
-	want.MaxIdleConns = 0
-	got = DefaultSettings()
-	if err := errors.Join(got.ReadEnvironment(lookup), got.Validate()); err != nil || got != want {
-		t.Errorf("got %+v, %v; want %+v", got, err, want)
-	}
-	environment = map[string]string{"KEDA_HTTP_KEEP_ALIVE": "soon", "KEDA_HTTP_MAX_IDLE_CONNS": "-1"}
-	got = DefaultSettings()
-	err := got.ReadEnvironment(lookup)
-	if err == nil || !strings.Contains(err.Error(), "KEDA_HTTP_KEEP_ALIVE") || !strings.Contains(err.Error(), "KEDA_HTTP_MAX_IDLE_CONNS") || got != DefaultSettings() {
-		t.Errorf("%v; want an error that names both", err)
 	}
 }

@@ -14,12 +14,11 @@ func (x *exchange) repeat(hasBody bool) bool {
 	if x.answerBegan.Load() || x.bodyBroken() {
 		return false
 	}
-	x.at.metrics.unanswered.Inc()
-	if x.repeated || x.secondTry || hasBody || !safeToRepeat(x.in.Method) {
+	if x.repeated || x.record.secondTry || hasBody || !safeToRepeat(x.in.Method) {
 		return false
 	}
 	x.repeated = true
-	x.occupy(x.at, x.to)
+	x.occupy(x.record.backend, x.to)
 	return true
 }
 
@@ -33,20 +32,6 @@ func safeToRepeat(method string) bool {
 
 // answerBegins is called at the first byte of an answer, by another goroutine.
 func (x *exchange) answerBegins() { x.answerBegan.Store(true) }
-
-// sameAgain returns the index of the Service that Envoy tried before; -1 if Envoy has
-// not tried one, or if that Service has no share now.
-func (x *exchange) sameAgain(s *served) int {
-	if x.service == "" {
-		return -1
-	}
-	for i, service := range s.services {
-		if service == x.service && s.chooser.hasShare(i) {
-			return i
-		}
-	}
-	return -1
-}
 
 // forbidReplay keeps Go's transport for HTTP/1.1 from sending a request again by
 // itself when a reused connection turns out to be closed after the request was sent.

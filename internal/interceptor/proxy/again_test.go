@@ -3,7 +3,6 @@ package proxy
 import (
 	"bufio"
 	"bytes"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,8 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
 // silent is an application that closes the connection instead of answering: for the
@@ -103,7 +100,7 @@ func TestRequestsThatAreSentAgainStayWithTheirService(t *testing.T) {
 	if sent := len(app.took()); failed != 10 || sent != 20 {
 		t.Errorf("of 20 requests %d failed, and the canary got %d; want 10, each of them twice", failed, sent)
 	}
-	if got := value(t, w.proxy, "interceptor_unanswered_total", "demo", "app", "canary"); got != 20 {
+	if got := value(t, w.proxy, "interceptor_tries_total", "demo", "app", "canary", "unanswered"); got != 20 {
 		t.Errorf("%v counted as unanswered, want 20", got)
 	}
 }
@@ -119,7 +116,7 @@ func TestABrokenBodyDoesNotCountAsUnanswered(t *testing.T) {
 	if res, body := c.answer(http.MethodPost); res.StatusCode != http.StatusBadRequest {
 		t.Errorf("%s %q, want 400", res.Status, body)
 	}
-	if got := value(t, w.proxy, "interceptor_unanswered_total", "demo", "app", "stable"); got != 0 {
+	if got := value(t, w.proxy, "interceptor_tries_total", "demo", "app", "stable", "unanswered"); got != 0 {
 		t.Errorf("%v counted as unanswered, want none", got)
 	}
 }
@@ -161,7 +158,7 @@ func TestRequestsWithoutABodyAreSentAsTheyAre(t *testing.T) {
 		t.Run(tt.method+tt.header, func(t *testing.T) {
 			for range 2 { // on a new connection and on a kept one
 				r := w.request(tt.method, "/", nil)
-				r.Header = http.Header{"User-Agent": nil}
+				r.Header = http.Header{"User-Agent": nil, "X-Request-Id": {"mine"}}
 				if tt.header != "" {
 					r.Header[tt.header] = []string{"1"}
 				}
@@ -173,7 +170,7 @@ func TestRequestsWithoutABodyAreSentAsTheyAre(t *testing.T) {
 				head, rest, _ := strings.Cut(taken[0], "\r\n\r\n")
 				var got []string
 				for _, line := range strings.Split(head, "\r\n")[1:] {
-					if name, _, _ := strings.Cut(line, ":"); name != "Host" && !strings.HasPrefix(name, "X-Forwarded-") {
+					if name, _, _ := strings.Cut(line, ":"); name != "Host" && name != "X-Request-Id" && !strings.HasPrefix(name, "X-Forwarded-") {
 						got = append(got, line)
 					}
 				}
@@ -182,86 +179,5 @@ func TestRequestsWithoutABodyAreSentAsTheyAre(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestSecondTriesOfEnvoy(t *testing.T) {
-	for _, tt := range []struct {
-		again      string
-		silent     int
-		sent, code int
-	}{
-		{again: "", silent: 1, sent: 2, code: http.StatusOK}, // Envoy's first try
-		{again: "false", silent: 0, sent: 1, code: http.StatusOK},
-		{again: "false", silent: 1, sent: 1, code: http.StatusBadGateway},
-		{again: "true", silent: 0, sent: 0, code: http.StatusGatewayTimeout},
-	} {
-		t.Run(fmt.Sprintf("%q, silent %d times", tt.again, tt.silent), func(t *testing.T) {
-			w := newWorld(t, func(s *Settings) { s.ResponseHeader = patience })
-			app, address := w.silent(tt.silent)
-			w.service("stable", "", address)
-			w.object("")
-			w.commit()
-			w.client = w.fromEnvoy(w.serveFallback(), "demo/app", false)
-			r := w.request(http.MethodGet, "/", nil)
-			if tt.again != "" {
-				r.Header[routes.SecondTryHeader] = []string{tt.again}
-			}
-			res, body := w.do(r)
-			taken := app.took()
-			if res.StatusCode != tt.code || len(taken) != tt.sent {
-				t.Errorf("answered %s %q, and the application got it %d times; want %d and %d times", res.Status, body, len(taken), tt.code, tt.sent)
-			}
-			for _, request := range taken {
-				if strings.Contains(strings.ToLower(request), strings.ToLower(routes.SecondTryHeader)) {
-					t.Errorf("the application got %q", request)
-				}
-			}
-		})
-	}
-}
-
-func TestSecondTriesOfEnvoyGoToTheSameService(t *testing.T) {
-	w := newWorld(t)
-	w.service("stable", "", w.app(named("stable")))
-	w.service("canary", "", w.app(named("canary")))
-	w.service("gone", "")
-	ask := func(address, service string, again bool) map[string]int {
-		w.client = w.fromEnvoy(address, "demo/app", false, service)
-		answers := make(map[string]int)
-		for range 20 {
-			r := w.request(http.MethodGet, "/", nil)
-			if again {
-				r.Header[routes.SecondTryHeader] = []string{"false"}
-			}
-			_, body := w.do(r)
-			answers[body]++
-		}
-		return answers
-	}
-	w.object("stable=1 canary=1 gone=0")
-	w.commit()
-	address := w.serveFallback()
-	split := map[string]int{"stable": 10, "canary": 10}
-	for _, tt := range []struct {
-		service string
-		again   bool
-		want    map[string]int
-	}{
-		{"canary", true, map[string]int{"canary": 20}},
-		{"stable", true, map[string]int{"stable": 20}},
-		{"canary", false, split},
-		{"gone", true, split},
-		{"unknown", true, split},
-		{"", true, split},
-	} {
-		if diff := cmp.Diff(tt.want, ask(address, tt.service, tt.again)); diff != "" {
-			t.Errorf("tried before %v at Service %q: answered by (-want +got):\n%s", tt.again, tt.service, diff)
-		}
-	}
-	w.object("stable=1 canary=0 gone=0")
-	w.commit()
-	if diff := cmp.Diff(map[string]int{"stable": 20}, ask(address, "canary", true)); diff != "" {
-		t.Errorf("of a Service whose weight is 0 now: answered by (-want +got):\n%s", diff)
 	}
 }

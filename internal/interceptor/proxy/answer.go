@@ -33,7 +33,6 @@ func (x *exchange) answer(res *http.Response) {
 	if announced > 0 {
 		h["Trailer"] = announce(res.Trailer)
 	}
-	x.code = res.StatusCode
 	x.w.WriteHeader(res.StatusCode)
 	err := x.copyBody(res)
 	// Now and not deferred: closing the body makes the trailers known.
@@ -41,9 +40,8 @@ func (x *exchange) answer(res *http.Response) {
 		err = closed
 	}
 	if err != nil {
-		if x.in.Context().Err() == nil {
-			x.proxy.log.Debug("an answer ended early", "endpoint", x.to.host, "error", err)
-		}
+		x.record.cutBy = x.whoCut()
+		x.proxy.log.Debug("an answer ended early", "by", x.record.cutBy, "endpoint", x.record.endpoint, "error", err)
 		panic(http.ErrAbortHandler)
 	}
 	if len(res.Trailer) == 0 {
@@ -57,6 +55,24 @@ func (x *exchange) answer(res *http.Response) {
 	}
 	for name, values := range res.Trailer {
 		h[prefix+name] = values
+	}
+}
+
+// Who ends an answer before it is whole.
+const (
+	byApplication = "application"
+	byClient      = "client"   // it left, took nothing for too long, or broke off its request
+	byShutdown    = "shutdown" // its time was over
+)
+
+func (x *exchange) whoCut() string {
+	switch {
+	case x.in.Context().Err() == nil && !x.bodyBroken(): // the server ends the context also when it cannot send
+		return byApplication
+	case x.proxy.cutting.Load():
+		return byShutdown
+	default:
+		return byClient
 	}
 }
 
@@ -75,17 +91,11 @@ func (x *exchange) copyBody(res *http.Response) error {
 	}
 	buffer := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(buffer)
-	defer x.stopSending()
 	for {
 		n, err := res.Body.Read(buffer[:])
 		if n > 0 {
 			if rest >= 0 {
 				rest -= int64(n)
-			}
-			if rest == 0 {
-				x.ends()
-			} else {
-				x.writes()
 			}
 			if _, err := x.w.Write(buffer[:n]); err != nil {
 				return err
@@ -95,15 +105,11 @@ func (x *exchange) copyBody(res *http.Response) error {
 					return err
 				}
 			}
-			x.wrote()
 		}
 		switch {
 		case errors.Is(err, io.EOF) && rest > 0:
 			return io.ErrUnexpectedEOF
 		case errors.Is(err, io.EOF):
-			if rest < 0 {
-				x.ends()
-			}
 			return nil
 		case err != nil:
 			return err

@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 )
 
 const (
@@ -107,6 +109,7 @@ func benchClients(b *testing.B, address string, connections int) {
 		clients[i] = c
 	}
 	b.ResetTimer()
+	before := processorTime(b)
 	for _, c := range clients {
 		go func() {
 			reader := bufio.NewReader(c)
@@ -130,6 +133,18 @@ func benchClients(b *testing.B, address string, connections int) {
 	}
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
+	b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
+}
+
+// processorTime returns the processor time that the process has taken, with the clients'
+// and the applications'. On a busy machine it says more than the rate.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // skipAnswer reads a header and the two bytes after it.

@@ -4,7 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 var (
 	generationDesc = prometheus.NewDesc("interceptor_table_generation", "Number of the routing table that is served.", nil, nil)
-	memoryDesc     = prometheus.NewDesc("interceptor_memory_short", "1 while new requests are answered 503 because nine tenths of GOMEMLIMIT are in use.", nil, nil)
+	memoryDesc     = prometheus.NewDesc("interceptor_memory_short", "1 while some or all new requests are answered 503 because nine tenths of GOMEMLIMIT are in use.", nil, nil)
 	routesDesc     = prometheus.NewDesc("interceptor_table_routes", "HTTPScaledObjects in the routing table.", nil, nil)
 )
 

@@ -2,6 +2,33 @@
 // HTTP/2, with or without TLS, and sends each to an endpoint of one of the
 // backends of its route, by Go's own HTTP server and transport.
 //
+// # The handlers of a request
+//
+// [Proxy.handlers] lists what happens to a request, the outermost handler first. A handler
+// is a func(next http.Handler) http.Handler. To add one, write it in a file of
+// its own, with its test, and add one line to the list:
+//
+//	func (p *Proxy) warnOfErrors(next http.Handler) http.Handler {
+//		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+//			rec := recordOf(r)
+//			defer func() {
+//				if rec.finalCode() >= 500 {
+//					p.log.Warn("failed", "object", rec.object(), "code", rec.finalCode())
+//				}
+//			}()
+//			next.ServeHTTP(w, r)
+//		})
+//	}
+//
+// A handler that is switched off returns next itself, and costs nothing. What the
+// handlers know of a request is in its record, which recordOf returns: a handler sets the
+// fields that are its own, and reads the others after it has called next. It does so in a
+// deferred function, as a request may end with a panic: http.ErrAbortHandler when its
+// client left or its answer was cut short. A handler answers a request itself by refuse
+// or refuseForNow, and then does not call next. If it replaces the request, the new one's
+// context has to derive from the old one's; if it wraps the writer, the wrapper has to
+// have Unwrap.
+//
 // # Which backend
 //
 // The choice is smooth weighted round robin, not random: of any 100 consecutive
@@ -33,8 +60,7 @@
 // room, it is shared among namespaces, and among the routes of a namespace, by max-min
 // fairness: requests of those that have more than their share are turned away. A
 // short HTTP/1.1 body is read meanwhile, so that the server notices a client that
-// leaves: its request is not sent. The beginning of an HTTP/2 body is read to know
-// how much of it is in memory.
+// leaves: its request is not sent.
 //
 // # What ends a request
 //

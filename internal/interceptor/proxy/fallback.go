@@ -1,22 +1,17 @@
 package proxy
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/pires/go-proxyproto"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/certified"
-	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
 var errNotFromEnvoy = errors.New("the connection does not begin with a PROXY protocol v2 header, as those of a kedify-proxy do")
@@ -81,7 +76,7 @@ func (l *fallbackListener) permits(c net.Conn, h *proxyproto.Header) error {
 		return nil
 	}
 	var err error
-	object, told := handedOverBy(h).object, &l.told
+	object, told := handoverOf(h).object, &l.told
 	switch {
 	case !over:
 		err, told = errors.New("the connection is without TLS, and --xds-require-namespaces asks for it"), &l.toldPlain
@@ -137,89 +132,4 @@ func (c *fallbackConn) Read(into []byte) (int, error) {
 // CloseWrite lets a tunnel half-close the connection.
 func (c *fallbackConn) CloseWrite() error {
 	return closeWrite(c.Raw())
-}
-
-// handedOver is what the PROXY protocol header and the certificate of a connection
-// say of its requests.
-type handedOver struct {
-	object  *types.NamespacedName // nil for none
-	service string                // that Envoy chose, "" where the header does not name it
-	names   certified.Namespaces  // none where all are allowed
-	overTLS bool
-	ends    time.Time // zero for never
-}
-
-func (c *fallbackConn) handedOver() (h handedOver) {
-	if header := c.ProxyHeader(); header != nil {
-		h = handedOverBy(header)
-	}
-	h.names, h.overTLS = namesOf(c.Raw())
-	if h.overTLS && c.maxAge > 0 {
-		h.ends = time.Now().Add(c.maxAge + time.Duration(rand.Int64N(int64(c.maxAge)/3+1)))
-	}
-	return h
-}
-
-// handedOverBy returns the object and the service that a header names.
-func handedOverBy(header *proxyproto.Header) (h handedOver) {
-	records, err := header.TLVs()
-	if err != nil {
-		return h
-	}
-	for _, record := range records {
-		switch record.Type {
-		case routes.FallbackTLV:
-			if name, ok := parseObject(string(record.Value)); ok && h.object == nil {
-				h.object = &name
-			}
-		case routes.FallbackServiceTLV:
-			h.service = string(record.Value)
-		}
-	}
-	return h
-}
-
-type fallbackKey struct{}
-
-// withFallback is the http.Server.ConnContext of the fallback listener: it gives the
-// requests of a connection its handedOver, and what connContext does.
-func withFallback(ctx context.Context, c net.Conn) context.Context {
-	ctx = connContext(ctx, c)
-	if watch, ok := c.(*lengthWatch); ok {
-		if from, ok := watch.Conn.(*fallbackConn); ok {
-			ctx = context.WithValue(ctx, fallbackKey{}, sync.OnceValue(from.handedOver))
-		}
-	}
-	return ctx
-}
-
-// serveFallback is the http.Handler of the fallback listener.
-func (p *Proxy) serveFallback(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{proxy: p, w: w, in: r, begun: time.Now(), fallback: true}
-	if handedOver, ok := r.Context().Value(fallbackKey{}).(func() handedOver); ok {
-		from := handedOver()
-		x.object, x.names, x.overTLS = from.object, from.names, from.overTLS
-		x.old = !from.ends.IsZero() && x.begun.After(from.ends)
-		if again := r.Header[routes.SecondTryHeader]; len(again) > 0 {
-			x.secondTry, x.service, x.tooLate = true, from.service, again[0] == "true"
-			delete(r.Header, routes.SecondTryHeader)
-		}
-	}
-	p.serve(x)
-}
-
-// stillHere tells Envoy by an informational answer that a request waits for an
-// endpoint. This ends Envoy's timeout for the response header: the application is not
-// at fault yet. Envoy does not pass the answer on.
-func (x *exchange) stillHere() {
-	if !x.fallback || !x.in.ProtoAtLeast(1, 1) {
-		return
-	}
-	h := x.w.Header()
-	connection := h["Connection"]
-	delete(h, "Connection")
-	x.w.WriteHeader(http.StatusProcessing)
-	if connection != nil {
-		h["Connection"] = connection
-	}
 }

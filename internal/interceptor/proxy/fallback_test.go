@@ -395,7 +395,7 @@ func TestFallbackLeavesForwardedAsEnvoyHasIt(t *testing.T) {
 	w.client = w.fromEnvoy(w.serveFallback(), "demo/app", false)
 	sent := http.Header{
 		"X-Forwarded-For": {"198.51.100.1, 203.0.113.7"}, "X-Forwarded-Host": {"a.test"}, "X-Forwarded-Proto": {"https"},
-		"Forwarded": {"for=1"}, "User-Agent": {"x"},
+		"Forwarded": {"for=1"}, "User-Agent": {"x"}, "X-Request-Id": {"Envoy's"},
 	}
 	r := w.request(http.MethodGet, "/", nil)
 	r.Header = sent.Clone()

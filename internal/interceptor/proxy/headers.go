@@ -80,25 +80,6 @@ func outHeader(in *http.Request) http.Header {
 	return out
 }
 
-// dropForwarded removes the headers Forwarded, X-Forwarded-* and X-Real-Ip, as
-// kedify-proxies do.
-func dropForwarded(in http.Header) {
-	for name := range in {
-		if ofClient(name) {
-			delete(in, name)
-		}
-	}
-}
-
-// ofClient tells whether a header describes the client. An underscore counts as a
-// hyphen, because many applications (CGI, WSGI, Rack) do not tell them apart.
-func ofClient(name string) bool {
-	if strings.Contains(name, "_") {
-		name = textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
-	}
-	return name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-")
-}
-
 // addForwarded adds the client's address to X-Forwarded-For, and X-Forwarded-Host and
 // X-Forwarded-Proto if they are missing. values is the memory for the new values.
 func addForwarded(out http.Header, in *http.Request, values *[2]string) {

@@ -2,58 +2,41 @@ package proxy
 
 import "net/http"
 
-// A request that waits is charged the memory that it can take: for itself, its
-// header, the part of its body that has come, and the part that the client can send
-// before it is read. A Content-Length alone is not charged.
-//
-// While an HTTP/1.1 body is not read, the server's buffer of the connection holds its
-// beginning, and TLS one more record; the rest stays in the kernel and at the client.
-// In HTTP/2 the server takes what the flow-control windows allow, in chunks of up to a
-// frame: the body is read as it comes, to know how many bytes have come. When that
-// reading ends, or if the body must not be read, the window is charged.
+// A request that waits is charged the memory that it and its client can take until it
+// is sent on. The charge does not change while it waits.
 const (
-	// heldRequest is what each waiting request is charged for its goroutines with
-	// their stacks, the server's state, and its connection with the buffers, which
-	// carries no other request in HTTP/1.1, and maybe none in HTTP/2. That is 22 KB in
-	// HTTP/1.1, 28 KB if a kedify-proxy hands the request over, 36 KB with TLS; in
-	// HTTP/2 11 to 16 KB, and alone on its connection 39 KB, or 50 KB with TLS.
+	// heldRequest is for its goroutines with their stacks, the server's state, and its
+	// connection with the buffers, which carries no other request in HTTP/1.1, and maybe
+	// none in HTTP/2. That is 27 KB in HTTP/1.1; in HTTP/2 11 KB, and alone on its
+	// connection 40 KB.
 	heldRequest = 48 << 10
-	arrivedTLS  = 16 << 10
-	chunkHTTP2  = 16 << 10
+	// heldTLS is for the state of TLS in HTTP/1.1, and for a record that has arrived. In
+	// HTTP/2 many requests share that.
+	heldTLS = 16 << 10
+	// headerField is about how many bytes a map with its strings takes for a field, at most,
+	// besides those of name and value.
+	headerField = 112
 )
 
-// headerField is about how many bytes a map takes for a field, besides name and value.
-const headerField = 64
-
-// heldBytes returns how many bytes a request can take in memory when it begins to
-// wait, and how many more its body may fill of its connection's flow-control window.
-func heldBytes(r *http.Request, overTLS bool) (bytes, window int64) {
-	bytes = heldRequest + int64(len(r.RequestURI)+len(r.Host))
+// heldBytes returns how many bytes a waiting request is charged. In HTTP/1.1 those are
+// for a body that is read ahead: of another one, the connection's buffer has the
+// beginning, and the rest stays in the kernel and at the client. In HTTP/2 the client may
+// fill the window of its stream before the body is read.
+func heldBytes(r *http.Request, overTLS bool) int64 {
+	bytes := heldRequest + int64(len(r.RequestURI)+len(r.Host))
 	for name, values := range r.Header {
 		for _, value := range values {
 			bytes += int64(len(name) + len(value) + headerField)
 		}
 	}
-	if r.ContentLength == 0 {
-		return bytes, 0
-	}
 	switch {
-	case r.ProtoMajor == 1 && overTLS:
-		bytes += ofBody(r, arrivedTLS)
-	case r.ProtoMajor == 1: // the body is in the connection's buffer
-	case !readableAhead(r):
-		return bytes + chunkHTTP2, ofBody(r, streamWindow)
+	case r.ProtoMajor >= 2 && r.ContentLength != 0:
+		bytes += streamWindow
+	case readableAhead(r):
+		bytes += r.ContentLength
 	}
-	if ahead, ok := r.Body.(*bodyAhead); ok { // read during an earlier wait
-		bytes += ahead.kept()
+	if r.ProtoMajor == 1 && overTLS {
+		bytes += heldTLS
 	}
-	return bytes, 0
-}
-
-// ofBody returns bytes, or the Content-Length of the request if it is known and less.
-func ofBody(r *http.Request, bytes int64) int64 {
-	if r.ContentLength < 0 {
-		return bytes
-	}
-	return min(bytes, r.ContentLength)
+	return bytes
 }

@@ -104,7 +104,8 @@ func (c *lengthWatch) CloseWrite() error {
 
 type lengthWatchKey struct{}
 
-// withLengthWatch makes the watch known to the requests on its connection.
+// withLengthWatch is an http.Server.ConnContext: it makes the watch known to the requests
+// on its connection.
 func withLengthWatch(ctx context.Context, c net.Conn) context.Context {
 	if watch, ok := c.(*lengthWatch); ok {
 		return context.WithValue(ctx, lengthWatchKey{}, watch)

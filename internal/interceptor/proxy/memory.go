@@ -10,18 +10,26 @@ import (
 )
 
 const (
-	// memoryLook is the interval at which the memory in use is read.
-	memoryLook = 100 * time.Millisecond
-	// memoryCollect is the interval of garbage collections while memory is short: only
-	// a collection shows how much is free again.
-	memoryCollect = 2 * time.Second
+	// memoryInterval is the interval at which the memory in use is read.
+	memoryInterval = 100 * time.Millisecond
+	// collectInterval is the least interval of garbage collections while memory is short,
+	// or may be: only a collection shows how much is in use.
+	collectInterval = time.Second
+	// collectPart bounds the part of the time that these take: one tenth.
+	collectPart = 10
 )
 
-// memory tells whether the process uses so much memory that new requests are refused:
-// nine tenths of Go's limit (GOMEMLIMIT). Beyond the limit, garbage collection takes the
-// CPU time that requests need, and the kernel soon kills the process.
+// memory tells whether the process uses so much memory that new requests are refused.
+// Beyond Go's limit (GOMEMLIMIT), garbage collection takes the CPU time that requests
+// need, and the kernel soon kills the process.
 type memory struct {
-	short atomic.Bool
+	// short tells that nine tenths of the limit are in use: requests of objects that have
+	// more than an equal share of those under way are refused. From half a twentieth more
+	// on it is scarce: those of namespaces that have more are refused, whatever the object.
+	// When another half is in use it is out: all new requests are refused.
+	short, scarce, out atomic.Bool
+	// room is how many requests the memory between short and out is enough for.
+	room atomic.Int64
 	// over tells that more than the limit is in use: new connections are closed. A
 	// connection takes more than 10 KB before its first request.
 	over atomic.Bool
@@ -30,12 +38,15 @@ type memory struct {
 	keepIdle []func(bool)
 }
 
-// note sets short and over by the bytes in use, and tells whether short has changed.
+// update sets short and over by the bytes in use, and tells whether short has changed.
 // Memory stays short until a twentieth of the limit has been freed, so that short does
 // not change with every collection.
-func (m *memory) note(used, limit uint64) (changed bool) {
+func (m *memory) update(used, limit uint64) (changed bool) {
 	m.over.Store(used > limit)
 	twentieth := limit / 20
+	m.scarce.Store(used > 37*twentieth/2)
+	m.out.Store(used > 19*twentieth)
+	m.room.Store(int64(twentieth / largestRequest))
 	was := m.short.Load()
 	short := used > 18*twentieth || was && used > 17*twentieth
 	m.short.Store(short)
@@ -48,39 +59,51 @@ func (m *memory) note(used, limit uint64) (changed bool) {
 	return true
 }
 
-// WatchMemory has new requests refused and idle HTTP/1 connections closed while
+// WatchMemory has some of the new requests refused, see memory, and idle HTTP/1 connections closed while
 // memory is short, until ctx ends. Without GOMEMLIMIT memory is never short. All
 // Servers must be made before the call.
 func (p *Proxy) WatchMemory(ctx context.Context) {
-	look := time.NewTicker(memoryLook)
-	defer look.Stop()
-	var collected time.Time
+	ticker := time.NewTicker(memoryInterval)
+	defer ticker.Stop()
+	var next time.Time // no collection before
 	for {
-		used, limit := memoryInUse()
-		changed, short := p.memory.note(used, limit), p.memory.short.Load()
+		used, most, limit := memoryInUse()
+		changed, short := p.memory.update(used, limit), p.memory.short.Load()
 		switch {
 		case changed && short:
-			p.log.Warn("memory is short: new requests are answered 503. Raise the memory limit and GOMEMLIMIT, or run more replicas", "bytes", used, "GOMEMLIMIT", limit)
+			p.log.Warn("memory is short: HTTPScaledObjects with more than an equal share of the requests under way get 503. Raise the memory limit and GOMEMLIMIT, or run more replicas", "bytes", used, "GOMEMLIMIT", limit)
 		case changed:
 			p.log.Info("memory is no longer short", "bytes", used, "GOMEMLIMIT", limit)
 		}
-		if short && time.Since(collected) >= memoryCollect {
+		if begun := time.Now(); (short || mayBeShort(most, limit)) && !begun.Before(next) {
 			runtime.GC()
-			collected = time.Now()
+			next = begun.Add(collectAgain(time.Since(begun)))
 		}
 		select {
 		case <-ctx.Done():
-			p.memory.note(0, limit)
+			p.memory.update(0, limit)
 			return
-		case <-look.C:
+		case <-ticker.C:
 		}
 	}
 }
 
+// mayBeShort tells whether memory is nearly short if there is no garbage. Without a
+// collection, it would be out before the next one shows that it is short.
+func mayBeShort(most, limit uint64) bool { return limit != math.MaxInt64 && most > limit/20*17 }
+
+// collectAgain returns how long after the begin of a collection the next one begins at the
+// earliest. An interceptor may have little memory to spare for hours: collections must not
+// take the time of its requests.
+func collectAgain(took time.Duration) time.Duration {
+	return max(collectInterval, collectPart*took)
+}
+
 // memoryInUse returns the bytes in use, as of the latest collection, and Go's limit.
 // Garbage does not count: it is normal that the heap grows up to the limit before it is
-// collected.
-func memoryInUse() (used, limit uint64) {
+// collected. What was allocated since the latest collection, and may be garbage or not,
+// counts only in most.
+func memoryInUse() (used, most, limit uint64) {
 	samples := [...]runtimemetrics.Sample{
 		{Name: "/gc/gomemlimit:bytes"},
 		{Name: "/gc/heap/live:bytes"},
@@ -93,12 +116,13 @@ func memoryInUse() (used, limit uint64) {
 	runtimemetrics.Read(samples[:])
 	limit = samples[0].Value.Uint64()
 	if limit == math.MaxInt64 {
-		return 0, limit
+		return 0, 0, limit
 	}
 	// Memory that is not heap, such as stacks, and the live heap.
 	used = samples[2].Value.Uint64() + samples[1].Value.Uint64()
 	for _, notLive := range samples[3:] {
 		used -= min(used, notLive.Value.Uint64())
 	}
-	return used, limit
+	most = used + samples[3].Value.Uint64() - min(samples[3].Value.Uint64(), samples[1].Value.Uint64())
+	return used, most, limit
 }

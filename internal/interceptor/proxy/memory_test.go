@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // garbage keeps the compiler from removing unused allocations.
@@ -51,7 +52,7 @@ func TestNewRequestsAreRefusedWhileMemoryIsShort(t *testing.T) {
 	taken := make([]byte, 128<<20)
 	runtime.GC()
 	debug.SetMemoryLimit(1 << 40) // used is measured only if there is a limit
-	used, _ := memoryInUse()
+	used, _, _ := memoryInUse()
 	clear(taken) // it lives until here
 	runtime.GC()
 	debug.SetMemoryLimit(int64(used / 95 * 100))
@@ -88,19 +89,19 @@ func TestGarbageIsNotInUse(t *testing.T) {
 	t.Cleanup(func() { debug.SetMemoryLimit(math.MaxInt64) })
 	collects := debug.SetGCPercent(-1)
 	t.Cleanup(func() { debug.SetGCPercent(collects) })
-	before, _ := memoryInUse()
+	before, _, _ := memoryInUse()
 	for range 128 {
 		garbage = make([]byte, 1<<20)
 	}
 	garbage = nil
-	if after, _ := memoryInUse(); after > before+16<<20 {
+	if after, _, _ := memoryInUse(); after > before+16<<20 {
 		t.Errorf("%d bytes are in use after 128 MiB of garbage, %d before", after, before)
 	}
 }
 
 // Without GOMEMLIMIT, memory is never short.
 func TestWithoutALimitMemoryIsNeverShort(t *testing.T) {
-	if used, limit := memoryInUse(); used != 0 || limit != math.MaxInt64 {
+	if used, _, limit := memoryInUse(); used != 0 || limit != math.MaxInt64 {
 		t.Errorf("%d of %d bytes; want 0 of all", used, limit)
 	}
 }
@@ -125,10 +126,24 @@ func TestWhenMemoryIsShort(t *testing.T) {
 		{used: 2000, changed: true, short: true, over: true},
 		{used: 0, changed: true},
 	} {
-		changed := m.note(tt.used, 1000)
+		changed := m.update(tt.used, 1000)
 		if short, over := m.short.Load(), m.over.Load(); changed != tt.changed || short != tt.short || over != tt.over {
 			t.Errorf("step %d: with %d of 1000 in use changed %v, short %v, over %v; want %v, %v, %v",
 				i, tt.used, changed, short, over, tt.changed, tt.short, tt.over)
+		}
+	}
+}
+
+// An interceptor that has little memory to spare is not kept busy by collections.
+func TestCollectionsTakeATenthOfTheTime(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		time.Millisecond:       time.Second,
+		100 * time.Millisecond: time.Second,
+		200 * time.Millisecond: 2 * time.Second,
+		time.Second:            10 * time.Second,
+	} {
+		if got := collectAgain(took); got != want {
+			t.Errorf("after a collection of %v the next one is %v later, want %v", took, got, want)
 		}
 	}
 }
@@ -158,8 +173,8 @@ func TestConnectionsGiveTheirMemoryBackWhileItIsShort(t *testing.T) {
 		unused.closed()
 	}()
 	eventually(t, "an unused connection is closed", func() bool {
-		w.proxy.memory.note(95, 100)
-		w.proxy.memory.note(10, 100)
+		w.proxy.memory.update(95, 100)
+		w.proxy.memory.update(10, 100)
 		select {
 		case <-gone:
 			return true
@@ -169,13 +184,13 @@ func TestConnectionsGiveTheirMemoryBackWhileItIsShort(t *testing.T) {
 	})
 	eventually(t, "it counts no more", func() bool { return value(t, w.proxy, "interceptor_connections", "proxy") == 0 })
 
-	w.proxy.memory.note(101, 100)
+	w.proxy.memory.update(101, 100)
 	if !dial(t, w.address).closed() {
 		t.Error("a connection is open that there is no memory for")
 	}
 	if n := value(t, w.proxy, "interceptor_connections_refused_total", "proxy"); n != 1 {
 		t.Errorf("%v are counted as refused, want 1", n)
 	}
-	w.proxy.memory.note(10, 100)
+	w.proxy.memory.update(10, 100)
 	served()
 }

@@ -21,19 +21,27 @@ var (
 	backendLabels = []string{"namespace", "httpso", "service"}
 )
 
+// durations are buckets in seconds.
+var durations = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+
 type metrics struct {
-	requests   *prometheus.CounterVec
-	inFlight   *prometheus.GaugeVec
-	duration   *prometheus.HistogramVec
-	failures   *prometheus.CounterVec
-	unanswered *prometheus.CounterVec
+	requests *prometheus.CounterVec
+	inFlight *prometheus.GaugeVec
+	duration *prometheus.HistogramVec
+	// header is not by Service: the series would take 2 KB for each.
+	header     prometheus.Histogram
+	tries      *prometheus.CounterVec
+	limited    *prometheus.CounterVec
+	cutShort   *prometheus.CounterVec
 	held       *prometheus.GaugeVec
 	coldStarts *prometheus.CounterVec
 	// fallbackRefused counts connections to the fallback listener.
 	fallbackRefused prometheus.Counter
 	// panics counts requests that ended in a panic.
 	panics prometheus.Counter
-	// connections are open now; connectionsRefused were closed at once, because of
+	// accessLogDropped counts lines of the access log.
+	accessLogDropped prometheus.Counter
+	// connections are open now; connectionsRefused were closed because of
 	// --max-connections or for lack of memory. Both are by port.
 	connections        *prometheus.GaugeVec
 	connectionsRefused *prometheus.CounterVec
@@ -53,15 +61,24 @@ func newMetrics() *metrics {
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "interceptor_request_duration_seconds",
 			Help:    "Time from the request to the end of its answer, the wait for an endpoint included; without upgraded connections.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+			Buckets: durations,
 		}, backendLabels),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "interceptor_connect_failures_total",
-			Help: "Connections to endpoints of a Service that could not be made.",
-		}, backendLabels),
-		unanswered: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "interceptor_unanswered_total",
-			Help: "Requests sent to endpoints of a Service that closed the connection before they began to answer; each is counted, also where it is sent once more.",
+		header: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "interceptor_time_to_header_seconds",
+			Help:    "Time from the request to the header of the application's answer, the wait for an endpoint and earlier tries included.",
+			Buckets: durations,
+		}),
+		tries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "interceptor_tries_total",
+			Help: "Times a request was sent to an endpoint of a Service, by what became of it: answered (with any code), connect_failure, unanswered (the connection was closed before an answer began), broken (or before its header was complete), timeout or abandoned (by the client).",
+		}, append(backendLabels[:3:3], "outcome")),
+		cutShort: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "interceptor_answers_cut_short_total",
+			Help: "Answers that began and did not come to their end, by who ended them: the application, the client, which left or took nothing for too long, or a shutdown of the interceptor, whose time was over. interceptor_requests_total has them by their code.",
+		}, append(backendLabels[:3:3], "by")),
+		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "interceptor_requests_limited_total",
+			Help: "Requests answered 503 because the Service had as many under way as --max-upstream-requests allows.",
 		}, backendLabels),
 		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "interceptor_requests_held",
@@ -79,13 +96,17 @@ func newMetrics() *metrics {
 			Name: "interceptor_panics_total",
 			Help: "Requests that ended by an error of the interceptor itself; each is in its log.",
 		}),
+		accessLogDropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "interceptor_access_log_lines_dropped_total",
+			Help: "Lines of the access log that are lost, because nobody read them fast enough or they could not be written.",
+		}),
 		connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "interceptor_connections",
 			Help: "Connections open now: of clients at the ports of the proxy, and of kedify-proxies at the fallback port.",
 		}, []string{"port"}),
 		connectionsRefused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "interceptor_connections_refused_total",
-			Help: "Connections closed at once because as many were open as there may be, or there was no memory for more.",
+			Help: "Connections closed because as many were open as there may be, or there was no memory for more.",
 		}, []string{"port"}),
 	}
 	m.unrouted = m.route(types.NamespacedName{}).backend("")
@@ -94,8 +115,8 @@ func newMetrics() *metrics {
 
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.requests, m.inFlight, m.duration, m.failures, m.unanswered, m.held, m.coldStarts,
-		m.fallbackRefused, m.panics, m.connections, m.connectionsRefused,
+		m.requests, m.inFlight, m.duration, m.header, m.tries, m.limited, m.cutShort, m.held, m.coldStarts,
+		m.fallbackRefused, m.panics, m.accessLogDropped, m.connections, m.connectionsRefused,
 	}
 }
 
@@ -124,16 +145,13 @@ func (r *routeMetrics) coldStart(o outcome) {
 
 // backendMetrics are the series of one Service of an HTTPScaledObject.
 type backendMetrics struct {
-	requests   *prometheus.CounterVec // by code
-	inFlight   prometheus.Gauge
-	duration   prometheus.Observer
-	failures   prometheus.Counter
-	unanswered prometheus.Counter
-
-	ok    atomic.Pointer[prometheus.Counter] // of code 200
-	mu    sync.Mutex
-	codes map[string]prometheus.Counter
-	gone  bool
+	requests lazyCounters // by code
+	tries    lazyCounters // by outcome
+	cutShort lazyCounters // by who ended the answer
+	limited  lazyCounters // by the Service, which makes one
+	inFlight prometheus.Gauge
+	duration prometheus.Observer
+	underWay atomic.Int64 // requests that count for limit
 }
 
 func (r *routeMetrics) backend(service string) *backendMetrics {
@@ -143,14 +161,12 @@ func (r *routeMetrics) backend(service string) *backendMetrics {
 	if b == nil {
 		labels := []string{r.name.Namespace, r.name.Name, service}
 		b = &backendMetrics{
-			requests: r.all.requests.MustCurryWith(prometheus.Labels{
-				"namespace": r.name.Namespace, "httpso": r.name.Name, "service": service,
-			}),
-			inFlight:   r.all.inFlight.WithLabelValues(labels...),
-			duration:   r.all.duration.WithLabelValues(labels...),
-			failures:   r.all.failures.WithLabelValues(labels...),
-			unanswered: r.all.unanswered.WithLabelValues(labels...),
-			codes:      make(map[string]prometheus.Counter),
+			requests: lazyCounters{all: r.all.requests, labels: labels, usual: codeOK},
+			tries:    lazyCounters{all: r.all.tries, labels: labels, usual: string(tryAnswered)},
+			cutShort: lazyCounters{all: r.all.cutShort, labels: labels},
+			limited:  lazyCounters{all: r.all.limited, labels: labels[:2]},
+			inFlight: r.all.inFlight.WithLabelValues(labels...),
+			duration: r.all.duration.WithLabelValues(labels...),
 		}
 		r.backends[service] = b
 	}
@@ -158,33 +174,17 @@ func (r *routeMetrics) backend(service string) *backendMetrics {
 }
 
 // answered counts a request by the code of its answer.
-func (b *backendMetrics) answered(code int) {
-	if code == http.StatusOK {
-		if counter := b.ok.Load(); counter != nil {
-			(*counter).Inc()
-			return
-		}
-	}
-	label := codeLabel(code)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	counter := b.codes[label]
-	if counter == nil {
-		if b.gone {
-			return
-		}
-		counter = b.requests.WithLabelValues(label)
-		b.codes[label] = counter
-		if code == http.StatusOK {
-			b.ok.Store(&counter)
-		}
-	}
-	counter.Inc()
-}
+func (b *backendMetrics) answered(code int) { b.requests.inc(codeLabel(code)) }
+
+// codeOK is the label of most answers.
+const codeOK = "200"
 
 // codeLabel returns the label of a code. Codes that an application makes up share one,
 // such as 5xx, so that each does not become a series.
 func codeLabel(code int) string {
+	if code == http.StatusOK {
+		return codeOK // without an allocation
+	}
 	if code == clientClosed || http.StatusText(code) != "" {
 		return strconv.Itoa(code)
 	}
@@ -200,16 +200,12 @@ func (r *routeMetrics) keep(has func(service string) bool) {
 			continue
 		}
 		delete(r.backends, service)
-		b.mu.Lock()
-		b.gone = true
-		for code := range b.codes {
-			r.all.requests.DeleteLabelValues(r.name.Namespace, r.name.Name, service, code)
-		}
-		b.mu.Unlock()
+		b.requests.drop()
+		b.tries.drop()
+		b.cutShort.drop()
+		b.limited.drop()
 		r.all.inFlight.DeleteLabelValues(r.name.Namespace, r.name.Name, service)
 		r.all.duration.DeleteLabelValues(r.name.Namespace, r.name.Name, service)
-		r.all.failures.DeleteLabelValues(r.name.Namespace, r.name.Name, service)
-		r.all.unanswered.DeleteLabelValues(r.name.Namespace, r.name.Name, service)
 	}
 }
 

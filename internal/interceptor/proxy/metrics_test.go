@@ -25,7 +25,7 @@ func find(t testing.TB, p *Proxy, name string, labels ...string) (value float64,
 	if err != nil {
 		t.Fatal(err)
 	}
-	order := []string{"namespace", "httpso", "service", "code", "outcome", "reason", "port"}
+	order := []string{"namespace", "httpso", "service", "code", "outcome", "reason", "port", "by"}
 	for _, family := range families {
 		if family.GetName() != name {
 			continue
@@ -112,4 +112,33 @@ func TestServicesThatLeaveTheSplitLeaveTheMetrics(t *testing.T) {
 	eventually(t, "stable counts on", func() bool {
 		return value(t, w.proxy, "interceptor_requests_total", "demo", "app", "stable", "200") == 2
 	})
+}
+
+// Outcomes that a Service never has are no series: 10,000 objects would have many.
+func TestOnlyWhatOccursIsASeries(t *testing.T) {
+	w := newWorld(t)
+	w.service("stable", "", w.app(named("ok")))
+	w.object("")
+	w.commit()
+	w.get("/")
+	eventually(t, "the request is counted", func() bool {
+		return value(t, w.proxy, "interceptor_requests_total", "demo", "app", "stable", "200") == 1
+	})
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(w.proxy)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := make(map[string]int)
+	for _, family := range families {
+		series[family.GetName()] = len(family.GetMetric())
+	}
+	for name, want := range map[string]int{
+		"interceptor_requests_total": 1, "interceptor_tries_total": 1, "interceptor_answers_cut_short_total": 0, "interceptor_requests_limited_total": 0,
+	} {
+		if series[name] != want {
+			t.Errorf("%s has %d series, want %d", name, series[name], want)
+		}
+	}
 }

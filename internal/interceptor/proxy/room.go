@@ -20,10 +20,9 @@ type waitingRoom struct {
 	closed chan struct{} // closed when no request may wait any more
 	close  func()        // may be called again
 
-	mu        sync.Mutex
-	all       *share // its parts are the namespaces
-	cold      map[types.NamespacedName]*coldRoute
-	unsettled []*connWindow // see settle
+	mu   sync.Mutex
+	all  *share // its parts are the namespaces
+	cold map[types.NamespacedName]*coldRoute
 }
 
 // coldRoute is a route that requests wait for.
@@ -31,35 +30,30 @@ type coldRoute struct {
 	name              types.NamespacedName
 	namespace, object *share
 	late              int           // how many requests wait for the failover as well
-	changed           chan struct{} // closed, and replaced, when there is reason to look again
+	changed           chan struct{} // closed, and replaced, when there is reason to look the route up again
 }
 
 func newWaitingRoom(s *Settings) *waitingRoom {
 	w := &waitingRoom{
 		most: amount{int64(s.MaxHeld), s.MaxHeldBytes}, maxPerRoute: int64(s.MaxHeldPerRoute),
-		closed: make(chan struct{}), all: newShare(), cold: make(map[types.NamespacedName]*coldRoute),
+		closed: make(chan struct{}), all: newShare(nil), cold: make(map[types.NamespacedName]*coldRoute),
 	}
 	w.close = sync.OnceFunc(func() { close(w.closed) })
 	return w
 }
 
-// place is what a request takes up in the waiting room.
-type place struct {
-	room    *waitingRoom
+// waiter is a request in the waiting room.
+type waiter struct {
 	cold    *coldRoute
 	element *list.Element // in cold.object.waiting
 	bytes   int64
 	late    bool
 	left    bool
-	away    chan struct{} // closed when the request is turned away for another request
-
-	window        *connWindow // of the request's connection
-	charged, owes int64       // of window: included in bytes, and not charged yet
+	evicted chan struct{} // closed when the request is turned away for another one
 }
 
-// enter takes a place of so many bytes, and charges it part of the connection's window,
-// as far as that is not charged to other requests. It returns nil when there is no room.
-func (w *waitingRoom) enter(name types.NamespacedName, bytes int64, window *connWindow, part int64) *place {
+// enter lets a request of so many bytes wait. It returns nil when there is no room.
+func (w *waitingRoom) enter(name types.NamespacedName, bytes int64) *waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.cold[name]
@@ -68,42 +62,43 @@ func (w *waitingRoom) enter(name types.NamespacedName, bytes int64, window *conn
 		c = &coldRoute{name: name, namespace: namespace, object: namespace.part(name.Name), changed: make(chan struct{})}
 		w.cold[name] = c
 	}
-	at := &place{room: w, cold: c, away: make(chan struct{}), window: window, bytes: bytes, owes: part}
-	charged := min(part, window.free())
-	if c.object.used[inRequests] >= w.maxPerRoute || !w.admit(c, amount{1, bytes + charged}) {
+	if c.object.used[inRequests] >= w.maxPerRoute || !w.admit(c, amount{1, bytes}) {
 		w.tidy(c)
 		return nil
 	}
+	at := &waiter{cold: c, evicted: make(chan struct{}), bytes: bytes}
 	at.element = c.object.waiting.PushBack(at)
-	window.charge(at, charged)
-	if at.owes > 0 {
-		w.unsettled = append(w.unsettled, window) // requests turned away may have freed some
-	}
-	w.settle()
 	return at
 }
 
-// grow charges the place for more bytes, and tells whether it could. With spare, it
-// refuses when more than half of the room would be used. Without spare, the bytes are
-// in memory already: other requests are turned away for them, or else this one is.
-func (at *place) grow(bytes int64, spare bool) bool {
-	w := at.room
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case at.left, spare && w.all.used[inBytes]+bytes > w.most[inBytes]/2:
-		return false
-	case !w.admit(at.cold, amount{inBytes: bytes}):
-		w.turnAway(at)
-	default:
-		at.bytes += bytes
+// admit gives an object more of the room, and tells whether it did. If too little is
+// free, requests are turned away until there is enough: from the object's namespace
+// while that would exceed its share, and then from the namespace that uses most;
+// each time the newest request of the object that uses most there. If both the object
+// and its namespace would exceed their shares, the object gets nothing, and no request
+// is turned away.
+func (w *waitingRoom) admit(c *coldRoute, more amount) bool {
+	for of, n := range more {
+		if _, ok := c.object.allowed(w.most[of], of, n); !ok {
+			return false
+		}
 	}
-	w.settle()
-	return !at.left
+	// Turning requests away for one resource can only free the other, too.
+	for of, n := range more {
+		most, _ := c.object.allowed(w.most[of], of, n)
+		for c.namespace.used[of]+n > most {
+			w.evict(c.namespace.largest(of).newest())
+		}
+		for w.all.used[of]+n > w.most[of] {
+			w.evict(w.all.largest(of).largest(of).newest())
+		}
+	}
+	c.object.add(more)
+	return true
 }
 
-// stay notes that the request now waits for the failover as well.
-func (w *waitingRoom) stay(at *place) {
+// waitLonger records that the request now waits for the failover as well.
+func (w *waitingRoom) waitLonger(at *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !at.left {
@@ -112,31 +107,27 @@ func (w *waitingRoom) stay(at *place) {
 	}
 }
 
-// leave gives the place back, unless the request was turned away.
-func (w *waitingRoom) leave(at *place) {
+// leave ends the wait of a request, unless it was evicted.
+func (w *waitingRoom) leave(at *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !at.left {
 		w.remove(at)
-		w.settle()
 	}
 }
 
-// turnAway takes the place from its request.
-func (w *waitingRoom) turnAway(at *place) {
-	close(at.away)
+// evict turns a request away.
+func (w *waitingRoom) evict(at *waiter) {
+	close(at.evicted)
 	w.remove(at)
 }
 
-func (w *waitingRoom) remove(at *place) {
+func (w *waitingRoom) remove(at *waiter) {
 	at.left = true
 	at.cold.object.waiting.Remove(at.element)
-	w.add(at.cold, amount{-1, -at.bytes})
+	at.cold.object.add(amount{-1, -at.bytes})
 	if at.late {
 		at.cold.late--
-	}
-	if at.window.forget(at) {
-		w.unsettled = append(w.unsettled, at.window)
 	}
 	w.tidy(at.cold)
 }
@@ -154,16 +145,16 @@ func (w *waitingRoom) tidy(c *coldRoute) {
 }
 
 // changed returns a channel that is closed when the request has to look up its route
-// again. A caller that gets the channel before it looks misses no change.
-func (w *waitingRoom) changed(at *place) <-chan struct{} {
+// again. A caller that gets the channel before the lookup misses no change.
+func (w *waitingRoom) changed(at *waiter) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return at.cold.changed
 }
 
-// look wakes the requests whose wait may be over. Its cost depends on the number of
+// wake wakes the requests whose wait may be over. Its cost depends on the number of
 // routes that requests wait for, not on the size of the table.
-func (w *waitingRoom) look(table *routes.Table) {
+func (w *waitingRoom) wake(table *routes.Table) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, c := range w.cold {

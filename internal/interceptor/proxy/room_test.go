@@ -175,31 +175,3 @@ func TestFiveBusyObjectsLeaveRoomForASixth(t *testing.T) {
 		}
 	}
 }
-
-// A Content-Length takes no room in the waiting room; only bytes of the body that have
-// arrived do.
-func TestRequestsWithoutTheirBodiesTakeNoRoom(t *testing.T) {
-	const requests, others, large = 255, 40, 50 << 10
-	for _, fallback := range []bool{false, true} {
-		t.Run(fmt.Sprint("fallback ", fallback), func(t *testing.T) {
-			w := newWorld(t)
-			w.cold("demo/uploads", "demo/other")
-			client := h2cClient(t)
-			if fallback {
-				client = w.fromEnvoy(w.serveFallback(), "demo/uploads", true)
-			}
-			body, never := io.Pipe()
-			t.Cleanup(func() { _ = never.Close() })
-			for range requests {
-				r := w.request(http.MethodPost, "/", body)
-				r.Host, r.ContentLength = "uploads.demo", 1<<30
-				w.inBackground(client, r)
-			}
-			eventually(t, "all wait", func() bool { return w.heldFor("demo/uploads") == requests })
-			w.filled(w.client, others, large, "demo/other")
-			if got := w.heldFor("demo/uploads"); got != requests {
-				t.Errorf("%d wait still, want %d", got, requests)
-			}
-		})
-	}
-}

@@ -22,6 +22,7 @@ type served struct {
 
 // backend is a backend of a served route, or its failover.
 type backend struct {
+	service string
 	pool    pool
 	metrics *backendMetrics
 }
@@ -41,6 +42,7 @@ func newServed(route *routes.Route, before *served, metrics *routeMetrics) *serv
 		b := &route.Backends[i]
 		s.services[i], shares[i] = b.Service, b.Share
 		s.backends[i] = backend{
+			service: b.Service,
 			pool:    newPool(b.Active(), b.Protocol, before.poolOf(b.Service)),
 			metrics: s.metrics.backend(b.Service),
 		}
@@ -57,6 +59,7 @@ func newServed(route *routes.Route, before *served, metrics *routeMetrics) *serv
 			poolBefore = &before.failover.pool
 		}
 		s.failover = &backend{
+			service: f.Service,
 			pool:    newPool(f.Active(), f.Protocol, poolBefore),
 			metrics: s.metrics.backend(f.Service),
 		}
@@ -80,6 +83,14 @@ func (s *served) poolOf(service string) *pool {
 
 func (s *served) hasService(name string) bool {
 	return slices.Contains(s.services, name) || s.route.Failover != nil && s.route.Failover.Service == name
+}
+
+// dropOldServices drops the metrics of Services that have left the route. The count of
+// requests under way is among them: one that still has some may come back, and is kept.
+func (s *served) dropOldServices() {
+	s.metrics.keep(func(service string) bool {
+		return s.hasService(service) || s.metrics.backends[service].underWay.Load() > 0
+	})
 }
 
 // registry has the serving state of routes, by Route and by name. A route is added with
@@ -121,7 +132,7 @@ func (p *Proxy) find(route *routes.Route) (s *served, ok bool) {
 	r.byName[route.Name] = s
 	if before != nil {
 		r.byRoute.Delete(before.route)
-		m.keep(s.hasService)
+		s.dropOldServices()
 	}
 	return s, true
 }
@@ -135,12 +146,15 @@ func (p *Proxy) sweep() {
 }
 
 func (p *Proxy) sweepLocked(table *routes.Table) {
+	p.underWay.sweep()
 	r := &p.registry
 	for name, s := range r.byName {
 		if table.Route(name) == nil {
 			delete(r.byName, name)
 			r.byRoute.Delete(s.route)
 			s.metrics.forget()
+		} else {
+			s.dropOldServices()
 		}
 	}
 }

@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"net"
 	"net/http"
 )
 
 // streamWindow is the flow-control window of an HTTP/2 stream: how much of a body a
-// client may send before it is read, in bytes.
-const streamWindow = 256 << 10
+// client may send before it is read, in bytes. A request that waits is charged it. It is
+// no smaller than what a client may send before it has read the server's settings.
+const streamWindow = 64 << 10
 
 // Server serves a Proxy on listeners, in HTTP/1.1 and HTTP/2: the client's first bytes
 // tell which, or ALPN with TLS.
@@ -34,13 +36,14 @@ func NewServer(p *Proxy) *Server {
 			DisableGeneralOptionsHandler: true,
 			Protocols:                    new(http.Protocols),
 			HTTP2: &http.HTTP2Config{
-				MaxConcurrentStreams:          p.settings.MaxStreams,
-				MaxReceiveBufferPerStream:     streamWindow,
-				MaxReceiveBufferPerConnection: connectionWindow,
+				MaxConcurrentStreams:      p.settings.MaxStreams,
+				MaxReceiveBufferPerStream: streamWindow,
+				// With room for all streams, some that are not read stop no other.
+				MaxReceiveBufferPerConnection: min(p.settings.MaxStreams, math.MaxInt32/streamWindow) * streamWindow,
 				SendPingTimeout:               p.settings.KeepAlive,
 				PingTimeout:                   pingTimeout,
 			},
-			ConnContext: connContext,
+			ConnContext: withLengthWatch,
 			ConnState:   forgetLength,
 			ErrorLog:    log.New(serverLog{p.log}, "", 0),
 		}
@@ -51,8 +54,7 @@ func NewServer(p *Proxy) *Server {
 	}
 	s.plain.Protocols.SetHTTP1(true)
 	s.plain.Protocols.SetUnencryptedHTTP2(true)
-	s.fallback.Handler = http.HandlerFunc(p.serveFallback)
-	s.fallback.ConnContext = withFallback
+	s.fallback.ConnContext = withHandover
 	s.fallback.Protocols.SetHTTP1(true)
 	s.fallback.Protocols.SetUnencryptedHTTP2(true)
 	s.tls.Protocols.SetHTTP1(true)
@@ -92,6 +94,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		go func() {
 			err := server.Shutdown(ctx)
 			if err != nil {
+				s.proxy.cutting.Store(true)
 				_ = server.Close()
 			}
 			results <- err
@@ -116,7 +119,7 @@ type listener struct {
 
 // Accept is part of net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
-	l.proxy.start.hold()
+	l.proxy.start.block()
 	c, accepted, err := l.admit()
 	if err != nil {
 		return nil, err

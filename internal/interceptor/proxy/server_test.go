@@ -269,20 +269,3 @@ func TestAuthorityIsReadAgain(t *testing.T) {
 		t.Error("it is not the second")
 	}
 }
-
-func TestSettingsAreValidated(t *testing.T) {
-	for want, spoil := range map[string]func(*Settings){
-		"--connect-timeout (KEDA_HTTP_CONNECT_TIMEOUT) is -1s; expected more than 0s":         func(s *Settings) { s.ConnectTimeout = -time.Second },
-		"--keep-alive (KEDA_HTTP_KEEP_ALIVE) is 0s; expected more than 0s":                    func(s *Settings) { s.KeepAlive = 0 },
-		"--condition-wait-timeout (KEDA_CONDITION_WAIT_TIMEOUT) is -1ms; expected 0s or more": func(s *Settings) { s.ConditionWait = -time.Millisecond },
-		"--max-header-bytes is -1; expected 1 or more":                                        func(s *Settings) { s.MaxHeaderBytes = -1 },
-		"--max-held-bytes is -1; expected 0 or more":                                          func(s *Settings) { s.MaxHeldBytes = -1 },
-		"--retry-after is 1ms; expected 1s or more":                                           func(s *Settings) { s.RetryAfter = time.Millisecond },
-	} {
-		s := DefaultSettings()
-		spoil(&s)
-		if _, err := New(s, slog.New(slog.DiscardHandler)); err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
-}

@@ -1,9 +1,12 @@
 package proxy
 
 import (
-	"fmt"
 	"net"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
 // Settings say how a Proxy and its Server behave. The zero value is not useful:
@@ -33,6 +36,10 @@ type Settings struct {
 	// for ever.
 	IdleConnTimeout time.Duration
 
+	// MaxUpstreamRequests bounds the requests under way to each Service of an object,
+	// with tunnels; 0 is for any number.
+	MaxUpstreamRequests int
+
 	// ConditionWait is how long a request waits for a first endpoint, where its
 	// route sets no time; 0 is not at all.
 	ConditionWait time.Duration
@@ -41,8 +48,8 @@ type Settings struct {
 	// and their routes share it.
 	MaxHeld, MaxHeldPerRoute int
 	// MaxHeldBytes bounds the memory of waiting requests, in bytes: 48 KiB for each
-	// and its connection, its header, and the part of its body that has come or can
-	// come before it is read. It is shared like MaxHeld.
+	// and its connection, its header, and the part of its body that can be here. It is
+	// shared like MaxHeld.
 	MaxHeldBytes int64
 	// RetryAfter is the value of the Retry-After header in answers with 503; whole
 	// seconds, at least 1.
@@ -70,6 +77,13 @@ type Settings struct {
 	// Forwarded, X-Forwarded-* and X-Real-Ip that they send are not trusted, and are
 	// dropped. Otherwise the headers are taken to be an ingress's, and kept.
 	Edge bool
+
+	// Tracer makes the spans of requests and tries; nil for none.
+	Tracer trace.Tracer
+
+	// AccessLog says which requests are logged, and AccessLogFormat how: constants of
+	// package routes. WriteAccessLog writes the log.
+	AccessLog, AccessLogFormat string
 }
 
 // DefaultSettings returns the settings of an interceptor without flags and environment
@@ -83,6 +97,7 @@ func DefaultSettings() Settings {
 		MaxIdleConns:            4096,
 		MaxIdleConnsPerEndpoint: 256,
 		IdleConnTimeout:         90 * time.Second,
+		MaxUpstreamRequests:     8192, // as in Kedify's charts
 		ConditionWait:           20 * time.Second,
 		MaxHeld:                 4000,
 		MaxHeldPerRoute:         2000,
@@ -94,6 +109,8 @@ func DefaultSettings() Settings {
 		SendTimeout:             5 * time.Minute,
 		MaxConnections:          50_000,
 		MaxStreams:              250,
+		AccessLog:               routes.AccessLogOff,
+		AccessLogFormat:         routes.AccessLogJSON,
 	}
 }
 
@@ -104,48 +121,4 @@ const pingTimeout = 15 * time.Second
 // probes without an answer.
 func (s *Settings) probes() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: s.KeepAlive, Interval: s.KeepAlive, Count: 3}
-}
-
-// Validate returns an error for the first invalid setting, which names the flag and the
-// environment variable of that setting.
-func (s *Settings) Validate() error {
-	for _, d := range []struct {
-		name         string
-		value, least time.Duration
-		expected     string
-	}{
-		{"--connect-timeout (KEDA_HTTP_CONNECT_TIMEOUT)", s.ConnectTimeout, 1, "more than 0s"},
-		{"--expect-continue-timeout (KEDA_HTTP_EXPECT_CONTINUE_TIMEOUT)", s.ExpectContinue, 1, "more than 0s"},
-		{"--keep-alive (KEDA_HTTP_KEEP_ALIVE)", s.KeepAlive, 1, "more than 0s"},
-		{"--read-header-timeout", s.ReadHeader, 1, "more than 0s"},
-		{"--idle-timeout", s.Idle, 1, "more than 0s"},
-		{"--response-header-timeout (KEDA_RESPONSE_HEADER_TIMEOUT)", s.ResponseHeader, 0, "0s or more"},
-		{"--send-timeout", s.SendTimeout, 0, "0s or more"},
-		{"--tcp-user-timeout", s.UserTimeout, 0, "0s or more"},
-		{"--idle-conn-timeout (KEDA_HTTP_IDLE_CONN_TIMEOUT)", s.IdleConnTimeout, 0, "0s or more"},
-		{"--condition-wait-timeout (KEDA_CONDITION_WAIT_TIMEOUT)", s.ConditionWait, 0, "0s or more"},
-		{"--retry-after", s.RetryAfter, time.Second, "1s or more"},
-	} {
-		if d.value < d.least {
-			return fmt.Errorf("%s is %v; expected %s", d.name, d.value, d.expected)
-		}
-	}
-	for _, n := range []struct {
-		name         string
-		value, least int64
-	}{
-		{"--max-idle-conns (KEDA_HTTP_MAX_IDLE_CONNS)", int64(s.MaxIdleConns), 0},
-		{"--max-idle-conns-per-endpoint", int64(s.MaxIdleConnsPerEndpoint), 1},
-		{"--max-header-bytes", int64(s.MaxHeaderBytes), 1},
-		{"--max-connections", int64(s.MaxConnections), 1},
-		{"--max-streams", int64(s.MaxStreams), 1},
-		{"--max-held", int64(s.MaxHeld), 0},
-		{"--max-held-per-route", int64(s.MaxHeldPerRoute), 0},
-		{"--max-held-bytes", s.MaxHeldBytes, 0},
-	} {
-		if n.value < n.least {
-			return fmt.Errorf("%s is %d; expected %d or more", n.name, n.value, n.least)
-		}
-	}
-	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// amount is what requests take up of the waiting room: their number, and bytes.
+// amount is what requests take up: their number, and bytes.
 type amount [resources]int64
 
 const (
@@ -14,25 +14,27 @@ const (
 	resources
 )
 
-// share is what a namespace, or an object of it, uses of the waiting room now.
+// share is what a namespace, or an object of it, uses of something now, such as of the
+// waiting room.
 type share struct {
+	parent  *share // of all namespaces together, nil
 	used    amount
-	waiting list.List // the places of an object, the newest last
+	waiting list.List // the waiters of an object, the newest last
 
-	// The objects of a namespace, by name and as a list. While the room is short, each
+	// The objects of a namespace, by name and as a list. While there is too little, each
 	// request iterates over the list, which is much faster than over the map.
 	byName map[string]*share
 	parts  []*share
 	index  int // in the parts of the parent
 }
 
-func newShare() *share { return &share{byName: make(map[string]*share)} }
+func newShare(parent *share) *share { return &share{parent: parent, byName: make(map[string]*share)} }
 
 // part returns a part by its name, a new one where there is none.
 func (s *share) part(name string) *share {
 	p := s.byName[name]
 	if p == nil {
-		p = newShare()
+		p = newShare(s)
 		p.index = len(s.parts)
 		s.byName[name], s.parts = p, append(s.parts, p)
 	}
@@ -89,50 +91,26 @@ func (s *share) largest(of int) *share {
 	return most
 }
 
-// newest returns the newest place of an object.
-func (s *share) newest() *place { return s.waiting.Back().Value.(*place) }
+// newest returns the newest waiter of an object.
+func (s *share) newest() *waiter { return s.waiting.Back().Value.(*waiter) }
 
-// admit gives an object more of the room, and tells whether it did. If too little is
-// free, requests are turned away until there is enough: from the object's namespace
-// while that would exceed its share, and then from the namespace that uses most;
-// each time the newest request of the object that uses most there. If both the object
-// and its namespace would exceed their shares, the object gets nothing, and no request
-// is turned away.
-func (w *waitingRoom) admit(c *coldRoute, more amount) bool {
-	for of, n := range more {
-		if _, ok := w.allowed(c, of, n); !ok {
-			return false
-		}
-	}
-	// Turning requests away for one resource can only free the other, too.
-	for of, n := range more {
-		most, _ := w.allowed(c, of, n)
-		for c.namespace.used[of]+n > most {
-			w.turnAway(c.namespace.largest(of).newest())
-		}
-		for w.all.used[of]+n > w.most[of] {
-			w.turnAway(w.all.largest(of).largest(of).newest())
-		}
-	}
-	w.add(c, more)
-	return true
-}
-
-// allowed returns how much of a resource the object's namespace may have, when the
-// object asks for more of it, and whether the object may have what it asks for.
-func (w *waitingRoom) allowed(c *coldRoute, of int, more int64) (most int64, ok bool) {
-	free := w.most[of] - w.all.used[of]
+// allowed returns how much of a total the namespace of an object may have, when the object
+// asks for more of it, and whether the object may have what it asks for: neither its
+// namespace nor the object itself, or only one of them, would exceed its share.
+func (s *share) allowed(total int64, of int, more int64) (most int64, ok bool) {
+	namespace, all := s.parent, s.parent.parent
+	free := total - all.used[of]
 	if more <= free {
 		return math.MaxInt64, true
 	}
-	most = max(w.all.fair(w.most[of], c.namespace, of, more), c.namespace.used[of]+free)
-	return most, c.namespace.used[of]+more <= most ||
-		c.object.used[of]+more <= c.namespace.fair(most, c.object, of, more)
+	most = max(all.fair(total, namespace, of, more), namespace.used[of]+free)
+	return most, namespace.used[of]+more <= most || s.used[of]+more <= namespace.fair(most, s, of, more)
 }
 
-// add adds more to what an object uses; more may be negative.
-func (w *waitingRoom) add(c *coldRoute, more amount) {
-	for _, s := range []*share{w.all, c.namespace, c.object} {
+// add adds more to what an object, its namespace and all together use; more may be
+// negative.
+func (s *share) add(more amount) {
+	for ; s != nil; s = s.parent {
 		for of, n := range more {
 			s.used[of] += n
 		}

@@ -16,14 +16,13 @@ type game struct {
 	t       testing.TB
 	room    *waitingRoom
 	moves   []byte
-	windows []*connWindow
-	places  []*place        // taken, and not yet left
-	gone    map[*place]bool // which of places were turned away before this move
+	waiters []*waiter        // that have not left
+	gone    map[*waiter]bool // which of waiters were evicted before this move
 	history []string
 }
 
-// unit is the unit of amounts in a game, in bytes. A connection's window is 16 units.
-const unit = connectionWindow / 16
+// unit is the unit of amounts in a game, in bytes.
+const unit = 64 << 10
 
 func (g *game) next(below int) int {
 	if len(g.moves) == 0 {
@@ -34,67 +33,41 @@ func (g *game) next(below int) int {
 	return n
 }
 
-// play plays all moves. Without windows it checks that each is fair. With windows it
-// does not, as the room may then make changes of its own after a move.
+// play plays all moves, and checks that each is fair.
 func play(t testing.TB, moves []byte) {
 	g := &game{t: t, moves: moves}
-	fair := g.next(2) == 0
 	g.room = newWaitingRoom(&Settings{
 		MaxHeld: g.next(20), MaxHeldPerRoute: 1 + g.next(20), MaxHeldBytes: int64(g.next(100)) * unit,
 	})
-	for range 4 {
-		g.windows = append(g.windows, new(connWindow))
-	}
 	for len(g.moves) > 0 {
 		before := g.standing()
-		g.gone = make(map[*place]bool)
-		for _, at := range g.places {
+		g.gone = make(map[*waiter]bool)
+		for _, at := range g.waiters {
 			g.gone[at] = at.left
 		}
-		switch move := g.next(5); {
-		case move == 0 && len(g.places) > 0:
-			i := g.next(len(g.places))
+		if len(g.waiters) > 0 && g.next(5) == 0 {
+			i := g.next(len(g.waiters))
 			g.say("leave %d", i)
-			g.room.leave(g.places[i])
-			g.places = slices.Delete(g.places, i, i+1)
-		case move == 1 && len(g.places) > 0:
-			at, n, spare := g.places[g.next(len(g.places))], g.next(8), g.next(3) == 0
-			had := at.left
-			ok := at.grow(int64(n)*unit, spare)
-			g.say("grow %v by %d, spare %v: %v", at.cold.name, n, spare, ok)
-			if had && ok {
-				g.fail("a request without a place grows")
-			}
-			if fair && !had && !spare {
-				g.judge(before, at.cold.name, amount{inBytes: int64(n) * unit}, ok, at)
-			}
-		case move == 2 && !fair && len(g.places) > 0:
-			at, part := g.places[g.next(len(g.places))], g.next(5)
-			g.say("fill %v by %d", at.cold.name, part)
-			if at.charged == 0 && at.owes == 0 {
-				at.mayFill(int64(part) * unit)
-			}
-		default:
+			g.room.leave(g.waiters[i])
+			g.waiters = slices.Delete(g.waiters, i, i+1)
+		} else {
 			name := types.NamespacedName{Namespace: fmt.Sprint("n", g.next(4)), Name: fmt.Sprint("o", g.next(3))}
-			bytes, part, window := int64(g.next(6))*unit+1, int64(0), g.windows[g.next(len(g.windows))]
-			if !fair {
-				part = int64(g.next(5)) * unit
-			}
-			at := g.room.enter(name, bytes, window, part)
-			g.say("enter %v with %d and %d: %v", name, bytes, part, at != nil)
+			bytes := int64(g.next(6))*unit + 1
+			at := g.room.enter(name, bytes)
+			g.say("enter %v with %d: %v", name, bytes, at != nil)
 			if at != nil {
-				g.places = append(g.places, at)
+				g.waiters = append(g.waiters, at)
 			}
-			if fair && before.of(name)[inRequests] < g.room.maxPerRoute {
-				g.judge(before, name, amount{1, bytes}, at != nil, at)
+			if before.of(name)[inRequests] < g.room.maxPerRoute {
+				g.judge(before, name, amount{1, bytes}, at != nil)
 			}
 		}
 		g.check()
 	}
-	for _, at := range g.places {
+	for _, at := range g.waiters {
 		g.room.leave(at)
 	}
-	g.places = nil
+	g.waiters = nil
 	g.check()
 	if len(g.room.cold)+len(g.room.all.parts) > 0 || g.room.all.used != (amount{}) {
 		g.fail("an empty room has %d objects, %d namespaces, and %v used", len(g.room.cold), len(g.room.all.parts), g.room.all.used)
@@ -126,10 +99,10 @@ func (s standing) namespace(name string) (sum amount) {
 	return sum
 }
 
-// standing adds up what the places that are still taken use.
+// standing adds up what the requests that wait use.
 func (g *game) standing() standing {
 	s := make(standing)
-	for _, at := range g.places {
+	for _, at := range g.waiters {
 		if !at.left {
 			has := s[at.cold.name]
 			has[inRequests]++
@@ -140,7 +113,7 @@ func (g *game) standing() standing {
 	return s
 }
 
-// check compares what the room has counted with what the places have.
+// check compares what the room has counted with what the waiters have.
 func (g *game) check() {
 	g.t.Helper()
 	var all amount
@@ -149,7 +122,7 @@ func (g *game) check() {
 	for name, has := range now {
 		namespaces[name.Namespace] = now.namespace(name.Namespace)
 		if counted := g.room.all.byName[name.Namespace].byName[name.Name]; counted.used != has || counted.waiting.Len() != int(has[inRequests]) {
-			g.fail("%v has %v in %d places, %v were counted", name, has, counted.waiting.Len(), counted.used)
+			g.fail("%v has %v of %d waiters, %v were counted", name, has, counted.waiting.Len(), counted.used)
 		}
 		for of := range all {
 			all[of] += has[of]
@@ -168,27 +141,15 @@ func (g *game) check() {
 			g.fail("%v are used", all)
 		}
 	}
-	for i, window := range g.windows {
-		charged, wanted := int64(0), int64(0)
-		for _, at := range g.places {
-			if at.window == window && !at.left {
-				charged += at.charged
-				wanted += at.charged + at.owes
-			}
-		}
-		if charged != window.charged || charged != min(wanted, connectionWindow) {
-			g.fail("window %d can be filled with %d, and is charged %d, counted as %d", i, wanted, charged, window.charged)
-		}
-	}
-	for _, at := range g.places {
+	for _, at := range g.waiters {
 		select {
-		case <-at.away:
+		case <-at.evicted:
 			if !at.left {
-				g.fail("%v is told to leave, and has its place", at.cold.name)
+				g.fail("%v is told to leave, and waits still", at.cold.name)
 			}
 		default:
 			if at.left {
-				g.fail("%v has lost its place, and was not told", at.cold.name)
+				g.fail("%v was evicted, and not told", at.cold.name)
 			}
 		}
 	}
@@ -196,7 +157,7 @@ func (g *game) check() {
 
 // judge checks that a request that asked for more got it if that is within an equal
 // share, and that no object within an equal share lost a request for it.
-func (g *game) judge(before standing, name types.NamespacedName, more amount, ok bool, at *place) {
+func (g *game) judge(before standing, name types.NamespacedName, more amount, ok bool) {
 	g.t.Helper()
 	now, total := g.standing(), g.room.all.used
 	namespaces, objects := map[string]bool{name.Namespace: true}, map[string]bool{name.Name: true}
@@ -216,14 +177,11 @@ func (g *game) judge(before standing, name types.NamespacedName, more amount, ok
 	}
 	for object, had := range before {
 		lost := had[inRequests] - now[object][inRequests]
-		if at != nil && object == name && !ok {
-			lost-- // the request itself
-		}
 		if lost <= 0 {
 			continue
 		}
 		if !ok {
-			g.fail("%v lost %d for a request that was turned away itself", object, lost)
+			g.fail("%v lost %d for a request that did not get in", object, lost)
 		}
 		if object == name {
 			g.fail("%v lost %d to itself", object, lost)
@@ -239,9 +197,9 @@ func (g *game) judge(before standing, name types.NamespacedName, more amount, ok
 	}
 	// An object's newest request is turned away first.
 	gone := make(map[types.NamespacedName]bool)
-	for _, p := range g.places {
+	for _, p := range g.waiters {
 		switch {
-		case p == at || g.gone[p]:
+		case g.gone[p]:
 		case p.left:
 			gone[p.cold.name] = true
 		case gone[p.cold.name]:
@@ -268,17 +226,16 @@ func TestWaitingRoomHoldsWhateverComes(t *testing.T) {
 	}
 }
 
-// The room is never over-full, even if requests enter, grow and leave concurrently.
+// The room is never over-full, even if requests enter and leave concurrently.
 func TestWaitingRoomIsNeverOverfull(t *testing.T) {
 	room := newWaitingRoom(&Settings{MaxHeld: 50, MaxHeldPerRoute: 20, MaxHeldBytes: 40 * unit})
-	var windows [4]connWindow
 	var wg sync.WaitGroup
 	for i := range uint64(16) {
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(i, 13))
 			for range 3000 {
 				name := types.NamespacedName{Namespace: fmt.Sprint(random.IntN(4)), Name: fmt.Sprint(random.IntN(3))}
-				at := room.enter(name, 1+random.Int64N(2*unit), &windows[random.IntN(len(windows))], random.Int64N(2)*unit)
+				at := room.enter(name, 1+random.Int64N(2*unit))
 				room.mu.Lock()
 				used := room.all.used
 				room.mu.Unlock()
@@ -291,10 +248,8 @@ func TestWaitingRoomIsNeverOverfull(t *testing.T) {
 				if at == nil {
 					continue
 				}
-				at.grow(random.Int64N(unit), random.IntN(2) == 0)
-				at.mayFill(random.Int64N(4 * unit))
 				if random.IntN(2) == 0 {
-					room.stay(at)
+					room.waitLonger(at)
 				}
 				if random.IntN(10) > 0 {
 					room.leave(at)
@@ -304,10 +259,10 @@ func TestWaitingRoomIsNeverOverfull(t *testing.T) {
 	}
 	wg.Wait()
 	room.mu.Lock()
-	var rest []*place
+	var rest []*waiter
 	for _, c := range room.cold {
 		for e := c.object.waiting.Front(); e != nil; e = e.Next() {
-			rest = append(rest, e.Value.(*place))
+			rest = append(rest, e.Value.(*waiter))
 		}
 	}
 	room.mu.Unlock()
@@ -316,10 +271,5 @@ func TestWaitingRoomIsNeverOverfull(t *testing.T) {
 	}
 	if room.all.used != (amount{}) || len(room.cold) > 0 {
 		t.Errorf("%v are used at the end, by %v", room.all.used, slices.Collect(maps.Keys(room.cold)))
-	}
-	for i := range windows {
-		if windows[i].charged != 0 || len(windows[i].owing) > 0 {
-			t.Errorf("of window %d %d are charged at the end, %d owe", i, windows[i].charged, len(windows[i].owing))
-		}
 	}
 }

@@ -24,9 +24,9 @@ func newStart() *start {
 	return s
 }
 
-// hold waits for a table or a drain, for at most the wait time after the first call of
-// hold.
-func (s *start) hold() {
+// block waits for a table or a drain, for at most the wait time after the first call of
+// block.
+func (s *start) block() {
 	s.begin.Do(func() { time.AfterFunc(s.wait, s.end) })
 	<-s.over
 }

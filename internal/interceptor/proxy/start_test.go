@@ -15,10 +15,7 @@ import (
 
 // Requests that come before the first table wait for it, and are then served.
 func TestConnectionsWaitForTheFirstTable(t *testing.T) {
-	p, err := New(DefaultSettings(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := New(DefaultSettings(), slog.New(slog.DiscardHandler))
 	p.start.wait = patience // on a busy machine this test takes longer than startWait
 	w := worldOf(t, p)
 	w.service("stable", "", w.app(named("ok")))
@@ -79,10 +76,7 @@ func TestConnectionsWaitForATableOnlySoLong(t *testing.T) {
 		"a drain":          func(p *Proxy) { p.start.wait = time.Hour; p.Drain() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := New(DefaultSettings(), slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := New(DefaultSettings(), slog.New(slog.DiscardHandler))
 			over(p)
 			s := NewServer(p)
 			l, err := net.Listen("tcp", "127.0.0.1:0")

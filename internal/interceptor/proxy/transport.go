@@ -8,6 +8,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
+// Windows of HTTP/2 connections to applications, in bytes: how much an application may
+// send before the client takes it.
+const (
+	// upstreamStreamWindow is that of one answer. Answers that no client reads fill it.
+	upstreamStreamWindow = 64 << 10
+	// upstreamWindow is that of a connection. It has room for 16,384 answers, so that
+	// some that are not read stop no other.
+	upstreamWindow = 1 << 30
+)
+
 // transports connect to applications, one per protocol. fresh makes a new connection for
 // each request: a request that is sent again must not meet another idle connection that
 // turns out to be closed.
@@ -41,7 +51,12 @@ func newTransports(s *Settings) transports {
 	t.h2c.Protocols.SetUnencryptedHTTP2(true)
 	// An HTTP/2 connection carries many requests: pings find a dead one before
 	// the kernel gives it up.
-	t.h2c.HTTP2 = &http.HTTP2Config{SendPingTimeout: s.KeepAlive, PingTimeout: pingTimeout}
+	t.h2c.HTTP2 = &http.HTTP2Config{
+		MaxReceiveBufferPerStream:     upstreamStreamWindow,
+		MaxReceiveBufferPerConnection: upstreamWindow,
+		SendPingTimeout:               s.KeepAlive,
+		PingTimeout:                   pingTimeout,
+	}
 	return t
 }
 

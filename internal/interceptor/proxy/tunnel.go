@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 )
 
 // tunnel connects a client and an application that changed protocols, such as to
@@ -15,22 +16,22 @@ func (x *exchange) tunnel(res *http.Response) {
 	protocol := upgradeTo(res.Header)
 	if protocol == "" || !strings.EqualFold(protocol, upgradeTo(x.in.Header)) {
 		_ = res.Body.Close()
-		x.refuse(http.StatusBadGateway, "the application changed to the protocol %s, which was not asked for", shown(res.Header.Get("Upgrade")))
+		refuse(x.w, x.in, http.StatusBadGateway, "the application changed to the protocol %s, which was not asked for", shown(res.Header.Get("Upgrade")))
 		return
 	}
 	application, ok := res.Body.(io.ReadWriteCloser)
 	if !ok {
 		_ = res.Body.Close()
-		x.refuse(http.StatusBadGateway, "the connection to the application cannot be used for another protocol")
+		refuse(x.w, x.in, http.StatusBadGateway, "the connection to the application cannot be used for another protocol")
 		return
 	}
 	client, buffered, err := http.NewResponseController(x.w).Hijack()
 	if err != nil {
 		_ = application.Close()
-		x.refuse(http.StatusBadGateway, "the connection cannot be used for another protocol")
+		refuse(x.w, x.in, http.StatusBadGateway, "the connection cannot be used for another protocol")
 		return
 	}
-	x.code, x.upgraded = http.StatusSwitchingProtocols, true
+	x.record.code, x.record.headerAt, x.record.upgraded = http.StatusSwitchingProtocols, time.Now(), true
 	closeBoth := sync.OnceFunc(func() {
 		_ = client.Close()
 		_ = application.Close()

@@ -45,11 +45,7 @@ func newWorld(t testing.TB, change ...func(*Settings)) *world {
 	for _, c := range change {
 		c(&settings)
 	}
-	p, err := New(settings, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return worldOf(t, p)
+	return worldOf(t, New(settings, slog.New(slog.DiscardHandler)))
 }
 
 func worldOf(t testing.TB, p *Proxy) *world {

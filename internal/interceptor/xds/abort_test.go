@@ -154,7 +154,7 @@ func TestAbortAfterARefusedFirstConfiguration(t *testing.T) {
 // does not wait for the end of the search.
 func TestAbortWhileRefusedObjectsAreLookedFor(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
-		w := newWorld(t, envoy.Options{})
+		w := newWorld(t, envoy.Options{}, func(s *Server) { s.minBackoff = 1 })
 		for _, name := range []string{"app", "canary"} {
 			w.service(name, "10.0.0.1:80")
 		}

@@ -14,6 +14,8 @@ import (
 // connection, which may be to another interceptor, and nothing is sent twice. A stream
 // that has not ended by twice the age is cut.
 
+var errOld = status.Error(codes.Unavailable, "this connection is as old as --xds-max-connection-age allows")
+
 // streamEnd returns when a stream that begins now is to end: after the GOAWAY, at a
 // random time, so that streams that began together do not end together. Zero is never.
 func (s *Settings) streamEnd() time.Time {
@@ -23,7 +25,7 @@ func (s *Settings) streamEnd() time.Time {
 	return time.Now().Add(time.Duration(float64(s.MaxConnectionAge) * (1.1 + 0.2*rand.Float64())))
 }
 
-// age ends a stream that is old enough and has no unanswered response. Otherwise it
+// age ends a stream whose end has come and that has no unanswered response. Otherwise it
 // returns how long the stream may wait, next at most.
 func (st *stream) age(next time.Duration) (time.Duration, error) {
 	if left := time.Until(st.ends); left > 0 {
@@ -34,5 +36,5 @@ func (st *stream) age(next time.Duration) (time.Duration, error) {
 			return next, nil
 		}
 	}
-	return 0, status.Error(codes.Unavailable, "this connection is as old as --xds-max-connection-age allows")
+	return 0, st.reason
 }

@@ -55,15 +55,15 @@ func BenchmarkPush(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer w.server.leave(st)
-			st.look()
+			st.refresh()
 			for _, c := range st.clusters.known {
 				c.assigned = absent + 1
 			}
 			i := 0
 			push := func() {
-				st.look()
+				st.refresh()
 				p := st.nextPush()
-				_ = st.scope.sendConfiguration(p.version, p.all, func([]byte) error { return nil })
+				_ = st.server.configuration(p.all)
 				st.routesAccepted(p)
 			}
 			push()

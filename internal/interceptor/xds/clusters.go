@@ -15,9 +15,10 @@ import (
 // clusterSync says which clusters and endpoints an Envoy has, and which of them may be
 // out of date.
 type clusterSync struct {
-	known  map[string]*cluster
-	there  int             // how many of known are in the table
-	wanted map[string]bool // clusters whose endpoints the Envoy subscribes to
+	known map[string]*cluster
+	// unknownBytes is about the memory of those of known that are not in the table.
+	unknownBytes int
+	wanted       map[string]bool // clusters whose endpoints the Envoy subscribes to
 	// stale and staleAssignments are the clusters and the assignments to look at, and
 	// since when.
 	stale, staleAssignments map[string]time.Time
@@ -71,6 +72,7 @@ func (s *clusterSync) of(name string) *cluster {
 	if c == nil {
 		c = &cluster{}
 		s.known[name] = c
+		s.unknownBytes += clusterBytes + len(name)
 	}
 	return c
 }
@@ -81,6 +83,7 @@ func (s *clusterSync) forget(name string) {
 	if c := s.known[name]; c != nil && (c.backend == nil || c.gone) && c.sent == 0 && c.named == 0 && !s.wanted[name] {
 		delete(s.known, name)
 		delete(s.leaving, name)
+		s.unknownBytes -= clusterBytes + len(name)
 	}
 }
 
@@ -145,34 +148,34 @@ func (s *clusterSync) nextRemoval(linger time.Duration) time.Time {
 	return next
 }
 
-func (st *stream) lookAtAllClusters() {
+func (st *stream) updateAllClusters() {
 	there := make(map[string]bool)
 	for route := range st.table.Routes() {
-		if !st.scope.has(route.Name) {
+		if !st.namespaces.HasObject(route.Name) {
 			continue
 		}
 		for i := range route.Backends {
 			b := &route.Backends[i]
 			there[b.Cluster] = true
-			st.lookAtCluster(b.Cluster, b)
+			st.updateCluster(b.Cluster, b)
 		}
 	}
 	for name := range st.clusters.known {
 		if !there[name] {
-			st.lookAtCluster(name, nil)
+			st.updateCluster(name, nil)
 		}
 	}
 	st.clusters.touchAssignments()
 }
 
-// lookAtCluster notes the backend that a cluster has in the table now; nil if the cluster
+// updateCluster notes the backend that a cluster has in the table now; nil if the cluster
 // is gone.
-func (st *stream) lookAtCluster(name string, b *routes.Backend) {
+func (st *stream) updateCluster(name string, b *routes.Backend) {
 	s := &st.clusters
 	if b != nil {
 		c := s.of(name)
 		if c.backend == nil || c.gone {
-			s.there++
+			s.unknownBytes -= clusterBytes + len(name)
 		}
 		c.backend, c.gone, c.free = b, false, time.Time{}
 		delete(s.leaving, name)
@@ -189,7 +192,7 @@ func (st *stream) lookAtCluster(name string, b *routes.Backend) {
 		return
 	}
 	if c.backend != nil && !c.gone {
-		s.there--
+		s.unknownBytes += clusterBytes + len(name)
 	}
 	c.gone = true
 	if c.sent != 0 {
@@ -199,8 +202,8 @@ func (st *stream) lookAtCluster(name string, b *routes.Backend) {
 	s.forget(name)
 }
 
-// noteCluster notes a cluster that an Envoy has from an earlier stream.
-func (st *stream) noteCluster(name string, v version) {
+// hasFromBefore adds a cluster that an Envoy has from an earlier stream.
+func (st *stream) hasFromBefore(name string, v version) {
 	c := st.clusters.of(name)
 	st.clusters.setSent(name, c, v)
 	if c.backend == nil || c.gone {
@@ -342,7 +345,7 @@ func (st *stream) adoptGone() {
 	s := &st.clusters
 	for name := range s.wanted {
 		c := s.known[name]
-		if c.sent != 0 || c.backend != nil && !c.gone || !st.scope.hasCluster(name) {
+		if c.sent != 0 || c.backend != nil && !c.gone || !st.hasCluster(name) {
 			continue
 		}
 		c.backend, c.gone = &routes.Backend{Cluster: name}, true
@@ -386,7 +389,7 @@ func (st *stream) removals(now time.Time) []string {
 }
 
 func (st *stream) cluster(name string, c *cluster) resource {
-	return resource{name: name, version: c.sent, content: marshal(st.server.render.Cluster(c.backend))}
+	return newResource(name, c.sent, marshal(st.server.render.Cluster(c.backend)))
 }
 
 // allClusters returns the clusters of a response of the state of the world: Envoy removes
@@ -463,7 +466,7 @@ func (st *stream) addAssignment(r *response, name string) {
 			r.removed = append(r.removed, name)
 		} else {
 			empty := marshal(&endpointv3.ClusterLoadAssignment{ClusterName: name})
-			r.resources = append(r.resources, resource{name, absent, empty})
+			r.resources = append(r.resources, newResource(name, absent, empty))
 		}
 		return
 	}
@@ -485,7 +488,7 @@ func (st *stream) addAssignment(r *response, name string) {
 	}
 	c.again, c.withheld = false, false
 	s.setAssigned(name, c, v)
-	r.resources = append(r.resources, resource{name, v, content})
+	r.resources = append(r.resources, newResource(name, v, content))
 }
 
 // adoptEndpoints notes that an Envoy already has all endpoints that it asks for, if it
@@ -582,6 +585,12 @@ func routeOf(table *routes.Table, cluster string) *routes.Route {
 		return nil
 	}
 	return table.Route(object)
+}
+
+// hasCluster tells whether a cluster is of an object that the Envoy gets.
+func (st *stream) hasCluster(name string) bool {
+	object, _, ok := routes.ParseClusterName(name)
+	return ok && st.namespaces.HasObject(object)
 }
 
 // backendOf returns the backend of the cluster with this name; nil when it is gone.

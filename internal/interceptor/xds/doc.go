@@ -6,7 +6,7 @@
 //
 // # Order
 //
-// Each stream is one goroutine, which looks at the newest table whenever it may
+// Each stream is one goroutine, which takes the newest snapshot of the table whenever it may
 // send; nothing is queued for an Envoy that is slow. An Envoy applies the responses
 // of one stream in order. The order is make before break, so that no request is lost
 // between two resources:
@@ -45,7 +45,9 @@
 // keeps the table that its Envoy has acknowledged. A push is that table with some objects
 // in their current form. Envoy refuses a route configuration as a whole (NACK); then the
 // objects of the push are suspects, which are sent in halves, in turns with other
-// pending objects, until one is left. The refused form of that object is in quarantine,
+// pending objects, until one is left. From an Envoy that refuses many of these probes in
+// a row, the server backs off: it delays the next ones (backoff), and sends what changes
+// at once. The refused form of that object is in quarantine,
 // on this stream: until the object changes, the acknowledged table keeps its previous
 // form, if there is one. The previous form is sent with the current split, so that an
 // abort reaches the Envoy. Of clusters and endpoints, Envoy accepts the good ones; an

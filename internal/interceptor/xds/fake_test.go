@@ -182,7 +182,7 @@ func (f *fake) speakSotW(ctx context.Context, client discoveryv3.AggregatedDisco
 		k, _ := kindOf(m.GetTypeUrl())
 		r := &response{kind: k, nonce: m.GetNonce()}
 		for _, a := range m.GetResources() {
-			r.resources = append(r.resources, resource{content: a.GetValue()})
+			r.resources = append(r.resources, newResource("", 0, a.GetValue()))
 		}
 		return r, []string{m.GetVersionInfo()}, nil
 	}
@@ -225,7 +225,7 @@ func (f *fake) speakDelta(ctx context.Context, client discoveryv3.AggregatedDisc
 		r := &response{kind: k, nonce: m.GetNonce(), removed: m.GetRemovedResources()}
 		var texts []string
 		for _, a := range m.GetResources() {
-			r.resources = append(r.resources, resource{name: a.GetName(), content: a.GetResource().GetValue()})
+			r.resources = append(r.resources, newResource(a.GetName(), 0, a.GetResource().GetValue()))
 			texts = append(texts, a.GetVersion())
 		}
 		return r, texts, nil
@@ -251,10 +251,7 @@ func (f *fake) run() {
 			if err != nil {
 				return
 			}
-			refusal, asks := f.apply(r)
-			if refusal == "" {
-				f.note(r, texts)
-			}
+			refusal, asks := f.take(r, texts)
 			if f.send(r.kind, r.nonce, refusal, nil) != nil {
 				return
 			}
@@ -265,10 +262,19 @@ func (f *fake) run() {
 	}()
 }
 
-// note records the versions of a response that the Envoy has accepted.
-func (f *fake) note(r *response, texts []string) {
+// take applies a response, and records its versions if it is accepted. A real Envoy does
+// both at once, too: it never comes back with a version of other resources than it has.
+func (f *fake) take(r *response, texts []string) (refusal string, asks bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if refusal, asks = f.apply(r); refusal == "" {
+		f.record(r, texts)
+	}
+	return refusal, asks
+}
+
+// record records the versions of a response. It is called with mu held.
+func (f *fake) record(r *response, texts []string) {
 	if f.sotw {
 		f.versions[r.kind][""] = texts[0]
 		return
@@ -282,10 +288,8 @@ func (f *fake) note(r *response, texts []string) {
 }
 
 // apply applies a response as Envoy does, and records as a fault what would harm a real
-// Envoy.
+// Envoy. It is called with mu held.
 func (f *fake) apply(r *response) (refusal string, asks bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.received[r.kind]++
 	f.resources[r.kind] += len(r.resources)
 	switch r.kind {
@@ -355,7 +359,7 @@ func (f *fake) apply(r *response) (refusal string, asks bool) {
 }
 
 func (f *fake) decode(is resource, m proto.Message) {
-	if err := proto.Unmarshal(is.content, m); err != nil {
+	if err := proto.Unmarshal(is.content.Materialize(), m); err != nil {
 		f.fault("%v", err)
 	}
 }

@@ -36,7 +36,7 @@ func TestOneEnvoyRefusesEverything(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			both(t, func(t *testing.T, sotw bool) {
-				w := newWorld(t, envoy.Options{}, func(s *Server) { s.settle = 0 })
+				w := newWorld(t, envoy.Options{}, func(s *Server) { s.settle, s.minBackoff = 0, 1 })
 				client := w.dialer()
 				const n = 30
 				app := func(i int) string { return fmt.Sprintf("app%02d", i) }
@@ -258,7 +258,7 @@ func TestQuarantineIsNotLookedAtForNothing(t *testing.T) {
 	if err := w.server.join(st, nil); err != nil {
 		t.Fatal(err)
 	}
-	st.look()
+	st.refresh()
 	for route := range table.Routes() {
 		st.subscribe(route.Backends[0].Cluster, absent+1)
 		p := st.routes.pending[route.Name]

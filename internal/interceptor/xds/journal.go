@@ -10,7 +10,7 @@ import (
 // stream that is further behind compares everything.
 const journalLength = 8192
 
-// change says what a stream has to look at again. The current state is in the view.
+// change says what a stream has to look at again. The current state is in the snapshot.
 type change struct {
 	kind    subject
 	object  types.NamespacedName
@@ -26,9 +26,9 @@ const (
 	allAssignments
 )
 
-// journal lists what changed, in order. Each reader keeps its own place in it.
+// journal lists what changed, in order. Each reader keeps its own position in it.
 type journal struct {
-	first   uint64 // the place of changes[0]
+	first   uint64 // the position of changes[0]
 	changes []change
 }
 
@@ -49,11 +49,11 @@ func (j *journal) add(changes ...change) {
 	}
 }
 
-// since returns what changed from a place on, and false when these changes are no
+// since returns what changed from a position on, and false when these changes are no
 // longer kept.
-func (j *journal) since(place uint64) ([]change, bool) {
-	if place < j.first || place > j.end() {
+func (j *journal) since(position uint64) ([]change, bool) {
+	if position < j.first || position > j.end() {
 		return nil, false
 	}
-	return j.changes[place-j.first : len(j.changes) : len(j.changes)], true
+	return j.changes[position-j.first : len(j.changes) : len(j.changes)], true
 }

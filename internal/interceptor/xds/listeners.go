@@ -39,7 +39,7 @@ func (st *stream) sendSmall(k kind, there map[string][]byte) error {
 	r, f, has := &response{kind: k}, &flight{}, st.small[k]
 	changed := false
 	for _, name := range slices.Sorted(maps.Keys(there)) {
-		is := resource{name: name, version: versionOf(there[name]), content: there[name]}
+		is := newResource(name, versionOf(there[name]), there[name])
 		r.version = combined(r.version, name, is.version)
 		if is.version != has[name] {
 			changed = true

@@ -22,9 +22,9 @@ type metrics struct {
 	unidentified prometheus.Gauge
 	pushes       *prometheus.CounterVec
 	nacks        *prometheus.CounterVec
+	sentAway     prometheus.Counter
 	latency      prometheus.Histogram
-	// rendered counts virtual hosts made for a scope.
-	rendered prometheus.Counter
+	rendered     prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -51,9 +51,13 @@ func newMetrics() *metrics {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}),
 	}
+	m.sentAway = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "interceptor_xds_sent_away_total",
+		Help: "Streams of Envoys sent to another interceptor because this one had lost the API server.",
+	})
 	m.rendered = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "interceptor_xds_virtual_hosts_rendered_total",
-		Help: "Virtual hosts made for Envoys. Those with the same namespaces share them.",
+		Help: "Virtual hosts made for Envoys, which share equal ones.",
 	})
 	for _, kind := range []string{"delta", "sotw"} {
 		m.streams.WithLabelValues(kind)
@@ -66,7 +70,7 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.streams, m.unidentified, m.pushes, m.nacks, m.latency, m.rendered}
+	return []prometheus.Collector{m.streams, m.unidentified, m.pushes, m.nacks, m.sentAway, m.latency, m.rendered}
 }
 
 // Describe is part of prometheus.Collector: a Server is registered as a collector.

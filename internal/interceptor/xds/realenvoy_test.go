@@ -38,15 +38,20 @@ type fleet struct {
 	http  *http.Client
 }
 
+// givenPorts are those that freePort has returned: an Envoy may not listen there yet.
+var givenPorts sync.Map
+
 // freePort returns a free port below the kernel's ephemeral ports: an outgoing connection
-// could take one of those before the Envoy listens on it.
+// could take one of those before the Envoy listens on it. It returns no port twice.
 func freePort(t testing.TB) uint16 {
 	t.Helper()
 	for range 100 {
 		port := uint16(20000 + rand.IntN(10000))
 		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
 			_ = l.Close()
-			return port
+			if _, given := givenPorts.LoadOrStore(port, true); !given {
+				return port
+			}
 		}
 	}
 	t.Fatal("there is no free port between 20000 and 30000")

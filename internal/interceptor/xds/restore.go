@@ -38,7 +38,7 @@ func (st *stream) versionText(v version, table *routes.Table) string {
 		}
 	}
 	for name := range st.invalid {
-		if served := table.Route(name); st.standsIn(served) && st.scope.has(name) {
+		if served := table.Route(name); st.standsIn(served) && st.namespaces.HasObject(name) {
 			all = append(all, entry{name, served})
 		}
 	}
@@ -58,17 +58,17 @@ func (st *stream) versionText(v version, table *routes.Table) string {
 	text.WriteString(v.String())
 	separator := " {"
 	for _, e := range all {
-		form := []byte("null")
+		saved := []byte("null")
 		if e.served != nil {
-			form = jsonOf(e.served.Save())
+			saved = jsonOf(e.served.Save())
 		}
-		if text.Len()+len(form)+len(e.name.String())+len(`,"":}`) > maxVersionText {
+		if text.Len()+len(saved)+len(e.name.String())+len(`,"":}`) > maxVersionText {
 			continue
 		}
 		text.WriteString(separator)
 		text.Write(jsonOf(e.name.String()))
 		text.WriteByte(':')
-		text.Write(form)
+		text.Write(saved)
 		separator = ","
 	}
 	if separator == "," {

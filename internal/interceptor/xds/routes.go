@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/mem"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
@@ -30,7 +31,7 @@ type routeSync struct {
 	synced bool
 	// begun tells that the first configuration was sent.
 	begun bool
-	// nothingDue tells that the last look found nothing to send, and that nothing has
+	// nothingDue tells that the last search found nothing to send, and that nothing has
 	// happened since that could change this.
 	nothingDue bool
 	// pending are the objects whose form in table may not be the current one. since is
@@ -39,11 +40,14 @@ type routeSync struct {
 	since   time.Time
 	push    *routePush // that waits for an answer; nil for none
 	// suspects are groups of pending objects; an Envoy refused each group as a
-	// part of a larger one.
+	// part of a larger one. The larger groups come first.
 	suspects [][]types.NamespacedName
+	// found is how many searches in a row ended at an object, without an accepted probe.
+	found int
 	// probed tells that the last push was a probe: probes take turns with pushes of
 	// the other pending objects.
-	probed bool
+	probed  bool
+	backoff backoff
 	// searched tells that the first configuration was refused by an Envoy that
 	// serves routes from an earlier stream. leftOut are the groups of objects that are
 	// still to be left out of it, one at a time.
@@ -94,9 +98,9 @@ type routePush struct {
 	over    []types.NamespacedName
 }
 
-// noteHad notes the text of the version that an Envoy has from an earlier stream. A text
+// setHad sets the text of the version that an Envoy has from an earlier stream. A text
 // that is too long is not from an interceptor.
-func (s *routeSync) noteHad(text string) {
+func (s *routeSync) setHad(text string) {
 	if len(text) <= maxVersionText {
 		s.had = text
 	}
@@ -109,7 +113,7 @@ func newRouteSync() routeSync {
 // touch notes that an object may have another form than the Envoy has. at is when the
 // object changed; zero if it may not have changed.
 func (st *stream) touch(object types.NamespacedName, at time.Time) {
-	if !st.scope.has(object) {
+	if !st.namespaces.HasObject(object) {
 		return
 	}
 	s, current := &st.routes, st.table.Route(object)
@@ -189,6 +193,9 @@ func (st *stream) sendRoutes(now time.Time) error {
 	if st.clusters.changed {
 		s.nothingDue, st.clusters.changed = false, false
 	}
+	if s.backoff.ends(now) {
+		s.nothingDue = false
+	}
 	if s.nothingDue && s.begun {
 		return nil
 	}
@@ -207,7 +214,7 @@ func (st *stream) sendRoutes(now time.Time) error {
 	s.begun = true
 	s.push = push
 	for _, h := range push.hosts {
-		st.hold(h, 1)
+		st.countNamed(h, 1)
 	}
 	if !s.synced && ch.had == push.version {
 		had := s.had
@@ -216,12 +223,20 @@ func (st *stream) sendRoutes(now time.Time) error {
 		ch.adopt(push.version)
 		return st.sendRoutes(now)
 	}
-	return st.scope.sendConfiguration(push.version, push.all, func(content []byte) error {
-		return st.send(&response{
-			kind: rds, version: push.version, text: push.text,
-			resources: []resource{{name: envoy.RouteConfigurationName, version: push.version, content: content}},
-		}, &flight{push: push})
-	})
+	return st.send(&response{
+		kind: rds, version: push.version, text: push.text,
+		resources: []resource{{envoy.RouteConfigurationName, push.version, st.server.configuration(push.all)}},
+	}, &flight{push: push})
+}
+
+// configuration returns the route configuration of these virtual hosts.
+func (s *Server) configuration(hosts []*host) mem.BufferSlice {
+	content := make(mem.BufferSlice, 0, 1+len(hosts))
+	content = append(content, mem.SliceBuffer(s.envelope))
+	for _, h := range hosts {
+		content = append(content, h.field)
+	}
+	return content
 }
 
 // firstPush returns the first configuration if no object is due yet: the forms that the
@@ -279,20 +294,26 @@ func (st *stream) routesFailed(push *routePush) {
 // may be sent now.
 func (st *stream) nextPush() *routePush {
 	s := &st.routes
+	if !s.searching() {
+		s.backoff = backoff{}
+	}
+	waits := s.backoff.active()
+	if waits && len(s.leftOut) > 0 && s.since.IsZero() {
+		return nil // no object has changed since the Envoy refused them all
+	}
 	// If an object has changed meanwhile, it may be the one at fault: all are tried again.
-	if len(s.leftOut) > 0 && (!s.probed || s.since.IsZero()) {
+	if !waits && len(s.leftOut) > 0 && (!s.probed || s.since.IsZero()) {
 		if push := st.withoutNextGroup(); push != nil {
 			return push
 		}
 	}
 	if len(s.suspects) == 0 || s.probed {
-		if push := st.news(); push != nil {
+		if push := st.changesPush(); push != nil {
 			return push
 		}
 	}
-	for len(s.suspects) > 0 {
-		group := s.suspects[0]
-		s.suspects = s.suspects[1:]
+	for len(s.suspects) > 0 && !waits {
+		group := s.nextSuspects()
 		var objects []types.NamespacedName
 		for _, name := range group {
 			if p := s.pending[name]; p != nil {
@@ -309,7 +330,7 @@ func (st *stream) nextPush() *routePush {
 			return push
 		}
 	}
-	if push := st.news(); push != nil {
+	if push := st.changesPush(); push != nil {
 		return push
 	}
 	// The version has to list the forms that the Envoy has in place of those that it
@@ -323,9 +344,9 @@ func (st *stream) nextPush() *routePush {
 	return nil
 }
 
-// news returns a push of all pending objects that may be sent and are not suspects; nil
+// changesPush returns a push of all pending objects that may be sent and are not suspects; nil
 // when there are none.
-func (st *stream) news() *routePush {
+func (st *stream) changesPush() *routePush {
 	s := &st.routes
 	var objects []types.NamespacedName
 	for name, p := range s.pending {
@@ -399,7 +420,7 @@ func (st *stream) newPush(objects []types.NamespacedName) *routePush {
 		}
 	}
 	for _, domain := range changes.VirtualHosts(push.table) {
-		h, over, err := st.scope.host(push.table, st.shared, domain)
+		h, over, err := st.virtualHost(push.table, domain)
 		if err != nil {
 			push.failure, push.over = err, over
 			return push
@@ -434,11 +455,11 @@ func (st *stream) tableWith(objects []types.NamespacedName) *routes.Table {
 	}
 	table := st.table
 	for name, p := range s.pending {
-		form := s.table.Route(name)
+		route := s.table.Route(name)
 		if sent[name] {
-			form = st.target(name, p)
+			route = st.target(name, p)
 		}
-		table = table.With(name, form)
+		table = table.With(name, route)
 	}
 	return table
 }
@@ -482,9 +503,9 @@ func configurationVersion(s *Server, all []*host) version {
 	return versionOf(content)
 }
 
-// hold adds times to the count of each cluster that a virtual host names: a cluster has to
+// countNamed adds times to the count of each cluster that a virtual host names: a cluster has to
 // stay in the Envoy while it is named.
-func (st *stream) hold(h *host, times int) {
+func (st *stream) countNamed(h *host, times int) {
 	if h == nil {
 		return
 	}
@@ -504,8 +525,9 @@ func (st *stream) routesAnswered(push *routePush, refusal string) {
 		return
 	}
 	for _, h := range push.hosts {
-		st.hold(h, -1)
+		st.countNamed(h, -1)
 	}
+	st.backOff(push)
 	st.routesRefused(push, errors.New(refusal))
 }
 
@@ -518,11 +540,12 @@ func (st *stream) routesRefused(push *routePush, refusal error) {
 	case 1:
 		st.quarantine(push.objects[0], push.table.Route(push.objects[0]), refusal)
 		s.leftOut = nil // all others are tried
+		s.found++
 	default:
 		if st.searchFirst(push) {
 			return
 		}
-		s.suspects = append(s.suspects, push.objects[:n/2], push.objects[n/2:])
+		s.suspects = append(s.suspects, push.objects[n/2:], push.objects[:n/2])
 		for _, name := range push.objects {
 			p := s.pending[name]
 			p.suspect = sameRouting(push.table.Route(name), st.target(name, p)) // else it has changed since
@@ -534,7 +557,7 @@ func (st *stream) routesRefused(push *routePush, refusal error) {
 func (st *stream) routesAccepted(push *routePush) {
 	s := &st.routes
 	for domain, h := range push.hosts {
-		st.hold(s.hosts[domain], -1)
+		st.countNamed(s.hosts[domain], -1)
 		if h == nil {
 			delete(s.hosts, domain)
 		} else {
@@ -549,6 +572,9 @@ func (st *stream) routesAccepted(push *routePush) {
 	}
 	s.table, s.synced, s.version, s.had = push.table, true, push.version, push.text
 	s.leftOut = nil
+	if push.probe {
+		s.found, s.backoff = 0, backoff{}
+	}
 	if !push.since.IsZero() {
 		st.server.metrics.latency.Observe(time.Since(push.since).Seconds())
 	}

@@ -3,23 +3,23 @@ package xds
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
+	"weak"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/peerlimit"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
@@ -42,8 +42,11 @@ type Server struct {
 	log      *slog.Logger
 	metrics  *metrics
 	settle   time.Duration
+	// minBackoff is the first delay of a backoff.
+	minBackoff time.Duration
 	// validate fails for routes that Envoy would refuse.
 	validate func(*routes.Route) error
+	hosts    hostCache
 	// host makes a virtual host, and assignment an assignment.
 	host       func(routes.VirtualHost) *host
 	assignment func(*routes.Backend, envoy.Fallback) []byte
@@ -56,24 +59,28 @@ type Server struct {
 
 	refusals *refusals
 
+	streamLimit *peerlimit.Limit
+	connections openConnections
+
 	mu      sync.Mutex
-	now     view // without place, changes and complete, which look sets
+	now     snapshot // without position, changes and complete, which snapshotSince sets
 	journal journal
-	scopes  map[string]*scope
 	streams map[*stream]struct{}
 	servers []*grpc.Server
+	// withdrawal is the one under way, or the next.
+	withdrawal *withdrawal
 }
 
-// view is a snapshot of what there is to send to Envoys.
-type view struct {
+// snapshot is what there is to send to Envoys.
+type snapshot struct {
 	table    *routes.Table  // of valid objects; nil until the first Update
 	invalid  invalidObjects // that table lacks, or has in their last valid form
 	fallback []netip.AddrPort
 	secret   []byte // nil without a certificate
 
-	place    uint64 // the end of the journal
+	position uint64 // the end of the journal
 	changes  []change
-	complete bool // changes are all changes since the place asked for
+	complete bool // changes are all changes since the position asked for
 }
 
 // New makes a Server. Settings have to be valid. Nothing is sent before the first
@@ -85,12 +92,19 @@ func New(settings Settings, translator *envoy.Translator, log *slog.Logger) *Ser
 		log:      log,
 		metrics:  newMetrics(),
 		settle:   settleTime,
+
+		minBackoff: minBackoff,
+
 		envelope: marshal(translator.RouteConfiguration(nil)),
 		closing:  make(chan struct{}),
-		scopes:   make(map[string]*scope),
+		hosts:    hostCache{byDomain: make(map[string][]weak.Pointer[host])},
 		streams:  make(map[*stream]struct{}),
 		refusals: newRefusals(),
+
+		withdrawal: newWithdrawal(),
 	}
+	s.connections.log, s.connections.open = log, make(map[string]*trackedConn)
+	s.streamLimit = peerlimit.New(settings.MaxStreams, int(settings.MaxConcurrentStreams))
 	s.validate, s.host, s.assignment = s.render.Check, s.render.host, s.render.assignment
 	s.noMatch = s.render.host(routes.VirtualHost{Domain: "*"})
 	return s
@@ -159,9 +173,28 @@ func (s *Server) OnProblems(tell func(opened, resolved []routes.Problem)) {
 	s.refusals.tell = tell
 }
 
-// Serve serves Envoys on a listener, with TLS unless config is nil. It returns nil once
-// Shutdown is called, and otherwise the error of the listener.
-func (s *Server) Serve(l net.Listener, config *tls.Config) error {
+// Serve serves Envoys on a listener, with TLS unless config is nil. After Resume it serves
+// on the listener that open returns. It returns nil once Shutdown is called, and otherwise
+// the error of the listener.
+func (s *Server) Serve(l net.Listener, config *tls.Config, open func() (net.Listener, error)) error {
+	for l != nil {
+		server, withdrawal := s.register(config)
+		if server == nil {
+			_ = l.Close()
+		} else if err := server.Serve(s.connections.listener(l)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			return fmt.Errorf("serving xDS on %s: %w", l.Addr(), err)
+		}
+		var err error
+		if l, err = s.await(withdrawal, open); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// register makes a gRPC server that Shutdown and Withdraw stop. It returns no server after
+// Shutdown, and during a withdrawal.
+func (s *Server) register(config *tls.Config) (*grpc.Server, *withdrawal) {
 	options := []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: s.settings.KeepaliveTime, Timeout: s.settings.KeepaliveTimeout,
@@ -169,6 +202,7 @@ func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: s.settings.KeepaliveMinTime, PermitWithoutStream: true}),
 		grpc.MaxConcurrentStreams(s.settings.MaxConcurrentStreams),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.ConnectionTimeout(handshakeTime),
 		grpc.StreamInterceptor(s.guard),
@@ -179,18 +213,16 @@ func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 	server := grpc.NewServer(options...)
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(server, &service{server: s})
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	select {
 	case <-s.closing:
-		s.mu.Unlock()
-		return l.Close()
+		return nil, s.withdrawal
+	case <-s.withdrawal.begun:
+		return nil, s.withdrawal
 	default:
 	}
 	s.servers = append(s.servers, server)
-	s.mu.Unlock()
-	if err := server.Serve(l); err != nil {
-		return fmt.Errorf("serving xDS on %s: %w", l.Addr(), err)
-	}
-	return nil
+	return server, s.withdrawal
 }
 
 // Shutdown ends all streams. Their Envoys go on serving with what they have and connect
@@ -202,6 +234,12 @@ func (s *Server) Shutdown(ctx context.Context) {
 	servers := s.servers
 	s.servers = nil
 	s.mu.Unlock()
+	stop(ctx, servers)
+}
+
+// stop sends GOAWAY on all connections, and returns when they have ended, or ctx is done.
+// Then it cuts them.
+func stop(ctx context.Context, servers []*grpc.Server) {
 	for _, server := range servers {
 		ended := make(chan struct{})
 		go func() {
@@ -211,20 +249,19 @@ func (s *Server) Shutdown(ctx context.Context) {
 		select {
 		case <-ended:
 		case <-ctx.Done():
-			// Stop waits for connections that have not sent anything yet;
-			// Shutdown does not wait for Stop.
+			// Stop waits for connections that have not sent anything yet.
 			go server.Stop()
 		}
 	}
 }
 
-// look returns a snapshot, and what changed since a place in the journal.
-func (s *Server) look(place uint64) view {
+// snapshotSince returns a snapshot, and what changed since a position in the journal.
+func (s *Server) snapshotSince(position uint64) snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now
-	now.place = s.journal.end()
-	now.changes, now.complete = s.journal.since(place)
+	now.position = s.journal.end()
+	now.changes, now.complete = s.journal.since(position)
 	return now
 }
 
@@ -235,34 +272,21 @@ func (s *Server) wakeAll() {
 	}
 }
 
-// join adds a stream to the scope of its namespaces, and leave removes it. join fails if
-// the stream's address has Settings.MaxConcurrentStreams streams already.
+// join adds the stream of an Envoy for these namespaces, nil for all, and leave removes it.
+// join fails during a withdrawal.
 func (s *Server) join(st *stream, namespaces []string) error {
-	key := strings.Join(namespaces, "/")
+	if namespaces != nil {
+		st.namespaces = make(routes.Namespaces, len(namespaces))
+		for _, name := range namespaces {
+			st.namespaces[name] = true
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	same := uint32(1)
-	for other := range s.streams {
-		if other.address == st.address {
-			same++
-		}
+	if s.withdrawn() {
+		return errWithdrawn
 	}
-	if same > s.settings.MaxConcurrentStreams {
-		return status.Errorf(codes.ResourceExhausted, "%s has %d streams already; --xds-max-concurrent-streams allows more", st.address, same-1)
-	}
-	c := s.scopes[key]
-	if c == nil {
-		c = &scope{server: s, key: key, hosts: make(map[string]*host)}
-		if namespaces != nil {
-			c.namespaces = make(routes.Namespaces, len(namespaces))
-			for _, name := range namespaces {
-				c.namespaces[name] = true
-			}
-		}
-		s.scopes[key] = c
-	}
-	c.streams++
-	st.scope = c
+	st.withdrawn = s.withdrawal.begun
 	s.streams[st] = struct{}{}
 	return nil
 }
@@ -274,7 +298,4 @@ func (s *Server) leave(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.streams, st)
-	if st.scope.streams--; st.scope.streams == 0 {
-		delete(s.scopes, st.scope.key)
-	}
 }

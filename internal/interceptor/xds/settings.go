@@ -1,12 +1,6 @@
 package xds
 
-import (
-	"errors"
-	"fmt"
-	"math"
-	"strconv"
-	"time"
-)
+import "time"
 
 // Settings say how the server treats its connections. The zero value is not
 // useful: begin with DefaultSettings.
@@ -23,8 +17,10 @@ type Settings struct {
 	// everything, and is cut at twice the age.
 	MaxConnectionAge time.Duration
 	// MaxConcurrentStreams bounds the streams of one connection, and those of all
-	// connections from one address; above 0. An Envoy has one connection and one stream.
+	// connections from one address, and MaxStreams those of all; above 0. An Envoy has
+	// one connection, and one or two streams.
 	MaxConcurrentStreams uint32
+	MaxStreams           int
 	// Linger is how long a cluster that is gone stays in an Envoy after the
 	// last virtual host that named it was replaced there; 0 or more. It is for
 	// requests that chose the cluster just before, and for their retries.
@@ -34,9 +30,6 @@ type Settings struct {
 	RequireNamespaces bool
 }
 
-// leastConnectionAge is the least of Settings.MaxConnectionAge.
-const leastConnectionAge = time.Second
-
 // DefaultSettings returns the settings of an interceptor that is given none.
 func DefaultSettings() Settings {
 	return Settings{
@@ -44,68 +37,8 @@ func DefaultSettings() Settings {
 		KeepaliveTimeout:     5 * time.Second,
 		KeepaliveMinTime:     5 * time.Second,
 		MaxConnectionAge:     30 * time.Minute,
-		MaxConcurrentStreams: 1000,
+		MaxConcurrentStreams: 20,
+		MaxStreams:           2000,
 		Linger:               5 * time.Second,
 	}
-}
-
-// Validate returns an error for the first setting that is out of range.
-func (s *Settings) Validate() error {
-	for _, d := range []struct {
-		name     string
-		value    time.Duration
-		least    time.Duration
-		expected string
-	}{
-		{"KeepaliveTime", s.KeepaliveTime, 1, "more than 0s"}, {"KeepaliveTimeout", s.KeepaliveTimeout, 1, "more than 0s"},
-		{"KeepaliveMinTime", s.KeepaliveMinTime, 0, "0s or more"}, {"Linger", s.Linger, 0, "0s or more"},
-	} {
-		if d.value < d.least {
-			return fmt.Errorf("xDS setting %s is %v; expected %s", d.name, d.value, d.expected)
-		}
-	}
-	if s.MaxConnectionAge != 0 && s.MaxConnectionAge < leastConnectionAge {
-		return fmt.Errorf("xDS setting MaxConnectionAge is %v; expected %v or more, or 0s for connections of any age", s.MaxConnectionAge, leastConnectionAge)
-	}
-	if s.MaxConcurrentStreams == 0 {
-		return errors.New("xDS setting MaxConcurrentStreams is 0; expected 1 or more")
-	}
-	return nil
-}
-
-// ReadEnvironment reads the environment variables that users of Kedify's chart set;
-// lookup is os.LookupEnv. A variable that is empty counts as not set. If a value is
-// invalid, that setting stays as it was; the error lists all invalid values.
-func (s *Settings) ReadEnvironment(lookup func(string) (string, bool)) error {
-	var wrong []error
-	for _, v := range []struct {
-		name  string
-		into  *time.Duration
-		least time.Duration
-	}{
-		{"KEDIFY_XDS_KEEPALIVE_TIME", &s.KeepaliveTime, 1},
-		{"KEDIFY_XDS_KEEPALIVE_TIMEOUT", &s.KeepaliveTimeout, 1},
-		{"KEDIFY_XDS_KEEPALIVE_ENFORCEMENT_POLICY_MIN_TIME", &s.KeepaliveMinTime, 0},
-	} {
-		text, _ := lookup(v.name)
-		if text == "" {
-			continue
-		}
-		duration, err := time.ParseDuration(text)
-		if err != nil || duration < v.least {
-			wrong = append(wrong, fmt.Errorf("environment variable %s is %q; expected a duration such as 5s or 1m", v.name, text))
-			continue
-		}
-		*v.into = duration
-	}
-	const maxStreams = "KEDIFY_XDS_MAX_CONCURRENT_STREAMS"
-	if text, _ := lookup(maxStreams); text != "" {
-		n, err := strconv.ParseUint(text, 10, 32)
-		if err != nil || n == 0 {
-			wrong = append(wrong, fmt.Errorf("environment variable %s is %q; expected a number from 1 to %d", maxStreams, text, uint32(math.MaxUint32)))
-		} else {
-			s.MaxConcurrentStreams = uint32(n)
-		}
-	}
-	return errors.Join(wrong...)
 }

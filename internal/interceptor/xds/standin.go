@@ -11,39 +11,39 @@ import (
 // that it has one.
 type standIn struct {
 	invalid *routes.Route
-	form    *routes.Route // with the split of invalid, if that split is valid
+	route   *routes.Route // with the split of invalid, if that split is valid
 }
 
-// see notes a snapshot: the table of all Envoys, with the stand-ins of this Envoy for
+// apply takes a snapshot: the table of all Envoys, with the stand-ins of this Envoy for
 // invalid objects. The stand-in of an object is dropped when the object is valid again,
 // deleted or recreated.
-func (st *stream) see(now view) {
+func (st *stream) apply(now snapshot) {
 	st.shared, st.invalid = now.table, now.invalid
 	st.fallback, st.secret = st.handOver.to(now.fallback), now.secret
 	st.table = now.table
 	var touched []*routes.Route
 	for name, s := range st.standIns {
 		object, invalid := now.invalid[name]
-		var form *routes.Route
+		var route *routes.Route
 		switch {
 		case !invalid || now.table.Route(name) != nil:
 		case object.route == s.invalid:
-			form = s.form
+			route = s.route
 		default:
-			form = st.server.lastValid(s.form, object.route)
+			route = st.server.lastValid(s.route, object.route)
 		}
-		if form != s.form {
-			touched = append(touched, s.form, form)
+		if route != s.route {
+			touched = append(touched, s.route, route)
 		}
-		if form == nil {
+		if route == nil {
 			delete(st.standIns, name)
 			continue
 		}
-		st.standIns[name] = standIn{object.route, form}
-		st.table = st.table.With(name, form)
+		st.standIns[name] = standIn{object.route, route}
+		st.table = st.table.With(name, route)
 	}
 	for _, route := range touched {
-		st.lookAtClustersOf(route)
+		st.updateClustersOf(route)
 	}
 }
 
@@ -60,23 +60,23 @@ func (st *stream) adoptStandIns() {
 	}
 	for name, saved := range savedIn(s.had) {
 		object, invalid := st.invalid[name]
-		if saved == nil || !invalid || saved.UID != object.route.UID || !st.scope.has(name) || st.table.Route(name) != nil {
+		if saved == nil || !invalid || saved.UID != object.route.UID || !st.namespaces.HasObject(name) || st.table.Route(name) != nil {
 			continue
 		}
 		had, err := st.restored(name, saved)
 		if err != nil {
 			continue
 		}
-		form := st.server.lastValid(had, object.route)
-		st.standIns[name] = standIn{object.route, form}
-		st.table = st.table.With(name, form)
-		st.lookAtClustersOf(form)
+		route := st.server.lastValid(had, object.route)
+		st.standIns[name] = standIn{object.route, route}
+		st.table = st.table.With(name, route)
+		st.updateClustersOf(route)
 		st.touch(name, time.Time{})
 	}
 }
 
-func (st *stream) lookAtClustersOf(route *routes.Route) {
+func (st *stream) updateClustersOf(route *routes.Route) {
 	for _, c := range clustersOf(route) {
-		st.lookAtCluster(c.Name, backendOf(st.table, c.Name))
+		st.updateCluster(c.Name, backendOf(st.table, c.Name))
 	}
 }

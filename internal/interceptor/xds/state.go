@@ -115,7 +115,7 @@ func (st *stream) read() (EnvoyState, unacknowledged) {
 	defer st.mu.Unlock()
 	state := EnvoyState{
 		Pod: st.pod, Address: st.peer, Protocol: st.protocol(), Connected: st.begins, Types: []TypeState{},
-		Namespaces: slices.Sorted(maps.Keys(st.scope.namespaces)),
+		Namespaces: slices.Sorted(maps.Keys(st.namespaces)),
 	}
 	for k := range st.channels {
 		if ch := &st.channels[k]; ch.asked {
@@ -124,7 +124,7 @@ func (st *stream) read() (EnvoyState, unacknowledged) {
 	}
 	if st.table != nil {
 		for route := range st.table.Routes() {
-			if st.scope.has(route.Name) {
+			if st.namespaces.HasObject(route.Name) {
 				state.Objects++
 			}
 		}
@@ -159,9 +159,9 @@ type unacknowledgedObject struct {
 	since time.Time
 }
 
-// note adds a state of an object, and since when. Of several times the earliest counts;
+// add adds a state of an object, and since when. Of several times the earliest counts;
 // of several states Refused goes before Waiting, and Waiting before Sent.
-func (u unacknowledged) note(object types.NamespacedName, is Acknowledgement, since time.Time) {
+func (u unacknowledged) add(object types.NamespacedName, is Acknowledgement, since time.Time) {
 	o, there := u[object]
 	if !there || is == Refused || o.is == Sent {
 		o.is = is
@@ -170,10 +170,10 @@ func (u unacknowledged) note(object types.NamespacedName, is Acknowledgement, si
 	u[object] = o
 }
 
-// noteCluster adds a state of the object that a cluster belongs to.
-func (u unacknowledged) noteCluster(cluster string, is Acknowledgement, since time.Time) {
+// addCluster adds a state of the object that a cluster belongs to.
+func (u unacknowledged) addCluster(cluster string, is Acknowledgement, since time.Time) {
 	if object, _, ok := routes.ParseClusterName(cluster); ok {
-		u.note(object, is, since)
+		u.add(object, is, since)
 	}
 }
 
@@ -193,34 +193,34 @@ func (st *stream) unacknowledged() unacknowledged {
 	for name, p := range st.routes.pending {
 		switch {
 		case pushed[name]:
-			all.note(name, Sent, p.since)
+			all.add(name, Sent, p.since)
 		case st.refusesCurrent(name, p):
-			all.note(name, Refused, p.since)
+			all.add(name, Refused, p.since)
 		case !st.routes.synced || !sameRouting(st.table.Route(name), st.routes.table.Route(name)):
-			all.note(name, Waiting, p.since)
+			all.add(name, Waiting, p.since)
 		}
 	}
 	s := &st.clusters
 	for _, k := range []kind{cds, eds} {
 		for _, f := range st.channels[k].flights {
 			for _, name := range f.names {
-				all.noteCluster(name, Sent, f.at)
+				all.addCluster(name, Sent, f.at)
 			}
 		}
 	}
 	for name, at := range s.stale {
 		if c := s.known[name]; c != nil && !c.gone && st.channels[cds].asked {
-			all.noteCluster(name, Waiting, at)
+			all.addCluster(name, Waiting, at)
 		}
 	}
 	for name, at := range s.staleAssignments {
 		if c := s.known[name]; c != nil && !c.gone && s.wanted[name] {
-			all.noteCluster(name, Waiting, at)
+			all.addCluster(name, Waiting, at)
 		}
 	}
 	for what, at := range st.claims {
 		if what.kind != rds { // pending has those of routes
-			all.note(what.object, Refused, at)
+			all.add(what.object, Refused, at)
 		}
 	}
 	return all

@@ -7,9 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/certified"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/peerlimit"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
@@ -27,21 +28,25 @@ import (
 // goroutines only read its state.
 type stream struct {
 	server *Server
-	scope  *scope
-	wire   wire
-	delta  bool
-	log    *slog.Logger
-	wake   chan struct{}
-	begins time.Time
-	ends   time.Time // when it is old enough to end; zero for never
+	// namespaces are those whose objects the Envoy gets; nil for all.
+	namespaces routes.Namespaces
+	wire       wire
+	delta      bool
+	log        *slog.Logger
+	wake       chan struct{}
+	begins     time.Time
+	ends       time.Time // zero for never
+	reason     error     // why it ends then
+	// withdrawn is closed when the Envoy is sent to another interceptor.
+	withdrawn <-chan struct{}
 
 	// mu guards the fields below. It is not held while the stream waits for the Envoy to
 	// send a request, or to read a response.
 	mu sync.Mutex
 
-	// The snapshot of the last look.
-	begun bool
-	place uint64
+	// The last snapshot.
+	begun    bool
+	position uint64
 	// shared is the table of all Envoys, and table is the one for this Envoy: it has
 	// standIns, too.
 	shared, table *routes.Table
@@ -65,12 +70,14 @@ type stream struct {
 	clusters clusterSync
 	routes   routeSync
 	small    [kinds]map[string]version // listeners and secrets that the Envoy has
+
+	unknownBytes atomic.Int64 // copy of clusters.unknownBytes for other goroutines
 }
 
 func newStream(s *Server, w wire, delta bool) *stream {
 	st := &stream{
 		server: s, wire: w, delta: delta, log: s.log,
-		begins: time.Now(), ends: s.settings.streamEnd(),
+		begins: time.Now(), ends: s.settings.streamEnd(), reason: errOld,
 		claims:   make(map[subjectOfClaim]time.Time),
 		wake:     make(chan struct{}, 1),
 		ignored:  make(map[string]bool),
@@ -88,19 +95,18 @@ func newStream(s *Server, w wire, delta bool) *stream {
 
 // serve serves an Envoy until its stream ends.
 func (s *Server) serve(w wire, delta bool) error {
+	client, ok := peer.FromContext(w.Context())
+	if !ok {
+		return status.Error(codes.Internal, "the address of the Envoy is not known")
+	}
+	from := client.Addr.String()
+	log := s.log.With("envoy", from)
+	defer s.streamLimit.Take(client.Addr, func() { s.displaced(client.Addr) }).Release()
 	first, err := w.receive()
 	if err != nil {
 		return ending(err)
 	}
-	log := s.log
-	from := "an unknown address"
-	var names certified.Namespaces
-	shown := false
-	if p, ok := peer.FromContext(w.Context()); ok {
-		names, shown = shownBy(p)
-		from = p.Addr.String()
-		log = log.With("envoy", from)
-	}
+	names, shown := shownBy(client)
 	namespaces, err := namespacesOf(first.node)
 	if err == nil {
 		namespaces, err = s.granted(namespaces, names)
@@ -110,11 +116,8 @@ func (s *Server) serve(w wire, delta bool) error {
 		return err
 	}
 	st := newStream(s, w, delta)
-	st.log, st.peer, st.address, st.pod = log, from, from, podOf(first.node)
+	st.log, st.peer, st.address, st.pod = log, from, peerlimit.Address(client.Addr), podOf(first.node)
 	st.handOver = s.handsOver(first.node)
-	if host, _, err := net.SplitHostPort(from); err == nil {
-		st.address = host
-	}
 	connected := s.metrics.streams.WithLabelValues(st.protocol())
 	connected.Inc()
 	defer connected.Dec()
@@ -157,19 +160,24 @@ func (st *stream) run(first *request) error {
 	}()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	said, look := first, true
+	said, changed := first, true
 	for {
-		next, err := st.step(said, look)
+		next, err := st.process(said, changed)
 		if err != nil {
 			return ending(err)
 		}
+		if said != nil {
+			st.server.connections.handled(st.peer, said.bytes)
+		}
 		timer.Reset(next)
-		said, look = nil, false
+		said, changed = nil, false
 		select {
 		case said = <-requests:
 		case <-st.wake:
-			look = true
+			changed = true
 		case <-timer.C:
+		case <-st.withdrawn:
+			st.withdraw()
 		case err := <-failed:
 			return ending(err)
 		case <-ctx.Done():
@@ -180,17 +188,17 @@ func (st *stream) run(first *request) error {
 	}
 }
 
-// step takes a request of the Envoy, nil for none, looks for changes if look is true, and
+// process takes a request of the Envoy, nil for none, takes a new snapshot if changed is true, and
 // sends what can be sent. It returns how long the stream may wait unless something
 // happens.
-func (st *stream) step(said *request, look bool) (time.Duration, error) {
+func (st *stream) process(said *request, changed bool) (time.Duration, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if said != nil {
 		st.handleRequest(said)
 	}
-	if look {
-		st.look()
+	if changed {
+		st.refresh()
 	}
 	next, err := st.advance()
 	if err != nil || st.ends.IsZero() {
@@ -221,9 +229,9 @@ func (st *stream) wakeUp() {
 	}
 }
 
-// look notes what changed since the last look.
-func (st *stream) look() {
-	now := st.server.look(st.place)
+// refresh takes the newest snapshot, and marks what changed since the last one.
+func (st *stream) refresh() {
+	now := st.server.snapshotSince(st.position)
 	if now.table == nil {
 		return
 	}
@@ -231,10 +239,10 @@ func (st *stream) look() {
 		st.routes.table = now.table.Empty()
 	}
 	everything := !st.begun || !now.complete
-	st.begun, st.place = true, now.place
-	st.see(now)
+	st.begun, st.position = true, now.position
+	st.apply(now)
 	if everything {
-		st.lookAtAllClusters()
+		st.updateAllClusters()
 		st.touchAllObjects()
 		return
 	}
@@ -243,8 +251,8 @@ func (st *stream) look() {
 		case anObject:
 			st.touch(changed.object, changed.at)
 		case aCluster:
-			if st.scope.hasCluster(changed.cluster) {
-				st.lookAtCluster(changed.cluster, backendOf(st.table, changed.cluster))
+			if st.hasCluster(changed.cluster) {
+				st.updateCluster(changed.cluster, backendOf(st.table, changed.cluster))
 			}
 		case allAssignments:
 			st.clusters.touchAssignments()
@@ -279,7 +287,7 @@ func (st *stream) handleRequest(r *request) {
 			ch.had = parseVersion(r.version)
 		}
 		if k == rds {
-			st.routes.noteHad(cmp.Or(r.initial[envoy.RouteConfigurationName], r.version))
+			st.routes.setHad(cmp.Or(r.initial[envoy.RouteConfigurationName], r.version))
 		}
 	}
 	st.dropLongNames(r)
@@ -293,8 +301,10 @@ func (st *stream) handleRequest(r *request) {
 	}
 	switch k {
 	case cds:
-		for name, v := range initial {
-			st.noteCluster(name, v)
+		if first {
+			for name, v := range initial {
+				st.hasFromBefore(name, v)
+			}
 		}
 	case eds:
 		for _, name := range unsubscribe {
@@ -306,19 +316,17 @@ func (st *stream) handleRequest(r *request) {
 		if first && len(initial) > 0 {
 			ch.has(st.clusters.assignedSet)
 		}
+	case lds:
+		if first {
+			st.small[lds] = initial
+		}
 	default:
 		for _, name := range unsubscribe {
 			delete(ch.wanted, name)
 			delete(st.small[k], name)
 		}
 		for _, name := range subscribe {
-			ch.wanted[name] = true
 			st.want(k, name, initial[name])
-		}
-		if first {
-			for name, v := range initial {
-				st.want(k, name, v)
-			}
 		}
 	}
 }
@@ -327,8 +335,7 @@ func (st *stream) handleRequest(r *request) {
 // three Kubernetes names of at most 253 bytes each.
 const maxNameBytes = 1024
 
-// dropLongNames drops the names from a request that are too long for a resource: bounded
-// limits only the number of names that are kept for an Envoy.
+// dropLongNames drops the names from a request that are too long for a resource.
 func (st *stream) dropLongNames(r *request) {
 	tooLong := func(name string) bool {
 		if len(name) <= maxNameBytes {
@@ -341,21 +348,40 @@ func (st *stream) dropLongNames(r *request) {
 	maps.DeleteFunc(r.initial, func(name, _ string) bool { return tooLong(name) })
 }
 
-// maxUnknown is how many names an Envoy may use beyond two for each cluster that the
-// table has for it.
-const maxUnknown = 10000
+const (
+	// maxUnknownBytes bounds the memory for the clusters that an Envoy names and the table
+	// does not have: one that comes back to a table with few of its clusters left is told
+	// to remove the others. That is room for all that one request can name in practice.
+	maxUnknownBytes = maxRequestBytes
+	// clusterBytes is about the memory of a cluster on a stream, without its name.
+	clusterBytes = 200
+	// maxUnknownOfAddress bounds the same for all streams of one address.
+	maxUnknownOfAddress = 4 * maxUnknownBytes
+)
 
-// bounded fails when an Envoy names more resources than it can have: what is kept for the
-// Envoy grows with these names.
+// bounded fails when an Envoy, or the Envoys of its address, name more clusters than they
+// can have.
 func (st *stream) bounded() error {
-	kept := len(st.clusters.known)
-	for k := range st.channels {
-		kept += len(st.channels[k].wanted)
-	}
-	if there := st.clusters.there; kept > 2*there+maxUnknown {
-		return status.Errorf(codes.ResourceExhausted, "this Envoy speaks of %d resources, of which %d are there", kept, there)
+	own := st.clusters.unknownBytes
+	st.unknownBytes.Store(int64(own))
+	if own > maxUnknownBytes || own > maxUnknownBytes/100 && st.server.unknownBytesOf(st.address) > maxUnknownOfAddress {
+		return status.Errorf(codes.ResourceExhausted, "this Envoy speaks of %d clusters, most of which are not there", len(st.clusters.known))
 	}
 	return nil
+}
+
+// unknownBytesOf returns about the memory for clusters that are not in the table, over all
+// streams of an address.
+func (s *Server) unknownBytesOf(address string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var sum int64
+	for st := range s.streams {
+		if st.address == address {
+			sum += st.unknownBytes.Load()
+		}
+	}
+	return sum
 }
 
 // onlyNames has the name of the resource, for types that have only one.
@@ -363,10 +389,11 @@ var onlyNames = [kinds]string{rds: envoy.RouteConfigurationName, sds: envoy.Secr
 
 // want notes that an Envoy wants a resource, and the version that it has.
 func (st *stream) want(k kind, name string, has version) {
-	if only := onlyNames[k]; only != "" && name != only {
+	if only := onlyNames[k]; name != only {
 		st.warn("an Envoy asks for a resource that is not there", "type", kindNames[k], "name", oneLine(name), "expected", only)
 		return
 	}
+	st.channels[k].wanted[name] = true
 	if k == rds {
 		st.channels[rds].had = max(st.channels[rds].had, has)
 		st.routes.begun = false // an Envoy that asks again has dropped it
@@ -439,7 +466,7 @@ func (st *stream) advance() (time.Duration, error) {
 		}
 	}
 	next := time.Hour
-	for _, at := range []time.Time{st.clusters.nextRemoval(st.server.settings.Linger), st.settlesAt(), st.namesAt()} {
+	for _, at := range []time.Time{st.clusters.nextRemoval(st.server.settings.Linger), st.settlesAt(), st.namesAt(), st.routes.backoff.until} {
 		if !at.IsZero() {
 			// A millisecond later than at: timers are not exact.
 			next = min(next, max(time.Millisecond, time.Until(at)+time.Millisecond))

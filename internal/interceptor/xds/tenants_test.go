@@ -76,7 +76,7 @@ func TestChangesOfOneNamespaceRenderNothingForFleetsOfOthers(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		const room, changes = 50, 1000
 		w := newWorld(t, envoy.Options{})
-		w.builder = routes.NewBuilderOf(routes.Policy{HostOwnership: true, MaxWildcardMatchesPerNamespace: room, MaxWildcardMatches: room})
+		w.builder = routes.NewBuilderOf(routes.Policy{HostOwnership: true, MaxMatchesPerNamespace: 1000, MaxWildcardMatchesPerNamespace: room, MaxWildcardMatches: room})
 		for _, namespace := range []string{"a", "b"} {
 			w.serviceIn(namespace, namespace, "", "10.0.0.1:80")
 		}
@@ -148,7 +148,7 @@ func (w *world) seen() bool {
 		if !st.mu.TryLock() {
 			return false
 		}
-		behind := st.place != s.journal.end()
+		behind := st.position != s.journal.end()
 		st.mu.Unlock()
 		if behind {
 			return false
@@ -161,7 +161,7 @@ func (w *world) seen() bool {
 // its own namespace.
 func TestFleetsHaveRoomForTheirOwnWildcards(t *testing.T) {
 	w := newWorld(t, envoy.Options{})
-	w.builder = routes.NewBuilderOf(routes.Policy{MaxWildcardMatchesPerNamespace: 1, MaxWildcardMatches: 1})
+	w.builder = routes.NewBuilderOf(routes.Policy{MaxMatchesPerNamespace: 1000, MaxWildcardMatchesPerNamespace: 1, MaxWildcardMatches: 1})
 	for _, namespace := range []string{"a", "b"} {
 		w.serviceIn(namespace, namespace, "", "10.0.0.1:80")
 		w.objectIn(namespace, namespace, onHost("*.example.com", "/"+namespace))
@@ -218,4 +218,34 @@ func TestTwoLargeObjectsDoNotMultiplyForAnEnvoy(t *testing.T) {
 		t.Errorf("any host goes to %q, want the object that has room", got)
 	}
 	e.check()
+}
+
+// An object past the matches of its namespace is served by no Envoy, also not by one that
+// had it.
+func TestAnEnvoyLosesAnObjectPastTheMatchesOfItsNamespace(t *testing.T) {
+	both(t, func(t *testing.T, sotw bool) {
+		w := newWorld(t, envoy.Options{})
+		policy := routes.DefaultPolicy()
+		policy.MaxMatchesPerNamespace = 2
+		w.builder = routes.NewBuilderOf(policy)
+		w.serviceIn("a", "a", "", "10.0.0.1:80")
+		hosts := func(created int64, all ...string) func(*httpv1alpha1.HTTPScaledObject) {
+			return func(o *httpv1alpha1.HTTPScaledObject) {
+				o.Spec.Hosts, o.CreationTimestamp = all, metav1.Unix(created, 0)
+				o.Spec.ScaleTargetRef.Service = "a"
+			}
+		}
+		w.objectIn("a", "old", hosts(1, "old.example.com"))
+		w.objectIn("a", "young", hosts(2, "young.example.com"))
+		w.publish()
+		e := newFake(t, w.dialer(), sotw, "a")
+		e.run()
+		eventually(t, "both objects", func() bool { return e.split("old.example.com") != "" && e.split("young.example.com") != "" })
+		w.objectIn("a", "old", hosts(1, "old.example.com", "older.example.com"))
+		w.publish()
+		eventually(t, "the young object gone", func() bool { return e.split("older.example.com") != "" && e.split("young.example.com") == "" })
+		w.objectIn("a", "old", hosts(1, "old.example.com"))
+		w.publish()
+		eventually(t, "the young object back", func() bool { return e.split("older.example.com") == "" && e.split("young.example.com") != "" })
+	})
 }

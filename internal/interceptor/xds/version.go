@@ -50,7 +50,7 @@ func combined(set version, name string, v version) version {
 // is a hash of its inputs, so that these resources need not be made to be compared.
 type renderer struct {
 	*envoy.Translator
-	clusterForm, assignmentForm version // of what this build makes of a sample
+	clusterSample, assignmentSample version // of what this build makes of a sample
 }
 
 func newRenderer(t *envoy.Translator) renderer {
@@ -58,9 +58,9 @@ func newRenderer(t *envoy.Translator) renderer {
 	h1 := &routes.Backend{Cluster: "a/b/c", Endpoints: routes.Endpoints{Ready: address}}
 	h2 := &routes.Backend{Cluster: "a/b/c", Endpoints: routes.Endpoints{Protocol: routes.H2C}}
 	return renderer{
-		Translator:  t,
-		clusterForm: versionOf(append(marshal(t.Cluster(h1)), marshal(t.Cluster(h2))...)),
-		assignmentForm: versionOf(append(marshal(t.Endpoints(h1, envoy.Fallback{Addresses: address})),
+		Translator:    t,
+		clusterSample: versionOf(append(marshal(t.Cluster(h1)), marshal(t.Cluster(h2))...)),
+		assignmentSample: versionOf(append(marshal(t.Endpoints(h1, envoy.Fallback{Addresses: address})),
 			marshal(t.Endpoints(h1, envoy.Fallback{Addresses: address, OverTLS: true}))...)),
 	}
 }
@@ -69,14 +69,14 @@ func newRenderer(t *envoy.Translator) renderer {
 var overTLS = []netip.AddrPort{{}}
 
 func (r *renderer) clusterVersion(b *routes.Backend) version {
-	content := binary.BigEndian.AppendUint64(nil, uint64(r.clusterForm))
+	content := binary.BigEndian.AppendUint64(nil, uint64(r.clusterSample))
 	content = append(content, byte(b.Protocol))
 	return versionOf(append(content, b.Cluster...))
 }
 
 func (r *renderer) assignmentVersion(b *routes.Backend, fallback envoy.Fallback) version {
 	content := make([]byte, 0, 256)
-	content = binary.BigEndian.AppendUint64(content, uint64(r.assignmentForm))
+	content = binary.BigEndian.AppendUint64(content, uint64(r.assignmentSample))
 	content = append(content, b.Cluster...)
 	ready := b.Ready
 	last := fallback.Addresses

@@ -3,6 +3,7 @@ package xds
 import (
 	"slices"
 
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
@@ -16,7 +17,7 @@ type host struct {
 	vh      routes.VirtualHost
 	version version
 	// field is the virtual host as it stands in a RouteConfiguration.
-	field []byte
+	field mem.Buffer
 	// clusters are the names of the clusters that it routes to, each once.
 	clusters []string
 }
@@ -24,7 +25,7 @@ type host struct {
 func (r *renderer) host(vh routes.VirtualHost) *host {
 	content := marshal(r.VirtualHost(vh))
 	field := protowire.AppendTag(make([]byte, 0, len(content)+5), virtualHostsField, protowire.BytesType)
-	h := &host{vh: vh, version: versionOf(content), field: protowire.AppendBytes(field, content)}
+	h := &host{vh: vh, version: versionOf(content), field: mem.SliceBuffer(protowire.AppendBytes(field, content))}
 	for _, m := range vh.Matches {
 		for i := range m.Route.Backends {
 			if name := m.Route.Backends[i].Cluster; !slices.Contains(h.clusters, name) {

@@ -7,7 +7,8 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
-	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
 )
 
 // kind is a type of resource. They are sent in this order.
@@ -59,13 +60,18 @@ type request struct {
 	// of the resources that it has from an earlier stream, with delta.
 	subscribe, unsubscribe []string
 	initial                map[string]string
+	bytes                  int // as it was sent
 }
 
 // resource is a resource to be sent.
 type resource struct {
 	name    string
 	version version
-	content []byte
+	content mem.BufferSlice
+}
+
+func newResource(name string, v version, content []byte) resource {
+	return resource{name, v, mem.BufferSlice{mem.SliceBuffer(content)}}
 }
 
 // response is what is sent to an Envoy, in either protocol.
@@ -119,19 +125,12 @@ func (w sotwWire) receive() (*request, error) {
 	}
 	return &request{
 		node: r.GetNode(), typeURL: r.GetTypeUrl(), nonce: r.GetResponseNonce(), refusal: r.GetErrorDetail(),
-		names: r.GetResourceNames(), version: r.GetVersionInfo(),
+		names: r.GetResourceNames(), version: r.GetVersionInfo(), bytes: proto.Size(r),
 	}, nil
 }
 
 func (w sotwWire) send(r *response) error {
-	message := &discoveryv3.DiscoveryResponse{
-		TypeUrl: typeURLs[r.kind], Nonce: r.nonce, VersionInfo: r.textOf(r.version),
-		Resources: make([]*anypb.Any, len(r.resources)),
-	}
-	for i, is := range r.resources {
-		message.Resources[i] = &anypb.Any{TypeUrl: typeURLs[r.kind], Value: is.content}
-	}
-	return w.Send(message)
+	return w.SendMsg(r.message())
 }
 
 type deltaWire struct {
@@ -146,22 +145,12 @@ func (w deltaWire) receive() (*request, error) {
 	return &request{
 		node: r.GetNode(), typeURL: r.GetTypeUrl(), nonce: r.GetResponseNonce(), refusal: r.GetErrorDetail(),
 		subscribe: r.GetResourceNamesSubscribe(), unsubscribe: r.GetResourceNamesUnsubscribe(),
-		initial: r.GetInitialResourceVersions(),
+		initial: r.GetInitialResourceVersions(), bytes: proto.Size(r),
 	}, nil
 }
 
 func (w deltaWire) send(r *response) error {
-	message := &discoveryv3.DeltaDiscoveryResponse{
-		TypeUrl: typeURLs[r.kind], Nonce: r.nonce, SystemVersionInfo: r.textOf(r.version),
-		Resources: make([]*discoveryv3.Resource, len(r.resources)), RemovedResources: r.removed,
-	}
-	for i, is := range r.resources {
-		message.Resources[i] = &discoveryv3.Resource{
-			Name: is.name, Version: r.textOf(is.version),
-			Resource: &anypb.Any{TypeUrl: typeURLs[r.kind], Value: is.content},
-		}
-	}
-	return w.Send(message)
+	return w.SendMsg(r.deltaMessage())
 }
 
 func nonceOf(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -83,11 +83,7 @@ func newTranslator(t testing.TB, options envoy.Options) *envoy.Translator {
 	if options.Connections == (envoy.Connections{}) {
 		options.Connections = connections()
 	}
-	translator, err := envoy.NewTranslator(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return translator
+	return envoy.NewTranslator(options)
 }
 
 // connections are those of an embedded proxy with default settings.
@@ -109,6 +105,7 @@ func newWorld(t testing.TB, options envoy.Options, change ...func(*Server)) *wor
 func (w *world) newServer(translator *envoy.Translator) *Server {
 	settings := DefaultSettings()
 	settings.Linger = 50 * time.Millisecond
+	settings.MaxConcurrentStreams = 1000 // all Envoys of a test have one address
 	s := New(settings, translator, slog.New(slog.DiscardHandler))
 	s.OnProblems(w.told.tell)
 	for _, c := range w.change {
@@ -121,7 +118,7 @@ func (w *world) newServer(translator *envoy.Translator) *Server {
 func serve(t testing.TB, s *Server, l net.Listener) (stop func()) {
 	t.Helper()
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(l, nil) }()
+	go func() { served <- s.Serve(l, nil, again(l)) }()
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
@@ -135,6 +132,11 @@ func serve(t testing.TB, s *Server, l net.Listener) (stop func()) {
 	}
 	t.Cleanup(stop)
 	return stop
+}
+
+// again returns a function that listens where a listener did.
+func again(l net.Listener) func() (net.Listener, error) {
+	return func() (net.Listener, error) { return net.Listen("tcp", l.Addr().String()) }
 }
 
 // service makes a Service of namespace demo with these endpoints.

@@ -4,6 +4,9 @@ package interceptor
 
 import (
 	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/envoy"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/httpscaledobject"
@@ -51,8 +54,33 @@ func manifests(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := logAnnotated(objects); err != nil {
+		return nil, err
+	}
 	// The manifests make no namespace, as it is usually KEDA's. Here it admits only
 	// pods that any cluster admits.
 	objects = append(objects, addon.Namespace(Namespace, map[string]any{"pod-security.kubernetes.io/enforce": "restricted"}))
 	return []addon.Manifests{{Namespace: Namespace, Objects: objects}}, nil
+}
+
+// logAnnotated turns the access logs of both proxies on for objects with the annotation,
+// which an end-to-end test sets: the flags are none that a user has to give.
+func logAnnotated(objects []*unstructured.Unstructured) error {
+	for _, o := range objects {
+		if o.GetKind() != "Deployment" || o.GetName() != Deployment {
+			continue
+		}
+		containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		if len(containers) != 1 {
+			return fmt.Errorf("deployment %s has %d containers; expected the interceptor alone", Deployment, len(containers))
+		}
+		container, _ := containers[0].(map[string]any)
+		arguments, _, _ := unstructured.NestedStringSlice(container, "args")
+		arguments = append(arguments, "--access-log=annotated", "--kedify-proxy-access-log=annotated")
+		if err := unstructured.SetNestedStringSlice(container, arguments, "args"); err != nil {
+			return err
+		}
+		return unstructured.SetNestedSlice(o.Object, containers, "spec", "template", "spec", "containers")
+	}
+	return fmt.Errorf("deploy/interceptor has no Deployment %s", Deployment)
 }

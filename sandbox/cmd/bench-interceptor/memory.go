@@ -15,6 +15,8 @@ import (
 const (
 	fewBar  = 60
 	manyBar = 200
+	// envoyBar is that of this Envoy.
+	envoyBar = 900
 )
 
 // loadTime is how long there is load before memory is measured.
@@ -77,6 +79,6 @@ func (w *world) printMemory(ctx context.Context, f *gauge.Table, interceptor, fl
 	}
 	f.Row("memory of the interceptor, %d objects, one Envoy connected\t%.0f MB, %.0f MB at its peak; %.0f MB before it connected\tat most %d MB %s", w.objects, own, peak, alone, manyBar, gauge.Mark(peak <= manyBar))
 	f.Row("  of it the heap, when garbage is collected\t%.0f MB\t", goal/1e6)
-	f.Row("Envoy, %d objects\t%.0f MB; %.1f s from its start to serving\t", w.objects, theirs, took.Seconds())
+	f.Row("Envoy, %d objects\t%.0f MB; %.1f s from its start to serving\tat most %d MB %s", w.objects, theirs, took.Seconds(), envoyBar, gauge.Mark(theirs <= envoyBar))
 	return nil
 }

@@ -24,10 +24,13 @@ import (
 // TestTrafficInterceptorsRestarted restarts the interceptors under load, as an upgrade
 // does: neither proxy fails a request, the new interceptors split as the old ones did,
 // and Envoy gets the next weight from them. The old interceptors complete requests that
-// wait for their application.
+// wait for their application. From then on the interceptors of this package read the cluster
+// as they will with Kubernetes 1.35's libraries.
 func TestTrafficInterceptorsRestarted(t *testing.T) {
 	s := traffictest.StartApp(t)
-	restart := "kubectl -n " + interceptortest.Namespace + " rollout restart deploy/" + interceptortest.Deployment
+	// The second variable has the pods replaced, whatever the first was before.
+	restart := "kubectl -n " + interceptortest.Namespace + " set env deploy/" + interceptortest.Deployment +
+		" KUBE_FEATURE_WatchListClient=true RESTARTED_BY=" + s.Name
 	throughEnvoy := traffictest.StartLoad(t, s.Envoy, s.Host)
 	load := traffictest.StartLoad(t, s.Embedded, s.Host)
 	load.RequireShare("yellow", 20)
