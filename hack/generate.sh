@@ -3,9 +3,12 @@
 #   api/**/zz_generated.deepcopy.go     from the Go types
 #   deploy/crds/*.yaml                  from the markers on the Go types
 #   sandbox/addons/scaledobject/*.yaml  copied from KEDA's Go module
+#   sandbox/addons/prometheusrule/*.yaml
+#                                       copied from Prometheus Operator's Go module
 #   deploy/kedify-proxy/configmap.yaml, and the patch of it for mutual TLS,
 #                                       from what `interceptor bootstrap` prints
 #   docs/reference.md                   its table of checks, from internal/preflight
+#   docs/interceptor.md                 its tables of settings, from internal/interceptor/settings
 #   docs/steps-reference.md             from the Go types that steps are configured with
 # With --check it fails when one of them was not as it is made (and leaves the
 # one that is).
@@ -13,36 +16,33 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 generated=(api/http/v1alpha1/zz_generated.deepcopy.go deploy/crds/http.keda.sh_httpscaledobjects.yaml
-  sandbox/addons/scaledobject/keda.sh_scaledobjects.yaml deploy/kedify-proxy/configmap.yaml
+  sandbox/addons/scaledobject/keda.sh_scaledobjects.yaml
+  sandbox/addons/prometheusrule/monitoring.coreos.com_prometheusrules.yaml deploy/kedify-proxy/configmap.yaml
   deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml docs/reference.md
-  docs/steps-reference.md)
-
-# KEDA's definition of ScaledObjects, and the checksum its module must have.
-keda=github.com/kedacore/keda/v2@v2.20.2
-keda_sum=h1:SR60v8uIcelbveS8n/1jcl8tLdBBIbHMxmdOHw8tKqA=
-keda_crd=config/crd/bases/keda.sh_scaledobjects.yaml
+  docs/interceptor.md docs/steps-reference.md)
 
 controller_gen() {
   go tool -modfile=tools/controller-gen/go.mod controller-gen \
     object crd:maxDescLen=10000 output:crd:dir=deploy/crds paths=./api/...
 }
 
-# The module is downloaded from a directory outside of any module, so that none
-# of what it requires is.
-copy_keda_crd() {
-  local json dir sum
-  json=$(cd / && GOFLAGS='' go mod download -json "$keda")
+# Copies a definition out of a Go module, which must have this checksum:
+# MODULE@VERSION SUM FILE DIRECTORY AUTHORS. The module is downloaded from a directory
+# outside of any module, so that none of what it requires is.
+copy_crd() {
+  local module=$1 want=$2 file=$3 to=$4 authors=$5 json dir sum
+  json=$(cd / && GOFLAGS='' go mod download -json "$module")
   dir=$(sed -n 's/^.*"Dir": "\(.*\)".*$/\1/p' <<<"$json")
   sum=$(sed -n 's/^.*"Sum": "\(.*\)".*$/\1/p' <<<"$json")
-  if [[ $sum != "$keda_sum" ]]; then
-    echo "hack/generate.sh: $keda has checksum $sum, expected $keda_sum" >&2
+  if [[ $sum != "$want" ]]; then
+    echo "hack/generate.sh: $module has checksum $sum, expected $want" >&2
     return 1
   fi
   {
-    echo "# Copied by hack/generate.sh from $keda, $keda_crd."
-    echo "# Copyright the KEDA authors, Apache License 2.0."
-    cat "$dir/$keda_crd"
-  } >"sandbox/addons/scaledobject/${keda_crd##*/}"
+    echo "# Copied by hack/generate.sh from $module, $file."
+    echo "# Copyright the $authors authors, Apache License 2.0."
+    cat "$dir/$file"
+  } >"$to/${file##*/}"
 }
 
 # The data of a ConfigMap, which are the end of its manifest, become these files of
@@ -68,7 +68,10 @@ for file in "${generated[@]}"; do
 done
 
 controller_gen
-copy_keda_crd
+copy_crd github.com/kedacore/keda/v2@v2.20.2 h1:SR60v8uIcelbveS8n/1jcl8tLdBBIbHMxmdOHw8tKqA= \
+  config/crd/bases/keda.sh_scaledobjects.yaml sandbox/addons/scaledobject KEDA
+copy_crd github.com/prometheus-operator/prometheus-operator@v0.85.0 h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s= \
+  example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml sandbox/addons/prometheusrule 'Prometheus Operator'
 # Below the memory limit of deploy/kedify-proxy, which is 1 GiB.
 heap=(--max-heap-bytes $((900 << 20)))
 put_bootstrap deploy/kedify-proxy/configmap.yaml envoy.yaml "${heap[@]}"
@@ -76,7 +79,7 @@ put_bootstrap deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml
   'envoy.yaml xds-certificate.yaml xds-authority.yaml' "${heap[@]}" --secrets-dir /etc/envoy \
   --ca-file /xds-certs/ca.crt --cert-file /xds-certs/tls.crt --key-file /xds-certs/tls.key
 
-go run ./hack/checktable docs/reference.md
+go run ./hack/tables
 go run ./hack/stepsreference >"$before/reference"
 cat "$before/reference" >docs/steps-reference.md
 

@@ -12,6 +12,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/kubectlcanary"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/prometheusrule"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/protocols"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/scaledobject"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/stepplugin"
@@ -31,6 +32,7 @@ func All() []addon.Addon {
 		interceptor.Addon(),
 		kubectlcanary.Addon(),
 		plugin.Addon(),
+		prometheusrule.Addon(),
 		protocols.Addon(),
 		scaledobject.Addon(),
 		stepplugin.Addon(),

@@ -152,8 +152,9 @@ func TestYAMLOfKustomizations(t *testing.T) {
 	}
 }
 
-// bases are the kustomizations that the TLS components extend, by component.
+// bases are the kustomizations that the components of the interceptor extend, by component.
 var bases = map[string]string{
+	"deploy/components/alerts":                            "deploy/interceptor",
 	"deploy/components/tls":                               "deploy/interceptor",
 	"deploy/components/xds-mutual-tls/interceptor":        "deploy/interceptor",
 	"deploy/components/xds-mutual-tls/require-namespaces": "deploy/interceptor",
