@@ -17,6 +17,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/events"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/freeport"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/watch"
@@ -155,7 +156,7 @@ func TestDrainFindsTheAdminInterfaceOfAnOlderBootstrap(t *testing.T) {
 	server := httptest.NewServer(&envoyAdmin{stays: true})
 	defer server.Close()
 	var nobody uint16
-	freePorts(t, &nobody)
+	freeport.Set(t, &nobody)
 	var out strings.Builder
 	d := drainer{admin: fmt.Sprint("http://127.0.0.1:", nobody), older: server.URL, out: &out}
 	if err := d.run(t.Context(), patience); err != nil || !strings.Contains(out.String(), "no connection is left") {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -22,6 +20,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoytest"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/freeport"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/settings"
@@ -51,30 +50,12 @@ func noProblems() []routes.Problem { return nil }
 // alive is a health check that always passes: a stack watches nothing.
 func alive() error { return nil }
 
-// freePorts sets each of wanted to a free port, each port once. They are below the
-// kernel's ephemeral ports, of which an outgoing connection could take one before it is
-// listened on, and others than those of other packages' tests.
-func freePorts(t *testing.T, wanted ...*uint16) {
-	t.Helper()
-	for range 1000 {
-		if len(wanted) == 0 {
-			return
-		}
-		port := uint16(10000 + rand.IntN(10000))
-		if l, err := net.Listen("tcp", fmt.Sprint(":", port)); err == nil {
-			defer func() { _ = l.Close() }() // held until all are found
-			*wanted[0], wanted = port, wanted[1:]
-		}
-	}
-	t.Fatal("there are no free ports between 10000 and 20000")
-}
-
 // newStack serves on free ports until the test ends.
 func newStack(t *testing.T, change func(*settings.Settings)) *stack {
 	t.Helper()
 	o := defaultSettings(t)
 	s := &stack{t: t, o: o, registry: prometheus.NewRegistry()}
-	freePorts(t, &o.ProxyPort, &o.TLSPort, &o.AdminPort, &o.MetricsPort, &o.FallbackPort,
+	freeport.Set(t, &o.ProxyPort, &o.TLSPort, &o.AdminPort, &o.MetricsPort, &o.FallbackPort,
 		&o.XDSPort, &o.KedifyProxy.Port, &o.KedifyProxy.TLSPort, &s.envoyAdmin, &s.envoyLoopback, &s.envoyReady)
 	if change != nil {
 		change(o)

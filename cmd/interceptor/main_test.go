@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/freeport"
 )
 
 // patience bounds each wait for something that has to come.
@@ -80,12 +82,7 @@ func ports(t *testing.T) (flags []string, of map[string]int) {
 	t.Helper()
 	of = make(map[string]int)
 	for _, flag := range []string{"proxy-port", "admin-port", "metrics-port", "fallback-port", "xds-port"} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }()
-		of[flag] = l.Addr().(*net.TCPAddr).Port
+		of[flag] = int(freeport.Get(t))
 		flags = append(flags, fmt.Sprintf("--%s=%d", flag, of[flag]))
 	}
 	return flags, of

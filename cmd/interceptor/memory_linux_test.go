@@ -27,6 +27,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoytest"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/freeport"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
@@ -124,7 +125,7 @@ func newMeasured(t *testing.T, n int, appProtocol string, answer http.HandlerFun
 	}
 	flags, of := ports(t)
 	var envoyPort, adminPort uint16
-	freePorts(t, &envoyPort, &adminPort)
+	freeport.Set(t, &envoyPort, &adminPort)
 	of["kedify-proxy-port"], of["envoy-admin"] = int(envoyPort), int(adminPort)
 	cmd, out := process(t, append(flags, fmt.Sprint("--kedify-proxy-port=", envoyPort), "--kedify-proxy-address=127.0.0.1", "--fallback-service=")...)
 	config := filepath.Join(t.TempDir(), "kubeconfig")
@@ -133,7 +134,8 @@ func newMeasured(t *testing.T, n int, appProtocol string, answer http.HandlerFun
 	}
 	// The memory settings in the environment of the tests are not for the interceptor, and
 	// neither is this machine's number of processors: each takes memory of its own.
-	cmd.Env = append(cmd.Env, "KUBECONFIG="+config, "GOGC=", "GOMEMLIMIT=", "GOMAXPROCS=2")
+	// Beside other tests, a thousand connections can take longer than the default of 500 ms.
+	cmd.Env = append(cmd.Env, "KUBECONFIG="+config, "GOGC=", "GOMEMLIMIT=", "GOMAXPROCS=2", "KEDA_HTTP_CONNECT_TIMEOUT=1m")
 	cmd.Env = append(cmd.Env, environment...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/events"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/freeport"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/watch"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/withdrawal"
@@ -91,7 +92,7 @@ func TestMetricsOfARunningInterceptor(t *testing.T) {
 	ofXDS := a.sign("interceptor", ecdsaKey(t))
 	xdsCert, xdsKey := a.files("interceptor", ofXDS)
 	tlsPort := uint16(0)
-	freePorts(t, &tlsPort)
+	freeport.Set(t, &tlsPort)
 	_, of, out := started(t, "--tls-cert-file="+certFile, "--tls-key-file="+keyFile, fmt.Sprintf("--tls-port=%d", tlsPort),
 		"--xds-cert-file="+xdsCert, "--xds-key-file="+xdsKey, "--xds-client-ca-file="+a.file("ca.crt"), "--max-connections=7")
 	serves := func(lines ...string) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/freeport"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 )
 
@@ -18,7 +19,7 @@ import (
 // have during a graceful shutdown.
 func TestSilentConnectionDoesNotHoldUpTheShutdown(t *testing.T) {
 	o := defaultSettings(t)
-	freePorts(t, &o.ProxyPort, &o.TLSPort, &o.AdminPort, &o.MetricsPort, &o.FallbackPort, &o.XDSPort)
+	freeport.Set(t, &o.ProxyPort, &o.TLSPort, &o.AdminPort, &o.MetricsPort, &o.FallbackPort, &o.XDSPort)
 	log := slog.New(slog.DiscardHandler)
 	p := proxy.New(o.Proxy, log)
 	x, err := newXDS(o, log, nil)

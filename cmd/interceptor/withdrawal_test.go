@@ -26,6 +26,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoytest"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/freeport"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/settings"
@@ -77,7 +78,7 @@ func newReplicas(t *testing.T) *twoReplicas {
 	putService(r.api, "demo", "stable", r.stable)
 	putService(r.api, "demo", "canary", r.canary)
 	r.split(100)
-	freePorts(t, &r.proxyPort)
+	freeport.Set(t, &r.proxyPort)
 	r.a, r.b = r.prepare(), r.prepare()
 	r.run(r.a, r.b)
 	r.run(r.b, r.a)
@@ -95,7 +96,7 @@ func (r *twoReplicas) prepare() *replica {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	freePorts(r.t, &o.ProxyPort, &o.TLSPort, &o.AdminPort, &o.MetricsPort, &o.FallbackPort, &o.XDSPort)
+	freeport.Set(r.t, &o.ProxyPort, &o.TLSPort, &o.AdminPort, &o.MetricsPort, &o.FallbackPort, &o.XDSPort)
 	o.KedifyProxy.Address, o.KedifyProxy.Port = net.IPv4(127, 0, 0, 1), r.proxyPort
 	o.APIServerTimeout, o.FallbackService = 6*time.Second, "keda/interceptors"
 	return &replica{o: o}
@@ -194,7 +195,7 @@ func (r *twoReplicas) listen() {
 func (r *twoReplicas) startEnvoy(at string) *envoytest.Envoy {
 	r.t.Helper()
 	var adminPort, loopbackPort uint16
-	freePorts(r.t, &adminPort, &loopbackPort)
+	freeport.Set(r.t, &adminPort, &loopbackPort)
 	text, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: at, AdminAddress: fmt.Sprint("127.0.0.1:", adminPort), AdminPort: loopbackPort})
 	if err != nil {
 		r.t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoytest"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/freeport"
 )
 
 func (w *world) fill(n int) {
@@ -94,7 +95,7 @@ func TestMemory(t *testing.T) {
 	f.fill(n)
 	runtime.GC()
 	t.Log("with the table alone:", memory(t))
-	bootstrap, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freePort(t)), AdminPort: freePort(t), SotW: os.Getenv("SOTW") != ""})
+	bootstrap, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freeport.Get(t)), AdminPort: freeport.Get(t), SotW: os.Getenv("SOTW") != ""})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/freeport"
 )
 
 func certificate(t *testing.T, name string) (certPEM, keyPEM []byte) {
@@ -41,7 +42,7 @@ func certificate(t *testing.T, name string) (certPEM, keyPEM []byte) {
 func TestRealEnvoyServesTheNewestCertificate(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
 		f := newFleet(t)
-		tlsPort := freePort(t)
+		tlsPort := freeport.Get(t)
 		f.server.render = newRenderer(newTranslator(t, envoy.Options{
 			Address: netip.MustParseAddr("127.0.0.1"), HTTPPort: f.port, TLSPort: tlsPort, TLS: true,
 		})) // no Envoy is connected yet

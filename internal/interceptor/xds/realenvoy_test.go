@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -25,6 +24,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoytest"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/freeport"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
@@ -38,30 +38,10 @@ type fleet struct {
 	http  *http.Client
 }
 
-// givenPorts are those that freePort has returned: an Envoy may not listen there yet.
-var givenPorts sync.Map
-
-// freePort returns a free port below the kernel's ephemeral ports: an outgoing connection
-// could take one of those before the Envoy listens on it. It returns no port twice.
-func freePort(t testing.TB) uint16 {
-	t.Helper()
-	for range 100 {
-		port := uint16(20000 + rand.IntN(10000))
-		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
-			_ = l.Close()
-			if _, given := givenPorts.LoadOrStore(port, true); !given {
-				return port
-			}
-		}
-	}
-	t.Fatal("there is no free port between 20000 and 30000")
-	return 0
-}
-
 func newFleet(t testing.TB, change ...func(*Server)) *fleet {
 	t.Helper()
 	envoytest.Path(t)
-	f := &fleet{port: freePort(t), http: &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+	f := &fleet{port: freeport.Get(t), http: &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
 	f.world = newWorld(t, envoy.Options{Address: netip.MustParseAddr("127.0.0.1"), HTTPPort: f.port}, change...)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -77,7 +57,7 @@ func newFleet(t testing.TB, change ...func(*Server)) *fleet {
 func (f *fleet) start(sotw bool, namespaces ...string) {
 	f.t.Helper()
 	bootstrap, err := envoy.Bootstrap(envoy.BootstrapOptions{
-		XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freePort(f.t)), AdminPort: freePort(f.t), SotW: sotw, Namespaces: namespaces,
+		XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freeport.Get(f.t)), AdminPort: freeport.Get(f.t), SotW: sotw, Namespaces: namespaces,
 	})
 	if err != nil {
 		f.t.Fatal(err)
@@ -229,7 +209,7 @@ func TestRealEnvoyWaitsForTheFirstTable(t *testing.T) {
 	f := newFleet(t)
 	f.service("a", backend(t, "a"))
 	f.object("a")
-	bootstrap, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freePort(t)), AdminPort: freePort(t)})
+	bootstrap, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freeport.Get(t)), AdminPort: freeport.Get(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,12 +17,13 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoytest"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/freeport"
 )
 
 // bootstrap returns a bootstrap for an Envoy of the fleet, with admin ports of its own.
 func (f *fleet) bootstrap(sotw bool) *bootstrapv3.Bootstrap {
 	f.t.Helper()
-	text, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freePort(f.t)), AdminPort: freePort(f.t), SotW: sotw})
+	text, err := envoy.Bootstrap(envoy.BootstrapOptions{XDSAddress: f.xds, AdminAddress: fmt.Sprint("127.0.0.1:", freeport.Get(f.t)), AdminPort: freeport.Get(f.t), SotW: sotw})
 	if err == nil {
 		text, err = yaml.YAMLToJSON(text)
 	}
@@ -40,7 +41,7 @@ func (f *fleet) bootstrap(sotw bool) *bootstrapv3.Bootstrap {
 // takes requests: its listener is static, and all else is from the server.
 func (f *fleet) startAnother(sotw bool, arguments ...string) (*envoytest.Envoy, uint16) {
 	f.t.Helper()
-	port, b := freePort(f.t), f.bootstrap(sotw)
+	port, b := freeport.Get(f.t), f.bootstrap(sotw)
 	b.DynamicResources.LdsConfig = nil
 	b.StaticResources.Listeners = newTranslator(f.t, envoy.Options{Address: netip.MustParseAddr("127.0.0.1"), HTTPPort: port}).Listeners()
 	config, err := protojson.Marshal(b)
