@@ -11,7 +11,8 @@ import (
 )
 
 // accessLogFields are the fields of a line: the same as in the embedded proxy's access
-// log, which has an object and a service instead of a cluster. The client chooses the quoted ones; Envoy takes no control characters in them.
+// log, which has an object and a service instead of a cluster. The client chooses the
+// quoted ones; Envoy takes no control characters in them.
 var accessLogFields = []struct {
 	name, operator string
 	quoted         bool

@@ -38,7 +38,7 @@ type memory struct {
 	keepIdle []func(bool)
 }
 
-// update sets short and over by the bytes in use, and tells whether short has changed.
+// update sets the marks by the bytes in use, and tells whether short has changed.
 // Memory stays short until a twentieth of the limit has been freed, so that short does
 // not change with every collection.
 func (m *memory) update(used, limit uint64) (changed bool) {
@@ -59,9 +59,9 @@ func (m *memory) update(used, limit uint64) (changed bool) {
 	return true
 }
 
-// WatchMemory has some of the new requests refused, see memory, and idle HTTP/1 connections closed while
-// memory is short, until ctx ends. Without GOMEMLIMIT memory is never short. All
-// Servers must be made before the call.
+// WatchMemory watches the memory in use until ctx ends. While it is short, the Proxy
+// refuses some of the new requests, and its Servers close idle HTTP/1 connections. Without
+// GOMEMLIMIT memory is never short. All Servers must be made before the call.
 func (p *Proxy) WatchMemory(ctx context.Context) {
 	ticker := time.NewTicker(memoryInterval)
 	defer ticker.Stop()

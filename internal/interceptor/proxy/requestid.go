@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"crypto/rand"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -16,17 +15,9 @@ func (p *Proxy) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := &recordOf(r).requestID
 		if id[0] = r.Header.Get(requestIDHeader); id[0] == "" {
-			id[0] = newRequestID()
+			id[0] = uuid.NewString()
 			r.Header[requestIDHeader] = id[:]
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// newRequestID is uuid.NewString with an allocation less.
-func newRequestID() string {
-	var id uuid.UUID
-	_, _ = rand.Read(id[:])                         // never fails
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // version 4, and its variant
-	return id.String()
 }
