@@ -2,6 +2,8 @@
 # Makes every generated file of the repository anew:
 #   api/**/zz_generated.deepcopy.go     from the Go types
 #   deploy/crds/*.yaml                  from the markers on the Go types
+#   internal/scaler/externalscaler/*.pb.go
+#                                       from the .proto beside them
 #   sandbox/addons/scaledobject/*.yaml  copied from KEDA's Go module
 #   sandbox/addons/prometheusrule/*.yaml
 #                                       copied from Prometheus Operator's Go module
@@ -16,6 +18,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 generated=(api/http/v1alpha1/zz_generated.deepcopy.go deploy/crds/http.keda.sh_httpscaledobjects.yaml
+  internal/scaler/externalscaler/externalscaler.pb.go internal/scaler/externalscaler/externalscaler_grpc.pb.go
   sandbox/addons/scaledobject/keda.sh_scaledobjects.yaml
   sandbox/addons/prometheusrule/monitoring.coreos.com_prometheusrules.yaml deploy/kedify-proxy/configmap.yaml
   deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml docs/reference.md
@@ -68,6 +71,7 @@ for file in "${generated[@]}"; do
 done
 
 controller_gen
+go -C tools/protoc run . "$PWD/internal/scaler/externalscaler" externalscaler.proto
 copy_crd github.com/kedacore/keda/v2@v2.20.2 h1:SR60v8uIcelbveS8n/1jcl8tLdBBIbHMxmdOHw8tKqA= \
   config/crd/bases/keda.sh_scaledobjects.yaml sandbox/addons/scaledobject KEDA
 copy_crd github.com/prometheus-operator/prometheus-operator@v0.85.0 h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s= \
