@@ -1,0 +1,68 @@
+package figures
+
+import (
+	"slices"
+	"time"
+)
+
+// An object is an HTTPScaledObject of which something is known, or asked for.
+type object struct {
+	window Window
+	// from is since when the rings have all requests: a window that became longer has
+	// not seen what is older than it was.
+	from        time.Duration
+	parts       []*part
+	rings       []*ring
+	subscribers []chan struct{}
+}
+
+// add adds n requests that a proxy counted between from and to.
+func (o *object) add(p *proxy, from, to time.Duration, n int64) {
+	i := slices.IndexFunc(o.rings, func(r *ring) bool { return r.proxy == p })
+	switch {
+	case n > 0:
+		if i < 0 {
+			i = len(o.rings)
+			o.rings = append(o.rings, newRing(p, o.window))
+		}
+		o.rings[i].add(from, to, float64(n))
+	case n < 0 && i >= 0:
+		o.rings[i].take(-float64(n))
+	}
+}
+
+// serve makes the rings such that they serve a window.
+func (o *object) serve(w Window, now time.Duration) {
+	wanted := o.window.covering(w)
+	if wanted == o.window {
+		return
+	}
+	if wanted.Length > o.window.Length {
+		o.from = max(o.from, now-o.window.Length)
+	}
+	for i, r := range o.rings {
+		o.rings[i] = r.resliced(wanted)
+	}
+	o.window = wanted
+}
+
+// under returns how many requests are under way, and how many of them are held.
+func (o *object) under() (active, held int64) {
+	for _, p := range o.parts {
+		if p.source.counts() {
+			active += p.active
+			held += p.held
+		}
+	}
+	return active, held
+}
+
+// notify tells all that wait for a request to be held.
+func (o *object) notify() {
+	for _, s := range o.subscribers {
+		select {
+		case s <- struct{}{}:
+		default: // it is still to read the last one
+		}
+	}
+}

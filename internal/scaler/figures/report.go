@@ -1,0 +1,117 @@
+package figures
+
+import (
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/loadreport"
+)
+
+// A report is a message that is taken in.
+type report struct {
+	*Figures
+	in          *proxy // the interceptor that sends it
+	now         time.Duration
+	first, base bool // the first message of the stream; of the interceptor
+	reported    []*proxy
+}
+
+func (r *report) apply(m loadreport.Message) {
+	r.in.connected, r.in.greeted = true, true
+	r.reported = append(r.reported, r.in)
+	if r.base {
+		r.in.lose(r.now)
+	}
+	if r.first {
+		r.begin(m)
+	}
+	for _, s := range m.Sources {
+		r.source(s)
+	}
+	// At the end, so that two Sources of a proxy are taken for the same time.
+	for _, p := range r.reported {
+		p.reported(r.now)
+	}
+}
+
+// begin ends the sources of a stream before that are not in the first message, and what was
+// under way at those that are.
+func (r *report) begin(m loadreport.Message) {
+	here := make(map[string]bool, len(m.Sources))
+	for _, s := range m.Sources {
+		here[s.ID] = true
+	}
+	for _, s := range r.sources {
+		switch {
+		case s.via != r.in:
+		case !here[s.id]:
+			r.end(s)
+		default:
+			for _, p := range s.parts {
+				p.active, p.held = 0, 0
+			}
+		}
+	}
+}
+
+func (r *report) source(m loadreport.Source) {
+	s, known := r.sources[m.ID], true
+	if s == nil {
+		if m.Ended {
+			return
+		}
+		s, known = r.newSource(m), false
+	}
+	s.via, s.without, s.replaced = r.in, m.WithoutLoadReports, false
+	if !m.WithoutLoadReports && (!m.Ended || len(m.Objects) > 0) {
+		r.requests(s, known, m.Objects)
+	}
+	if m.Ended {
+		r.end(s)
+	}
+}
+
+func (r *report) newSource(m loadreport.Source) *source {
+	p := r.in
+	if m.Address != "" {
+		p = r.proxy(proxyKey{false, m.Address}, r.now)
+	}
+	s := &source{id: m.ID, proxy: p, parts: make(map[*object]*part)}
+	p.sources = append(p.sources, s)
+	r.sources[m.ID] = s
+	return s
+}
+
+// requests takes in what a source says of its objects.
+func (r *report) requests(s *source, known bool, objects []loadreport.Object) {
+	from := s.proxy.last
+	if !known {
+		switch {
+		case r.base:
+			from = r.now
+		case !s.proxy.interceptor:
+			from = max(from, r.now-reconnect-s.proxy.interval)
+		}
+		s.proxy.lose(from)
+	}
+	counted := false
+	for _, m := range objects {
+		o := r.object(Key{Namespace: m.Namespace, Name: m.Name})
+		p := s.parts[o]
+		if p == nil {
+			p = &part{source: s}
+			s.parts[o] = p
+			o.parts = append(o.parts, p)
+		}
+		held := p.held
+		if n := p.update(m); n != 0 && (known || !r.base) {
+			o.add(s.proxy, from, r.now, n)
+			counted = true
+		}
+		if held == 0 && p.held > 0 {
+			o.notify()
+		}
+	}
+	if !known || !r.first || counted {
+		r.reported = append(r.reported, s.proxy)
+	} // else it is as the stream before has told
+}
