@@ -13,9 +13,9 @@ const (
 	Interval = time.Second
 )
 
-// Message is a line of the stream. The first one has all that is known; each later one has
-// the Sources that reported since, or ended. An empty one only shows that the interceptor
-// is alive.
+// Message is a line of the stream. The first one has all that is known: a Source or object
+// that it lacks is gone. Each later one has the Sources that reported since, or ended; the
+// interceptor itself is in each.
 type Message struct {
 	Sources []Source `json:"sources,omitempty"`
 }
@@ -36,7 +36,8 @@ type Source struct {
 	// Ended marks a Source whose stream has ended. It does not come again.
 	Ended bool `json:"ended,omitempty"`
 	// Objects are the HTTPScaledObjects whose figures have changed since the last message
-	// with this Source.
+	// with this Source. They are to be read in their order: an object that is gone may come
+	// again in the same message.
 	Objects []Object `json:"objects,omitempty"`
 }
 
@@ -51,4 +52,7 @@ type Object struct {
 	Active int64 `json:"active,omitempty"`
 	// Held is the number of Active requests that wait for an endpoint.
 	Held int64 `json:"held,omitempty"`
+	// Gone tells that the object is deleted, and its counters with it. If it is made again,
+	// Requests begin at 0.
+	Gone bool `json:"gone,omitempty"`
 }
