@@ -31,18 +31,25 @@ func (o *object) add(p *proxy, from, to time.Duration, n int64) {
 	}
 }
 
+// drop forgets what a source said last. What it counted ages out.
+func (o *object) drop(p *part) {
+	o.parts = slices.DeleteFunc(o.parts, func(other *part) bool { return other == p })
+}
+
 // serve makes the rings such that they serve a window.
 func (o *object) serve(w Window, now time.Duration) {
 	wanted := o.window.covering(w)
 	if wanted == o.window {
 		return
 	}
+	from := o.from
 	if wanted.Length > o.window.Length {
-		o.from = max(o.from, now-o.window.Length)
+		from = max(from, now-o.window.Length)
 	}
 	for i, r := range o.rings {
-		o.rings[i] = r.resliced(wanted)
+		o.rings[i] = r.resliced(wanted, from, o.from)
 	}
+	o.from = from
 	o.window = wanted
 }
 

@@ -53,14 +53,18 @@ func (p *proxy) lose(from time.Duration) {
 	}
 }
 
-// reported takes all requests until now as known.
-func (p *proxy) reported(now time.Duration) {
-	p.interval = min(now-p.last, longestInterval)
+// reported takes all requests until now as known, by a source or, if it is nil, by the
+// interceptor's message alone.
+func (p *proxy) reported(by *source, now time.Duration) {
 	p.heard = true
-	p.last = now
-	// What a Source said last counts until the proxy reports by another.
+	if now > p.last {
+		p.interval = min(now-p.last, longestInterval)
+		p.last = now
+	}
+	// What a source said last counts until the proxy reports by another.
 	for _, s := range slices.Clone(p.sources) {
 		switch {
+		case s == by:
 		case s.ended:
 			s.remove()
 		case !s.via.connected:

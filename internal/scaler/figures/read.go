@@ -10,9 +10,6 @@ import (
 // open a stream in the place of one that broke, and may report more seldom than each second.
 const patience = 15 * time.Second
 
-// leastRequest is above what rounding leaves of requests that were refused.
-const leastRequest = 1e-3
-
 // leastCovered is how long a proxy has to have reported for its share to be known.
 const leastCovered = time.Second
 
@@ -34,7 +31,7 @@ func (f *Figures) Rate(key Key, w Window) (float64, error) {
 		end := r.proxy.end(now)
 		from := max(end-w.Length, o.from)
 		if covered := r.proxy.covered(from, end); covered > 0 {
-			rate += r.sum(from) / covered.Seconds()
+			rate += r.sum(from, o.from) / covered.Seconds()
 		}
 	}
 	return rate, nil
@@ -74,7 +71,7 @@ func (f *Figures) Active(key Key, w Window) bool {
 	}
 	o.serve(w, now)
 	return slices.ContainsFunc(o.rings, func(r *ring) bool {
-		return r.sum(r.proxy.end(now)-w.Length) > leastRequest
+		return r.sum(r.proxy.end(now)-w.Length, o.from) > 0
 	})
 }
 

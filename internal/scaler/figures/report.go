@@ -11,13 +11,12 @@ type report struct {
 	*Figures
 	in          *proxy // the interceptor that sends it
 	now         time.Duration
-	first, base bool // the first message of the stream; of the interceptor
-	reported    []*proxy
+	first, base bool // the first message of the stream; the first since the interceptor came
+	reported    []*source
 }
 
 func (r *report) apply(m loadreport.Message) {
 	r.in.connected, r.in.greeted = true, true
-	r.reported = append(r.reported, r.in)
 	if r.base {
 		r.in.lose(r.now)
 	}
@@ -28,27 +27,21 @@ func (r *report) apply(m loadreport.Message) {
 		r.source(s)
 	}
 	// At the end, so that two Sources of a proxy are taken for the same time.
-	for _, p := range r.reported {
-		p.reported(r.now)
+	r.in.reported(nil, r.now)
+	for _, s := range r.reported {
+		s.proxy.reported(s, r.now)
 	}
 }
 
-// begin ends the sources of a stream before that are not in the first message, and what was
-// under way at those that are.
+// begin ends the sources of a stream before that are not in the first message.
 func (r *report) begin(m loadreport.Message) {
 	here := make(map[string]bool, len(m.Sources))
 	for _, s := range m.Sources {
 		here[s.ID] = true
 	}
 	for _, s := range r.sources {
-		switch {
-		case s.via != r.in:
-		case !here[s.id]:
+		if s.via == r.in && !here[s.id] {
 			r.end(s)
-		default:
-			for _, p := range s.parts {
-				p.active, p.held = 0, 0
-			}
 		}
 	}
 }
@@ -93,15 +86,25 @@ func (r *report) requests(s *source, known bool, objects []loadreport.Object) {
 		}
 		s.proxy.lose(from)
 	}
-	counted := false
+	before, counted := s.parts, false
+	if r.first {
+		s.parts = make(map[*object]*part, len(objects))
+	}
 	for _, m := range objects {
 		o := r.object(Key{Namespace: m.Namespace, Name: m.Name})
-		p := s.parts[o]
+		p := before[o]
+		if m.Gone {
+			o.drop(p)
+			delete(before, o)
+			delete(s.parts, o)
+			continue
+		}
 		if p == nil {
 			p = &part{source: s}
-			s.parts[o] = p
 			o.parts = append(o.parts, p)
+			before[o] = p
 		}
+		s.parts[o] = p
 		held := p.held
 		if n := p.update(m); n != 0 && (known || !r.base) {
 			o.add(s.proxy, from, r.now, n)
@@ -111,7 +114,14 @@ func (r *report) requests(s *source, known bool, objects []loadreport.Object) {
 			o.notify()
 		}
 	}
+	if r.first {
+		for o, p := range before {
+			if s.parts[o] != p {
+				o.drop(p)
+			}
+		}
+	}
 	if !known || !r.first || counted {
-		r.reported = append(r.reported, s.proxy)
+		r.reported = append(r.reported, s)
 	} // else it is as the stream before has told
 }

@@ -2,6 +2,9 @@ package figures
 
 import "time"
 
+// leastRequest is more than what rounding leaves of requests that were refused.
+const leastRequest = 1e-3
+
 // A ring has the requests of one object by one proxy, in slices of time. All times are
 // since the start of the scaler.
 type ring struct {
@@ -57,27 +60,41 @@ func (r *ring) take(n float64) {
 	}
 }
 
-// sum returns how many requests came between from and the newest slice's end. Of the slice
-// in which from is, it takes the part that is after from.
-func (r *ring) sum(from time.Duration) float64 {
-	from = max(from, 0)
+// sum returns how many requests came after from. The ring has those that came after since,
+// and takes those in the slice of from as spread evenly.
+func (r *ring) sum(from, since time.Duration) float64 {
+	from = max(from, since)
 	sum := 0.0
 	for i := max(int64(from/r.slice), r.oldest()); i <= r.newest; i++ {
-		part := 1.0
-		if begin := time.Duration(i) * r.slice; begin < from {
-			part = float64(begin+r.slice-from) / float64(r.slice)
-		}
-		sum += part * float64(*r.at(i))
+		sum += r.after(i, from, since)
+	}
+	if sum < leastRequest {
+		return 0
 	}
 	return sum
 }
 
-// resliced returns a ring for another window with the same requests.
-func (r *ring) resliced(w Window) *ring {
+// after returns how many requests of a slice came after from.
+func (r *ring) after(i int64, from, since time.Duration) float64 {
+	n, begin, end := float64(*r.at(i)), max(time.Duration(i)*r.slice, since), r.end(i)
+	switch {
+	case from <= begin:
+		return n
+	case from >= end:
+		return 0
+	}
+	return n * float64(end-from) / float64(end-begin)
+}
+
+// end returns when a slice ends. The newest one ends now.
+func (r *ring) end(i int64) time.Duration { return min(time.Duration(i+1)*r.slice, r.proxy.last) }
+
+// resliced returns a ring for another window with the requests after from.
+func (r *ring) resliced(w Window, from, since time.Duration) *ring {
 	other := newRing(r.proxy, w)
 	for i := r.oldest(); i <= r.newest; i++ {
-		if n := *r.at(i); n != 0 {
-			other.add(time.Duration(i)*r.slice, time.Duration(i+1)*r.slice, float64(n))
+		if n := r.after(i, from, since); n > 0 {
+			other.add(max(time.Duration(i)*r.slice, from), r.end(i), n)
 		}
 	}
 	return other

@@ -25,15 +25,10 @@ type part struct {
 }
 
 // update takes in what the source says now, and returns how many requests came since. The
-// number is negative when requests that had come were refused. A count that falls by more
-// than were under way has begun anew.
+// number is negative when requests that had come were refused.
 func (p *part) update(m loadreport.Object) int64 {
-	requests := bounded(m.Requests)
-	n := requests - p.requests
-	if n < -p.active {
-		n = requests
-	}
-	p.requests, p.active, p.held = requests, bounded(m.Active), bounded(m.Held)
+	n := bounded(m.Requests) - p.requests
+	p.requests, p.active, p.held = bounded(m.Requests), bounded(m.Active), bounded(m.Held)
 	return n
 }
 

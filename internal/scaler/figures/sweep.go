@@ -20,7 +20,7 @@ func (f *Figures) sweep(now time.Duration) {
 	for key, o := range f.objects {
 		o.parts = slices.DeleteFunc(o.parts, func(p *part) bool { return p.source.removed })
 		o.rings = slices.DeleteFunc(o.rings, func(r *ring) bool {
-			return r.sum(r.proxy.end(now)-o.window.Length) < leastRequest
+			return r.sum(r.proxy.end(now)-o.window.Length, o.from) == 0
 		})
 		if len(o.parts)+len(o.rings)+len(o.subscribers) == 0 {
 			delete(f.objects, key)
