@@ -30,8 +30,8 @@ type Ledger struct {
 	swept      time.Time
 }
 
-// New makes a Ledger. exists tells whether there is an HTTPScaledObject: the counters of
-// others go away within a few minutes, once none of their requests is under way.
+// New makes a Ledger. exists tells whether there is an HTTPScaledObject: what kedify-proxies
+// have reported of others goes away within a few minutes.
 func New(exists func(types.NamespacedName) bool) *Ledger {
 	l := &Ledger{exists: exists, readers: make(map[*reader]struct{}), swept: time.Now()}
 	l.own = l.begin("", false)
@@ -81,10 +81,8 @@ func (l *Ledger) sweepLocked() {
 	l.swept = time.Now()
 	for _, s := range l.sources {
 		for name, c := range s.objects {
-			if c.active.Load() == 0 && !l.exists(name) {
-				delete(s.objects, name)
-				s.gone = append(s.gone, goneObject{name, l.generation + 1})
-				s.reported = l.generation + 1
+			if c.forgotten || s != l.own && !l.exists(name) {
+				s.forgetLocked(name, c)
 			}
 		}
 	}

@@ -41,7 +41,9 @@ type known struct {
 
 func newScaler(t *testing.T, l *Ledger) *scaler {
 	t.Helper()
-	server := httptest.NewServer(l)
+	server := httptest.NewUnstartedServer(l)
+	server.Config.WriteTimeout = 100 * time.Millisecond // which is not for the stream
+	server.Start()
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	response, err := (&http.Client{Timeout: patience}).Get(server.URL)
 	if err != nil {
@@ -221,6 +223,7 @@ func TestCountersOfDeletedObjectsGo(t *testing.T) {
 	envoy.Report(map[types.NamespacedName]Figures{app: {Requests: 7}, other: {Requests: 1}})
 	s.knows(map[string][]loadreport.Object{"": {figuresOf(app, 9, 1, 0)}, "10.0.0.1": {figuresOf(app, 7, 0, 0), figuresOf(other, 1, 0, 0)}})
 	gone.Store(true)
+	own.Forget()
 	sweep()
 	s.knows(map[string][]loadreport.Object{"": {figuresOf(app, 9, 1, 0)}, "10.0.0.1": {figuresOf(other, 1, 0, 0)}})
 	envoy.Report(map[types.NamespacedName]Figures{app: {Requests: 7}})
@@ -229,6 +232,10 @@ func TestCountersOfDeletedObjectsGo(t *testing.T) {
 	}
 	own.End()
 	sweep()
+	if got := l.Own().Counters(app); got != own {
+		t.Error("the counters are others while they are kept")
+	}
+	own.Forget()
 	gone.Store(false)
 	l.Own().Counters(app).Count(1)
 	s.knows(map[string][]loadreport.Object{"": {figuresOf(app, 1, 0, 0)}, "10.0.0.1": {figuresOf(other, 1, 0, 0)}})

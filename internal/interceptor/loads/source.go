@@ -32,19 +32,21 @@ type Figures struct {
 	Active   int64 // under way now
 }
 
-// Counters returns the counters of an HTTPScaledObject that exists. A caller that keeps
-// them asks again when the object was changed or made anew.
+// Counters returns the counters of an HTTPScaledObject that exists. A caller may keep them
+// until it calls Forget.
 func (s *Source) Counters(object types.NamespacedName) *Counters {
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()
 	s.ledger.sweepLocked()
-	return s.countersLocked(object)
+	c := s.countersLocked(object)
+	c.forgotten = false
+	return c
 }
 
 func (s *Source) countersLocked(object types.NamespacedName) *Counters {
 	c := s.objects[object]
 	if c == nil {
-		c = &Counters{ledger: s.ledger, object: object, changed: s.ledger.generation + 1}
+		c = &Counters{source: s, object: object, changed: s.ledger.generation + 1}
 		s.objects[object] = c
 	}
 	return c
@@ -69,6 +71,15 @@ func (s *Source) Report(figures map[types.NamespacedName]Figures) {
 		if _, ok := figures[object]; !ok {
 			c.active.Store(0)
 		}
+	}
+}
+
+// forgetLocked forgets an object that has no request under way.
+func (s *Source) forgetLocked(object types.NamespacedName, c *Counters) {
+	if c.active.Load() == 0 {
+		delete(s.objects, object)
+		s.reported = s.ledger.generation + 1
+		s.gone = append(s.gone, goneObject{object, s.reported})
 	}
 }
 

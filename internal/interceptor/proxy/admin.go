@@ -4,12 +4,14 @@ import (
 	"net/http"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
+	"github.com/kedify/argo-rollouts-plugin/internal/loadreport"
 )
 
 // Admin returns the handler for people and probes. /healthz calls healthy for each
 // request and is 500 if that returns an error. /readyz is 200 from the first SetTable
 // until a drain or a withdrawal begins, and 503 otherwise. /debug/routes is the table and the current
-// problems of objects, which problems returns, as JSON (RouteList).
+// problems of objects, which problems returns, as JSON (RouteList). /loadreport is the
+// stream of package loadreport.
 func (p *Proxy) Admin(problems func() []routes.Problem, healthy func() error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -35,6 +37,7 @@ func (p *Proxy) Admin(problems func() []routes.Problem, healthy func() error) ht
 		w.Header().Set("Content-Type", "application/json")
 		_ = writeRoutes(w, p.Table(), problems()) // nothing to do for a client that is gone
 	})
+	mux.Handle("GET "+loadreport.Path, p.loads)
 	return mux
 }
 

@@ -7,6 +7,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -21,7 +25,8 @@ const (
 // BenchmarkProxy compares the proxy, with its matching and metrics, with a baseline
 // (floor): an httputil.ReverseProxy that picks a backend at random and reuses the
 // buffers for bodies. Clients and applications cost as little as possible: they know
-// the bytes that the other side sends. 64 connections, an 80/20 split.
+// the bytes that the other side sends. 64 connections, an 80/20 split. "uncounted" is the
+// proxy without the handler that counts for scalers.
 func BenchmarkProxy(b *testing.B) {
 	const connections = 64
 	b.Run("floor", func(b *testing.B) {
@@ -46,14 +51,27 @@ func BenchmarkProxy(b *testing.B) {
 		defer func() { _ = s.Close() }()
 		benchClients(b, l.Addr().String(), connections)
 	})
-	b.Run("proxy", func(b *testing.B) {
-		w := newWorld(b)
-		w.service("stable", "", benchApp(b))
-		w.service("canary", "", benchApp(b))
-		w.object("stable=80 canary=20")
-		w.commit()
+	b.Run("proxy", func(b *testing.B) { benchClients(b, benchWorld(b).address, connections) })
+	b.Run("uncounted", func(b *testing.B) {
+		w := benchWorld(b)
+		handlers := slices.DeleteFunc(w.proxy.handlers(), func(h func(http.Handler) http.Handler) bool {
+			return strings.Contains(runtime.FuncForPC(reflect.ValueOf(h).Pointer()).Name(), "countLoad")
+		})
+		if len(handlers) != len(w.proxy.handlers())-1 {
+			b.Fatal("there is no handler countLoad")
+		}
+		w.proxy.handler = chain(handlers, http.HandlerFunc(w.proxy.forward))
 		benchClients(b, w.address, connections)
 	})
+}
+
+func benchWorld(b *testing.B) *world {
+	w := newWorld(b)
+	w.service("stable", "", benchApp(b))
+	w.service("canary", "", benchApp(b))
+	w.object("stable=80 canary=20")
+	w.commit()
+	return w
 }
 
 // benchBuffers are the buffers that the proxy uses.

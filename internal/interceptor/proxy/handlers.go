@@ -20,6 +20,7 @@ func (p *Proxy) handlers() []func(next http.Handler) http.Handler {
 		p.dropForwarded,
 		p.match,
 		p.shareMemory, // after match, as objects share what there is
+		p.countLoad,
 		p.hold,
 		p.choose,
 		p.limit,

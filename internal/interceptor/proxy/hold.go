@@ -73,6 +73,7 @@ func (p *Proxy) waitForEndpoint(w http.ResponseWriter, r *http.Request, rec *rec
 			p.refuseUnmatched(w, r)
 			return false
 		}
+		rec.moveLoad()
 		if !rec.served.route.Cold() {
 			s.metrics.coldStart(servedCold)
 			return true
@@ -86,6 +87,7 @@ func (p *Proxy) waitForEndpoint(w http.ResponseWriter, r *http.Request, rec *rec
 			return true
 		}
 		s.metrics.coldStart(what)
+		rec.noRoom = what == noRoomToWait
 		p.refuseForNow(w, r, "HTTPScaledObject %s has no endpoint ready to take the request", rec.served.route.Name)
 		return false
 	}
@@ -124,6 +126,8 @@ func (p *Proxy) wait(r *http.Request, s *served) outcome {
 	readAhead(r)
 	s.metrics.held.Inc()
 	defer s.metrics.held.Dec()
+	s.load.Hold()
+	defer s.load.Release()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/loads"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
@@ -32,6 +33,7 @@ type Proxy struct {
 	memory     memory
 	limited    limitedServices
 	underWay   underWay
+	loads      *loads.Ledger
 	// clients are the connections to the ports for clients, and fallbackConnections
 	// those to the fallback port.
 	clients, fallbackConnections *connections
@@ -52,6 +54,7 @@ func New(settings Settings, log *slog.Logger) *Proxy {
 		start:      newStart(),
 		underWay:   underWay{all: newShare(nil)},
 	}
+	p.loads = loads.New(func(object types.NamespacedName) bool { return p.Table().Route(object) != nil })
 	p.clients = p.newConnections("proxy")
 	p.fallbackConnections = p.newConnections("fallback")
 	p.accessLog = newAccessLog(settings.AccessLog, p.metrics.accessLogDropped)
@@ -72,6 +75,9 @@ func (p *Proxy) SetTable(table *routes.Table) {
 
 // Table returns the table in force; an empty one before the first SetTable.
 func (p *Proxy) Table() *routes.Table { return p.table.Load() }
+
+// Loads returns the ledger of the requests of each object, which has those of the Proxy.
+func (p *Proxy) Loads() *loads.Ledger { return p.loads }
 
 // Synced tells whether SetTable was called.
 func (p *Proxy) Synced() bool { return p.synced.Load() }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/loads"
 )
 
 // record is what the handlers know of one request. Each fills its part; a handler reads
@@ -32,6 +34,8 @@ type record struct {
 	// served is the state of the HTTPScaledObject that the request belongs to, nil for
 	// none.
 	served *served
+	// load is what the request is under way in, as scalers are told.
+	load *loads.Counters
 	// backend is the Service that the request is for: the one of the latest try, if
 	// there was one; nil before one is chosen.
 	backend *backend
@@ -50,6 +54,8 @@ type record struct {
 	// limited tells that the request was refused because its Service has as many under
 	// way as there may be.
 	limited bool
+	// noRoom tells that the request was refused because there was no room for it to wait.
+	noRoom bool
 	// upgraded tells that the client's connection became a tunnel, such as a WebSocket.
 	upgraded bool
 	// cutBy tells who ended an answer that had begun before it was whole, such as

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/loads"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
@@ -18,6 +19,7 @@ type served struct {
 	backends []backend // in the order of route.Backends
 	failover *backend  // nil for none
 	metrics  *routeMetrics
+	load     *loads.Counters
 }
 
 // backend is a backend of a served route, or its failover.
@@ -128,6 +130,7 @@ func (p *Proxy) find(route *routes.Route) (s *served, ok bool) {
 		m = p.metrics.route(route.Name)
 	}
 	s = newServed(route, before, m)
+	s.load = p.loads.Own().Counters(route.Name)
 	r.byRoute.Store(route, s)
 	r.byName[route.Name] = s
 	if before != nil {
@@ -153,6 +156,7 @@ func (p *Proxy) sweepLocked(table *routes.Table) {
 			delete(r.byName, name)
 			r.byRoute.Delete(s.route)
 			s.metrics.forget()
+			s.load.Forget()
 		} else {
 			s.dropOldServices()
 		}
