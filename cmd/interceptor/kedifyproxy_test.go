@@ -67,7 +67,7 @@ func newStack(t *testing.T, change func(*settings.Settings)) *stack {
 	log := slog.New(slog.NewTextHandler(&s.logged, nil))
 	s.proxy = proxy.New(o.Proxy, log)
 	var err error
-	if s.xds, err = newXDS(o, log, func(*routes.Table, routes.Changes) {}); err != nil {
+	if s.xds, err = newXDS(o, s.proxy.Loads(), log, func(*routes.Table, routes.Changes) {}); err != nil {
 		t.Fatal(err)
 	}
 	s.registry.MustRegister(s.proxy, s.xds)

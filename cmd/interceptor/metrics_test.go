@@ -38,7 +38,8 @@ func TestMetricsAreThoseOfTheDocs(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	config := &rest.Config{Host: "http://127.0.0.1:1"}
 	o := defaultSettings(t)
-	x, err := newXDS(o, log, nil)
+	p := proxy.New(o.Proxy, log)
+	x, err := newXDS(o, p.Loads(), log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func TestMetricsAreThoseOfTheDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry := newRegistry(proxy.New(o.Proxy, log), x, w, recorder, newFallback(types.NamespacedName{}, log, nil), withdrawal.New(withdrawal.Options{}), nil)
+	registry := newRegistry(p, x, w, recorder, newFallback(types.NamespacedName{}, log, nil), withdrawal.New(withdrawal.Options{}), nil)
 	descs := make(chan *prometheus.Desc)
 	go func() {
 		defer close(descs)

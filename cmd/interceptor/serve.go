@@ -77,7 +77,7 @@ func serve(ctx context.Context, o *settings.Settings, log *slog.Logger, level *s
 			return err
 		}
 	}
-	x, err := newXDS(o, log, recorder.Update)
+	x, err := newXDS(o, p.Loads(), log, recorder.Update)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func TestSilentConnectionDoesNotHoldUpTheShutdown(t *testing.T) {
 	freeport.Set(t, &o.ProxyPort, &o.TLSPort, &o.AdminPort, &o.MetricsPort, &o.FallbackPort, &o.XDSPort)
 	log := slog.New(slog.DiscardHandler)
 	p := proxy.New(o.Proxy, log)
-	x, err := newXDS(o, log, nil)
+	x, err := newXDS(o, p.Loads(), log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

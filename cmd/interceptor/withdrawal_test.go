@@ -109,7 +109,7 @@ func (r *twoReplicas) run(is, other *replica) {
 	is.line, address = newLine(r.t, strings.TrimPrefix(r.api.URL(), "http://"))
 	log := slog.New(slog.NewTextHandler(&is.log, nil))
 	p := proxy.New(is.o.Proxy, log)
-	x, err := newXDS(is.o, log, func(*routes.Table, routes.Changes) {})
+	x, err := newXDS(is.o, p.Loads(), log, func(*routes.Table, routes.Changes) {})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/loads"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/settings"
@@ -20,8 +21,9 @@ type xdsServer struct {
 	mutual *tls.Config
 }
 
-// newXDS makes the xDS server, which calls tell with its problems.
-func newXDS(o *settings.Settings, log *slog.Logger, tell func(*routes.Table, routes.Changes)) (*xdsServer, error) {
+// newXDS makes the xDS server, which tells the ledger what kedify-proxies report, and calls
+// tell with its problems.
+func newXDS(o *settings.Settings, ledger *loads.Ledger, log *slog.Logger, tell func(*routes.Table, routes.Changes)) (*xdsServer, error) {
 	mutual, err := serverTLS(o, log)
 	if err != nil {
 		return nil, err
@@ -29,7 +31,7 @@ func newXDS(o *settings.Settings, log *slog.Logger, tell func(*routes.Table, rou
 	if mutual == nil && o.CertFile != "" {
 		log.Warn("kedify-proxies get the key of --tls-cert-file unencrypted; --xds-cert-file, --xds-key-file and --xds-client-ca-file change that")
 	}
-	x := &xdsServer{Server: xds.New(o.XDS, envoy.NewTranslator(o.Envoy()), log), mutual: mutual}
+	x := &xdsServer{Server: xds.New(o.XDS, envoy.NewTranslator(o.Envoy()), ledger, log), mutual: mutual}
 	x.OnProblems(func(opened, resolved []routes.Problem) {
 		tell(nil, routes.Changes{Opened: opened, Resolved: resolved})
 	})

@@ -107,14 +107,7 @@ func Bootstrap(o BootstrapOptions) ([]byte, error) {
 		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{
 			LdsConfig: adsSource(),
 			CdsConfig: adsSource(),
-			AdsConfig: &corev3.ApiConfigSource{
-				ApiType:                   corev3.ApiConfigSource_DELTA_GRPC,
-				TransportApiVersion:       corev3.ApiVersion_V3,
-				SetNodeOnFirstMessageOnly: true,
-				GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
-					EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: XDSClusterName},
-				}}},
-			},
+			AdsConfig: fromInterceptor(corev3.ApiConfigSource_DELTA_GRPC),
 		},
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{
 			Clusters: []*clusterv3.Cluster{xds, adminCluster(loopback(o.AdminPort))},
@@ -125,6 +118,7 @@ func Bootstrap(o BootstrapOptions) ([]byte, error) {
 		OverloadManager: overloadManager(o),
 	}
 	saveMemory(b)
+	b.ClusterManager.LoadStatsConfig = fromInterceptor(corev3.ApiConfigSource_GRPC)
 	if o.SotW {
 		b.DynamicResources.AdsConfig.ApiType = corev3.ApiConfigSource_GRPC
 	}
@@ -153,6 +147,18 @@ func Bootstrap(o BootstrapOptions) ([]byte, error) {
 		return nil, fmt.Errorf("writing the bootstrap: %w", err)
 	}
 	return yaml.JSONToYAML(text)
+}
+
+// fromInterceptor returns the source of a service at the interceptor's xDS port.
+func fromInterceptor(kind corev3.ApiConfigSource_ApiType) *corev3.ApiConfigSource {
+	return &corev3.ApiConfigSource{
+		ApiType:                   kind,
+		TransportApiVersion:       corev3.ApiVersion_V3,
+		SetNodeOnFirstMessageOnly: true,
+		GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
+			EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: XDSClusterName},
+		}}},
+	}
 }
 
 func xdsCluster(o BootstrapOptions) (*clusterv3.Cluster, error) {

@@ -29,12 +29,19 @@ func (c *openConnections) listener(l net.Listener) net.Listener { return &tracke
 // displaced closes the connection of a stream whose place another stream takes.
 func (s *Server) displaced(client net.Addr) {
 	c := &s.connections
+	c.close(client.String())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if conn := c.open[client.String()]; conn != nil {
+	c.warn("connections of Envoys are closed for new streams: there are as many as --xds-max-streams, and --xds-max-concurrent-streams for one address, allow", peerlimit.Address(client))
+}
+
+// close closes the connection of a client, if it is open. peer is its address and port.
+func (c *openConnections) close(peer string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if conn := c.open[peer]; conn != nil {
 		_ = conn.Conn.Close()
 	}
-	c.warn("connections of Envoys are closed for new streams: there are as many as --xds-max-streams, and --xds-max-concurrent-streams for one address, allow", peerlimit.Address(client))
 }
 
 // warn logs why connections of an address are closed, once a minute at most. It is called

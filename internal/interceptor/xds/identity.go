@@ -3,6 +3,7 @@ package xds
 import (
 	"slices"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
@@ -19,6 +20,16 @@ func shownBy(p *peer.Peer) (names certified.Namespaces, shown bool) {
 		return names, false
 	}
 	return certified.Of(&info.State), len(info.State.VerifiedChains) > 0
+}
+
+// namespacesFor returns the namespaces that an Envoy gets, nil for all: see namespacesOf and
+// granted.
+func (s *Server) namespacesFor(node *corev3.Node, names certified.Namespaces) ([]string, error) {
+	declared, err := namespacesOf(node)
+	if err != nil {
+		return nil, err
+	}
+	return s.granted(declared, names)
 }
 
 // granted returns the namespaces that an Envoy gets, nil for all. declared are the

@@ -25,6 +25,8 @@ type metrics struct {
 	sentAway     prometheus.Counter
 	latency      prometheus.Histogram
 	rendered     prometheus.Counter
+	loadStreams  prometheus.Gauge
+	loadReports  prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -59,6 +61,14 @@ func newMetrics() *metrics {
 		Name: "interceptor_xds_virtual_hosts_rendered_total",
 		Help: "Virtual hosts made for Envoys, which share equal ones.",
 	})
+	m.loadStreams = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "interceptor_load_streams",
+		Help: "Envoys that report their requests to this interceptor.",
+	})
+	m.loadReports = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "interceptor_load_reports_total",
+		Help: "Reports of requests by Envoys.",
+	})
 	for _, kind := range []string{"delta", "sotw"} {
 		m.streams.WithLabelValues(kind)
 	}
@@ -70,7 +80,7 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.streams, m.unidentified, m.pushes, m.nacks, m.sentAway, m.latency, m.rendered}
+	return []prometheus.Collector{m.streams, m.unidentified, m.pushes, m.nacks, m.sentAway, m.latency, m.rendered, m.loadStreams, m.loadReports}
 }
 
 // Describe is part of prometheus.Collector: a Server is registered as a collector.

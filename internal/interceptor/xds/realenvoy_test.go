@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,8 @@ type fleet struct {
 	port  uint16
 	envoy *envoytest.Envoy
 	http  *http.Client
+	// earlier tells that the Envoy has a bootstrap without load_stats_config.
+	earlier bool
 }
 
 func newFleet(t testing.TB, change ...func(*Server)) *fleet {
@@ -61,6 +64,9 @@ func (f *fleet) start(sotw bool, namespaces ...string) {
 	})
 	if err != nil {
 		f.t.Fatal(err)
+	}
+	if f.earlier {
+		bootstrap = regexp.MustCompile(`(?m)^  load_stats_config:\n(    .*\n)*`).ReplaceAll(bootstrap, nil)
 	}
 	f.envoy = envoytest.Start(f.t, bootstrap)
 	f.envoy.WaitReady()

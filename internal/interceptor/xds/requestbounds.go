@@ -29,6 +29,10 @@ const (
 
 // Unmarshal is part of encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if report, is := v.(*loadReport); is {
+		*report = data.Materialize()
+		return nil
+	}
 	content := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer content.Free()
 	if err := checkRequest(content.ReadOnlyData()); err != nil {

@@ -14,11 +14,15 @@ import (
 	"weak"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	loadstatsv3 "github.com/envoyproxy/go-control-plane/envoy/service/load_stats/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/loads"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/peerlimit"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
@@ -62,11 +66,16 @@ type Server struct {
 	streamLimit *peerlimit.Limit
 	connections openConnections
 
+	ledger    *loads.Ledger
+	reporters reporters
+
 	mu      sync.Mutex
 	now     snapshot // without position, changes and complete, which snapshotSince sets
 	journal journal
 	streams map[*stream]struct{}
 	servers []*grpc.Server
+	// draining are the servers of earlier withdrawals that have streams of load reports.
+	draining []*grpc.Server
 	// withdrawal is the one under way, or the next.
 	withdrawal *withdrawal
 }
@@ -83,9 +92,9 @@ type snapshot struct {
 	complete bool // changes are all changes since the position asked for
 }
 
-// New makes a Server. Settings have to be valid. Nothing is sent before the first
-// Update.
-func New(settings Settings, translator *envoy.Translator, log *slog.Logger) *Server {
+// New makes a Server, which tells the ledger what Envoys report. Settings have to be valid.
+// Nothing is sent before the first Update.
+func New(settings Settings, translator *envoy.Translator, ledger *loads.Ledger, log *slog.Logger) *Server {
 	s := &Server{
 		settings: settings,
 		render:   newRenderer(translator),
@@ -102,6 +111,9 @@ func New(settings Settings, translator *envoy.Translator, log *slog.Logger) *Ser
 		refusals: newRefusals(),
 
 		withdrawal: newWithdrawal(),
+
+		ledger:    ledger,
+		reporters: reporters{ledger: ledger, patience: reportTime, byAddress: make(map[string]*reporter)},
 	}
 	s.connections.log, s.connections.open = log, make(map[string]*trackedConn)
 	s.streamLimit = peerlimit.New(settings.MaxStreams, int(settings.MaxConcurrentStreams))
@@ -179,11 +191,18 @@ func (s *Server) OnProblems(tell func(opened, resolved []routes.Problem)) {
 func (s *Server) Serve(l net.Listener, config *tls.Config, open func() (net.Listener, error)) error {
 	for l != nil {
 		server, withdrawal := s.register(config)
-		if server == nil {
-			_ = l.Close()
-		} else if err := server.Serve(s.connections.listener(l)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-			return fmt.Errorf("serving xDS on %s: %w", l.Addr(), err)
+		if server != nil {
+			served := make(chan error, 1)
+			go func() { served <- server.Serve(s.connections.listener(l)) }()
+			select {
+			case err := <-served:
+				if err != nil && !errors.Is(err, grpc.ErrServerStopped) && !withdrawal.hasBegun() {
+					return fmt.Errorf("serving xDS on %s: %w", l.Addr(), err)
+				}
+			case <-withdrawal.begun: // what is left of its streams may outlast the withdrawal
+			}
 		}
+		_ = l.Close() // it may be closed
 		var err error
 		if l, err = s.await(withdrawal, open); err != nil {
 			return err
@@ -212,6 +231,7 @@ func (s *Server) register(config *tls.Config) (*grpc.Server, *withdrawal) {
 	}
 	server := grpc.NewServer(options...)
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(server, &service{server: s})
+	loadstatsv3.RegisterLoadReportingServiceServer(server, &loadService{server: s})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
@@ -225,13 +245,15 @@ func (s *Server) register(config *tls.Config) (*grpc.Server, *withdrawal) {
 	return server, s.withdrawal
 }
 
+var errShutdown = status.Error(codes.Unavailable, "this interceptor shuts down")
+
 // Shutdown ends all streams. Their Envoys go on serving with what they have and connect
 // to another interceptor. It returns when ctx is done at the latest; connections that
 // have not ended by then are cut.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.closeOnce.Do(func() { close(s.closing) })
 	s.mu.Lock()
-	servers := s.servers
+	servers := slices.Concat(s.servers, s.draining)
 	s.servers = nil
 	s.mu.Unlock()
 	stop(ctx, servers)
@@ -275,20 +297,27 @@ func (s *Server) wakeAll() {
 // join adds the stream of an Envoy for these namespaces, nil for all, and leave removes it.
 // join fails during a withdrawal.
 func (s *Server) join(st *stream, namespaces []string) error {
-	if namespaces != nil {
-		st.namespaces = make(routes.Namespaces, len(namespaces))
-		for _, name := range namespaces {
-			st.namespaces[name] = true
-		}
-	}
+	st.namespaces = setOf(namespaces)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.withdrawn() {
+	if s.withdrawal.hasBegun() {
 		return errWithdrawn
 	}
-	st.withdrawn = s.withdrawal.begun
+	st.until, st.withdrawn = s.withdrawal, s.withdrawal.begun
 	s.streams[st] = struct{}{}
 	return nil
+}
+
+// setOf returns these namespaces as a set; nil for nil.
+func setOf(namespaces []string) routes.Namespaces {
+	if namespaces == nil {
+		return nil
+	}
+	set := make(routes.Namespaces, len(namespaces))
+	for _, name := range namespaces {
+		set[name] = true
+	}
+	return set
 }
 
 func (s *Server) leave(st *stream) {

@@ -18,7 +18,7 @@ type Settings struct {
 	MaxConnectionAge time.Duration
 	// MaxConcurrentStreams bounds the streams of one connection, and those of all
 	// connections from one address, and MaxStreams those of all; above 0. An Envoy has
-	// one connection, and one or two streams.
+	// two streams on one connection, and up to four while it makes another connection.
 	MaxConcurrentStreams uint32
 	MaxStreams           int
 	// Linger is how long a cluster that is gone stays in an Envoy after the
@@ -37,8 +37,8 @@ func DefaultSettings() Settings {
 		KeepaliveTimeout:     5 * time.Second,
 		KeepaliveMinTime:     5 * time.Second,
 		MaxConnectionAge:     30 * time.Minute,
-		MaxConcurrentStreams: 20,
-		MaxStreams:           2000,
+		MaxConcurrentStreams: 40,
+		MaxStreams:           4000,
 		Linger:               5 * time.Second,
 	}
 }

@@ -37,7 +37,8 @@ type stream struct {
 	begins     time.Time
 	ends       time.Time // zero for never
 	reason     error     // why it ends then
-	// withdrawn is closed when the Envoy is sent to another interceptor.
+	// until is the withdrawal that ends it, and withdrawn is closed when that begins.
+	until     *withdrawal
 	withdrawn <-chan struct{}
 
 	// mu guards the fields below. It is not held while the stream waits for the Envoy to
@@ -107,10 +108,7 @@ func (s *Server) serve(w wire, delta bool) error {
 		return ending(err)
 	}
 	names, shown := shownBy(client)
-	namespaces, err := namespacesOf(first.node)
-	if err == nil {
-		namespaces, err = s.granted(namespaces, names)
-	}
+	namespaces, err := s.namespacesFor(first.node, names)
 	if err != nil {
 		log.Warn("an Envoy was turned away", "reason", status.Convert(err).Message())
 		return err
@@ -130,6 +128,7 @@ func (s *Server) serve(w wire, delta bool) error {
 		return err
 	}
 	defer s.leave(st)
+	defer s.reporters.configures(st.address)()
 	log.Info("an Envoy is connected", "kind", st.protocol(), "namespaces", namespaces)
 	if shown && !names.Any() {
 		log.Warn("the certificate of an Envoy names no namespace, so that it gets those that it asks for; --xds-require-namespaces would turn it away", "expected", certified.Expected)
@@ -183,7 +182,7 @@ func (st *stream) run(first *request) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-st.server.closing:
-			return status.Error(codes.Unavailable, "this interceptor shuts down")
+			return errShutdown
 		}
 	}
 }

@@ -1,11 +1,12 @@
 package xds
 
 import (
-	"context"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -32,38 +33,57 @@ func newWithdrawal() *withdrawal {
 
 // Withdraw sends the Envoys to other interceptors, until Resume: it closes the port, sends
 // GOAWAY on all connections, so that none takes another stream, and ends the streams over
-// some seconds. It returns at once.
+// some seconds. Streams of load reports stay until they are old: their reports are as good
+// here, and those of a stream that ends may be lost. It returns at once.
 func (s *Server) Withdraw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.withdrawn() {
+	if s.withdrawal.hasBegun() {
 		return
 	}
-	close(s.withdrawal.begun)
+	w := s.withdrawal
+	close(w.begun)
 	s.metrics.sentAway.Add(float64(len(s.streams)))
-	servers := s.servers
-	s.servers = nil
-	ctx, cancel := context.WithTimeout(context.Background(), withdrawalCut)
-	go func() {
-		defer cancel()
-		stop(ctx, servers)
-	}()
+	for _, server := range s.servers {
+		go s.drain(server)
+	}
+	s.draining, s.servers = append(s.draining, s.servers...), nil
+	time.AfterFunc(withdrawalCut, func() { s.cut(w) })
 }
 
-// Resume ends a withdrawal: the port is opened again, once all streams have ended.
+// drain sends GOAWAY on all connections of a server, and waits until they have ended.
+func (s *Server) drain(server *grpc.Server) {
+	server.GracefulStop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = slices.DeleteFunc(s.draining, func(other *grpc.Server) bool { return other == server })
+}
+
+// cut closes the connections of streams that a withdrawal has not ended.
+func (s *Server) cut(w *withdrawal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for st := range s.streams {
+		if st.until == w {
+			s.connections.close(st.peer)
+		}
+	}
+}
+
+// Resume ends a withdrawal: the port is opened again.
 func (s *Server) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.withdrawn() {
+	if s.withdrawal.hasBegun() {
 		close(s.withdrawal.resumed)
 		s.withdrawal = newWithdrawal()
 	}
 }
 
-// withdrawn is called with mu held.
-func (s *Server) withdrawn() bool {
+// hasBegun tells whether a withdrawal has begun.
+func (w *withdrawal) hasBegun() bool {
 	select {
-	case <-s.withdrawal.begun:
+	case <-w.begun:
 		return true
 	default:
 		return false

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/loads"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
@@ -36,7 +38,10 @@ type world struct {
 	builder *routes.Builder
 	server  *Server
 	told    *told
-	change  []func(*Server) // applied to every server
+	ledger  *loads.Ledger
+	// committed is the table of the last commit, whose objects the ledger knows.
+	committed atomic.Pointer[routes.Table]
+	change    []func(*Server) // applied to every server
 }
 
 // told collects the problems that a server reports.
@@ -98,6 +103,10 @@ func connections() envoy.Connections {
 func newWorld(t testing.TB, options envoy.Options, change ...func(*Server)) *world {
 	t.Helper()
 	w := &world{t: t, builder: routes.NewBuilder(), told: &told{}, change: change}
+	w.ledger = loads.New(func(object types.NamespacedName) bool {
+		table := w.committed.Load()
+		return table != nil && table.Route(object) != nil
+	})
 	w.server = w.newServer(newTranslator(t, options))
 	return w
 }
@@ -106,7 +115,7 @@ func (w *world) newServer(translator *envoy.Translator) *Server {
 	settings := DefaultSettings()
 	settings.Linger = 50 * time.Millisecond
 	settings.MaxConcurrentStreams = 1000 // all Envoys of a test have one address
-	s := New(settings, translator, slog.New(slog.DiscardHandler))
+	s := New(settings, translator, w.ledger, slog.New(slog.DiscardHandler))
 	s.OnProblems(w.told.tell)
 	for _, c := range w.change {
 		c(s)
@@ -209,6 +218,7 @@ func (w *world) commit() *routes.Table {
 	for _, p := range changes.Opened {
 		w.t.Fatalf("problem of the test's own: %v", p)
 	}
+	w.committed.Store(table)
 	w.server.Update(table, changes)
 	return table
 }

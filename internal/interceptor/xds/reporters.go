@@ -1,0 +1,81 @@
+package xds
+
+import (
+	"sync"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/loads"
+)
+
+// reportTime is how long an Envoy with a configuration from here has to begin its load
+// reports. One whose stream ended begins another after 5 s.
+const reportTime = 10 * time.Second
+
+// reporters are the addresses of Envoys with streams to here, of either kind. The ledger is
+// told of those that take their configuration from here for reportTime and do not report.
+type reporters struct {
+	ledger   *loads.Ledger
+	patience time.Duration // reportTime
+
+	mu        sync.Mutex
+	byAddress map[string]*reporter
+}
+
+type reporter struct {
+	configured, reporting int           // streams
+	timer                 *time.Timer   // nil unless it waits for a report
+	without               *loads.Source // nil unless the ledger is told
+}
+
+// configures notes a stream of an Envoy that takes its configuration from here, until the
+// function returned is called.
+func (r *reporters) configures(address string) (end func()) {
+	return r.note(address, func(is *reporter, n int) { is.configured += n })
+}
+
+// reports does the same for a stream of load reports.
+func (r *reporters) reports(address string) (end func()) {
+	return r.note(address, func(is *reporter, n int) { is.reporting += n })
+}
+
+func (r *reporters) note(address string, add func(is *reporter, n int)) (end func()) {
+	r.change(address, func(is *reporter) { add(is, 1) })
+	return func() { r.change(address, func(is *reporter) { add(is, -1) }) }
+}
+
+func (r *reporters) change(address string, change func(*reporter)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	is := r.byAddress[address]
+	if is == nil {
+		is = &reporter{}
+		r.byAddress[address] = is
+	}
+	change(is)
+	if is.configured > 0 && is.reporting == 0 {
+		if is.timer == nil {
+			is.timer = time.AfterFunc(r.patience, func() { r.late(address, is) })
+		}
+		return
+	}
+	if is.timer != nil {
+		is.timer.Stop()
+		is.timer = nil
+	}
+	if is.without != nil {
+		is.without.End()
+		is.without = nil
+	}
+	if is.configured+is.reporting == 0 {
+		delete(r.byAddress, address)
+	}
+}
+
+// late tells the ledger of an address that the timer of is has waited for.
+func (r *reporters) late(address string, is *reporter) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byAddress[address] == is && is.timer != nil && is.without == nil {
+		is.without = r.ledger.WithoutLoadReports(address)
+	}
+}
