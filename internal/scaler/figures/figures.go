@@ -99,12 +99,12 @@ func (f *Figures) proxy(key proxyKey, now time.Duration) *proxy {
 	return p
 }
 
-// left forgets what is under way at a proxy that is neither expected nor reports, and what
-// an interceptor that is neither expected nor connected told of.
+// left forgets what was under way at a proxy that is not expected, by sources that ended, and
+// what an interceptor told of that is not connected either.
 func (f *Figures) left(p *proxy) {
 	for _, s := range slices.Clone(p.sources) {
-		if !s.counts() {
-			f.remove(s)
+		if s.ended {
+			s.remove()
 		}
 	}
 	if p.connected {
@@ -120,13 +120,11 @@ func (f *Figures) left(p *proxy) {
 
 // end says that a source does not come again.
 func (f *Figures) end(s *source) {
-	s.end()
 	delete(f.sources, s.id)
-}
-
-func (f *Figures) remove(s *source) {
-	s.remove()
-	delete(f.sources, s.id)
+	s.ended = true
+	if !s.counts() {
+		s.remove()
+	}
 }
 
 // Disconnected says that the stream of an interceptor ended. The next message from it is

@@ -53,8 +53,8 @@ func (o *object) serve(w Window, now time.Duration) {
 	o.window = wanted
 }
 
-// under returns how many requests are under way, and how many of them are held.
-func (o *object) under() (active, held int64) {
+// underWay returns how many requests are under way, and how many of them are held.
+func (o *object) underWay() (active, held int64) {
 	for _, p := range o.parts {
 		if p.source.counts() {
 			active += p.active

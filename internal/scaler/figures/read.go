@@ -45,16 +45,16 @@ func (f *Figures) Concurrency(key Key) (int64, error) {
 	if err := f.missing(key.Namespace, DefaultWindow.Length, now); err != nil {
 		return 0, err
 	}
-	return f.underWay(key), nil
+	active, _ := f.underWay(key)
+	return active, nil
 }
 
-func (f *Figures) underWay(key Key) int64 {
-	o := f.objects[key]
-	if o == nil {
-		return 0
+// underWay returns how many requests are under way, and how many of them are held.
+func (f *Figures) underWay(key Key) (active, held int64) {
+	if o := f.objects[key]; o != nil {
+		return o.underWay()
 	}
-	active, _ := o.under()
-	return active
+	return 0, 0
 }
 
 // Active tells whether a request is known to be held or under way, or to have come in a
@@ -66,7 +66,7 @@ func (f *Figures) Active(key Key, w Window) bool {
 	if o == nil {
 		return false
 	}
-	if active, held := o.under(); active > 0 || held > 0 {
+	if active, held := o.underWay(); active > 0 || held > 0 {
 		return true
 	}
 	o.serve(w, now)
@@ -79,11 +79,7 @@ func (f *Figures) Active(key Key, w Window) bool {
 func (f *Figures) Held(key Key) bool {
 	f.lock()
 	defer f.mu.Unlock()
-	o := f.objects[key]
-	if o == nil {
-		return false
-	}
-	_, held := o.under()
+	_, held := f.underWay(key)
 	return held > 0
 }
 

@@ -17,9 +17,6 @@ type report struct {
 
 func (r *report) apply(m loadreport.Message) {
 	r.in.connected, r.in.greeted = true, true
-	if r.base {
-		r.in.lose(r.now)
-	}
 	if r.first {
 		r.begin(m)
 	}

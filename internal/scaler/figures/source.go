@@ -47,14 +47,6 @@ func (s *source) counts() bool {
 	return !s.removed && !s.replaced && (s.told() || s.proxy.expected)
 }
 
-// end marks a source that does not come again.
-func (s *source) end() {
-	s.ended = true
-	if !s.counts() {
-		s.remove()
-	}
-}
-
 func (s *source) remove() {
 	s.removed = true
 	s.proxy.sources = slices.DeleteFunc(s.proxy.sources, func(other *source) bool { return other == s })

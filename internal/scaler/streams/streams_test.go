@@ -194,6 +194,31 @@ func TestSet(t *testing.T) {
 	eventually(t, "messages after it came back", func() bool { return len(figures.of(leaves)) > len(left) })
 }
 
+// A stream stays as long as messages come.
+func TestAStreamThatIsGoodStays(t *testing.T) {
+	t.Parallel()
+	s, figures, log := newStreams(t)
+	s.silence = 2 * time.Second
+	ended := make(chan struct{})
+	address := interceptor(t, func(w http.ResponseWriter, r *http.Request) {
+		for begun := time.Now(); time.Since(begun) < 2*s.silence; time.Sleep(20 * time.Millisecond) {
+			closes(line("tick"))(w, r)
+			_ = http.NewResponseController(w).Flush()
+		}
+		close(ended)
+		<-r.Context().Done()
+	}, says(line("good")))
+	s.Set([]string{address})
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatal("the stream did not begin")
+	}
+	if slices.Contains(figures.of(address), "disconnected") {
+		t.Errorf("it was broken:\n%s", log)
+	}
+}
+
 // Streams tell when each interceptor has been tried, also one that cannot be reached.
 func TestTried(t *testing.T) {
 	s, figures, log := newStreams(t)
