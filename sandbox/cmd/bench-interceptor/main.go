@@ -18,6 +18,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/proxyworld"
 )
 
 // options are the flags.
@@ -54,8 +55,8 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if len(os.Args) == 2 && os.Args[1] == loadCommand {
-		if err := serveLoad(); err != nil {
+	if len(os.Args) == 2 && os.Args[1] == proxyworld.LoadCommand {
+		if err := proxyworld.ServeLoad(); err != nil {
 			fmt.Fprintln(os.Stderr, "bench-interceptor load:", err)
 			return 1
 		}
@@ -87,6 +88,12 @@ func run() int {
 	return 0
 }
 
+// world is the environment of all measurements but that of the table.
+type world struct {
+	*options
+	*proxyworld.World
+}
+
 const (
 	fewObjects  = 10
 	objects     = 1000
@@ -104,17 +111,18 @@ func measure(ctx context.Context, o *options) error {
 	if !o.has("throughput") && !o.has("propagation") && !o.has("memory") {
 		return nil
 	}
-	w, err := newWorld(ctx, o)
+	proxies, err := proxyworld.New(ctx, proxyworld.Programs{Interceptor: o.interceptor, Envoy: o.envoy}, o.crd)
 	if err != nil {
 		return err
 	}
-	defer w.close()
+	defer proxies.Close()
+	w := &world{o, proxies}
 	figures := gauge.NewTable("what\tmeasured\tbar")
 	defer figures.Print()
-	if err := w.grow(ctx, fewObjects); err != nil {
+	if err := w.Grow(ctx, fewObjects); err != nil {
 		return err
 	}
-	if err := w.setWeight(ctx, proxied, 20); err != nil {
+	if err := w.SetWeight(ctx, proxied, 20); err != nil {
 		return err
 	}
 	if o.has("memory") {
@@ -122,7 +130,7 @@ func measure(ctx context.Context, o *options) error {
 			return fmt.Errorf("memory under load: %w", err)
 		}
 	}
-	if err := w.grow(ctx, objects); err != nil {
+	if err := w.Grow(ctx, objects); err != nil {
 		return err
 	}
 	if o.has("throughput") {
@@ -138,7 +146,7 @@ func measure(ctx context.Context, o *options) error {
 		}
 	}
 	if o.has("propagation") || o.has("memory") {
-		if err := w.grow(ctx, manyObjects); err != nil {
+		if err := w.Grow(ctx, manyObjects); err != nil {
 			return err
 		}
 		if err := w.startUp(ctx, figures); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/loadgen"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/proxyworld"
 )
 
 // The bars for the interceptor's peak memory, in MB: under load with few objects,
@@ -24,23 +25,23 @@ const loadTime = 10 * time.Second
 
 // underLoad measures the memory of an interceptor with few objects.
 func (w *world) underLoad(ctx context.Context, f *gauge.Table) error {
-	interceptor, err := w.startInterceptor(ctx, w.processors.all)
+	interceptor, err := w.StartInterceptor(ctx, w.Processors.All)
 	if err != nil {
 		return err
 	}
-	defer interceptor.end()
-	gauge.Say("%s of load with %d HTTPScaledObjects", loadTime, w.objects)
-	result, err := w.run(loadgen.Round{
-		Target: interceptorAddress, Host: host(proxied), Path: "/cart?id=1", Connections: connections, Measure: loadTime,
+	defer interceptor.End()
+	gauge.Say("%s of load with %d HTTPScaledObjects", loadTime, w.Objects)
+	result, err := w.Run(loadgen.Round{
+		Target: proxyworld.InterceptorAddress, Host: proxyworld.Host(proxied), Path: "/cart?id=1", Connections: connections, Measure: loadTime,
 	})
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, interceptor.log)
+		return fmt.Errorf("%w\n%s", err, interceptor.Log)
 	}
-	peak, err := interceptor.peak()
+	peak, err := interceptor.Peak()
 	if err != nil {
 		return err
 	}
-	f.Row("memory of the interceptor, %d objects, %.0f requests/s\t%.0f MB at its peak\tat most %d MB %s", w.objects, result.Rate(), peak, fewBar, gauge.Mark(peak <= fewBar))
+	f.Row("memory of the interceptor, %d objects, %.0f requests/s\t%.0f MB at its peak\tat most %d MB %s", w.Objects, result.Rate(), peak, fewBar, gauge.Mark(peak <= fewBar))
 	return nil
 }
 
@@ -51,34 +52,34 @@ const settle = 2 * time.Second
 // printMemory adds rows for the memory of an interceptor and of its Envoy. alone is
 // the interceptor's memory before the Envoy connected, in MB; took is the time from
 // the Envoy's start to serving.
-func (w *world) printMemory(ctx context.Context, f *gauge.Table, interceptor, fleet *process, alone float64, took time.Duration) error {
+func (w *world) printMemory(ctx context.Context, f *gauge.Table, interceptor, fleet *proxyworld.Process, alone float64, took time.Duration) error {
 	select {
 	case <-time.After(settle):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	own, err := interceptor.resident()
+	own, err := interceptor.Resident()
 	if err != nil {
 		return err
 	}
-	peak, err := interceptor.peak()
+	peak, err := interceptor.Peak()
 	if err != nil {
 		return err
 	}
-	theirs, err := fleet.resident()
+	theirs, err := fleet.Resident()
 	if err != nil {
 		return err
 	}
-	_, page, err := get(ctx, http.DefaultClient, metricsURL, "")
+	_, page, err := proxyworld.Get(ctx, http.DefaultClient, proxyworld.MetricsURL, "")
 	if err != nil {
 		return err
 	}
-	goal, found := metric(page, "go_memstats_next_gc_bytes")
+	goal, found := proxyworld.Metric(page, "go_memstats_next_gc_bytes")
 	if !found {
-		return fmt.Errorf("%s has no size at which the heap is collected", metricsURL)
+		return fmt.Errorf("%s has no size at which the heap is collected", proxyworld.MetricsURL)
 	}
-	f.Row("memory of the interceptor, %d objects, one Envoy connected\t%.0f MB, %.0f MB at its peak; %.0f MB before it connected\tat most %d MB %s", w.objects, own, peak, alone, manyBar, gauge.Mark(peak <= manyBar))
+	f.Row("memory of the interceptor, %d objects, one Envoy connected\t%.0f MB, %.0f MB at its peak; %.0f MB before it connected\tat most %d MB %s", w.Objects, own, peak, alone, manyBar, gauge.Mark(peak <= manyBar))
 	f.Row("  of it the heap, when garbage is collected\t%.0f MB\t", goal/1e6)
-	f.Row("Envoy, %d objects\t%.0f MB; %.1f s from its start to serving\tat most %d MB %s", w.objects, theirs, took.Seconds(), envoyBar, gauge.Mark(theirs <= envoyBar))
+	f.Row("Envoy, %d objects\t%.0f MB; %.1f s from its start to serving\tat most %d MB %s", w.Objects, theirs, took.Seconds(), envoyBar, gauge.Mark(theirs <= envoyBar))
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/proxyworld"
 )
 
 const (
@@ -27,38 +28,38 @@ const (
 // takes from the API server to the first request under it, with the embedded proxy
 // and then with an Envoy, and the memory that is used.
 func (w *world) carry(ctx context.Context, f *gauge.Table) error {
-	interceptor, err := w.startInterceptor(ctx, w.processors.all)
+	interceptor, err := w.StartInterceptor(ctx, w.Processors.All)
 	if err != nil {
 		return err
 	}
-	defer interceptor.end()
+	defer interceptor.End()
 	if w.has("propagation") {
-		gauge.Say("%d changes of %d HTTPScaledObjects, one each %s, to the embedded proxy", changes, w.objects, changeEvery)
-		times, err := w.flips(ctx, "http://"+interceptorAddress.String()+"/")
+		gauge.Say("%d changes of %d HTTPScaledObjects, one each %s, to the embedded proxy", changes, w.Objects, changeEvery)
+		times, err := w.flips(ctx, "http://"+proxyworld.InterceptorAddress.String()+"/")
 		if err != nil {
-			return fmt.Errorf("embedded proxy: %w\n%s", err, interceptor.log)
+			return fmt.Errorf("embedded proxy: %w\n%s", err, interceptor.Log)
 		}
-		times.print(f, embedded, w.objects, 50*time.Millisecond)
+		times.print(f, embedded, w.Objects, 50*time.Millisecond)
 	}
-	alone, err := interceptor.resident()
+	alone, err := interceptor.Resident()
 	if err != nil {
 		return err
 	}
-	gauge.Say("%d HTTPScaledObjects for an Envoy", w.objects)
+	gauge.Say("%d HTTPScaledObjects for an Envoy", w.Objects)
 	began := time.Now()
-	fleet, err := w.startFleet(ctx)
+	fleet, err := w.StartEnvoy(ctx, 2, true)
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, interceptor.log)
+		return fmt.Errorf("%w\n%s", err, interceptor.Log)
 	}
-	defer fleet.end()
+	defer fleet.End()
 	took := time.Since(began)
 	if w.has("propagation") {
 		gauge.Say("the same changes to Envoy")
-		times, err := w.flips(ctx, "http://"+fleetAddress.String()+"/")
+		times, err := w.flips(ctx, "http://"+proxyworld.EnvoyAddress.String()+"/")
 		if err != nil {
-			return fmt.Errorf("Envoy: %w\n%s\n%s", err, fleet.log, interceptor.log)
+			return fmt.Errorf("Envoy: %w\n%s\n%s", err, fleet.Log, interceptor.Log)
 		}
-		times.print(f, envoyName, w.objects, 100*time.Millisecond)
+		times.print(f, envoyName, w.Objects, 100*time.Millisecond)
 	}
 	return w.printMemory(ctx, f, interceptor, fleet, alone, took)
 }
@@ -66,18 +67,18 @@ func (w *world) carry(ctx context.Context, f *gauge.Table) error {
 // startUp measures the time from starting the process until it is ready. The API
 // server has answered the same lists before.
 func (w *world) startUp(ctx context.Context, f *gauge.Table) error {
-	gauge.Say("start to ready with %d HTTPScaledObjects", w.objects)
+	gauge.Say("start to ready with %d HTTPScaledObjects", w.Objects)
 	var took []float64
 	for range starts {
 		began := time.Now()
-		p, err := w.startInterceptor(ctx, w.processors.all)
+		p, err := w.StartInterceptor(ctx, w.Processors.All)
 		if err != nil {
 			return err
 		}
 		took = append(took, time.Since(began).Seconds())
-		p.end()
+		p.End()
 	}
-	f.Row("start to ready, %d objects\t%.2f s\t", w.objects, gauge.Median(took))
+	f.Row("start to ready, %d objects\t%.2f s\t", w.Objects, gauge.Median(took))
 	return nil
 }
 
@@ -107,7 +108,7 @@ func (w *world) flips(ctx context.Context, url string) (*flips, error) {
 	next := time.NewTicker(changeEvery)
 	defer next.Stop()
 	for number := range changes {
-		i := 100 + number/2*7%(w.objects-100) // not the object that throughput is measured with
+		i := 100 + number/2*7%(w.Objects-100) // not the object that throughput is measured with
 		canary, expected := 100, "canary"
 		if number%2 == 1 {
 			canary, expected = 0, "stable"
@@ -117,22 +118,22 @@ func (w *world) flips(ctx context.Context, url string) (*flips, error) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		body, err := w.ask(ctx, client, url, host(i))
+		body, err := w.ask(ctx, client, url, proxyworld.Host(i))
 		if err != nil {
 			return nil, err
 		}
 		if body == expected {
-			return nil, fmt.Errorf("%s answers %q before it is to", host(i), body)
+			return nil, fmt.Errorf("%s answers %q before it is to", proxyworld.Host(i), body)
 		}
 		sent := time.Now()
 		var answered time.Time
 		patched := make(chan error, 1)
 		go func() {
-			err := w.setWeight(ctx, i, canary)
+			err := w.SetWeight(ctx, i, canary)
 			answered = time.Now()
 			patched <- err
 		}()
-		seen, err := w.until(ctx, client, url, host(i), expected)
+		seen, err := w.until(ctx, client, url, proxyworld.Host(i), expected)
 		if err == nil {
 			err = <-patched
 		}
@@ -165,7 +166,7 @@ func (w *world) until(ctx context.Context, client *http.Client, url, host, expec
 }
 
 func (w *world) ask(ctx context.Context, client *http.Client, url, host string) (string, error) {
-	code, body, err := get(ctx, client, url, host)
+	code, body, err := proxyworld.Get(ctx, client, url, host)
 	if err == nil && code != http.StatusOK {
 		err = fmt.Errorf("%s: %d %s", host, code, strings.TrimSpace(body))
 	}

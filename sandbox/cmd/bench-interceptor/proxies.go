@@ -12,6 +12,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/loadgen"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/proxyworld"
 )
 
 // proxied is the object whose host the clients request. Proxies other than the
@@ -28,7 +29,7 @@ var (
 type contestant struct {
 	name    string
 	address netip.AddrPort
-	process *process
+	process *proxyworld.Process
 	results []*loadgen.Result // of its rounds
 }
 
@@ -45,15 +46,15 @@ const (
 func (w *world) startContestants(ctx context.Context, workers int) (started []*contestant, end func(), err error) {
 	end = func() {
 		for _, c := range started {
-			c.process.end()
+			c.process.End()
 		}
 	}
-	interceptor, err := w.startInterceptor(ctx, w.processors.proxy(workers), maxProcs(workers))
+	interceptor, err := w.StartInterceptor(ctx, w.Processors.Proxy(workers), maxProcs(workers))
 	if err != nil {
 		return nil, end, err
 	}
-	started = append(started, &contestant{name: embedded, address: interceptorAddress, process: interceptor})
-	if err := interceptor.await(ctx, 10*time.Millisecond, "http://"+interceptorAddress.String()+"/", host(proxied)); err != nil {
+	started = append(started, &contestant{name: embedded, address: proxyworld.InterceptorAddress, process: interceptor})
+	if err := interceptor.Await(ctx, 10*time.Millisecond, "http://"+proxyworld.InterceptorAddress.String()+"/", proxyworld.Host(proxied)); err != nil {
 		return started, end, err
 	}
 	for _, c := range []struct {
@@ -72,14 +73,14 @@ func (w *world) startContestants(ctx context.Context, workers int) (started []*c
 		if cmd == nil {
 			continue
 		}
-		p, err := launch(cmd, w.processors.proxy(workers))
+		p, err := proxyworld.Launch(cmd, w.Processors.Proxy(workers))
 		if err == nil {
 			started = append(started, &contestant{name: c.name, address: c.address, process: p})
-			err = p.await(ctx, 10*time.Millisecond, "http://"+c.address.String()+"/", host(proxied))
+			err = p.Await(ctx, 10*time.Millisecond, "http://"+c.address.String()+"/", proxyworld.Host(proxied))
 		}
 		if err != nil && c.name == nginxName {
 			gauge.Say("nginx does not run here; going on without it: %v", err)
-			p.end()
+			p.End()
 			started = started[:len(started)-1]
 			continue
 		}
@@ -93,7 +94,7 @@ func (w *world) startContestants(ctx context.Context, workers int) (started []*c
 func maxProcs(workers int) string { return fmt.Sprint("GOMAXPROCS=", workers) }
 
 func (w *world) floorContestant(workers int) (*exec.Cmd, error) {
-	cmd := exec.Command(w.floor, "-listen", floorAddress.String(), "-stable", stableAddress.String(), "-canary", canaryAddress.String())
+	cmd := exec.Command(w.floor, "-listen", floorAddress.String(), "-stable", proxyworld.StableAddress.String(), "-canary", proxyworld.CanaryAddress.String())
 	cmd.Env = append(os.Environ(), maxProcs(workers))
 	return cmd, nil
 }
@@ -126,10 +127,10 @@ func (w *world) envoyContestant(workers int) (*exec.Cmd, error) {
   - name: canary
     load_assignment: {cluster_name: canary, endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: %[6]s, port_value: %[7]d}}}}]}]}
 `
-	file := filepath.Join(w.dir, "envoy.yaml")
-	text := fmt.Sprintf(format, envoyAddress.Addr(), envoyAddress.Port(), host(proxied),
-		stableAddress.Addr(), stableAddress.Port(), canaryAddress.Addr(), canaryAddress.Port())
-	return envoyCommand(w.envoy, file, workers), os.WriteFile(file, []byte(text), 0o644)
+	file := filepath.Join(w.Dir, "envoy.yaml")
+	text := fmt.Sprintf(format, envoyAddress.Addr(), envoyAddress.Port(), proxyworld.Host(proxied),
+		proxyworld.StableAddress.Addr(), proxyworld.StableAddress.Port(), proxyworld.CanaryAddress.Addr(), proxyworld.CanaryAddress.Port())
+	return proxyworld.EnvoyCommand(w.envoy, file, workers), os.WriteFile(file, []byte(text), 0o644)
 }
 
 // nginxContestant keeps connections open indefinitely on both sides, as the others
@@ -173,7 +174,7 @@ http {
   }
 }
 `
-	dir := filepath.Join(w.dir, "nginx")
+	dir := filepath.Join(w.Dir, "nginx")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ http {
 	if os.Geteuid() == 0 {
 		user = "user root;\n" // a sandbox has no other user
 	}
-	text := fmt.Sprintf(format, dir, stableAddress, canaryAddress, nginxAddress, host(proxied), user, workers)
+	text := fmt.Sprintf(format, dir, proxyworld.StableAddress, proxyworld.CanaryAddress, nginxAddress, proxyworld.Host(proxied), user, workers)
 	file := filepath.Join(dir, "nginx.conf")
 	cmd := exec.Command(w.nginx, "-e", "stderr", "-p", dir, "-c", file)
 	// An nginx that was unpacked and not installed has its libraries beside it.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/loadgen"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/proxyworld"
 )
 
 const (
@@ -61,17 +62,17 @@ func (c *contestant) beside(other *contestant) float64 {
 // throughput measures the proxies, each with the given number of workers, in turn
 // with the same requests.
 func (w *world) throughput(ctx context.Context, workers int) error {
-	if err := move(w.processors.others(workers)); err != nil {
+	if err := proxyworld.Move(w.Processors.Others(workers)); err != nil {
 		return err
 	}
-	defer func() { _ = move(w.processors.all) }()
+	defer func() { _ = proxyworld.Move(w.Processors.All) }()
 	contestants, end, err := w.startContestants(ctx, workers)
 	defer end()
 	if err != nil {
 		return err
 	}
 	gauge.Say("throughput with %s: %d rounds of %s for each of %d proxies", processorsOf(workers), throughputRounds, warmTime+roundTime, len(contestants))
-	ceiling, err := w.round(&contestant{name: "the application", address: stableAddress})
+	ceiling, err := w.round(&contestant{name: "the application", address: proxyworld.StableAddress})
 	if err != nil {
 		return err
 	}
@@ -115,17 +116,17 @@ func (w *world) rounds(ctx context.Context, n int, contestants []*contestant) er
 // round has the clients send requests to one proxy, or to an application.
 func (w *world) round(c *contestant) (*loadgen.Result, error) {
 	r := loadgen.Round{
-		Target: c.address, Host: host(proxied), Path: "/cart?id=1",
+		Target: c.address, Host: proxyworld.Host(proxied), Path: "/cart?id=1",
 		Connections: connections, Warm: warmTime, Measure: roundTime,
 	}
 	if c.process == nil {
-		return w.run(r)
+		return w.Run(r)
 	}
 	var err error
-	if r.Processes, err = c.process.pids(); err != nil {
+	if r.Processes, err = c.process.PIDs(); err != nil {
 		return nil, err
 	}
-	result, err := w.run(r)
+	result, err := w.Run(r)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +153,7 @@ func (w *world) printThroughput(ctx context.Context, workers int, contestants []
 	}
 	table := gauge.NewTable(fmt.Sprintf("%s, %d connections", processorsOf(workers), connections) + "\trequests/s\tof ReverseProxy\tof Envoy\tp50\tp99\tprocessor time\tmemory\tcanary\tclients busy")
 	for _, c := range contestants {
-		resident, err := c.process.resident()
+		resident, err := c.process.Resident()
 		if err != nil {
 			return err
 		}
@@ -188,7 +189,7 @@ func (w *world) printThroughput(ctx context.Context, workers int, contestants []
 type allocations struct{ count, bytes, requests float64 }
 
 func countAllocations(ctx context.Context) (a allocations, err error) {
-	_, page, err := get(ctx, http.DefaultClient, metricsURL, "")
+	_, page, err := proxyworld.Get(ctx, http.DefaultClient, proxyworld.MetricsURL, "")
 	if err != nil {
 		return a, err
 	}
@@ -199,8 +200,8 @@ func countAllocations(ctx context.Context) (a allocations, err error) {
 		{"go_memstats_mallocs_total", &a.count}, {"go_memstats_alloc_bytes_total", &a.bytes}, {"interceptor_requests_total", &a.requests},
 	} {
 		found := false
-		if *m.into, found = metric(page, m.name); !found {
-			return a, fmt.Errorf("%s has no %s", metricsURL, m.name)
+		if *m.into, found = proxyworld.Metric(page, m.name); !found {
+			return a, fmt.Errorf("%s has no %s", proxyworld.MetricsURL, m.name)
 		}
 	}
 	return a, nil

@@ -1,9 +1,9 @@
-package main
+package proxyworld
 
 import "sync"
 
-// tail keeps the end of the text that is written to it.
-type tail struct {
+// Tail keeps the end of the text that is written to it.
+type Tail struct {
 	mu   sync.Mutex
 	text []byte
 }
@@ -11,7 +11,7 @@ type tail struct {
 const tailSize = 4 << 10
 
 // Write is part of io.Writer.
-func (t *tail) Write(text []byte) (int, error) {
+func (t *Tail) Write(text []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, text...)
@@ -21,7 +21,8 @@ func (t *tail) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-func (t *tail) String() string {
+// String is part of fmt.Stringer.
+func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.text)

@@ -1,4 +1,4 @@
-package main
+package proxyworld
 
 import (
 	"context"
@@ -27,22 +27,23 @@ var (
 
 func name(i int) string { return fmt.Sprintf("app-%05d", i) }
 
-func host(i int) string { return name(i) + ".example.com" }
+// Host is the host of an HTTPScaledObject by its number, from 0.
+func Host(i int) string { return name(i) + ".example.com" }
 
 func split(i, canary int) string {
 	return fmt.Sprintf("- service: %[1]s-stable\n  weight: %[2]d\n- service: %[1]s-canary\n  weight: %[3]d\n", name(i), 100-canary, canary)
 }
 
-// grow makes HTTPScaledObjects until there are n, each with two Services and
+// Grow makes HTTPScaledObjects until there are n, each with two Services and
 // their endpoints, which are the same two applications for all. The stable side
 // has all the weight.
-func (w *world) grow(ctx context.Context, n int) error {
-	if n <= w.objects {
+func (w *World) Grow(ctx context.Context, n int) error {
+	if n <= w.Objects {
 		return nil
 	}
 	gauge.Say("making HTTPScaledObjects, with two Services each, until there are %d", n)
-	err := gauge.Each(makers, w.objects, n, func(i int) error {
-		for side, address := range map[string]netip.AddrPort{"stable": stableAddress, "canary": canaryAddress} {
+	err := gauge.Each(makers, w.Objects, n, func(i int) error {
+		for side, address := range map[string]netip.AddrPort{"stable": StableAddress, "canary": CanaryAddress} {
 			if err := w.make(ctx, services, service(i, side)); err != nil {
 				return err
 			}
@@ -52,17 +53,17 @@ func (w *world) grow(ctx context.Context, n int) error {
 		}
 		return w.make(ctx, cluster.HTTPScaledObjectGVR, httpScaledObject(i))
 	})
-	w.objects = n
+	w.Objects = n
 	return err
 }
 
-func (w *world) make(ctx context.Context, resource schema.GroupVersionResource, object map[string]any) error {
+func (w *World) make(ctx context.Context, resource schema.GroupVersionResource, object map[string]any) error {
 	_, err := w.client.Resource(resource).Namespace(gauge.Namespace).Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
 	return err
 }
 
-// setWeight patches the annotation as the plugin does.
-func (w *world) setWeight(ctx context.Context, i, canary int) error {
+// SetWeight patches the annotation of an HTTPScaledObject as the plugin does.
+func (w *World) SetWeight(ctx context.Context, i, canary int) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{annotation: split(i, canary)}}})
 	if err != nil {
 		return err
@@ -80,7 +81,7 @@ func httpScaledObject(i int) map[string]any {
 			"annotations": map[string]any{"httpscaledobject.keda.sh/skip-scaledobject-creation": "true", annotation: split(i, 0)},
 		},
 		"spec": map[string]any{
-			"hosts":          []any{host(i)},
+			"hosts":          []any{Host(i)},
 			"pathPrefixes":   []any{"/"},
 			"scaleTargetRef": map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": name(i), "service": name(i) + "-stable", "port": int64(80)},
 			"replicas":       map[string]any{"min": int64(2), "max": int64(10)},

@@ -1,4 +1,4 @@
-package main
+package proxyworld
 
 import (
 	"errors"
@@ -12,24 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processors are the processors of this machine, in order. A proxy gets the first
+// Processors are the processors of this machine, in order. A proxy gets the first
 // ones, and its clients and applications get the last one: with two processors in
 // all, a proxy that has both shares one with them.
-type processors struct {
-	all     unix.CPUSet
+type Processors struct {
+	All     unix.CPUSet
 	numbers []int
 }
 
 // maxProcessors is how many processors a set can hold.
 const maxProcessors = 8 * int(unsafe.Sizeof(unix.CPUSet{}))
 
-func newProcessors() (*processors, error) {
-	p := &processors{}
-	if err := unix.SchedGetaffinity(0, &p.all); err != nil {
+func newProcessors() (*Processors, error) {
+	p := &Processors{}
+	if err := unix.SchedGetaffinity(0, &p.All); err != nil {
 		return nil, err
 	}
 	for i := range maxProcessors {
-		if p.all.IsSet(i) {
+		if p.All.IsSet(i) {
 			p.numbers = append(p.numbers, i)
 		}
 	}
@@ -39,14 +39,14 @@ func newProcessors() (*processors, error) {
 	return p, nil
 }
 
-// proxy returns the processors of a proxy that has n.
-func (p *processors) proxy(n int) unix.CPUSet { return setOf(p.numbers[:n]) }
+// Proxy returns the processors of a proxy that has n.
+func (p *Processors) Proxy(n int) unix.CPUSet { return setOf(p.numbers[:n]) }
 
-// load returns the processor of the clients and applications.
-func (p *processors) load() unix.CPUSet { return setOf(p.numbers[len(p.numbers)-1:]) }
+// Load returns the processor of the clients and applications.
+func (p *Processors) Load() unix.CPUSet { return setOf(p.numbers[len(p.numbers)-1:]) }
 
-// others returns the processors of all other processes while a proxy has n.
-func (p *processors) others(n int) unix.CPUSet {
+// Others returns the processors of all other processes while a proxy has n.
+func (p *Processors) Others(n int) unix.CPUSet {
 	return setOf(p.numbers[min(n, len(p.numbers)-1):])
 }
 
@@ -74,8 +74,8 @@ func start(cmd *exec.Cmd, on unix.CPUSet) error {
 	return errors.Join(err, unix.SchedSetaffinity(0, &before))
 }
 
-// move moves all processes of the sandbox.
-func move(to unix.CPUSet) error {
+// Move moves all processes of the sandbox.
+func Move(to unix.CPUSet) error {
 	threads, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*")
 	if err != nil {
 		return err
