@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/loads"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/scrape"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/settings"
@@ -26,6 +27,7 @@ type listeners struct {
 	all   []listener
 	proxy *proxy.Server
 	xds   *xds.Server
+	loads *loads.Ledger
 	// own are the servers of admin and metrics, which are closed last.
 	own []*http.Server
 }
@@ -40,7 +42,7 @@ type listener struct {
 // listen opens all ports before anything is served, so that a port in use stops the
 // start. Without a certificate there is no port for TLS.
 func listen(ctx context.Context, o *settings.Settings, p *proxy.Proxy, admin http.Handler, certificate *proxy.Certificate, x *xdsServer, registry *prometheus.Registry, log *slog.Logger) (*listeners, error) {
-	ls := &listeners{proxy: proxy.NewServer(p), xds: x.Server}
+	ls := &listeners{proxy: proxy.NewServer(p), xds: x.Server, loads: p.Loads()}
 	metrics := http.NewServeMux()
 	metrics.Handle("GET /metrics", promhttp.HandlerForTransactional(scrape.NewGatherer(registry), promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}))
 	people := http.NewServeMux()
@@ -146,13 +148,17 @@ func (ls *listeners) serve() <-chan error {
 const goodbye = 2 * time.Second
 
 // shutdown ends the xDS server, so that kedify-proxies turn to another interceptor, then
-// the proxy, and at last admin and metrics, which show how a drain goes. The time is for
-// the requests of the proxy: an Envoy that hangs takes at most goodbye of it.
+// the proxy, and at last admin and metrics, which show how a drain goes, and tell scalers of
+// the last requests. The time is for the requests of the proxy: an Envoy that hangs takes at
+// most goodbye of it, and a scaler that hangs as much besides.
 func (ls *listeners) shutdown(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, goodbye)
 	ls.xds.Shutdown(short)
 	cancel()
 	err := ls.proxy.Shutdown(ctx)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
+	ls.loads.Close(last)
+	cancel()
 	for _, server := range ls.own {
 		_ = server.Close()
 	}

@@ -20,6 +20,9 @@ const sweepInterval = time.Minute
 type Ledger struct {
 	exists func(types.NamespacedName) bool
 	own    *Source
+	// closed is closed when the streams are to end, and streams has those that have not.
+	closed  chan struct{}
+	streams sync.WaitGroup
 
 	mu      sync.Mutex
 	sources []*Source // own is the first
@@ -33,7 +36,7 @@ type Ledger struct {
 // New makes a Ledger. exists tells whether there is an HTTPScaledObject: what kedify-proxies
 // have reported of others goes away within a few minutes.
 func New(exists func(types.NamespacedName) bool) *Ledger {
-	l := &Ledger{exists: exists, readers: make(map[*reader]struct{}), swept: time.Now()}
+	l := &Ledger{exists: exists, readers: make(map[*reader]struct{}), closed: make(chan struct{}), swept: time.Now()}
 	l.own = l.begin("", false)
 	return l
 }

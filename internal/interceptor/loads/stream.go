@@ -1,6 +1,7 @@
 package loads
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -24,35 +25,76 @@ type reader struct {
 	woken chan struct{} // has room for one
 }
 
+// Close tells all readers what they have not been told, and ends their streams. It waits
+// for that until ctx ends. It is to be called once.
+func (l *Ledger) Close(ctx context.Context) {
+	l.mu.Lock()
+	close(l.closed)
+	l.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.streams.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+}
+
 // ServeHTTP is part of http.Handler. It streams loadreport.Messages until the client leaves
 // or reads no more.
 func (l *Ledger) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	r := &reader{woken: make(chan struct{}, 1)}
-	l.mu.Lock()
-	l.readers[r] = struct{}{}
-	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.readers, r)
-		l.forgetLocked()
-	}()
+	r := l.beginReader()
+	if r == nil {
+		http.Error(w, "the interceptor ends", http.StatusServiceUnavailable)
+		return
+	}
+	defer l.endReader(r)
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	control := http.NewResponseController(w)
 	interval := time.NewTicker(loadreport.Interval)
 	defer interval.Stop()
-	for {
+	for last := false; ; {
 		if control.SetWriteDeadline(time.Now().Add(writeTime)) != nil || write(w, l.changesFor(r)) != nil || control.Flush() != nil {
+			return
+		}
+		if last {
 			return
 		}
 		time.Sleep(shortestPause)
 		select {
 		case <-request.Context().Done():
 			return
+		case <-l.closed:
+			last = true
 		case <-interval.C:
 		case <-r.woken:
 		}
 	}
+}
+
+// beginReader adds a reader; it returns nil after Close.
+func (l *Ledger) beginReader() *reader {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.closed:
+		return nil
+	default:
+	}
+	r := &reader{woken: make(chan struct{}, 1)}
+	l.readers[r] = struct{}{}
+	l.streams.Add(1)
+	return r
+}
+
+func (l *Ledger) endReader(r *reader) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.readers, r)
+	l.forgetLocked()
+	l.streams.Done()
 }
 
 // changesFor returns what a reader has not been told.

@@ -2,7 +2,6 @@ package loads
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -13,17 +12,17 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/loadreport"
 )
 
-// Messages come a second apart, and the first held request is told of at once.
+// Messages come a second apart. The first held request is told of at once, and so are the
+// last changes when the stream ends.
 func TestWhenMessagesAreSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(always)
 		begun := time.Now() // by the clock of the test, which moves when all wait
 		w := &messages{sent: make(chan loadreport.Message)}
-		ctx, end := context.WithCancel(t.Context())
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			l.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+			l.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		}()
 		next := func(at time.Duration, held int64) {
 			t.Helper()
@@ -52,8 +51,18 @@ func TestWhenMessagesAreSent(t *testing.T) {
 		c.Release()
 		c.Hold()
 		next(2300*time.Millisecond, 1)
-		end()
+		time.Sleep(300 * time.Millisecond)
+		c.Hold()
+		closed := make(chan struct{})
+		go func() { defer close(closed); l.Close(t.Context()) }()
+		next(2600*time.Millisecond, 2)
 		<-over
+		<-closed
+		late := httptest.NewRecorder()
+		l.ServeHTTP(late, httptest.NewRequest(http.MethodGet, "/", nil))
+		if late.Code != http.StatusServiceUnavailable {
+			t.Errorf("a scaler that comes after the end is answered %d", late.Code)
+		}
 	})
 }
 
