@@ -8,15 +8,17 @@ import "strings"
 func Word(word string, known []string) string {
 	best, least := "", -1
 	for _, k := range known {
-		if d := distance(strings.ToLower(word), strings.ToLower(k)); least < 0 || d < least {
+		if d := Edits(word, k); least < 0 || d < least {
 			best, least = k, d
 		}
 	}
 	return best
 }
 
-// distance is the Levenshtein distance in bytes.
-func distance(a, b string) int {
+// Edits returns how many bytes are to be inserted, removed or replaced to get from one word
+// to the other, ignoring case.
+func Edits(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
