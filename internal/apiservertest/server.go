@@ -81,6 +81,7 @@ type event struct {
 type target struct {
 	Request
 	whole            bool // false: metadata alone
+	selector         labels.Selector
 	apiVersion, kind string
 }
 
@@ -228,7 +229,7 @@ func (s *Server) store(resource string, obj *metav1.PartialObjectMetadata) {
 
 func (s *Server) tell(resource, kind string, obj *metav1.PartialObjectMetadata) {
 	for watcher, of := range s.watchers {
-		if of.covers(resource + "/" + obj.Namespace + "/" + obj.Name) {
+		if of.covers(resource+"/"+obj.Namespace+"/"+obj.Name) && of.selector.Matches(labels.Set(obj.Labels)) {
 			watcher <- event{kind, s.shown(of, obj)}
 		}
 	}
@@ -302,7 +303,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		unknownPath(w)
 		return
 	}
-	of := target{request, !strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata"), strings.TrimPrefix(group+"/"+version, "core/"), kind}
+	of := target{
+		Request: request, whole: !strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata"),
+		apiVersion: strings.TrimPrefix(group+"/"+version, "core/"), kind: kind,
+	}
 	switch request.Verb {
 	case "watch":
 		s.watch(w, r, of)
@@ -399,6 +403,12 @@ func (s *Server) list(w http.ResponseWriter, query url.Values, of target) {
 
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, of target) {
 	since, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
+	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+	if err != nil {
+		status(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error(), of.Request)
+		return
+	}
+	of.selector = selector
 	initial := r.URL.Query().Get("sendInitialEvents") == "true"
 	if initial {
 		since = 0
@@ -408,7 +418,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, of target) {
 	s.mu.Lock()
 	var changed []*metav1.PartialObjectMetadata
 	for key, obj := range s.objects {
-		if version, _ := strconv.Atoi(obj.ResourceVersion); of.covers(key) && version > since {
+		if version, _ := strconv.Atoi(obj.ResourceVersion); of.covers(key) && version > since && selector.Matches(labels.Set(obj.Labels)) {
 			changed = append(changed, obj)
 		}
 	}
