@@ -32,6 +32,8 @@ KUBECTL_BINARY := kubectl-canary
 IMG    ?= ghcr.io/kedify/argo-rollouts-plugin:dev
 STEP_IMG ?= ghcr.io/kedify/argo-rollouts-step-plugin:dev
 INTERCEPTOR_BINARY := interceptor
+# In the interceptor's image, too.
+SCALER_BINARY := scaler
 INTERCEPTOR_IMG ?= ghcr.io/kedify/argo-rollouts-interceptor:dev
 
 GO            := go
@@ -73,11 +75,12 @@ TIMES       := $(CURDIR)/bin/test-times
 ##@ Build
 
 .PHONY: build
-build: ## Build ./rollouts-plugin-{kedify,gatewayapi,step} and bin/interceptor for linux/amd64, bin/kubectl-canary for this machine
+build: ## Build ./rollouts-plugin-{kedify,gatewayapi,step}, bin/interceptor and bin/scaler for linux/amd64, bin/kubectl-canary for this machine
 	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(PLUGIN_BINARY) ./cmd/$(PLUGIN_BINARY)
 	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(GATEWAYAPI_BINARY) ./cmd/$(GATEWAYAPI_BINARY)
 	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(STEP_BINARY) ./cmd/$(STEP_BINARY)
 	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o bin/$(INTERCEPTOR_BINARY) ./cmd/$(INTERCEPTOR_BINARY)
+	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o bin/$(SCALER_BINARY) ./cmd/$(SCALER_BINARY)
 	GOOS=$$($(GO) env GOHOSTOS) GOARCH=$$($(GO) env GOHOSTARCH) $(GO) build $(PLUGINFLAGS) -o bin/$(KUBECTL_BINARY) ./cmd/$(KUBECTL_BINARY)
 
 .PHONY: release-binaries
@@ -91,10 +94,10 @@ release-binaries: ## Cross-compile what a release holds into dist/, with checksu
 	  out=dist/$(GATEWAYAPI_ASSET)-$${platform/\//-}; if [[ $$platform == windows/* ]]; then out+=.exe; fi; echo "$$out"; \
 	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build $(PLUGINFLAGS) -o "$$out" ./cmd/$(GATEWAYAPI_BINARY); \
 	done
-	for arch in amd64 arm64; do \
-	  out=dist/$(INTERCEPTOR_BINARY)-linux-$$arch; echo "$$out"; \
-	  GOOS=linux GOARCH=$$arch $(GO) build $(BUILDFLAGS) -o "$$out" ./cmd/$(INTERCEPTOR_BINARY); \
-	done
+	for arch in amd64 arm64; do for program in $(INTERCEPTOR_BINARY) $(SCALER_BINARY); do \
+	  out=dist/$$program-linux-$$arch; echo "$$out"; \
+	  GOOS=linux GOARCH=$$arch $(GO) build $(BUILDFLAGS) -o "$$out" ./cmd/$$program; \
+	done; done
 	for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
 	  os=$${platform%/*} out=dist/$(KUBECTL_BINARY)-$${platform/\//-}; exe=; if [[ $$os == windows ]]; then exe=.exe; fi; echo "$$out$$exe $$out.tar.gz"; \
 	  mkdir -p dist/archive && cp LICENSE dist/archive; \
@@ -102,7 +105,7 @@ release-binaries: ## Cross-compile what a release holds into dist/, with checksu
 	  tar -C dist/archive -czf "$$out.tar.gz" LICENSE "$(KUBECTL_BINARY)$$exe"; \
 	  mv "dist/archive/$(KUBECTL_BINARY)$$exe" "$$out$$exe"; rm -r dist/archive; \
 	done
-	cd dist && sha256sum $(PLUGIN_BINARY)-* $(STEP_BINARY)-* $(GATEWAYAPI_ASSET)-* $(INTERCEPTOR_BINARY)-* $(KUBECTL_BINARY)-* >checksums.txt && cat checksums.txt
+	cd dist && sha256sum $(PLUGIN_BINARY)-* $(STEP_BINARY)-* $(GATEWAYAPI_ASSET)-* $(INTERCEPTOR_BINARY)-* $(SCALER_BINARY)-* $(KUBECTL_BINARY)-* >checksums.txt && cat checksums.txt
 
 .PHONY: release-manifests
 release-manifests: ## Fill in the manifests of VERSION from CHECKSUMS (RELEASE_URL, DIGESTS, MANIFESTS=directory)

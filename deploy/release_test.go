@@ -29,6 +29,7 @@ func TestOneSetOfBuildFlags(t *testing.T) {
 		"rollouts-plugin-gatewayapi": plugin[1] + " " + shared[1],
 		"rollouts-plugin-step":       plugin[1] + " " + shared[1],
 		"interceptor":                shared[1],
+		"scaler":                     shared[1],
 		"kubectl-canary":             plugin[1] + " " + shared[1],
 	}
 	withoutImage := []string{"rollouts-plugin-gatewayapi", "kubectl-canary"}
@@ -72,7 +73,7 @@ func TestOneSetOfBuildFlags(t *testing.T) {
 }
 
 // The images of a release are those that the Dockerfile builds: on the same base, with
-// the program at the same place, its user and its entrypoint.
+// the programs at the same places, its user and its entrypoint.
 func TestReleasedImagesAreThoseOfTheDockerfile(t *testing.T) {
 	var config struct {
 		Images []struct {
@@ -90,12 +91,13 @@ func TestReleasedImagesAreThoseOfTheDockerfile(t *testing.T) {
 		base, name, _ := strings.Cut(base, " AS ")
 		stages[name] = "FROM " + base + "\n" + strings.TrimSpace(rest)
 	}
-	targets := map[string]string{"rollouts-plugin-kedify": "plugin", "rollouts-plugin-step": "step", "interceptor": "interceptor"}
+	targets := map[string]string{"rollouts-plugin-kedify": "plugin", "rollouts-plugin-step": "step", "interceptor scaler": "interceptor"}
 	makefile := readText(t, "../Makefile")
 	for _, image := range config.Images {
 		program := strings.Join(image.IDs, " ")
 		got := comment.ReplaceAllString(readText(t, "../"+image.Dockerfile), "")
-		got = strings.Replace(got, "ARG TARGETPLATFORM\nCOPY $TARGETPLATFORM/", "COPY --from=build /", 1)
+		got = strings.Replace(got, "ARG TARGETPLATFORM\n", "", 1)
+		got = strings.ReplaceAll(got, "COPY $TARGETPLATFORM/", "COPY --from=build /")
 		equal(t, "released image of "+program, stages[targets[program]], strings.TrimSpace(got))
 		equal(t, "platforms of "+program, []string{"linux/amd64", "linux/arm64"}, image.Platforms)
 		if !strings.Contains(makefile, "_IMG ?= "+image.Images[0]+":dev\n") && !strings.Contains(makefile, "\nIMG    ?= "+image.Images[0]+":dev\n") {

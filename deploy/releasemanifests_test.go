@@ -48,7 +48,7 @@ const (
 
 // imagesIn are the images of a release that its manifests run, by their file.
 var imagesIn = map[string]string{
-	"interceptor.yaml": interceptorImage, "kedify-proxy.yaml": interceptorImage, "step-init-container-patch.yaml": stepImage,
+	"interceptor.yaml": interceptorImage, "kedify-proxy.yaml": interceptorImage, "scaler.yaml": interceptorImage, "step-init-container-patch.yaml": stepImage,
 }
 
 // A template as it is in the tree is no valid YAML, so that kubectl, kustomize and Helm
@@ -170,10 +170,11 @@ func TestReleaseManifestsPinImages(t *testing.T) {
 	}
 }
 
-// interceptor.yaml needs no kustomization that sets a namespace: each of its objects that
-// has a namespace says that it is keda.
-func TestReleasedInterceptorSaysItsNamespace(t *testing.T) {
-	for _, document := range documents(t, filepath.Join(madeRelease(t), "interceptor.yaml")) {
+// interceptor.yaml and scaler.yaml need no kustomization that sets a namespace: each of their
+// objects that has a namespace says that it is keda.
+func TestReleasedInterceptorAndScalerSayTheirNamespace(t *testing.T) {
+	dir := madeRelease(t)
+	for _, document := range slices.Concat(documents(t, filepath.Join(dir, "interceptor.yaml")), documents(t, filepath.Join(dir, "scaler.yaml"))) {
 		var object appsv1.Deployment // any kind has this metadata
 		if err := yaml.Unmarshal(document, &object); err != nil {
 			t.Fatal(err)

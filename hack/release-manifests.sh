@@ -6,11 +6,11 @@
 #                                          both for argoproj-labs/gatewayAPI
 #   rbac-step-<kind>.yaml                  what the step plugin may do, kind by kind
 #   step-init-container-patch.yaml         takes the step plugin from its image
-#   crds.yaml, interceptor.yaml, kedify-proxy.yaml
+#   crds.yaml, interceptor.yaml, kedify-proxy.yaml, scaler.yaml
 #   canary.yaml                            for Krew, which installs `kubectl canary` by it
 # They are what deploy/ says, with what the release pins filled in: the URL and the
 # SHA-256 of the platform's plugin, those of kubectl-canary, and the images of the
-# interceptor and of the step plugin.
+# interceptor, in which the scaler is, too, and of the step plugin.
 #
 # hack/release-manifests.sh VERSION CHECKSUMS URL DIGESTS DIRECTORY
 #   VERSION    the release's tag, such as v1.2.3
@@ -195,6 +195,11 @@ crds=$(files_of deploy/crds)
   echo '# Into each namespace with HTTPScaledObjects: kubectl apply -n <namespace> -f kedify-proxy.yaml'
   with_interceptor deploy/kedify-proxy
 } >"$made/kedify-proxy.yaml"
+{
+  echo "$header"
+  echo '# In the namespace keda, where the interceptors are; not beside the scaler of Kedify.'
+  with_interceptor deploy/scaler
+} >"$made/scaler.yaml"
 
 # Each archive of the template has a placeholder with its name.
 krew=$(sed '1,/^template: /d' deploy/krew/canary.yaml)
@@ -208,4 +213,4 @@ if [[ $krew =~ @[A-Z0-9]+[@\ ] ]]; then fail "deploy/krew/canary.yaml: there is 
 printf '%s\n%s\n' "$header" "$krew" >"$made/canary.yaml"
 
 mv "$made"/*.yaml "$directory"
-echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml and argo-rollouts-values-<os>-<arch>.yaml, the same with gatewayapi- before <os>, rbac-step-<kind>.yaml, step-init-container-patch.yaml, crds.yaml, interceptor.yaml, kedify-proxy.yaml, canary.yaml"
+echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml and argo-rollouts-values-<os>-<arch>.yaml, the same with gatewayapi- before <os>, rbac-step-<kind>.yaml, step-init-container-patch.yaml, crds.yaml, interceptor.yaml, kedify-proxy.yaml, scaler.yaml, canary.yaml"
