@@ -141,7 +141,9 @@ func (st *loadStream) take(report loadReport) error {
 	})
 }
 
-// clustersASecond is how many clusters an Envoy may report each second.
+// clustersASecond is how many clusters an Envoy may report each second. With 10,000 clusters
+// and a report a second, Envoy 1.40 takes three times the CPU time of an idle one; with a
+// report each six seconds, 1.8 times.
 const clustersASecond = 2000
 
 // loadInterval returns how often an Envoy with so many clusters is to report. It names all

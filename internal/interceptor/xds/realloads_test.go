@@ -131,7 +131,9 @@ func (f *fleet) send(host string, n int) {
 // Each request counts once, over both Services of a canary. One that takes long is under
 // way until it ends.
 func TestRealEnvoyReportsRequests(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, sotw bool) {
+		t.Parallel()
 		f := newFleet(t)
 		f.service("stable", backend(t, "stable"))
 		f.service("canary", backend(t, "canary"))
@@ -168,6 +170,7 @@ func TestRealEnvoyReportsRequests(t *testing.T) {
 
 // A request that is handed over to an interceptor is counted there, and not reported.
 func TestRealEnvoyReportsNoRequestsThatItHandsOver(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -200,7 +203,9 @@ func TestRealEnvoyReportsNoRequestsThatItHandsOver(t *testing.T) {
 // Requests are counted while an interceptor restarts, and over streams that end as they are
 // old: each is reported to one of two interceptors.
 func TestRealEnvoyReportsOverRestartsAndMoves(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, sotw bool) {
+		t.Parallel()
 		f := newFleet(t)
 		f.service("app", backend(t, "app"))
 		f.object("app")
@@ -255,6 +260,7 @@ func (f *fleet) another() *interceptor {
 // Streams of load reports end as connections age, each right after a report, so that
 // nothing is lost.
 func TestRealEnvoyReportsToAnotherInterceptorInTime(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, func(s *Server) { s.settings.MaxConnectionAge = 2 * time.Second })
 	f.service("app", backend(t, "app"))
 	f.object("app")
@@ -277,6 +283,7 @@ func TestRealEnvoyReportsToAnotherInterceptorInTime(t *testing.T) {
 // When an interceptor has lost the API server, its Envoys go on reporting to it, also after
 // it is back.
 func TestRealEnvoyReportsToAnInterceptorThatWithdraws(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	f.service("app", backend(t, "app"))
 	f.object("app")
@@ -307,6 +314,7 @@ func TestRealEnvoyReportsToAnInterceptorThatWithdraws(t *testing.T) {
 // An Envoy whose bootstrap is an earlier one takes its configuration and does not report:
 // scalers are told, and told when that is over.
 func TestRealEnvoyWithoutLoadReports(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, func(s *Server) { s.reporters.patience = 10 * time.Millisecond })
 	f.service("app", backend(t, "app"))
 	f.object("app")
