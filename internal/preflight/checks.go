@@ -79,6 +79,9 @@ var checks = []check{
 	}, {
 		id: "keda-access", means: "keda-operator may get Rollouts; only where a `kedify-http` trigger scales one",
 		installation: checkKEDAAccess,
+	}, {
+		id: "scaler-endpoints", means: "[the scaler](scaling.md) that a trigger names has ready endpoints",
+		installation: checkScalers,
 	},
 	rolloutFound,
 	fieldsOfManifest,
@@ -157,8 +160,17 @@ var checks = []check{
 		id: "scaledobject", means: "the `kedify-http` trigger leaves the Service to the Rollout",
 		rollout: ofKedify(checkTriggers),
 	}, {
-		id: "scaledobject-min-replicas", means: "`minReplicaCount` is not below the Rollout's replicas",
+		id: "scaledobject-min-replicas", means: "`minReplicaCount` is not below the Rollout's replicas, or it is 0 and [the scaler](scaling.md#from-zero) starts the Rollout",
 		rollout: ofKedify(checkMinReplicas),
+	}, {
+		id: "scaledobject-trigger", means: "[the scaler](scaling.md#the-trigger) can answer the `external-push` trigger: its HTTPScaledObject exists, is one that the Rollout names, has a metric, a target and a window, and has its requests pass a proxy",
+		rollout: ofKedify(checkScalerTriggers),
+	}, {
+		id: "load-reports", means: "every kedify-proxy in the namespace reports its requests; only where such a trigger scales the Rollout",
+		rollout: ofKedify(checkLoadReports),
+	}, {
+		id: "scaledobject-ready", means: "KEDA says that a ScaledObject with such a trigger is ready and not paused, and that its HPA scales",
+		rollout: ofAny(checkScaledObjectReady),
 	},
 }
 

@@ -33,10 +33,10 @@ func clustersQuery(resource, prefix string) url.Values {
 	return url.Values{"resource": {resource}, "mask": {"cluster.name"}, "name_regex": {regexp.QuoteMeta(prefix) + ".*"}}
 }
 
-// statsQuery asks /stats whether Envoy is connected to its interceptor, and
-// whether it has refused anything.
+// statsQuery asks /stats whether Envoy is connected to its interceptor, whether it has
+// refused anything, and whether its bootstrap has it report its load.
 func statsQuery() url.Values {
-	return url.Values{"format": {"json"}, "filter": {`^(control_plane\.connected_state|cluster_manager\.cds\.update_rejected|listener_manager\.lds\.update_rejected|http\..*\.rds\..*\.update_rejected)$`}}
+	return url.Values{"format": {"json"}, "filter": {`^(control_plane\.connected_state|cluster_manager\.cds\.update_rejected|listener_manager\.lds\.update_rejected|http\..*\.rds\..*\.update_rejected|load_reporter\.responses)$`}}
 }
 
 // routesDump is the part of Envoy's route configurations that the checks read.
@@ -150,6 +150,8 @@ type envoyState struct {
 	known, connected bool
 	// rejected is how many updates it has refused since it started.
 	rejected uint64
+	// reportsLoad is whether its bootstrap has load_stats_config.
+	reportsLoad bool
 }
 
 func parseState(data []byte) (envoyState, error) {
@@ -164,9 +166,12 @@ func parseState(data []byte) (envoyState, error) {
 	}
 	var state envoyState
 	for _, stat := range answer.Stats {
-		if stat.Name == "control_plane.connected_state" {
+		switch stat.Name {
+		case "control_plane.connected_state":
 			state.known, state.connected = true, stat.Value > 0
-		} else {
+		case "load_reporter.responses":
+			state.reportsLoad = true
+		default:
 			state.rejected += stat.Value
 		}
 	}

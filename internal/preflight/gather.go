@@ -25,6 +25,7 @@ func gather(ctx context.Context, c *cluster, opts Options) snapshot {
 		wg.Go(func() { s.proxies = gatherProxies(ctx, c, opts, s.objects) })
 		asked := snapshot{namespace: s.namespace, rollout: s.rollout, objects: s.objects}
 		wg.Go(func() { s.gateway = gatherGateway(ctx, c, asked) })
+		wg.Go(func() { s.scalers = gatherScalers(ctx, c, asked) })
 		s.keda = gatherKEDA(ctx, c, opts, s.objects)
 	})
 	wg.Wait()

@@ -54,7 +54,7 @@ func TestRoutesOfARealEnvoy(t *testing.T) {
 	if err != nil || !slices.Equal(warming, []string{"demo-late"}) {
 		t.Errorf("warming %v, %v", warming, err)
 	}
-	if state, err := parseState(testdata(t, "stats.json")); err != nil || state != (envoyState{}) {
+	if state, err := parseState(testdata(t, "stats.json")); err != nil || state != (envoyState{reportsLoad: true}) {
 		t.Errorf("state %+v, %v", state, err)
 	}
 	state, err := parseState([]byte(`{"stats":[{"name":"control_plane.connected_state","value":1},{"name":"http.kedify-proxy.rds.kedify-proxy.update_rejected","value":2}]}`))

@@ -58,7 +58,10 @@ func checkMinReplicasOf(ro *v1alpha1.Rollout, o scaledObject) Result {
 	at := object("ScaledObject", o.Namespace, o.Name)
 	least := o.minReplicas()
 	edit := fmt.Sprintf("kubectl -n %s edit scaledobject %s", o.Namespace, o.Name)
-	if least == 0 {
+	switch {
+	case least == 0 && len(o.scalerTriggers()) > 0:
+		return ok(at, "minReplicaCount is 0: interceptors hold the requests for a Rollout without pods, which starts it")
+	case least == 0:
 		return warning(at, "minReplicaCount is 0: KEDA can scale the stable side to no pods in the middle of a canary", "set minReplicaCount to the Rollout's spec.replicas: "+edit)
 	}
 	replicas, known := authoredReplicas(ro)

@@ -7,6 +7,8 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
 // snapshot is everything that the checks decide on: what the cluster said, or
@@ -23,6 +25,7 @@ type snapshot struct {
 	plugins []pluginSnapshot
 	gateway gatewaySnapshot
 	steps   stepSnapshot
+	scalers []scalerAddress
 }
 
 // plugin returns the plugin of a router, or nil where it is not looked at.
@@ -118,6 +121,7 @@ type httpScaledObject struct {
 			Port     int32  `json:"port"`
 			PortName string `json:"portName"`
 		} `json:"scaleTargetRef"`
+		ScalingMetric *httpv1alpha1.ScalingMetric `json:"scalingMetric"`
 	} `json:"spec"`
 }
 
@@ -136,6 +140,9 @@ type scaledObject struct {
 			Metadata map[string]string `json:"metadata"`
 		} `json:"triggers"`
 	} `json:"spec"`
+	Status struct {
+		Conditions []condition `json:"conditions"`
+	} `json:"status"`
 }
 
 // minReplicas returns minReplicaCount, or KEDA's default of it.
