@@ -143,8 +143,9 @@ func (ls *listeners) serve() <-chan error {
 	return failed
 }
 
-// goodbye is how long the xDS server may take to end its streams. It takes that long
-// only if an Envoy no longer reads, or never sends anything.
+// goodbye is how long the xDS server may take to end its streams. Those of load reports end
+// after the next report, mostly within a second. The others take that long only if an Envoy
+// no longer reads, or never sends anything.
 const goodbye = 2 * time.Second
 
 // shutdown ends the xDS server, so that kedify-proxies turn to another interceptor, then
