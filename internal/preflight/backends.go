@@ -85,6 +85,10 @@ func checkBackends(r subject) []Result {
 		}
 		why := diagnose(s, ro, b, *service)
 		message := fmt.Sprintf("no ready endpoint (%s)%s", share, because(why.message))
+		if why.wakes {
+			results = append(results, ok(at, message))
+			continue
+		}
 		if why.stuck || b.weight > 0 && !why.asleep && ro.Status.StableRS != "" {
 			results = append(results, failure(at, message, why.remedy))
 		} else {

@@ -123,7 +123,7 @@ var checks = []check{
 		installation: checkOrphans,
 		rollout:      ofKedify(checkAnnotations),
 	}, {
-		id: "backends-ready", means: "each side with weight has ready endpoints; else why not: ReplicaSet at 0, no room for a canary pod, KEDA's minimum, pods that do not become ready",
+		id: "backends-ready", means: "each side with weight has ready endpoints, or KEDA starts the Rollout with the next request; else why not: ReplicaSet at 0, no room for a canary pod, KEDA's minimum, pods that do not become ready",
 		rollout: checkBackends,
 	}, {
 		id: "kedify-proxy-split", means: "every kedify-proxy in the namespace has an active cluster for each Service with weight, and the weights of the annotation in its routes. Without a Service `kedify-proxy-admin` or `kedify-proxy` there is nothing to look at",

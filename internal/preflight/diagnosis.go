@@ -19,6 +19,8 @@ type diagnosis struct {
 	// asleep is true when the app is scaled to 0 with all traffic on stable:
 	// the interceptor holds requests until a pod is up.
 	asleep bool
+	// wakes is true when the next request starts the app, as KEDA is told of it.
+	wakes bool
 }
 
 // diagnose looks from the Service to the pods, and from the ReplicaSet to what
@@ -94,6 +96,9 @@ func scaledToZero(s snapshot, ro *v1alpha1.Rollout, b side, message string) diag
 	d := diagnosis{message: message + ", because the Rollout is scaled to 0", stuck: !asleep, asleep: asleep,
 		remedy: fmt.Sprintf("kubectl -n %s scale rollout %s --replicas=1", ro.Namespace, ro.Name)}
 	for _, o := range s.objects.scaledObjectsOf(ro.Name) {
+		if o.minReplicas() == 0 && len(o.scalerTriggers()) > 0 {
+			return diagnosis{message: d.message + fmt.Sprintf(": ScaledObject %s starts it with the next request", o.Name), wakes: true}
+		}
 		if o.minReplicas() == 0 {
 			d.message += fmt.Sprintf(": ScaledObject %s lets KEDA do so with minReplicaCount 0", o.Name)
 			d.remedy = fmt.Sprintf("set minReplicaCount to the Rollout's spec.replicas: kubectl -n %s edit scaledobject %s", o.Namespace, o.Name)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
 // healthyScaled is healthy, with the scaler of this project in the place of Kedify's, and
@@ -58,7 +60,19 @@ func TestHealthyScalerHasOnlyTicks(t *testing.T) {
 	ofTrigger := healthyScaled()
 	ofTrigger.httpso().Spec.ScalingMetric = nil
 	ofTrigger.metadata()["scalingMetric"], ofTrigger.metadata()["targetValue"] = "concurrency", "0.5"
-	for name, s := range map[string]snapshot{"as in the guide": healthyScaled(), "bare name": bare, "full name": full, "target of the trigger": ofTrigger} {
+	idle := healthyScaled()
+	idle.settle()
+	inPause := healthyScaled() // Argo Rollouts sets weight 0 while the canary has no pod
+	inPause.demo().Status.Canary.Weights.Canary.Weight, inPause.demo().Status.Canary.Weights.Stable.Weight = 0, 100
+	delete(inPause.httpso().Annotations, weightedbackends.Annotation)
+	delete(inPause.httpso().Annotations, weightedbackends.OwnerAnnotation)
+	for _, s := range []*snapshot{&idle, &inPause} {
+		s.demo().Spec.Replicas = new(int32)
+		s.objects.replicaSets.Value = []replicaSet{replicaSetOf("blue", "0"), replicaSetOf("green", "0")}
+		s.objects.endpointSlices.Value, s.objects.pods.Value, s.proxies = nil, nil, proxySnapshot{}
+	}
+	for name, s := range map[string]snapshot{"as in the guide": healthyScaled(), "bare name": bare, "full name": full, "target of the trigger": ofTrigger,
+		"at zero pods": idle, "at zero pods in a pause": inPause} {
 		t.Run(name, func(t *testing.T) {
 			var made []string
 			for _, result := range look(s) {
@@ -67,8 +81,8 @@ func TestHealthyScalerHasOnlyTicks(t *testing.T) {
 				}
 				made = append(made, result.Check)
 			}
-			for _, check := range []string{"scaler-endpoints", "scaledobject-trigger", "load-reports", "scaledobject-ready", "scaledobject-min-replicas"} {
-				if !slices.Contains(made, check) {
+			for _, check := range []string{"scaler-endpoints", "scaledobject-trigger", "load-reports", "scaledobject-ready", "scaledobject-min-replicas", "backends-ready"} {
+				if !slices.Contains(made, check) && (check != "load-reports" || len(s.proxies.proxies) > 0) {
 					t.Errorf("%s is not made", check)
 				}
 			}
