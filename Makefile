@@ -225,7 +225,7 @@ mutants: sandbox-build envoy ## Break the product in some 50 ways, and demand th
 	@exec bin/mutants/mutants -run '$(RUN)'
 
 .PHONY: bench
-bench: bench-plugin bench-step bench-interceptor ## Measure the plugins and the interceptor beside others (21 minutes)
+bench: bench-plugin bench-step bench-interceptor bench-scaling ## Measure the plugins, the interceptor and scaling beside others (half an hour)
 
 .PHONY: bench-plugin
 bench-plugin: build sandbox-build ## Measure the plugins beside one that does nothing and those that client-go throttles (PLUGINS=gatewayapi picks one)
@@ -253,6 +253,13 @@ bench-interceptor: build sandbox-build ## Measure the interceptor beside Envoy, 
 	bin/bench/bench-interceptor -interceptor $(CURDIR)/bin/$(INTERCEPTOR_BINARY) -floor $(CURDIR)/bin/bench/reverseproxy \
 	  -envoy "$$($(SANDBOX_CMD) path envoy envoy)" -nginx "$$(bench/nginx/fetch.sh)" -routes $(CURDIR)/bin/bench/routes.test \
 	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml -parts "$(PARTS)"
+
+.PHONY: bench-scaling
+bench-scaling: build sandbox-build ## Measure what scaling by KEDA costs, beside proxies that count nothing (PARTS=rate picks some)
+	$(GO) test -c -o bin/bench/proxy.test ./internal/interceptor/proxy
+	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-scaling ./cmd/bench-scaling
+	bin/bench/bench-scaling -interceptor $(CURDIR)/bin/$(INTERCEPTOR_BINARY) -envoy "$$($(SANDBOX_CMD) path envoy envoy)" \
+	  -proxy $(CURDIR)/bin/bench/proxy.test -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml -parts "$(PARTS)"
 
 ##@ Check
 
