@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/proxyworld"
 )
 
 const (
@@ -32,6 +34,7 @@ func (w *world) idleEnvoy(ctx context.Context) error {
 	defer interceptor.End()
 	clusters := 2 * w.Objects
 	var share [2]float64
+	// Without load reports comes first: then the interceptor must have got none.
 	for i, loadReports := range []bool{false, true} {
 		gauge.Say("%s of an idle Envoy with %d clusters, with load reports: %v", idleTime, clusters, loadReports)
 		if share[i], err = w.idleShare(ctx, loadReports); err != nil {
@@ -63,8 +66,19 @@ func (w *world) idleShare(ctx context.Context, loadReports bool) (float64, error
 	if err := pause(ctx, idleTime); err != nil {
 		return 0, err
 	}
+	took := time.Since(began)
 	after, err := envoy.CPU()
-	return float64(after-before) / float64(time.Since(began)), err
+	if err != nil {
+		return 0, err
+	}
+	_, page, err := proxyworld.Get(ctx, http.DefaultClient, proxyworld.MetricsURL, "")
+	if err != nil {
+		return 0, err
+	}
+	if reports, _ := proxyworld.Metric(page, "interceptor_load_reports_total"); (reports > 0) != loadReports {
+		return 0, fmt.Errorf("the interceptor got %.0f load reports; expected some: %v", reports, loadReports)
+	}
+	return float64(after-before) / float64(took), nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -22,12 +22,13 @@ import (
 
 // options are the flags.
 type options struct {
-	interceptor, envoy, proxy, crd string
-	parts                          string
+	interceptor, envoy, proxy, crd             string
+	scaler, barecache, loadreports, getmetrics string
+	parts                                      string
 }
 
 // parts are the measurements, in the order in which they are done.
-var parts = []string{"rate", "envoy"}
+var parts = []string{"rate", "envoy", "metrics", "memory"}
 
 func (o *options) has(part string) bool {
 	return o.parts == "" || slices.Contains(strings.Split(o.parts, ","), part)
@@ -41,6 +42,7 @@ func (o *options) check() error {
 	}
 	for _, needed := range []struct{ name, value string }{
 		{"interceptor", o.interceptor}, {"envoy", o.envoy}, {"proxy", o.proxy}, {"crd", o.crd},
+		{"scaler", o.scaler}, {"barecache", o.barecache}, {"loadreports", o.loadreports}, {"getmetrics", o.getmetrics},
 	} {
 		if needed.value == "" {
 			return fmt.Errorf("-%s is needed; `make bench-scaling` gives it", needed.name)
@@ -66,6 +68,10 @@ func run() int {
 	flag.StringVar(&o.envoy, "envoy", "", "Envoy")
 	flag.StringVar(&o.proxy, "proxy", "", "the compiled tests of internal/interceptor/proxy")
 	flag.StringVar(&o.crd, "crd", "", "the HTTPScaledObject CRD")
+	flag.StringVar(&o.scaler, "scaler", "", "the scaler as released")
+	flag.StringVar(&o.barecache, "barecache", "", "the bare cache (bench/barecache)")
+	flag.StringVar(&o.loadreports, "loadreports", "", "what reports requests as an interceptor does (bench/loadreports)")
+	flag.StringVar(&o.getmetrics, "getmetrics", "", "what asks the scaler as KEDA does (bench/getmetrics)")
 	flag.StringVar(&o.parts, "parts", "", "what to measure, of "+strings.Join(parts, ", ")+"; separated by commas, all without")
 	flag.Parse()
 	if err := o.check(); err != nil {
@@ -89,7 +95,13 @@ func run() int {
 type world struct {
 	*options
 	*proxyworld.World
+	few answers // of a scaler with fewObjects
 }
+
+const (
+	fewObjects  = 10
+	manyObjects = 10_000
+)
 
 // measure is run inside a sandbox of its own.
 func measure(ctx context.Context, o *options) error {
@@ -99,17 +111,60 @@ func measure(ctx context.Context, o *options) error {
 		return err
 	}
 	defer proxies.Close()
-	w := &world{o, proxies}
-	if o.has("rate") {
-		if err := w.rate(ctx); err != nil {
-			return fmt.Errorf("rate: %w", err)
-		}
+	w := &world{options: o, World: proxies}
+	if err := w.measureFew(ctx); err != nil {
+		return err
 	}
 	if o.has("envoy") {
 		if err := w.idleEnvoy(ctx); err != nil {
 			return fmt.Errorf("envoy: %w", err)
 		}
 	}
+	if err := w.measureMany(ctx); err != nil {
+		return err
+	}
 	gauge.Say("done in %s", time.Since(began).Round(time.Second))
+	return nil
+}
+
+// measureFew measures what needs few objects.
+func (w *world) measureFew(ctx context.Context) error {
+	if err := w.Grow(ctx, fewObjects); err != nil {
+		return err
+	}
+	if w.has("rate") {
+		if err := w.rate(ctx); err != nil {
+			return fmt.Errorf("rate: %w", err)
+		}
+	}
+	if w.has("metrics") {
+		var err error
+		if w.few, err = w.timeMetrics(ctx); err != nil {
+			return fmt.Errorf("metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+// measureMany measures what needs many objects.
+func (w *world) measureMany(ctx context.Context) error {
+	if !w.has("metrics") && !w.has("memory") {
+		return nil
+	}
+	if err := w.Grow(ctx, manyObjects); err != nil {
+		return err
+	}
+	if w.has("metrics") {
+		many, err := w.timeMetrics(ctx)
+		if err != nil {
+			return fmt.Errorf("metrics: %w", err)
+		}
+		printMetrics(w.few, many)
+	}
+	if w.has("memory") {
+		if err := w.memory(ctx); err != nil {
+			return fmt.Errorf("memory: %w", err)
+		}
+	}
 	return nil
 }

@@ -21,7 +21,6 @@ const (
 	// rateRounds is how many rounds each of the two has, in turn; the median of the ratios
 	// counts.
 	rateRounds  = 24
-	rateObjects = 10
 	connections = 64
 	warmTime    = time.Second
 	roundTime   = time.Second
@@ -68,9 +67,6 @@ func (w *world) embeddedRate(ctx context.Context) (float64, error) {
 // Each round has a new process, as two processes of the same Envoy differ, too. Envoy has a
 // processor of its own.
 func (w *world) envoyRate(ctx context.Context) (float64, error) {
-	if err := w.Grow(ctx, rateObjects); err != nil {
-		return 0, err
-	}
 	if err := proxyworld.Move(w.Processors.Others(1)); err != nil {
 		return 0, err
 	}

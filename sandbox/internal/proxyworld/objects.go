@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,7 +26,10 @@ var (
 	endpointSlices = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
 )
 
-func name(i int) string { return fmt.Sprintf("app-%05d", i) }
+// NameFormat gives the name of an HTTPScaledObject from its number, from 0.
+const NameFormat = "app-%05d"
+
+func name(i int) string { return fmt.Sprintf(NameFormat, i) }
 
 // Host is the host of an HTTPScaledObject by its number, from 0.
 func Host(i int) string { return name(i) + ".example.com" }
@@ -47,7 +51,7 @@ func (w *World) Grow(ctx context.Context, n int) error {
 			if err := w.make(ctx, services, service(i, side)); err != nil {
 				return err
 			}
-			if err := w.make(ctx, endpointSlices, endpointSlice(i, side, address)); err != nil {
+			if err := w.make(ctx, endpointSlices, endpointSlice(name(i)+"-"+side, address)); err != nil {
 				return err
 			}
 		}
@@ -100,12 +104,21 @@ func service(i int, side string) map[string]any {
 	}
 }
 
-func endpointSlice(i int, side string, address netip.AddrPort) map[string]any {
+// AddEndpoint makes an EndpointSlice of a Service with an address, unless there is one.
+func (w *World) AddEndpoint(ctx context.Context, service string, address netip.AddrPort) error {
+	err := w.make(ctx, endpointSlices, endpointSlice(service, address))
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+func endpointSlice(service string, address netip.AddrPort) map[string]any {
 	return map[string]any{
 		"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
 		"metadata": map[string]any{
-			"name": name(i) + "-" + side + "-1", "namespace": gauge.Namespace,
-			"labels": map[string]any{"kubernetes.io/service-name": name(i) + "-" + side},
+			"name": service + "-1", "namespace": gauge.Namespace,
+			"labels": map[string]any{"kubernetes.io/service-name": service},
 		},
 		"addressType": "IPv4",
 		"ports":       []any{map[string]any{"name": "http", "port": int64(address.Port()), "protocol": "TCP"}},
