@@ -11,9 +11,9 @@ import (
 )
 
 // BenchmarkCountLoad compares the proxy with one that does not count requests for scalers.
-// Each iteration is a round of both, in turn; of-uncounted is the median of the ratios of
-// their requests a second. Clients and applications are in this process, and take their
-// share of the time.
+// Each iteration is a round of both, in turn. It reports the medians of the ratios of their
+// requests a second, and of their processor time. Clients and applications are in this
+// process, and take their share of both.
 func BenchmarkCountLoad(b *testing.B) {
 	const requests = 20_000
 	counted, uncounted := benchWorld(b), benchWorld(b)
@@ -24,20 +24,23 @@ func BenchmarkCountLoad(b *testing.B) {
 		clients[w] = dialBench(b, w.address, benchClientCount)
 		clients[w].send(b, requests)
 	}
-	var ratios []float64
+	var rates, times []float64
 	order := []*world{counted, uncounted}
 	for b.Loop() {
-		took := map[*world]time.Duration{}
+		took, cpu := map[*world]time.Duration{}, map[*world]time.Duration{}
 		for _, w := range order {
-			began := time.Now()
+			began, before := time.Now(), processorTime(b)
 			clients[w].send(b, requests)
-			took[w] = time.Since(began)
+			took[w], cpu[w] = time.Since(began), processorTime(b)-before
 		}
-		ratios = append(ratios, float64(took[uncounted])/float64(took[counted]))
+		rates = append(rates, float64(took[uncounted])/float64(took[counted]))
+		times = append(times, float64(cpu[counted])/float64(cpu[uncounted]))
 		slices.Reverse(order)
 	}
-	slices.Sort(ratios)
-	b.ReportMetric(ratios[len(ratios)/2], "of-uncounted")
+	slices.Sort(rates)
+	slices.Sort(times)
+	b.ReportMetric(rates[len(rates)/2], "rate-of-uncounted")
+	b.ReportMetric(times[len(times)/2], "cpu-of-uncounted")
 }
 
 // withoutCountLoad returns the handlers without countLoad.
