@@ -78,7 +78,7 @@ func (f *Figures) expect(interceptors bool, addresses []string, was map[*proxy]b
 	for _, address := range addresses {
 		p := f.proxy(proxyKey{interceptors, address}, now)
 		if !was[p] && !p.live() {
-			p.last = now // without requests until now
+			p.last, p.heard = now, false // without requests until now
 		}
 		p.expected = true
 		expected = append(expected, p)

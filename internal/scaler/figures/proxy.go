@@ -26,8 +26,8 @@ type proxy struct {
 	proxyKey
 	// expected is whether the proxy is in its EndpointSlices.
 	expected bool
-	// heard is whether it has reported. One that was there before the scaler was, initial,
-	// has counted requests that the scaler knows nothing of until it is heard.
+	// heard is whether it has reported since it came into the EndpointSlices; initial, that
+	// it was there before the scaler was, and has not reported yet.
 	heard, initial bool
 	// from is since when all requests of the proxy are known, but for those in gaps; the
 	// last of them are as of last.
@@ -56,7 +56,7 @@ func (p *proxy) lose(from time.Duration) {
 // reported takes all requests until now as known, by a source or, if it is nil, by the
 // interceptor's message alone.
 func (p *proxy) reported(by *source, now time.Duration) {
-	p.heard = true
+	p.heard, p.initial = true, false
 	if now > p.last {
 		p.interval = min(now-p.last, longestInterval)
 		p.last = now

@@ -1,17 +1,6 @@
 package figures
 
-import (
-	"fmt"
-	"slices"
-	"time"
-)
-
-// patience is how long a proxy may be silent if the window is shorter: Envoy takes 5 s to
-// open a stream in the place of one that broke, and may report more seldom than each second.
-const patience = 15 * time.Second
-
-// leastCovered is how long a proxy has to have reported for its share to be known.
-const leastCovered = time.Second
+import "slices"
 
 // Rate returns the requests per second over a valid window. It is an error if a proxy that
 // has a share in it is unknown or has been silent for the window.
@@ -96,51 +85,4 @@ func (f *Figures) Subscribe(key Key) (held <-chan struct{}, cancel func()) {
 		defer f.mu.Unlock()
 		o.subscribers = slices.DeleteFunc(o.subscribers, func(other chan struct{}) bool { return other == s })
 	}
-}
-
-// Missing returns an error if the figures of the objects of a namespace are not known,
-// because a proxy is unknown or has been silent for the length of a window. It names the
-// proxy and says what to do.
-func (f *Figures) Missing(namespace string, window time.Duration) error {
-	now := f.lock()
-	defer f.mu.Unlock()
-	return f.missing(namespace, window, now)
-}
-
-func (f *Figures) missing(namespace string, window, now time.Duration) error {
-	if !f.synced {
-		return fmt.Errorf("the scaler has not read the EndpointSlices of interceptors yet: try again")
-	}
-	if len(f.interceptors) == 0 {
-		return fmt.Errorf("no interceptor is ready: see the Deployment of interceptors and the EndpointSlices of its Service")
-	}
-	for _, p := range f.interceptors {
-		if err := p.missing(window, now); err != nil {
-			return fmt.Errorf("interceptor %s %w; see its log, and whether NetworkPolicies let scalers reach it", p.address, err)
-		}
-	}
-	for _, p := range f.kedifyProxies[namespace] {
-		err := p.missing(window, now)
-		if err != nil && p.withoutLoadReports() {
-			return fmt.Errorf("kedify-proxy %s in namespace %s does not report its requests: its bootstrap lacks load_stats_config; take that of this release and restart it", p.address, namespace)
-		}
-		if err != nil {
-			return fmt.Errorf("kedify-proxy %s in namespace %s %w; see its log, and whether it reaches an interceptor", p.address, namespace, err)
-		}
-	}
-	return nil
-}
-
-// missing returns an error if what the proxy counted in a window is not known.
-func (p *proxy) missing(window, now time.Duration) error {
-	silent := now - p.last
-	switch {
-	case silent > max(window, patience):
-		return fmt.Errorf("has not reported for %v", silent.Round(time.Second))
-	case !p.heard && p.initial:
-		return fmt.Errorf("has not reported since this scaler started, %v ago", (now - p.from).Round(time.Second))
-	case p.heard && p.covered(p.last-window, p.last) < min(window, leastCovered):
-		return fmt.Errorf("has only just begun to report: try again")
-	}
-	return nil
 }
