@@ -72,3 +72,13 @@ func (p *proxy) missing(others bool, window, now time.Duration) error {
 	}
 	return nil
 }
+
+// share returns an error if the proxy, which has a share in a figure, has been silent for a
+// window: the share would else stay as it was. The proxy may be of another namespace than
+// the object, so that missing does not ask for it.
+func (p *proxy) share(window, now time.Duration) error {
+	if silent := now - p.last; p.expected && silent > max(window, patience) {
+		return fmt.Errorf("kedify-proxy %s, which has had requests of the HTTPScaledObject, has not reported for %v; see its log, and whether it reaches an interceptor", p.address, silent.Round(time.Second))
+	}
+	return nil
+}

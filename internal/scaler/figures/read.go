@@ -19,9 +19,14 @@ func (f *Figures) Rate(key Key, w Window) (float64, error) {
 	for _, r := range o.rings {
 		end := r.proxy.end(now)
 		from := max(end-w.Length, o.from)
-		if covered := r.proxy.covered(from, end); covered > 0 {
-			rate += r.sum(from, o.from) / covered.Seconds()
+		sum, covered := r.sum(from, o.from), r.proxy.covered(from, end)
+		if sum == 0 || covered <= 0 {
+			continue
 		}
+		if err := r.proxy.share(w.Length, now); err != nil {
+			return 0, err
+		}
+		rate += sum / covered.Seconds()
 	}
 	return rate, nil
 }
@@ -34,7 +39,19 @@ func (f *Figures) Concurrency(key Key) (int64, error) {
 	if err := f.missing(key.Namespace, DefaultWindow.Length, now); err != nil {
 		return 0, err
 	}
-	active, _ := f.underWay(key)
+	o := f.objects[key]
+	if o == nil {
+		return 0, nil
+	}
+	for _, p := range o.parts {
+		if p.active == 0 || !p.source.counts() {
+			continue
+		}
+		if err := p.source.proxy.share(DefaultWindow.Length, now); err != nil {
+			return 0, err
+		}
+	}
+	active, _ := o.underWay()
 	return active, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/loadreport"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler/figures"
 )
 
 // Proxies that take the place of others, and of which none has reported, have an unknown
@@ -53,4 +54,26 @@ func TestProxyThatComesBesideOthers(t *testing.T) {
 	c.pass(time.Second)
 	c.both(86)
 	c.wantError(t, "kedify-proxy 10.0.1.2", "has not reported since it became ready, 16s ago")
+}
+
+// A kedify-proxy of all namespaces that is silent makes the figures of those objects unknown
+// that it has a share in, in whatever namespace.
+func TestSilentProxyOfAnotherNamespace(t *testing.T) {
+	c := busy()
+	c.SetExpected([]string{"a"}, map[string][]string{"edge": {envoy}})
+	c.each(60, func(i int) {
+		c.own(70 + i)
+		c.wantRate(t, 20, 0.01)
+		c.wantConcurrency(t, 10)
+	})
+	c.each(60, func(i int) { c.own(130 + i) })
+	c.wantError(t, "kedify-proxy "+envoy, "has not reported for 2m0s")
+	if !c.Active(app, minute) {
+		t.Error("want the object active: requests are known to be under way")
+	}
+	if _, err := c.Rate(figures.Key{Namespace: namespace, Name: "other"}, minute); err != nil {
+		t.Errorf("another object has no requests there, but: %v", err)
+	}
+	c.both(190)
+	c.wantRate(t, 20, 0.02)
 }
