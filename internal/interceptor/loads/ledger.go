@@ -44,21 +44,29 @@ func New(exists func(types.NamespacedName) bool) *Ledger {
 // Own returns the Source that is the interceptor itself.
 func (l *Ledger) Own() *Source { return l.own }
 
+// Exists tells whether there is an HTTPScaledObject.
+func (l *Ledger) Exists(object types.NamespacedName) bool { return l.exists(object) }
+
 // Stream begins the Source that is a kedify-proxy at an IP address, as a load reporting
-// stream of it begins. End is to be called when the stream ends.
+// stream of it begins. Scalers are told of it with its first report: without figures it
+// would pass for one without requests. End is to be called when the stream ends.
 func (l *Ledger) Stream(address string) *Source { return l.begin(address, false) }
 
 // WithoutLoadReports begins a Source that says that the kedify-proxy at an IP address takes
 // its configuration from here, and has no load reporting stream to here. End is to be called
 // when that is no longer so.
-func (l *Ledger) WithoutLoadReports(address string) *Source { return l.begin(address, true) }
+func (l *Ledger) WithoutLoadReports(address string) *Source {
+	s := l.begin(address, true)
+	s.Report(nil)
+	return s
+}
 
 func (l *Ledger) begin(address string, withoutLoadReports bool) *Source {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &Source{
 		ledger: l, id: uuid.NewString(), address: address, withoutLoadReports: withoutLoadReports,
-		objects: make(map[types.NamespacedName]*Counters), reported: l.generation + 1,
+		objects: make(map[types.NamespacedName]*Counters),
 	}
 	l.sources = append(l.sources, s)
 	return s

@@ -147,7 +147,7 @@ func TestAScalerIsToldAllAndThenWhatChanges(t *testing.T) {
 }
 
 // A report without changes is told of, too: its Source is alive. A Source that is silent is
-// left out.
+// left out, and so is one that has not reported yet.
 func TestASourceIsInAMessageWhenItReported(t *testing.T) {
 	l := New(always)
 	envoy := l.Stream("10.0.0.1")
@@ -155,7 +155,7 @@ func TestASourceIsInAMessageWhenItReported(t *testing.T) {
 	for _, step := range []struct {
 		reports bool
 		want    int
-	}{{true, 2}, {false, 1}, {true, 2}, {false, 1}} {
+	}{{false, 1}, {true, 2}, {false, 1}, {true, 2}, {false, 1}} {
 		if step.reports {
 			envoy.Report(nil)
 		}
@@ -226,7 +226,6 @@ func TestCountersOfDeletedObjectsGo(t *testing.T) {
 	own.Forget()
 	sweep()
 	s.knows(map[string][]loadreport.Object{"": {figuresOf(app, 9, 1, 0)}, "10.0.0.1": {figuresOf(other, 1, 0, 0)}})
-	envoy.Report(map[types.NamespacedName]Figures{app: {Requests: 7}})
 	if got := l.Own().Counters(app); got != own {
 		t.Error("the counters are others while a request is under way")
 	}

@@ -15,8 +15,7 @@ type Source struct {
 	// These are under the ledger's lock.
 	objects map[types.NamespacedName]*Counters
 	gone    []goneObject
-	// reported and ended are the generations of its last report and its end; ended is 0
-	// before.
+	// reported and ended are the generations of its last report and its end; 0 before.
 	reported, ended uint64
 }
 
@@ -52,8 +51,8 @@ func (s *Source) countersLocked(object types.NamespacedName) *Counters {
 	return c
 }
 
-// Report records a report of a kedify-proxy. Objects that it leaves out have no request
-// under way, and objects that do not exist are ignored.
+// Report records a report of a kedify-proxy, of objects that exist. Those that it leaves out
+// have no request under way.
 func (s *Source) Report(figures map[types.NamespacedName]Figures) {
 	l := s.ledger
 	l.mu.Lock()
@@ -61,11 +60,9 @@ func (s *Source) Report(figures map[types.NamespacedName]Figures) {
 	l.sweepLocked()
 	s.reported = l.generation + 1
 	for object, f := range figures {
-		if l.exists(object) {
-			c := s.countersLocked(object)
-			c.requests.Add(f.Requests)
-			c.active.Store(f.Active)
-		}
+		c := s.countersLocked(object)
+		c.requests.Add(f.Requests)
+		c.active.Store(f.Active)
 	}
 	for object, c := range s.objects {
 		if _, ok := figures[object]; !ok {
@@ -102,7 +99,7 @@ type changes struct {
 // false for nothing.
 func (s *Source) changesLocked(since uint64) (c changes, ok bool) {
 	own := s == s.ledger.own // which always reports
-	if !own && max(s.reported, s.ended) <= since || since == 0 && s.ended != 0 {
+	if !own && (s.reported == 0 || max(s.reported, s.ended) <= since) || since == 0 && s.ended != 0 {
 		return changes{}, false
 	}
 	c.source = loadreport.Source{ID: s.id, Address: s.address, WithoutLoadReports: s.withoutLoadReports, Ended: s.ended != 0}

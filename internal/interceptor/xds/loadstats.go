@@ -65,9 +65,16 @@ func (s *Server) takeLoads(stream grpc.ServerStream) error {
 	s.metrics.loadStreams.Inc()
 	defer s.metrics.loadStreams.Dec()
 	address := peerlimit.Address(client.Addr)
+	defer s.reporters.reports(address)()
+	select {
+	case <-s.updated: // before that no object is known, and none would be counted
+	case <-s.closing:
+		return errShutdown
+	case <-stream.Context().Done():
+		return ending(stream.Context().Err())
+	}
 	st.source = s.ledger.Stream(address)
 	defer st.source.End()
-	defer s.reporters.reports(address)()
 	for {
 		if err := st.take(report); err != nil {
 			return err
@@ -106,15 +113,21 @@ func (st *loadStream) identify(first loadReport, client *peer.Peer) error {
 	return err
 }
 
-// take counts a report, and tells the Envoy when to send the next ones.
+// take counts a report, and tells the Envoy when to send the next ones. It fails for objects
+// that are not known here because this interceptor has lost the API server: another one
+// counts them.
 func (st *loadStream) take(report loadReport) error {
-	objects := make(map[types.NamespacedName]clusterLoad)
+	objects, unknown := make(map[types.NamespacedName]clusterLoad), false
 	named, err := report.clusters(func(name []byte, load clusterLoad) {
 		if len(name) > maxNameBytes {
 			return
 		}
 		object, _, ok := routes.ParseClusterName(string(name))
 		if !ok || !st.namespaces.HasObject(object) {
+			return
+		}
+		if !st.server.ledger.Exists(object) {
+			unknown = true
 			return
 		}
 		if sum, within := objects[object].plus(load); within {
@@ -131,6 +144,9 @@ func (st *loadStream) take(report loadReport) error {
 	}
 	st.source.Report(figures)
 	st.server.metrics.loadReports.Inc()
+	if unknown && st.server.isWithdrawn() {
+		return errWithdrawn
+	}
 	interval := loadInterval(named)
 	if interval == st.interval {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -232,5 +233,64 @@ func TestLoadsEndAsConnectionsAge(t *testing.T) {
 	})
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "--xds-max-connection-age") {
 		t.Errorf("the stream ended with %v", err)
+	}
+}
+
+// An interceptor that has lost the API server keeps a stream of reports until that has an
+// object which the interceptor does not know: another one counts the requests to it.
+func TestLoadsOfObjectsMadeAfterTheAPIServerWasLost(t *testing.T) {
+	w := newWorld(t, envoy.Options{})
+	w.service("app", "10.0.0.1:80")
+	w.object("app")
+	w.commit()
+	s := follow(t, w.ledger)
+	r := newReporter(t, w.dialLoads(), "demo")
+	r.asked()
+	made := statsOf("demo/made/app", 0, 1, 1)
+	r.report(statsOf("demo/app/app", 0, 1, 1), made)
+	s.counts(t, "demo/app", 1, 1)
+	w.server.Withdraw()
+	r.report(statsOf("demo/app/app", 0, 1, 2), statsOf("foreign/made/app", 0, 1, 1))
+	s.counts(t, "demo/app", 2, 2)
+	r.report(statsOf("demo/app/app", 0, 1, 1), made)
+	if _, err := r.Recv(); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "API server") {
+		t.Errorf("the stream ended with %v", err)
+	}
+	s.counts(t, "demo/app", 3, 0)
+}
+
+// An interceptor that has just started takes no report before it knows the objects, and
+// tells nobody that the Envoy has no requests.
+func TestLoadsBeforeObjectsAreKnown(t *testing.T) {
+	w := newWorld(t, envoy.Options{})
+	w.service("app", "10.0.0.1:80")
+	w.object("app")
+	s := follow(t, w.ledger)
+	r := newReporter(t, w.dialLoads())
+	r.report(statsOf("demo/app/app", 0, 5, 2))
+	eventually(t, "the stream", func() bool { return w.server.Limits()[0].Used == 1 })
+	if n := s.streams(); n != 0 {
+		t.Errorf("scalers are told of %d streams", n)
+	}
+	w.commit()
+	s.counts(t, "demo/app", 5, 2)
+}
+
+// A report of objects that are not there takes little memory besides its bytes.
+func TestLoadsOfManyUnknownObjects(t *testing.T) {
+	w := newWorld(t, envoy.Options{})
+	w.commit()
+	all := &loadstatsv3.LoadStatsRequest{}
+	for i := range 200_000 {
+		all.ClusterStats = append(all.ClusterStats, statsOf(fmt.Sprintf("a/%x/b", i), 0, 1, 0))
+	}
+	report := loadReport(marshal(all))
+	st := &loadStream{server: w.server, source: w.ledger.Stream("10.0.0.1"), interval: loadInterval(len(all.GetClusterStats()))}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := st.take(report)
+	runtime.ReadMemStats(&after)
+	if bytes := after.TotalAlloc - before.TotalAlloc; err != nil || bytes > 4*uint64(len(report)) {
+		t.Errorf("a report of %d bytes took %d bytes more (%v)", len(report), bytes, err)
 	}
 }

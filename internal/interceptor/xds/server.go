@@ -58,6 +58,7 @@ type Server struct {
 	envelope []byte // the RouteConfiguration without virtual hosts
 	noMatch  *host
 
+	updated   chan struct{} // closed with the first Update
 	closing   chan struct{}
 	closeOnce sync.Once
 
@@ -105,6 +106,7 @@ func New(settings Settings, translator *envoy.Translator, ledger *loads.Ledger, 
 		minBackoff: minBackoff,
 
 		envelope: marshal(translator.RouteConfiguration(nil)),
+		updated:  make(chan struct{}),
 		closing:  make(chan struct{}),
 		hosts:    hostCache{byDomain: make(map[string][]weak.Pointer[host])},
 		streams:  make(map[*stream]struct{}),
@@ -143,6 +145,9 @@ func (s *Server) Update(table *routes.Table, changes routes.Changes) {
 		noted = append(noted, change{kind: aCluster, cluster: changes.Clusters[i].Name, at: at})
 	}
 	s.journal.add(noted...)
+	if first {
+		close(s.updated)
+	}
 	if first || len(noted) > 0 {
 		s.wakeAll()
 	}

@@ -33,8 +33,9 @@ func newWithdrawal() *withdrawal {
 
 // Withdraw sends the Envoys to other interceptors, until Resume: it closes the port, sends
 // GOAWAY on all connections, so that none takes another stream, and ends the streams over
-// some seconds. Streams of load reports stay until they are old: their reports are as good
-// here, and those of a stream that ends may be lost. It returns at once.
+// some seconds. Streams of load reports stay until they are old, or report an object that is
+// not known here: other reports are as good here, and those of a stream that ends may be
+// lost. It returns at once.
 func (s *Server) Withdraw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,6 +79,13 @@ func (s *Server) Resume() {
 		close(s.withdrawal.resumed)
 		s.withdrawal = newWithdrawal()
 	}
+}
+
+// isWithdrawn tells whether it is between Withdraw and Resume.
+func (s *Server) isWithdrawn() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.withdrawal.hasBegun()
 }
 
 // hasBegun tells whether a withdrawal has begun.
