@@ -255,7 +255,7 @@ bench-interceptor: build sandbox-build ## Measure the interceptor beside Envoy, 
 	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml -parts "$(PARTS)"
 
 .PHONY: bench-scaling
-bench-scaling: build sandbox-build ## Measure what scaling by KEDA costs, beside proxies that count nothing and a bare cache (PARTS=rate picks some)
+bench-scaling: build sandbox-build ## Measure what scaling by KEDA costs, beside proxies that count nothing, a bare cache and KEDA polling (PARTS=rate picks some)
 	$(GO) build $(BUILDFLAGS) -o bin/bench/ ./bench/barecache ./bench/loadreports ./bench/getmetrics
 	$(GO) test -c -o bin/bench/proxy.test ./internal/interceptor/proxy
 	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-scaling ./cmd/bench-scaling

@@ -116,6 +116,9 @@ func measure(ctx context.Context, o *options) error {
 		return err
 	}
 	defer proxies.Close()
+	if err := proxies.StopNode(ctx); err != nil {
+		return err
+	}
 	w := &world{o, proxies}
 	figures := gauge.NewTable("what\tmeasured\tbar")
 	defer figures.Print()

@@ -28,7 +28,7 @@ type options struct {
 }
 
 // parts are the measurements, in the order in which they are done.
-var parts = []string{"rate", "envoy", "metrics", "memory"}
+var parts = []string{"rate", "envoy", "metrics", "memory", wakePart}
 
 func (o *options) has(part string) bool {
 	return o.parts == "" || slices.Contains(strings.Split(o.parts, ","), part)
@@ -82,13 +82,34 @@ func run() int {
 	if cluster.Inside() {
 		err = measure(ctx, &o)
 	} else {
-		err = gauge.Enter(ctx)
+		err = o.enter(ctx)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "bench-scaling:", err)
 		return 1
 	}
 	return 0
+}
+
+// enter runs the parts in sandboxes of their own: KEDA is in that of wake alone, as it would
+// take processor time from the others.
+func (o *options) enter(ctx context.Context) error {
+	var bare []string
+	for _, part := range parts {
+		if part != wakePart && o.has(part) {
+			bare = append(bare, part)
+		}
+	}
+	with := func(parts string) []string { return append(slices.Clone(os.Args[1:]), "-parts", parts) }
+	if len(bare) > 0 {
+		if err := gauge.EnterWith(ctx, with(strings.Join(bare, ","))); err != nil {
+			return err
+		}
+	}
+	if !o.has(wakePart) {
+		return nil
+	}
+	return gauge.EnterWith(ctx, with(wakePart), kedaAddon)
 }
 
 // world is the environment of all measurements.
@@ -111,6 +132,12 @@ func measure(ctx context.Context, o *options) error {
 		return err
 	}
 	defer proxies.Close()
+	if o.parts == wakePart {
+		return (&world{options: o, World: proxies}).wake(ctx)
+	}
+	if err := proxies.StopNode(ctx); err != nil {
+		return err
+	}
 	w := &world{options: o, World: proxies}
 	if err := w.measureFew(ctx); err != nil {
 		return err

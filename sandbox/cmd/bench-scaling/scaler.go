@@ -27,14 +27,17 @@ const (
 	// memoryTime is how long both run: the windows of all objects are full by then.
 	memoryTime = 90 * time.Second
 
-	scalerAddress = "127.0.0.1:19090"
-	scalerHealth  = "127.0.0.1:19091"
+	scalerHealth = "127.0.0.1:19091"
 	// interceptors is the Service whose pods the scaler takes for interceptors.
 	interceptors = "loadreports"
 )
 
-// reportsAddress is where the scaler is told of requests.
-var reportsAddress = netip.AddrPortFrom(cluster.NodeIP, 19092)
+var (
+	// scalerAddress is where KEDA's pods reach the scaler, too.
+	scalerAddress = netip.AddrPortFrom(cluster.NodeIP, 19090)
+	// reportsAddress is where the scaler is told of requests.
+	reportsAddress = netip.AddrPortFrom(cluster.NodeIP, 19092)
+)
 
 // scaling is a scaler and what it is told.
 type scaling struct{ scaler, reports *proxyworld.Process }
@@ -52,16 +55,26 @@ func (w *world) startScaling(ctx context.Context) (*scaling, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.scaler, err = proxyworld.Launch(exec.Command(w.scaler, "--address", scalerAddress, "--health-address", scalerHealth,
-		"--metrics-address", "0", "--namespace", gauge.Namespace, "--interceptor-service", interceptors, "--interceptor-port", fmt.Sprint(reportsAddress.Port())), w.Processors.All)
-	if err == nil {
-		err = s.scaler.Await(ctx, 100*time.Millisecond, "http://"+scalerHealth+"/readyz", "")
-	}
-	if err != nil {
+	if s.scaler, err = w.startScaler(ctx, interceptors, reportsAddress.Port()); err != nil {
 		s.end()
 		return nil, fmt.Errorf("%w\n%s", err, s.reports.Log)
 	}
 	return s, nil
+}
+
+// startScaler starts a scaler of the interceptors that are the endpoints of a Service, and
+// waits until it is ready.
+func (w *world) startScaler(ctx context.Context, service string, port uint16) (*proxyworld.Process, error) {
+	p, err := proxyworld.Launch(exec.Command(w.scaler, "--address", scalerAddress.String(), "--health-address", scalerHealth,
+		"--metrics-address", "0", "--namespace", gauge.Namespace, "--interceptor-service", service, "--interceptor-port", fmt.Sprint(port)), w.Processors.All)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Await(ctx, 100*time.Millisecond, "http://"+scalerHealth+"/readyz", ""); err != nil {
+		p.End()
+		return nil, err
+	}
+	return p, nil
 }
 
 func (s *scaling) end() {
@@ -80,7 +93,7 @@ func (w *world) timeMetrics(ctx context.Context) (took answers, err error) {
 	}
 	defer s.end()
 	gauge.Say("%d calls of GetMetrics with %d HTTPScaledObjects", metricsCalls, w.Objects)
-	cmd := exec.CommandContext(ctx, w.getmetrics, "-address", scalerAddress, "-namespace", gauge.Namespace, "-name", proxyworld.NameFormat,
+	cmd := exec.CommandContext(ctx, w.getmetrics, "-address", scalerAddress.String(), "-namespace", gauge.Namespace, "-name", proxyworld.NameFormat,
 		"-objects", fmt.Sprint(w.Objects), "-calls", fmt.Sprint(metricsCalls))
 	cmd.Stderr = os.Stderr
 	output, err := cmd.Output()

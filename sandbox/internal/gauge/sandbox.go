@@ -14,7 +14,10 @@ import (
 
 // Enter brings up a sandbox without a controller, runs this program again in it
 // with the same arguments, and takes it down.
-func Enter(ctx context.Context) (err error) {
+func Enter(ctx context.Context) error { return EnterWith(ctx, os.Args[1:]) }
+
+// EnterWith does the same with other arguments, in a sandbox that has some add-ons.
+func EnterWith(ctx context.Context, arguments []string, addons ...string) (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -22,6 +25,7 @@ func Enter(ctx context.Context) (err error) {
 	sandbox, err := cluster.Up(ctx, cluster.Options{
 		Name:     fmt.Sprintf("bench-%d", os.Getpid()),
 		Bare:     true,
+		With:     addons,
 		Owned:    true,
 		Progress: progress.New(os.Stderr),
 	})
@@ -30,7 +34,7 @@ func Enter(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, sandbox.Down()) }()
 	args := []string{self}
-	for _, arg := range os.Args[1:] {
+	for _, arg := range arguments {
 		// Make paths absolute, although the working directory inside is the same.
 		if path, absErr := filepath.Abs(arg); arg != "" && absErr == nil && exists(path) {
 			arg = path

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,8 +62,23 @@ func (w *World) Grow(ctx context.Context, n int) error {
 	return err
 }
 
+// MakeAsleep makes an HTTPScaledObject whose Services have no endpoints. Requests wait for
+// one as long as wait says.
+func (w *World) MakeAsleep(ctx context.Context, i int, wait time.Duration) error {
+	for _, side := range []string{"stable", "canary"} {
+		if err := w.make(ctx, services, service(i, side)); err != nil {
+			return err
+		}
+	}
+	object := httpScaledObject(i)
+	if err := unstructured.SetNestedField(object, wait.String(), "spec", "timeouts", "conditionWait"); err != nil {
+		return err
+	}
+	return w.make(ctx, cluster.HTTPScaledObjectGVR, object)
+}
+
 func (w *World) make(ctx context.Context, resource schema.GroupVersionResource, object map[string]any) error {
-	_, err := w.client.Resource(resource).Namespace(gauge.Namespace).Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
+	_, err := w.Client.Resource(resource).Namespace(gauge.Namespace).Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
 	return err
 }
 
@@ -72,7 +88,7 @@ func (w *World) SetWeight(ctx context.Context, i, canary int) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.client.Resource(cluster.HTTPScaledObjectGVR).Namespace(gauge.Namespace).Patch(ctx, name(i), types.MergePatchType, body, metav1.PatchOptions{})
+	_, err = w.Client.Resource(cluster.HTTPScaledObjectGVR).Namespace(gauge.Namespace).Patch(ctx, name(i), types.MergePatchType, body, metav1.PatchOptions{})
 	return err
 }
 

@@ -49,8 +49,8 @@ type World struct {
 	Programs
 	Processors *Processors
 	Dir        string // for configurations
-	Objects    int    // HTTPScaledObjects that exist
-	client     dynamic.Interface
+	Objects    int    // HTTPScaledObjects that Grow has made
+	Client     dynamic.Interface
 
 	load        *Process
 	loadIn      *json.Encoder
@@ -65,14 +65,8 @@ func New(ctx context.Context, programs Programs, crd string) (w *World, err erro
 	if w.Processors, err = newProcessors(); err != nil {
 		return nil, err
 	}
-	if _, w.client, err = gauge.Connect(ctx, crd); err != nil {
+	if _, w.Client, err = gauge.Connect(ctx, crd); err != nil {
 		return nil, err
-	}
-	// These components are not needed here, and each would process every object.
-	for _, component := range []string{cluster.ControllerManager, cluster.Scheduler, cluster.Node} {
-		if err := cluster.Component(ctx, "stop", component); err != nil {
-			return nil, err
-		}
 	}
 	if w.Dir, err = os.MkdirTemp("", "proxyworld-"); err != nil {
 		return nil, err
@@ -81,6 +75,16 @@ func New(ctx context.Context, programs Programs, crd string) (w *World, err erro
 		return nil, errors.Join(err, os.RemoveAll(w.Dir))
 	}
 	return w, nil
+}
+
+// StopNode stops what runs pods, which would process every object, too.
+func (w *World) StopNode(ctx context.Context) error {
+	for _, component := range []string{cluster.ControllerManager, cluster.Scheduler, cluster.Node} {
+		if err := cluster.Component(ctx, "stop", component); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close ends the clients and applications.
