@@ -47,3 +47,17 @@ func heap() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// BenchmarkShortStreams opens and ends 10,000 streams between two messages to a scaler.
+func BenchmarkShortStreams(b *testing.B) {
+	l, r := New(always), &reader{}
+	l.readers[r] = struct{}{}
+	for b.Loop() {
+		for range 10_000 {
+			s := l.Stream("10.0.0.1")
+			s.Report(nil)
+			s.End()
+		}
+		l.changesFor(r)
+	}
+}

@@ -54,7 +54,7 @@ func (c *Counters) Forget() {
 	if c.source.objects[c.object] == c {
 		c.forgotten = true
 		c.source.forgetLocked(c.object, c)
-		l.forgetLocked()
+		l.forgetUntoldLocked()
 	}
 }
 

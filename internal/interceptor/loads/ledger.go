@@ -100,6 +100,15 @@ func (l *Ledger) sweepLocked() {
 	l.forgetLocked()
 }
 
+// forgetUntoldLocked is forgetLocked for an end that no reader has been told yet. If there is
+// a reader, the next message to it forgets: to look at all ends with each one would take
+// long for a client that opens and closes streams all the time.
+func (l *Ledger) forgetUntoldLocked() {
+	if len(l.readers) == 0 {
+		l.forgetLocked()
+	}
+}
+
 // forgetLocked forgets the ends of Sources and objects that all readers have been told.
 func (l *Ledger) forgetLocked() {
 	told := uint64(math.MaxUint64)

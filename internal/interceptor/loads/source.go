@@ -85,7 +85,7 @@ func (s *Source) End() {
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()
 	s.ended = s.ledger.generation + 1
-	s.ledger.forgetLocked()
+	s.ledger.forgetUntoldLocked()
 }
 
 // changes are what a reader is to be told of a Source.
