@@ -64,7 +64,8 @@ func (f *Figures) underWay(key Key) (active, held int64) {
 }
 
 // Active tells whether a request is known to be held or under way, or to have come in a
-// valid window. If it is false, Missing tells whether that is sure.
+// window: a valid one, or zero for those that were asked for before. If it is false, Missing
+// tells whether that is sure.
 func (f *Figures) Active(key Key, w Window) bool {
 	now := f.lock()
 	defer f.mu.Unlock()
@@ -74,6 +75,9 @@ func (f *Figures) Active(key Key, w Window) bool {
 	}
 	if active, held := o.underWay(); active > 0 || held > 0 {
 		return true
+	}
+	if w == (Window{}) {
+		w = o.window
 	}
 	o.serve(w, now)
 	return slices.ContainsFunc(o.rings, func(r *ring) bool {

@@ -145,9 +145,9 @@ type asked struct {
 }
 
 // read reads a trigger and its object. Beside an error, the key is what is known of it, and
-// the window is valid.
+// the window is zero.
 func (s *Server) read(ctx context.Context, ref *externalscaler.ScaledObjectRef) (asked, error) {
-	a := asked{Trigger: trigger.Trigger{Window: figures.DefaultWindow}, object: new(httpv1alpha1.HTTPScaledObject)}
+	a := asked{object: new(httpv1alpha1.HTTPScaledObject)}
 	var err error
 	if a.key, err = objectOf(ref); err != nil {
 		return a, err

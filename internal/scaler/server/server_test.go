@@ -298,6 +298,30 @@ func TestWhatIsMissing(t *testing.T) {
 	}
 }
 
+// A trigger that is wrong for a while, or an object that is gone, does not shorten the time
+// that is remembered.
+func TestWrongTriggersForgetNothing(t *testing.T) {
+	s := newScaler(t)
+	long, window, granularity := rate(), "1h", "4s"
+	long.RequestRate.Window, long.RequestRate.Granularity = &window, &granularity
+	s.object("web", long, nil)
+	s.listens()
+	active := func(of *externalscaler.ScaledObjectRef) {
+		t.Helper()
+		if answer, err := s.IsActive(t.Context(), of); err != nil || !answer.GetResult() {
+			t.Errorf("%v, %v; want it active: it had a request in the last hour", answer, err)
+		}
+	}
+	once := loadreport.Object{Name: "web", Requests: 1}
+	s.reports(1, once)
+	active(ref("web", nil))
+	for range 120 {
+		s.reports(1, once)
+	}
+	active(ref("web", map[string]string{"targetvalue": "wrong"}))
+	active(ref("web", nil))
+}
+
 // Held requests push true, at once and again as long as they are held. Nothing else is
 // pushed, of an object that does not exist or is not held neither.
 func TestPushes(t *testing.T) {
