@@ -341,6 +341,25 @@ func TestTheCountOutlastsChanges(t *testing.T) {
 	w.toldOf("demo/app", 20, 0, 0)
 }
 
+// What kedify-proxies report counts for an object that this interceptor has known only in an
+// invalid form, too: another interceptor may have given them its last good form.
+func TestReportsOfInvalidObjectsCount(t *testing.T) {
+	w := newWorld(t)
+	w.host("demo/app", "not a host")
+	table, _ := w.builder.Commit()
+	w.proxy.SetTable(table)
+	app := types.NamespacedName{Namespace: "demo", Name: "app"}
+	if table.Route(app) != nil || !w.proxy.Loads().Exists(app) {
+		t.Error("the invalid object is served, or its requests do not count")
+	}
+	w.builder.DeleteHTTPScaledObject(app)
+	table, _ = w.builder.Commit()
+	w.proxy.SetTable(table)
+	if w.proxy.Loads().Exists(app) {
+		t.Error("requests of the deleted object count")
+	}
+}
+
 // Counting allocates nothing.
 func TestCountingAllocatesNothing(t *testing.T) {
 	w := newWorld(t)

@@ -54,7 +54,7 @@ func New(settings Settings, log *slog.Logger) *Proxy {
 		start:      newStart(),
 		underWay:   underWay{all: newShare(nil)},
 	}
-	p.loads = loads.New(func(object types.NamespacedName) bool { return p.Table().Route(object) != nil })
+	p.loads = loads.New(p.exists)
 	p.clients = p.newConnections("proxy")
 	p.fallbackConnections = p.newConnections("fallback")
 	p.accessLog = newAccessLog(settings.AccessLog, p.metrics.accessLogDropped)
@@ -78,6 +78,14 @@ func (p *Proxy) Table() *routes.Table { return p.table.Load() }
 
 // Loads returns the ledger of the requests of each object, which has those of the Proxy.
 func (p *Proxy) Loads() *loads.Ledger { return p.loads }
+
+// exists tells whether there is an HTTPScaledObject. One that cannot be served here may have
+// requests all the same: another interceptor knows its last good form, and kedify-proxies
+// have that from there.
+func (p *Proxy) exists(object types.NamespacedName) bool {
+	table := p.Table()
+	return table.Route(object) != nil || len(table.ProblemsOf(object)) > 0
+}
 
 // Synced tells whether SetTable was called.
 func (p *Proxy) Synced() bool { return p.synced.Load() }
