@@ -131,7 +131,8 @@ func TestScaler(t *testing.T) {
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{host}}},
 	})
 	p := start(t, api.Kubeconfig(), "--namespace=system", "--interceptor-service=interceptors", "--interceptor-port="+port)
-	ctx := t.Context()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	t.Cleanup(cancel)
 	connection, err := grpc.NewClient(p.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)

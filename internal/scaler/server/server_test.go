@@ -357,7 +357,9 @@ func TestPushes(t *testing.T) {
 // opened opens a stream that the scaler knows of.
 func (s *scaler) opened(of *externalscaler.ScaledObjectRef) externalscaler.ExternalScaler_StreamIsActiveClient {
 	s.t.Helper()
-	stream, err := s.StreamIsActive(s.t.Context(), of)
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	s.t.Cleanup(cancel)
+	stream, err := s.StreamIsActive(ctx, of)
 	if err != nil {
 		s.t.Fatal(err)
 	}
