@@ -156,7 +156,8 @@ func (p pods) add(service client.ObjectKey, kind discoveryv1.AddressType, addres
 	}
 }
 
-// of returns the address of each pod of a Service once: if it has two, the one of IPv4.
+// of returns the address of each pod of a Service once: if it has two, the one of IPv4. A
+// kedify-proxy is expected to report from it.
 func (p pods) of(service client.ObjectKey) []string {
 	addresses := p[family{service, discoveryv1.AddressTypeIPv4}]
 	if len(addresses) == 0 {
