@@ -163,7 +163,7 @@ $(SANDBOX_CMD):
 ##@ Test
 
 .PHONY: test
-test: test-unit e2e e2e-contour ## Run all tests
+test: test-unit e2e e2e-contour e2e-keda ## Run all tests
 
 # Both show how tests go while they go, and write how long each took to a file. UNIT
 # shows packages and the tests that fail, E2E whatever go test -v shows; build errors
@@ -181,7 +181,7 @@ test-unit: envoy load-clients $(GOTESTSUM) ## Run the tests that need no cluster
 .PHONY: e2e
 e2e: build sandbox-build envoy load-clients $(GOTESTSUM) ## Run the end-to-end tests (RUN=regexp picks some)
 	@mkdir -p $(TIMES)
-	packages=$$($(GO_SANDBOX) list ./e2e/... | grep -v /e2e/contour) && $(call E2E,e2e) -p $(SANDBOXES) $$packages
+	packages=$$($(GO_SANDBOX) list ./e2e/... | grep -v -e /e2e/contour -e /e2e/keda) && $(call E2E,e2e) -p $(SANDBOXES) $$packages
 
 # Apart from the others, as Contour is long to build.
 .PHONY: e2e-contour
@@ -189,6 +189,13 @@ e2e-contour: build $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests behin
 	@mkdir -p $(TIMES)
 	$(SANDBOX_CMD) build --with interceptor,contour,gatewayapi-plugin
 	$(call E2E,e2e-contour) ./e2e/contour
+
+# Apart from the others, as KEDA is long to build.
+.PHONY: e2e-keda
+e2e-keda: build envoy $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests in which KEDA scales
+	@mkdir -p $(TIMES)
+	$(SANDBOX_CMD) build --with interceptor,keda
+	$(call E2E,e2e-keda) ./e2e/keda
 
 .PHONY: test-times
 test-times: ## Print the slowest 20 tests, and the seconds of each package, of the last test-unit and e2e

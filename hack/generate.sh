@@ -4,7 +4,6 @@
 #   deploy/crds/*.yaml                  from the markers on the Go types
 #   internal/scaler/externalscaler/*.pb.go
 #                                       from the .proto beside them
-#   sandbox/addons/scaledobject/*.yaml  copied from KEDA's Go module
 #   sandbox/addons/prometheusrule/*.yaml
 #                                       copied from Prometheus Operator's Go module
 #   deploy/kedify-proxy/configmap.yaml, and the patch of it for mutual TLS,
@@ -19,7 +18,6 @@ cd "$(dirname "$0")/.."
 
 generated=(api/http/v1alpha1/zz_generated.deepcopy.go deploy/crds/http.keda.sh_httpscaledobjects.yaml
   internal/scaler/externalscaler/externalscaler.pb.go internal/scaler/externalscaler/externalscaler_grpc.pb.go
-  sandbox/addons/scaledobject/keda.sh_scaledobjects.yaml
   sandbox/addons/prometheusrule/monitoring.coreos.com_prometheusrules.yaml deploy/kedify-proxy/configmap.yaml
   deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml docs/reference.md
   docs/interceptor.md docs/steps-reference.md)
@@ -72,8 +70,6 @@ done
 
 controller_gen
 go -C tools/protoc run . "$PWD/internal/scaler/externalscaler" externalscaler.proto
-copy_crd github.com/kedacore/keda/v2@v2.20.2 h1:SR60v8uIcelbveS8n/1jcl8tLdBBIbHMxmdOHw8tKqA= \
-  config/crd/bases/keda.sh_scaledobjects.yaml sandbox/addons/scaledobject KEDA
 copy_crd github.com/prometheus-operator/prometheus-operator@v0.85.0 h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s= \
   example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml sandbox/addons/prometheusrule 'Prometheus Operator'
 # Below the memory limit of deploy/kedify-proxy, which is 1 GiB.

@@ -10,11 +10,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapiplugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/httpscaledobject"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/keda"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/kubectlcanary"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/prometheusrule"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/protocols"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/scaledobject"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/stepplugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 )
@@ -30,11 +30,12 @@ func All() []addon.Addon {
 		gatewayapiplugin.Addon(),
 		httpscaledobject.Addon(),
 		interceptor.Addon(),
+		keda.Addon(),
 		kubectlcanary.Addon(),
 		plugin.Addon(),
 		prometheusrule.Addon(),
 		protocols.Addon(),
-		scaledobject.Addon(),
+		keda.Definition(),
 		stepplugin.Addon(),
 	}
 }

@@ -48,7 +48,7 @@ func TestVersions(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if !regexp.MustCompile(`(?m)[/\t ]` + regexp.QuoteMeta(a.Name+" "+a.Version) + `( |$)`).Match(content) {
+		if !regexp.MustCompile(`(?m)[/\t ]` + regexp.QuoteMeta(a.Name) + `(/v\d+)? ` + regexp.QuoteMeta(a.Version) + `( |$)`).Match(content) {
 			t.Errorf("%s does not require %s %s", path, a.Name, a.Version)
 		}
 	}
@@ -67,7 +67,7 @@ func TestImages(t *testing.T) {
 	var table image.Table
 	programs := map[string][]string{
 		"argo-rollouts": {"rollouts-controller"}, "contour": {"contour"}, "demo-app": {"rollouts-demo"},
-		"interceptor": {"interceptor"}, "plugin": {"rollouts-plugin-kedify", "cp"}, "protocols": {"protocols"},
+		"interceptor": {"interceptor"}, "keda": {"operator", "adapter", "webhooks"}, "plugin": {"rollouts-plugin-kedify", "cp"}, "protocols": {"protocols"},
 		"step-plugin": {"rollouts-plugin-step", "cp", "curl"},
 	}
 	for _, a := range All() {
@@ -109,6 +109,9 @@ func TestImages(t *testing.T) {
 		"curlimages/curl:8.16.0":                           {nil, "/programs/curl"},
 		"docker.io/envoyproxy/envoy:v1.40.0":               {nil, self},
 		"ghcr.io/projectcontour/contour:v1.33.8":           {nil, "/programs/contour"},
+		"ghcr.io/kedacore/keda:2.21.0":                     {nil, "/programs/operator"},
+		"ghcr.io/kedacore/keda-metrics-apiserver:main":     {nil, "/programs/adapter"},
+		"ghcr.io/kedacore/keda-admission-webhooks:main":    {nil, "/programs/webhooks"},
 		"sandbox/protocols:blue":                           {[]string{"COLOR=blue"}, "/programs/protocols"},
 	} {
 		got, err := table.Resolve(ref)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/envoy"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/httpscaledobject"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/keda"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
 )
@@ -18,7 +19,7 @@ const (
 	// Name of the add-on, and of its program.
 	Name = "interceptor"
 	// Namespace is the namespace that deploy/interceptor puts it in.
-	Namespace = "keda"
+	Namespace = keda.Namespace
 	// Deployment is the name of the interceptor's Deployment.
 	Deployment = "keda-add-ons-http-interceptor"
 )
@@ -30,6 +31,7 @@ func Addon() addon.Addon {
 		Summary: "the interceptor, in namespace " + Namespace,
 		// kedify-proxy, which users apply themselves, needs Envoy.
 		Needs: []string{httpscaledobject.Name, envoy.Name},
+		After: []string{keda.Name},
 		Prepare: func(ctx context.Context, h addon.Host) (addon.Prepared, error) {
 			path, err := h.Project(ctx, Name, ".", "./cmd/interceptor")
 			return addon.Prepared{Paths: addon.Paths{Name: path}}, err
@@ -57,9 +59,11 @@ func manifests(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error)
 	if err := logAnnotated(objects); err != nil {
 		return nil, err
 	}
-	// The manifests make no namespace, as it is usually KEDA's. Here it admits only
-	// pods that any cluster admits.
-	objects = append(objects, addon.Namespace(Namespace, map[string]any{"pod-security.kubernetes.io/enforce": "restricted"}))
+	// The manifests make no namespace, as it is usually KEDA's. Without KEDA it is made
+	// here, as that add-on makes it: it admits only pods that any cluster admits.
+	if c.Find("Namespace", "", Namespace) == nil {
+		objects = append(objects, addon.Namespace(Namespace, map[string]any{"pod-security.kubernetes.io/enforce": "restricted"}))
+	}
 	return []addon.Manifests{{Namespace: Namespace, Objects: objects}}, nil
 }
 

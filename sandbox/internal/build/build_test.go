@@ -68,6 +68,7 @@ func TestKey(t *testing.T) {
 		"modfile's":    key("go1.26", map[string]string{"go-v2.sum": "x\n"}, func(s *Source) { s.ModFile = "go-v2.mod" }),
 		"release":      key("go1.26", nil, func(s *Source) { s.Version = "v1.0.0" }),
 		"next release": key("go1.26", nil, func(s *Source) { s.Version = "v1.0.1" }),
+		"own sums":     key("go1.26", nil, func(s *Source) { s.OwnSums = true }),
 		"packages":     key("go1.26", nil, func(s *Source) { s.Packages = append(s.Packages, "x") }),
 		"stamp":        key("go1.26", nil, func(s *Source) { s.Stamp = "-X a.b=c" }),
 		"files":        key("go1.26", nil, func(s *Source) { s.Files = []string{"install.yaml"} }),

@@ -16,6 +16,9 @@ import (
 func (s Source) key(toolchain string) (string, error) {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%s\n%q\n%q\n%q\n%q\n%q\n", toolchain, s.Upstream, s.Version, s.Packages, s.Stamp, s.Files)
+	if s.OwnSums {
+		_, _ = fmt.Fprintln(h, "own sums")
+	}
 	var files []string
 	if s.Version == "" {
 		sources, err := filepath.Glob(filepath.Join(s.Dir, "*.go"))

@@ -25,6 +25,9 @@ type Source struct {
 	// instead, such as "v1.9.0", or "v1.9" for the latest release of that series.
 	// Empty means the one that Dir pins.
 	Version string
+	// OwnSums builds Upstream from its own go.mod and go.sum, as with Version: the module
+	// in Dir pins Upstream, whose files pin everything else.
+	OwnSums bool
 	// Packages are the main packages to build, if any. A program has the name that
 	// `go build` gives it: the last element of the package's import path.
 	Packages []string
@@ -84,7 +87,7 @@ func (s Source) locate(ctx context.Context, download func(string)) (*release, er
 	if err != nil {
 		return nil, fmt.Errorf("%s: downloading %s: %w", s.Name, module, err)
 	}
-	if s.Version != "" {
+	if s.Version != "" || s.OwnSums {
 		tool = goTool{dir: info.Dir}
 	}
 	return &release{Source: s, tool: tool, version: info.Version, root: info.Dir}, nil
