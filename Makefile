@@ -194,7 +194,7 @@ e2e-contour: build $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests behin
 .PHONY: e2e-keda
 e2e-keda: build envoy $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests in which KEDA scales
 	@mkdir -p $(TIMES)
-	$(SANDBOX_CMD) build --with interceptor,keda
+	$(SANDBOX_CMD) build --with scaler
 	$(call E2E,e2e-keda) ./e2e/keda
 
 .PHONY: test-times

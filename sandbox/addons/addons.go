@@ -15,6 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/prometheusrule"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/protocols"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/scaler"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/stepplugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 )
@@ -36,6 +37,7 @@ func All() []addon.Addon {
 		prometheusrule.Addon(),
 		protocols.Addon(),
 		keda.Definition(),
+		scaler.Addon(),
 		stepplugin.Addon(),
 	}
 }

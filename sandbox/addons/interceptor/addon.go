@@ -20,6 +20,8 @@ const (
 	Name = "interceptor"
 	// Namespace is the namespace that deploy/interceptor puts it in.
 	Namespace = keda.Namespace
+	// Scaler is the name of the scaler's program, which the interceptor's image has, too.
+	Scaler = "scaler"
 	// Deployment is the name of the interceptor's Deployment.
 	Deployment = "keda-add-ons-http-interceptor"
 )
@@ -34,16 +36,26 @@ func Addon() addon.Addon {
 		After: []string{keda.Name},
 		Prepare: func(ctx context.Context, h addon.Host) (addon.Prepared, error) {
 			path, err := h.Project(ctx, Name, ".", "./cmd/interceptor")
-			return addon.Prepared{Paths: addon.Paths{Name: path}}, err
+			if err != nil {
+				return addon.Prepared{}, err
+			}
+			scaler, err := h.Project(ctx, Scaler, ".", "./cmd/scaler")
+			return addon.Prepared{Paths: addon.Paths{Name: path, Scaler: scaler}}, err
 		},
 		Commands: []string{Name},
-		Programs: []addon.Program{{Name: Name, Variable: "INTERCEPTOR", Built: "bin/" + Name}},
+		Programs: []addon.Program{
+			{Name: Name, Variable: "INTERCEPTOR", Built: "bin/" + Name},
+			{Name: Scaler, Variable: "SCALER", Built: "bin/" + Scaler},
+		},
 		Images: func(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
 			const program = "/interceptor"
 			return []image.Entry{{
 				Repository: "ghcr.io/kedify/argo-rollouts-interceptor",
 				Tag:        "dev",
-				Image:      image.Image{Files: map[string]string{program: paths[Name]}, Entrypoint: []string{program}},
+				Image: image.Image{
+					Files:      map[string]string{program: paths[Name], "/scaler": paths[Scaler]},
+					Entrypoint: []string{program},
+				},
 			}}, nil
 		},
 		Manifests: manifests,

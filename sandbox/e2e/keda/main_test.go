@@ -6,11 +6,10 @@ import (
 	"os"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/keda"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/scaler"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(e2etest.RunWaitingTests(m, "e2e-keda", interceptor.Name, keda.Name))
+	os.Exit(e2etest.RunWaitingTests(m, "e2e-keda", scaler.Name))
 }
