@@ -26,9 +26,11 @@ type Source struct {
 	// ID is unique among all processes and streams: a kedify-proxy that connects again is
 	// another Source, whose Requests begin at 0.
 	ID string `json:"id"`
-	// Address is the IP address of a kedify-proxy, as of its connection. It is empty for
-	// the interceptor itself.
+	// Address is the IP address of a kedify-proxy, as of its connection, which may be that
+	// of a gateway. It is empty for the interceptor itself.
 	Address string `json:"address,omitempty"`
+	// Pod is the pod that a kedify-proxy says it is, as namespace/name; empty for none.
+	Pod string `json:"pod,omitempty"`
 	// WithoutLoadReports marks a kedify-proxy that takes its configuration from this
 	// interceptor, and has opened no load reporting stream to it. It may have one to
 	// another interceptor. If it has none, its bootstrap lacks load_stats_config.

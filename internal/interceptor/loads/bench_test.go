@@ -54,7 +54,7 @@ func BenchmarkShortStreams(b *testing.B) {
 	l.readers[r] = struct{}{}
 	for b.Loop() {
 		for range 10_000 {
-			s := l.Stream("10.0.0.1")
+			s := l.Stream("10.0.0.1", "")
 			s.Report(nil)
 			s.End()
 		}

@@ -37,7 +37,7 @@ type Ledger struct {
 // have reported of others goes away within a few minutes.
 func New(exists func(types.NamespacedName) bool) *Ledger {
 	l := &Ledger{exists: exists, readers: make(map[*reader]struct{}), closed: make(chan struct{}), swept: time.Now()}
-	l.own = l.begin("", false)
+	l.own = l.begin("", "", false)
 	return l
 }
 
@@ -47,25 +47,26 @@ func (l *Ledger) Own() *Source { return l.own }
 // Exists tells whether there is an HTTPScaledObject.
 func (l *Ledger) Exists(object types.NamespacedName) bool { return l.exists(object) }
 
-// Stream begins the Source that is a kedify-proxy at an IP address, as a load reporting
-// stream of it begins. Scalers are told of it with its first report: without figures it
-// would pass for one without requests. End is to be called when the stream ends.
-func (l *Ledger) Stream(address string) *Source { return l.begin(address, false) }
+// Stream begins the Source that is a kedify-proxy at an IP address, and the pod that it says
+// it is, as a load reporting stream of it begins. Scalers are told of it with its first
+// report: without figures it would pass for one without requests. End is to be called when
+// the stream ends.
+func (l *Ledger) Stream(address, pod string) *Source { return l.begin(address, pod, false) }
 
-// WithoutLoadReports begins a Source that says that the kedify-proxy at an IP address takes
-// its configuration from here, and has no load reporting stream to here. End is to be called
-// when that is no longer so.
-func (l *Ledger) WithoutLoadReports(address string) *Source {
-	s := l.begin(address, true)
+// WithoutLoadReports begins a Source that says that a kedify-proxy takes its configuration
+// from here, and has no load reporting stream to here. End is to be called when that is no
+// longer so.
+func (l *Ledger) WithoutLoadReports(address, pod string) *Source {
+	s := l.begin(address, pod, true)
 	s.Report(nil)
 	return s
 }
 
-func (l *Ledger) begin(address string, withoutLoadReports bool) *Source {
+func (l *Ledger) begin(address, pod string, withoutLoadReports bool) *Source {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &Source{
-		ledger: l, id: uuid.NewString(), address: address, withoutLoadReports: withoutLoadReports,
+		ledger: l, id: uuid.NewString(), address: address, pod: pod, withoutLoadReports: withoutLoadReports,
 		objects: make(map[types.NamespacedName]*Counters),
 	}
 	l.sources = append(l.sources, s)

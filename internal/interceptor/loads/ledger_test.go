@@ -115,7 +115,7 @@ func TestAScalerIsToldAllAndThenWhatChanges(t *testing.T) {
 	own.Count(3)
 	own.Begin()
 	l.Own().Counters(other).Count(5)
-	envoy := l.Stream("10.0.0.1")
+	envoy := l.Stream("10.0.0.1", "shop/proxy")
 	envoy.Report(map[types.NamespacedName]Figures{app: {Requests: 7, Active: 2}, other: {Requests: 1}})
 	s := newScaler(t, l)
 	s.read()
@@ -150,7 +150,7 @@ func TestAScalerIsToldAllAndThenWhatChanges(t *testing.T) {
 // left out, and so is one that has not reported yet.
 func TestASourceIsInAMessageWhenItReported(t *testing.T) {
 	l := New(always)
-	envoy := l.Stream("10.0.0.1")
+	envoy := l.Stream("10.0.0.1", "shop/proxy")
 	r := &reader{}
 	for _, step := range []struct {
 		reports bool
@@ -171,7 +171,7 @@ func TestScalersAreToldOfTheEndOfASource(t *testing.T) {
 	l := New(always)
 	first, second := &reader{}, &reader{}
 	l.readers[first], l.readers[second] = struct{}{}, struct{}{}
-	envoy := l.Stream("10.0.0.1")
+	envoy := l.Stream("10.0.0.1", "shop/proxy")
 	l.changesFor(first)
 	l.changesFor(second)
 	envoy.Report(map[types.NamespacedName]Figures{app: {Requests: 7}})
@@ -196,7 +196,7 @@ func TestScalersAreToldOfTheEndOfASource(t *testing.T) {
 // A kedify-proxy without a load reporting stream is a Source until that changes.
 func TestAScalerIsToldWhichKedifyProxyReportsNothing(t *testing.T) {
 	l := New(always)
-	without := l.WithoutLoadReports("10.0.0.1")
+	without := l.WithoutLoadReports("10.0.0.1", "shop/proxy")
 	s := newScaler(t, l)
 	if m := s.read(); len(m.Sources) != 2 || !m.Sources[1].WithoutLoadReports || m.Sources[1].Address != "10.0.0.1" {
 		t.Errorf("told %+v", m)
@@ -217,7 +217,7 @@ func TestCountersOfDeletedObjectsGo(t *testing.T) {
 		l.sweepLocked()
 	}
 	s := newScaler(t, l)
-	own, envoy := l.Own().Counters(app), l.Stream("10.0.0.1")
+	own, envoy := l.Own().Counters(app), l.Stream("10.0.0.1", "shop/proxy")
 	own.Count(9)
 	own.Begin()
 	envoy.Report(map[types.NamespacedName]Figures{app: {Requests: 7}, other: {Requests: 1}})
@@ -250,7 +250,7 @@ func TestAScalerThatTakesNothingIsGivenUp(t *testing.T) {
 		l.Own().Counters(types.NamespacedName{Namespace: "demo", Name: string(rune('a' + i))}).Count(1)
 	}
 	l.ServeHTTP(&deafWriter{httptest.NewRecorder()}, httptest.NewRequest(http.MethodGet, "/", nil))
-	l.Stream("10.0.0.1").End()
+	l.Stream("10.0.0.1", "shop/proxy").End()
 	if len(l.sources) != 1 || len(l.readers) != 0 {
 		t.Errorf("%d Sources and %d scalers are left, want 1 and none", len(l.sources), len(l.readers))
 	}

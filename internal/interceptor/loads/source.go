@@ -9,7 +9,7 @@ import (
 // Source is a proxy whose requests are counted.
 type Source struct {
 	ledger             *Ledger
-	id, address        string
+	id, address, pod   string
 	withoutLoadReports bool
 
 	// These are under the ledger's lock.
@@ -102,7 +102,7 @@ func (s *Source) changesLocked(since uint64) (c changes, ok bool) {
 	if !own && (s.reported == 0 || max(s.reported, s.ended) <= since) || since == 0 && s.ended != 0 {
 		return changes{}, false
 	}
-	c.source = loadreport.Source{ID: s.id, Address: s.address, WithoutLoadReports: s.withoutLoadReports, Ended: s.ended != 0}
+	c.source = loadreport.Source{ID: s.id, Address: s.address, Pod: s.pod, WithoutLoadReports: s.withoutLoadReports, Ended: s.ended != 0}
 	for _, g := range s.gone {
 		if since > 0 && g.generation > since {
 			c.gone = append(c.gone, g.name)

@@ -38,6 +38,7 @@ type loadStream struct {
 	stream     grpc.ServerStream
 	log        *slog.Logger
 	peer       string // address of the Envoy, with its port
+	name       proxyName
 	namespaces routes.Namespaces
 	source     *loads.Source
 	interval   time.Duration // that the Envoy was told; 0 before
@@ -64,8 +65,8 @@ func (s *Server) takeLoads(stream grpc.ServerStream) error {
 	}
 	s.metrics.loadStreams.Inc()
 	defer s.metrics.loadStreams.Dec()
-	address := peerlimit.Address(client.Addr)
-	defer s.reporters.reports(address)()
+	st.name.address = peerlimit.Address(client.Addr)
+	defer s.reporters.reports(st.name)()
 	select {
 	case <-s.updated: // before that no object is known, and none would be counted
 	case <-s.closing:
@@ -73,7 +74,7 @@ func (s *Server) takeLoads(stream grpc.ServerStream) error {
 	case <-stream.Context().Done():
 		return ending(stream.Context().Err())
 	}
-	st.source = s.ledger.Stream(address)
+	st.source = s.ledger.Stream(st.name.address, st.name.pod)
 	defer st.source.End()
 	for {
 		if err := st.take(report); err != nil {
@@ -110,6 +111,7 @@ func (st *loadStream) identify(first loadReport, client *peer.Peer) error {
 	names, _ := shownBy(client)
 	namespaces, err := st.server.namespacesFor(&node, names)
 	st.namespaces = setOf(namespaces)
+	st.name.pod = podWithin(&node, st.namespaces)
 	return err
 }
 

@@ -285,7 +285,7 @@ func TestLoadsOfManyUnknownObjects(t *testing.T) {
 		all.ClusterStats = append(all.ClusterStats, statsOf(fmt.Sprintf("a/%x/b", i), 0, 1, 0))
 	}
 	report := loadReport(marshal(all))
-	st := &loadStream{server: w.server, source: w.ledger.Stream("10.0.0.1"), interval: loadInterval(len(all.GetClusterStats()))}
+	st := &loadStream{server: w.server, source: w.ledger.Stream("10.0.0.1", ""), interval: loadInterval(len(all.GetClusterStats()))}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	err := st.take(report)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
 // maxToldName bounds how much of a name that an Envoy gives itself appears in messages,
@@ -50,6 +51,16 @@ func namespacesOf(node *corev3.Node) ([]string, error) {
 // podOf returns the pod that an Envoy says it is; empty for none.
 func podOf(node *corev3.Node) string {
 	return printable(clip(node.GetMetadata().GetFields()[envoy.PodKey].GetStringValue(), maxToldName))
+}
+
+// podWithin returns the pod that an Envoy says it is, if that is in one of its namespaces;
+// empty for none.
+func podWithin(node *corev3.Node, namespaces routes.Namespaces) string {
+	pod := podOf(node)
+	if namespace, _, _ := strings.Cut(pod, "/"); namespaces.Has(namespace) {
+		return pod
+	}
+	return ""
 }
 
 // name returns what messages call an Envoy: its pod, if the Envoy names one, and its

@@ -11,15 +11,18 @@ import (
 // reports. One whose stream ended begins another after 5 s.
 const reportTime = 10 * time.Second
 
-// reporters are the addresses of Envoys with streams to here, of either kind. The ledger is
-// told of those that take their configuration from here for reportTime and do not report.
+// reporters are the Envoys with streams to here, of either kind. The ledger is told of those
+// that take their configuration from here for reportTime and do not report.
 type reporters struct {
 	ledger   *loads.Ledger
 	patience time.Duration // reportTime
 
-	mu        sync.Mutex
-	byAddress map[string]*reporter
+	mu    sync.Mutex
+	known map[proxyName]*reporter
 }
+
+// proxyName names an Envoy: its IP address, and the pod that it says it is.
+type proxyName struct{ address, pod string }
 
 type reporter struct {
 	configured, reporting int           // streams
@@ -29,32 +32,32 @@ type reporter struct {
 
 // configures notes a stream of an Envoy that takes its configuration from here, until the
 // function returned is called.
-func (r *reporters) configures(address string) (end func()) {
-	return r.note(address, func(is *reporter, n int) { is.configured += n })
+func (r *reporters) configures(name proxyName) (end func()) {
+	return r.note(name, func(is *reporter, n int) { is.configured += n })
 }
 
 // reports does the same for a stream of load reports.
-func (r *reporters) reports(address string) (end func()) {
-	return r.note(address, func(is *reporter, n int) { is.reporting += n })
+func (r *reporters) reports(name proxyName) (end func()) {
+	return r.note(name, func(is *reporter, n int) { is.reporting += n })
 }
 
-func (r *reporters) note(address string, add func(is *reporter, n int)) (end func()) {
-	r.change(address, func(is *reporter) { add(is, 1) })
-	return func() { r.change(address, func(is *reporter) { add(is, -1) }) }
+func (r *reporters) note(name proxyName, add func(is *reporter, n int)) (end func()) {
+	r.change(name, func(is *reporter) { add(is, 1) })
+	return func() { r.change(name, func(is *reporter) { add(is, -1) }) }
 }
 
-func (r *reporters) change(address string, change func(*reporter)) {
+func (r *reporters) change(name proxyName, change func(*reporter)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	is := r.byAddress[address]
+	is := r.known[name]
 	if is == nil {
 		is = &reporter{}
-		r.byAddress[address] = is
+		r.known[name] = is
 	}
 	change(is)
 	if is.configured > 0 && is.reporting == 0 {
 		if is.timer == nil {
-			is.timer = time.AfterFunc(r.patience, func() { r.late(address, is) })
+			is.timer = time.AfterFunc(r.patience, func() { r.late(name, is) })
 		}
 		return
 	}
@@ -67,15 +70,15 @@ func (r *reporters) change(address string, change func(*reporter)) {
 		is.without = nil
 	}
 	if is.configured+is.reporting == 0 {
-		delete(r.byAddress, address)
+		delete(r.known, name)
 	}
 }
 
-// late tells the ledger of an address that the timer of is has waited for.
-func (r *reporters) late(address string, is *reporter) {
+// late tells the ledger of an Envoy that the timer of is has waited for.
+func (r *reporters) late(name proxyName, is *reporter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.byAddress[address] == is && is.timer != nil && is.without == nil {
-		is.without = r.ledger.WithoutLoadReports(address)
+	if r.known[name] == is && is.timer != nil && is.without == nil {
+		is.without = r.ledger.WithoutLoadReports(name.address, name.pod)
 	}
 }

@@ -115,7 +115,7 @@ func New(settings Settings, translator *envoy.Translator, ledger *loads.Ledger, 
 		withdrawal: newWithdrawal(),
 
 		ledger:    ledger,
-		reporters: reporters{ledger: ledger, patience: reportTime, byAddress: make(map[string]*reporter)},
+		reporters: reporters{ledger: ledger, patience: reportTime, known: make(map[proxyName]*reporter)},
 	}
 	s.connections.log, s.connections.open = log, make(map[string]*trackedConn)
 	s.streamLimit = peerlimit.New(settings.MaxStreams, int(settings.MaxConcurrentStreams))

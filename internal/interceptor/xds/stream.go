@@ -128,7 +128,7 @@ func (s *Server) serve(w wire, delta bool) error {
 		return err
 	}
 	defer s.leave(st)
-	defer s.reporters.configures(st.address)()
+	defer s.reporters.configures(proxyName{st.address, podWithin(first.node, st.namespaces)})()
 	log.Info("an Envoy is connected", "kind", st.protocol(), "namespaces", namespaces)
 	if shown && !names.Any() {
 		log.Warn("the certificate of an Envoy names no namespace, so that it gets those that it asks for; --xds-require-namespaces would turn it away", "expected", certified.Expected)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -46,6 +47,8 @@ func TestProxiesOfEndpointSlices(t *testing.T) {
 	const v4, v6 = discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6
 	unknown := endpointSlice("keda", "interceptors", "a", v4, "10.0.0.1")
 	unknown.Endpoints[0].Conditions.Ready = nil
+	ofPod := endpointSlice("demo", "kedify-proxy", "a", v4, "10.0.1.1")
+	ofPod.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Namespace: "demo", Name: "kedify-proxy-1"}
 	for name, tt := range map[string]struct {
 		slices []*discoveryv1.EndpointSlice
 		want   found
@@ -71,6 +74,10 @@ func TestProxiesOfEndpointSlices(t *testing.T) {
 		"IPv6": {
 			[]*discoveryv1.EndpointSlice{endpointSlice("keda", "interceptors", "b", v6, "fd00::1"), endpointSlice("keda", "interceptors", "a", v4)},
 			found{interceptors: []string{"[fd00::1]:9090"}, ready: []string{"[fd00::1]:9090"}},
+		},
+		"a kedify-proxy in a pod": {
+			[]*discoveryv1.EndpointSlice{ofPod},
+			found{kedifyProxies: map[string][]string{"demo": {"demo/kedify-proxy-1"}}},
 		},
 		"kedify-proxies": {
 			[]*discoveryv1.EndpointSlice{

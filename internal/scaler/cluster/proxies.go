@@ -107,9 +107,9 @@ func (p *Proxies) Ready() error {
 
 // found are the proxies in EndpointSlices.
 type found struct {
-	interceptors  []string // host:port
-	ready         []string // those of them that are ready
-	kedifyProxies map[string][]string
+	interceptors  []string            // host:port
+	ready         []string            // those of them that are ready
+	kedifyProxies map[string][]string // of a namespace, see figures.SetExpected
 }
 
 // read returns the proxies of EndpointSlices. An interceptor that is not ready may be one
@@ -123,9 +123,16 @@ func read(endpointSlices []discoveryv1.EndpointSlice, interceptors client.Object
 			namespaces[of.Namespace] = true
 		}
 		for _, e := range s.Endpoints {
-			all.add(of, s.AddressType, e.Addresses)
+			if len(e.Addresses) == 0 {
+				continue
+			}
+			name := e.Addresses[0] // any other is of the same pod
+			if pod := e.TargetRef; of.Name == kedifyProxyService && pod != nil && pod.Kind == "Pod" {
+				name = s.Namespace + "/" + pod.Name
+			}
+			all.add(of, s.AddressType, name)
 			if e.Conditions.Ready == nil || *e.Conditions.Ready {
-				ready.add(of, s.AddressType, e.Addresses)
+				ready.add(of, s.AddressType, name)
 			}
 		}
 	}
@@ -134,14 +141,14 @@ func read(endpointSlices []discoveryv1.EndpointSlice, interceptors client.Object
 		kedifyProxies: make(map[string][]string),
 	}
 	for namespace := range namespaces {
-		if addresses := ready.of(client.ObjectKey{Namespace: namespace, Name: kedifyProxyService}); len(addresses) > 0 {
-			f.kedifyProxies[namespace] = addresses
+		if names := ready.of(client.ObjectKey{Namespace: namespace, Name: kedifyProxyService}); len(names) > 0 {
+			f.kedifyProxies[namespace] = names
 		}
 	}
 	return f
 }
 
-// pods are the addresses of Services' pods.
+// pods are the pods of Services: interceptors by address, kedify-proxies by name.
 type pods map[family][]string
 
 // family is a Service with one kind of addresses.
@@ -150,20 +157,17 @@ type family struct {
 	kind    discoveryv1.AddressType
 }
 
-func (p pods) add(service client.ObjectKey, kind discoveryv1.AddressType, addresses []string) {
-	if len(addresses) > 0 { // more than one are of the same pod
-		p[family{service, kind}] = append(p[family{service, kind}], addresses[0])
-	}
+func (p pods) add(service client.ObjectKey, kind discoveryv1.AddressType, name string) {
+	p[family{service, kind}] = append(p[family{service, kind}], name)
 }
 
-// of returns the address of each pod of a Service once: if it has two, the one of IPv4. A
-// kedify-proxy is expected to report from it.
+// of returns each pod of a Service once: if it has two addresses, by that of IPv4.
 func (p pods) of(service client.ObjectKey) []string {
-	addresses := p[family{service, discoveryv1.AddressTypeIPv4}]
-	if len(addresses) == 0 {
-		addresses = p[family{service, discoveryv1.AddressTypeIPv6}]
+	names := p[family{service, discoveryv1.AddressTypeIPv4}]
+	if len(names) == 0 {
+		names = p[family{service, discoveryv1.AddressTypeIPv6}]
 	}
-	return slices.Compact(slices.Sorted(slices.Values(addresses)))
+	return slices.Compact(slices.Sorted(slices.Values(names)))
 }
 
 func withPort(addresses []string, port uint16) []string {

@@ -138,3 +138,22 @@ func TestConcurrencyAndHeld(t *testing.T) {
 		t.Error("want a request held")
 	}
 }
+
+// Kedify-proxies whose connections come from one address are told apart by their pods.
+func TestProxiesBehindAGateway(t *testing.T) {
+	const one, other = namespace + "/kedify-proxy-1", namespace + "/kedify-proxy-2"
+	c := start([]string{"a"}, one, other)
+	report := func(i int) {
+		m := loadreport.Message{Sources: []loadreport.Source{source("1", envoy, 10*i, 1, 0), source("2", envoy, 20*i, 2, 0)}}
+		m.Sources[0].Pod, m.Sources[1].Pod = one, other
+		c.Apply("a", m)
+	}
+	report(0)
+	c.each(60, report)
+	c.wantRate(t, 30, 0.01)
+	c.wantConcurrency(t, 3)
+	c.each(80, func(i int) {
+		c.Apply("a", loadreport.Message{Sources: []loadreport.Source{{ID: "1", Address: envoy, Pod: one}}})
+	})
+	c.wantError(t, "kedify-proxy "+other, "has not reported")
+}

@@ -35,10 +35,10 @@ func (f *Figures) missing(namespace string, window, now time.Duration) error {
 	}
 	p, err := missingOf(f.kedifyProxies[namespace], window, now)
 	if err != nil && p.withoutLoadReports() {
-		return fmt.Errorf("kedify-proxy %s in namespace %s does not report its requests: its bootstrap lacks load_stats_config; take that of this release and restart it", p.address, namespace)
+		return fmt.Errorf("kedify-proxy %s does not report its requests: its bootstrap lacks load_stats_config; take that of this release and restart it", p.address)
 	}
 	if err != nil {
-		return fmt.Errorf("kedify-proxy %s in namespace %s %w; see its log, and whether it reaches an interceptor", p.address, namespace, err)
+		return fmt.Errorf("kedify-proxy %s %w; see its log, whether it reaches an interceptor, and whether its node metadata name this pod", p.address, err)
 	}
 	return nil
 }

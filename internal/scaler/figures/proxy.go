@@ -14,7 +14,7 @@ const (
 	longestInterval = 30 * time.Second
 )
 
-// A proxyKey names a proxy: an interceptor or a kedify-proxy, by address.
+// A proxyKey names a proxy: an interceptor by address, a kedify-proxy by its pod.
 type proxyKey struct {
 	interceptor bool
 	address     string

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/loadreport"
@@ -63,7 +64,7 @@ func (r *report) source(m loadreport.Source) {
 func (r *report) newSource(m loadreport.Source) *source {
 	p := r.in
 	if m.Address != "" {
-		p = r.proxy(proxyKey{false, m.Address}, r.now)
+		p = r.proxy(proxyKey{false, cmp.Or(m.Pod, m.Address)}, r.now)
 	}
 	s := &source{id: m.ID, proxy: p, parts: make(map[*object]*part)}
 	p.sources = append(p.sources, s)

@@ -33,7 +33,7 @@ func TestSilentProxy(t *testing.T) {
 			c.wantConcurrency(t, 10)
 		})
 		c.each(30, func(i int) { c.own(130 + i) })
-		c.wantError(t, "kedify-proxy "+envoy+" in namespace "+namespace, "has not reported for 1m30s", "whether it reaches an interceptor")
+		c.wantError(t, "kedify-proxy "+envoy+" has not reported for 1m30s", "whether it reaches an interceptor")
 		if !c.Active(app, minute) {
 			t.Error("want the object active: requests are known to be under way")
 		}

@@ -30,7 +30,7 @@ func TestFiguresOfAnInterceptor(t *testing.T) {
 	s.Set([]string{address})
 	eventually(t, "the first message", s.Tried)
 
-	own, envoy := ledger.Own().Counters(app), ledger.Stream("10.0.0.1")
+	own, envoy := ledger.Own().Counters(app), ledger.Stream("10.0.0.1", "")
 	envoy.Report(map[types.NamespacedName]loads.Figures{app: {Requests: 600, Active: 3}})
 	own.Count(1)
 	own.Begin()
@@ -54,7 +54,7 @@ func TestFiguresOfAnInterceptor(t *testing.T) {
 	own.Release()
 	own.End()
 	envoy.End()
-	envoy = ledger.Stream("10.0.0.1")
+	envoy = ledger.Stream("10.0.0.1", "")
 	envoy.Report(map[types.NamespacedName]loads.Figures{app: {Requests: 5, Active: 1}})
 	eventually(t, "one under way", func() bool {
 		envoy.Report(map[types.NamespacedName]loads.Figures{app: {Active: 1}})

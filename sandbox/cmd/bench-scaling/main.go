@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/keda"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/proxyworld"
@@ -109,7 +110,7 @@ func (o *options) enter(ctx context.Context) error {
 	if !o.has(wakePart) {
 		return nil
 	}
-	return gauge.EnterWith(ctx, with(wakePart), kedaAddon)
+	return gauge.EnterWith(ctx, with(wakePart), keda.Name)
 }
 
 // world is the environment of all measurements.

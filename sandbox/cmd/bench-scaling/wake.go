@@ -20,8 +20,6 @@ import (
 
 const (
 	wakePart = "wake"
-	// kedaAddon is the sandbox's add-on with KEDA.
-	kedaAddon = "keda"
 	// wakeBar is the highest ratio of the time from the first request to the scale with a
 	// trigger that is pushed to, to that with one that is only polled.
 	wakeBar = 0.1

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
@@ -59,6 +61,28 @@ func awaitReplicas(n *e2etest.Namespace, want int32) {
 	})
 }
 
+// awaitNoPods waits until KEDA has scaled the Rollout to zero, and its pods have gone.
+func awaitNoPods(t *testing.T, n *e2etest.Namespace) {
+	t.Helper()
+	awaitReplicas(n, 0)
+	for _, service := range []string{stableService, canaryService} {
+		e2etest.Eventually(t, e2etest.Patience, "no endpoints of Service "+service, func(ctx context.Context) error {
+			slices, err := n.Kube.DiscoveryV1().EndpointSlices(n.Name).List(ctx, metav1.ListOptions{
+				LabelSelector: discoveryv1.LabelServiceName + "=" + service,
+			})
+			if err != nil {
+				return err
+			}
+			for _, slice := range slices.Items {
+				if len(slice.Endpoints) > 0 {
+					return fmt.Errorf("there are %d", len(slice.Endpoints))
+				}
+			}
+			return nil
+		})
+	}
+}
+
 // get returns the colour that answers a request, which may wait for a pod.
 func get(t *testing.T, p traffictest.Proxy, host string) string {
 	t.Helper()
@@ -88,8 +112,7 @@ func TestARequestWakesARollout(t *testing.T) {
 		host := n.Name + ".test"
 		applySample(t, n, host, 0)
 		p.AwaitConfigured(t, app)
-		awaitReplicas(n, 0)
-		traffictest.AwaitEndpoints(t, n, stableService, 0)
+		awaitNoPods(t, n)
 		if colour := get(t, p, host); colour != "blue" {
 			t.Errorf("a held request is answered by %s", colour)
 		}
@@ -101,9 +124,7 @@ func TestARequestWakesARollout(t *testing.T) {
 		load.AwaitBoth("blue", "yellow")
 		load.Finish(nil, "blue", "yellow")
 
-		awaitReplicas(n, 0)
-		traffictest.AwaitEndpoints(t, n, stableService, 0)
-		traffictest.AwaitEndpoints(t, n, canaryService, 0)
+		awaitNoPods(t, n)
 		if colour := get(t, p, host); colour != "blue" && colour != "yellow" {
 			t.Errorf("a held request is answered by %s", colour)
 		}
