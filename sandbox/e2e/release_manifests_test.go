@@ -90,7 +90,7 @@ func TestReleaseManifests(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(made, "*.yaml"))
 	permissions, permissionsErr := filepath.Glob(e2etest.Repository(t, "deploy", "rbac-step", "*.yaml"))
-	if err != nil || permissionsErr != nil || len(permissions) == 0 || len(files) != 21+len(permissions) {
+	if err != nil || permissionsErr != nil || len(permissions) == 0 || len(files) != 22+len(permissions) {
 		t.Fatalf("%d files (%v): %v", len(files), err, files)
 	}
 	for _, file := range files {

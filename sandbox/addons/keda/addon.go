@@ -25,10 +25,12 @@ const (
 	// Version is what programs/go.mod pins; a test compares them.
 	Version = "v2.21.0"
 
-	// Operator, MetricsServer and Webhooks are its Deployments.
-	Operator      = "keda-operator"
+	// Operator is the Deployment of KEDA's operator.
+	Operator = "keda-operator"
+	// MetricsServer is the Deployment of KEDA's adapter.
 	MetricsServer = "keda-metrics-apiserver"
-	Webhooks      = "keda-admission"
+	// Webhooks is the Deployment of KEDA's admission webhooks.
+	Webhooks = "keda-admission"
 
 	module    = "github.com/kedacore/keda/v2"
 	manifests = "manifests"
