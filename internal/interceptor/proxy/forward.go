@@ -27,6 +27,9 @@ var (
 func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	rec := recordOf(r)
 	x := &rec.exchange
+	if rec.unready { // the first one is over
+		x = new(exchange)
+	}
 	x.proxy, x.w, x.in, x.record = p, w, r, rec
 	defer x.finish()
 	if r.ProtoMajor == 1 && r.ContentLength != 0 {
@@ -54,6 +57,8 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	case x.bodyBroken():
 		w.Header()["Connection"] = closing
 		refuse(w, r, http.StatusBadRequest, "the body of the request cannot be read")
+	case notConnected(err) && x.mayWait():
+		rec.unready = true // hold sees to it
 	case notConnected(err):
 		refuse(w, r, http.StatusBadGateway, "the application cannot be connected to")
 	default:
@@ -127,8 +132,9 @@ func (x *exchange) send(first, second *backend, timeout time.Duration) (res *htt
 	}
 	hasBody := x.in.Body != nil && x.in.Body != http.NoBody && x.in.ContentLength != 0
 	ctx, stop := x.clock.start(x.in.Context(), timeout, !hasBody)
-	x.trace.Got1xxResponse = x.inform
-	x.trace.GotFirstResponseByte = x.answerBegins
+	trace := &x.record.exchange.trace // of the request's context
+	trace.Got1xxResponse = x.inform
+	trace.GotFirstResponseByte = x.answerBegins
 	for more := true; more; x.record.triedAgain = x.record.triedAgain || more {
 		fresh := x.repeated || x.record.secondTry
 		out := x.request(ctx, hasBody)
@@ -172,6 +178,13 @@ func (x *exchange) another(first, second *backend) bool {
 		}
 	}
 	return x.record.backend == first && second != nil && x.occupy(second, nil)
+}
+
+// mayWait tells whether a request that could not be sent may wait for a ready endpoint: only
+// endpoints that drain were left, and nothing of its body is lost.
+func (x *exchange) mayWait() bool {
+	rec := x.record
+	return !rec.unready && !rec.failedOver && !rec.served.route.HasReady() && (x.body == nil || !x.body.started.Load())
 }
 
 // notConnected tells whether an error is from connecting, before anything was sent.

@@ -44,17 +44,28 @@ func canFailOver(route *routes.Route) bool {
 
 // hold lets a request wait whose route has no endpoint, until it has one. A request that
 // waits in vain goes to the failover, is answered 503, or is abandoned with its client.
+// A request that comes while the last pods end is sent to them. If they do not listen any
+// more, it waits after that.
 func (p *Proxy) hold(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := recordOf(r)
-		if rec.served.route.Cold() && !rec.tooLate {
-			tellEnvoyToWait(w, r)
-			if !p.waitForEndpoint(w, r, rec) {
-				return
+		for sent := false; !sent; {
+			if rec.cold(rec.served.route) && !rec.tooLate {
+				tellEnvoyToWait(w, r)
+				if !p.waitForEndpoint(w, r, rec) {
+					return
+				}
 			}
+			waits := rec.unready
+			next.ServeHTTP(w, r)
+			sent = waits || !rec.unready
 		}
-		next.ServeHTTP(w, r)
 	})
+}
+
+// cold tells whether the request has to wait for an endpoint of a route.
+func (rec *record) cold(route *routes.Route) bool {
+	return route.Cold() || rec.unready && !route.HasReady()
 }
 
 // waitForEndpoint returns once the request can be sent on; false when it was answered.
@@ -74,7 +85,7 @@ func (p *Proxy) waitForEndpoint(w http.ResponseWriter, r *http.Request, rec *rec
 			return false
 		}
 		rec.moveLoad()
-		if !rec.served.route.Cold() {
+		if !rec.cold(rec.served.route) {
 			s.metrics.coldStart(servedCold)
 			return true
 		}
@@ -112,7 +123,7 @@ func tellEnvoyToWait(w http.ResponseWriter, r *http.Request) {
 // wait blocks until the route of the request has an endpoint, or there is a reason not
 // to wait any longer.
 func (p *Proxy) wait(r *http.Request, s *served) outcome {
-	name := s.route.Name
+	name, rec := s.route.Name, recordOf(r)
 	wait, longer := p.waits(s.route)
 	if wait <= 0 && (longer <= 0 || canFailOver(s.route)) {
 		return waitedInVain
@@ -122,7 +133,7 @@ func (p *Proxy) wait(r *http.Request, s *served) outcome {
 		return noRoomToWait
 	}
 	defer p.waiting.leave(at)
-	recordOf(r).held = true
+	rec.held = true
 	readAhead(r)
 	s.metrics.held.Inc()
 	defer s.metrics.held.Dec()
@@ -136,7 +147,7 @@ func (p *Proxy) wait(r *http.Request, s *served) outcome {
 		switch {
 		case now == nil:
 			return unrouted
-		case !now.Cold():
+		case !rec.cold(now):
 			return servedCold
 		case now.Name != name:
 			return moved
@@ -148,7 +159,7 @@ func (p *Proxy) wait(r *http.Request, s *served) outcome {
 		case <-timer.C:
 			now := p.lookup(r)
 			switch {
-			case now != nil && !now.Cold():
+			case now != nil && !rec.cold(now):
 				return servedCold // by another object that now matches the request
 			case at.late || longer <= 0 || now == nil || canFailOver(now):
 				return waitedInVain

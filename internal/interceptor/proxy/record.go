@@ -48,6 +48,9 @@ type record struct {
 	// held tells that the request waited for an endpoint, and failedOver that the
 	// failover gets it after that.
 	held, failedOver bool
+	// unready tells that only endpoints that drain were left, and that none of them could
+	// be connected to: the request waits for one that is ready.
+	unready bool
 	// triedAgain tells that the request was sent, or was to be sent, to an endpoint more
 	// than once.
 	triedAgain bool

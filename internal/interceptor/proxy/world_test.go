@@ -89,16 +89,20 @@ func (w *world) service(name, appProtocol string, addresses ...string) {
 		w.builder.DeleteEndpointSlice(types.NamespacedName{Namespace: "demo", Name: fmt.Sprint(name, "-", i)})
 	}
 	for i, address := range addresses {
-		at := netip.MustParseAddrPort(address)
-		target := int32(at.Port())
-		w.builder.SetEndpointSlice(&discoveryv1.EndpointSlice{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: "demo", Name: fmt.Sprint(name, "-", i),
-				Labels: map[string]string{discoveryv1.LabelServiceName: name},
-			},
-			Ports:     []discoveryv1.EndpointPort{{Name: &portName, Port: &target}},
-			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{at.Addr().String()}}},
-		})
+		w.builder.SetEndpointSlice(endpointSlice(name, i, netip.MustParseAddrPort(address)))
+	}
+}
+
+// endpointSlice is one of a Service that service makes, with one endpoint.
+func endpointSlice(service string, number int, at netip.AddrPort) *discoveryv1.EndpointSlice {
+	portName, port := "http", int32(at.Port())
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "demo", Name: fmt.Sprint(service, "-", number),
+			Labels: map[string]string{discoveryv1.LabelServiceName: service},
+		},
+		Ports:     []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{at.Addr().String()}}},
 	}
 }
 

@@ -62,6 +62,12 @@ func (r *Route) Cold() bool {
 	return true
 }
 
+// HasReady tells that a backend that serves has a ready endpoint. If none has, those that
+// drain serve.
+func (r *Route) HasReady() bool {
+	return slices.ContainsFunc(r.Backends, func(b Backend) bool { return b.Share > 0 && len(b.Ready) > 0 })
+}
+
 // WithEndpointsOf returns the route with the endpoints and the protocols that a
 // later form of the same HTTPScaledObject has for the same Services.
 func (r *Route) WithEndpointsOf(later *Route) *Route {
