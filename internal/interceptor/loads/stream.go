@@ -15,7 +15,7 @@ const (
 	writeTime = 10 * time.Second
 	// shortestPause is between two messages: clients that come and go while an application
 	// has no pods could otherwise cause any number of them.
-	shortestPause = 10 * time.Millisecond
+	shortestPause = 50 * time.Millisecond
 )
 
 // reader is a scaler that gets the stream. What it has not been told is known by told

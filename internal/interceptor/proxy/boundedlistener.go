@@ -12,6 +12,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/usage"
 )
 
+// unreadBytes is about how much the kernel keeps for a client that does not read. By itself
+// it goes up to 4 MB (net.ipv4.tcp_wmem), which count as memory of the pod.
+const unreadBytes = 128 << 10
+
 // BoundedPort bounds the connections of a port that every pod reaches, as a
 // peerlimit.Limit does.
 type BoundedPort struct {
@@ -68,6 +72,9 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(unreadBytes)
 	}
 	l.port.now.Inc()
 	return &boundedConn{conn, l.port, l.port.limit.Take(conn.RemoteAddr(), func() { l.port.displace(conn) })}, nil
