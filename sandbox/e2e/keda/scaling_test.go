@@ -14,6 +14,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
@@ -122,6 +123,7 @@ func TestARequestWakesARollout(t *testing.T) {
 		n.AwaitPaused(app, 1)
 		p.AwaitShares(t, app, map[string]int{stableService: 80, canaryService: 20})
 		load.AwaitBoth("blue", "yellow")
+		checktest.AwaitHealthy(t, app, "-n", n.Name)
 		load.Finish(nil, "blue", "yellow")
 
 		awaitNoPods(t, n)
@@ -132,6 +134,10 @@ func TestARequestWakesARollout(t *testing.T) {
 		load.AwaitBoth("blue", "yellow")
 		load.AwaitShare("yellow", 20)
 		load.Finish(nil, "blue", "yellow")
+
+		// One that comes while the last pods end gets an answer, too, theirs or a new one's.
+		awaitReplicas(n, 0)
+		get(t, p, host)
 	})
 }
 
