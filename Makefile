@@ -262,14 +262,14 @@ bench-interceptor: build sandbox-build ## Measure the interceptor beside Envoy, 
 	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml -parts "$(PARTS)"
 
 .PHONY: bench-scaling
-bench-scaling: build sandbox-build ## Measure what scaling by KEDA costs, beside proxies that count nothing, a bare cache and KEDA polling (PARTS=rate picks some)
+bench-scaling: build sandbox-build ## Measure what scaling by KEDA costs, beside proxies that count nothing, a bare cache and KEDA polling (SCALING_PARTS=rate picks some)
 	$(GO) build $(BUILDFLAGS) -o bin/bench/ ./bench/barecache ./bench/loadreports ./bench/getmetrics
 	$(GO) test -c -o bin/bench/proxy.test ./internal/interceptor/proxy
 	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-scaling ./cmd/bench-scaling
 	bin/bench/bench-scaling -interceptor $(CURDIR)/bin/$(INTERCEPTOR_BINARY) -envoy "$$($(SANDBOX_CMD) path envoy envoy)" \
 	  -proxy $(CURDIR)/bin/bench/proxy.test -scaler $(CURDIR)/bin/$(SCALER_BINARY) -barecache $(CURDIR)/bin/bench/barecache \
 	  -loadreports $(CURDIR)/bin/bench/loadreports -getmetrics $(CURDIR)/bin/bench/getmetrics \
-	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml -parts "$(PARTS)"
+	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml -parts "$(SCALING_PARTS)"
 
 ##@ Check
 

@@ -33,7 +33,7 @@ func (w *world) carry(ctx context.Context, f *gauge.Table) error {
 		return err
 	}
 	defer interceptor.End()
-	if w.has("propagation") {
+	if w.parts.Has("propagation") {
 		gauge.Say("%d changes of %d HTTPScaledObjects, one each %s, to the embedded proxy", changes, w.Objects, changeEvery)
 		times, err := w.flips(ctx, "http://"+proxyworld.InterceptorAddress.String()+"/")
 		if err != nil {
@@ -53,7 +53,7 @@ func (w *world) carry(ctx context.Context, f *gauge.Table) error {
 	}
 	defer fleet.End()
 	took := time.Since(began)
-	if w.has("propagation") {
+	if w.parts.Has("propagation") {
 		gauge.Say("the same changes to Envoy")
 		times, err := w.flips(ctx, "http://"+proxyworld.EnvoyAddress.String()+"/")
 		if err != nil {

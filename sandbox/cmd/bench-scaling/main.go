@@ -5,112 +5,62 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/keda"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/proxyworld"
 )
 
-// options are the flags.
+// options are the flags, and what is to be measured.
 type options struct {
 	interceptor, envoy, proxy, crd             string
 	scaler, barecache, loadreports, getmetrics string
-	parts                                      string
+	parts                                      gauge.Parts
 }
 
-// parts are the measurements, in the order in which they are done.
-var parts = []string{"rate", "envoy", "metrics", "memory", wakePart}
-
-func (o *options) has(part string) bool {
-	return o.parts == "" || slices.Contains(strings.Split(o.parts, ","), part)
-}
-
-func (o *options) check() error {
-	for _, part := range strings.Split(o.parts, ",") {
-		if part != "" && !slices.Contains(parts, part) {
-			return fmt.Errorf("there is no part %q; there are %s", part, strings.Join(parts, ", "))
-		}
-	}
-	for _, needed := range []struct{ name, value string }{
-		{"interceptor", o.interceptor}, {"envoy", o.envoy}, {"proxy", o.proxy}, {"crd", o.crd},
-		{"scaler", o.scaler}, {"barecache", o.barecache}, {"loadreports", o.loadreports}, {"getmetrics", o.getmetrics},
-	} {
-		if needed.value == "" {
-			return fmt.Errorf("-%s is needed; `make bench-scaling` gives it", needed.name)
-		}
-	}
-	return nil
-}
-
-func main() { os.Exit(run()) }
-
-func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func main() {
 	if len(os.Args) == 2 && os.Args[1] == proxyworld.LoadCommand {
-		if err := proxyworld.ServeLoad(); err != nil {
-			fmt.Fprintln(os.Stderr, "bench-scaling load:", err)
-			return 1
-		}
-		return 0
+		os.Exit(proxyworld.ServeLoad())
 	}
 	var o options
-	flag.StringVar(&o.interceptor, "interceptor", "", "the interceptor as released")
-	flag.StringVar(&o.envoy, "envoy", "", "Envoy")
-	flag.StringVar(&o.proxy, "proxy", "", "the compiled tests of internal/interceptor/proxy")
-	flag.StringVar(&o.crd, "crd", "", "the HTTPScaledObject CRD")
-	flag.StringVar(&o.scaler, "scaler", "", "the scaler as released")
-	flag.StringVar(&o.barecache, "barecache", "", "the bare cache (bench/barecache)")
-	flag.StringVar(&o.loadreports, "loadreports", "", "what reports requests as an interceptor does (bench/loadreports)")
-	flag.StringVar(&o.getmetrics, "getmetrics", "", "what asks the scaler as KEDA does (bench/getmetrics)")
-	flag.StringVar(&o.parts, "parts", "", "what to measure, of "+strings.Join(parts, ", ")+"; separated by commas, all without")
-	flag.Parse()
-	if err := o.check(); err != nil {
-		fmt.Fprintln(os.Stderr, "bench-scaling:", err)
-		return 2
+	program := gauge.Program{
+		Name:  "bench-scaling",
+		Parts: []string{"rate", "envoy", "metrics", "memory", wakePart},
+		Enter: enter,
+		Measure: func(ctx context.Context, parts gauge.Parts) error {
+			o.parts = parts
+			return measure(ctx, &o)
+		},
 	}
-	var err error
-	if cluster.Inside() {
-		err = measure(ctx, &o)
-	} else {
-		err = o.enter(ctx)
-	}
-	if err != nil && !errors.Is(err, context.Canceled) {
-		fmt.Fprintln(os.Stderr, "bench-scaling:", err)
-		return 1
-	}
-	return 0
+	program.Need(&o.interceptor, "interceptor", "the interceptor as released")
+	program.Need(&o.envoy, "envoy", "Envoy")
+	program.Need(&o.proxy, "proxy", "the compiled tests of internal/interceptor/proxy")
+	program.Need(&o.crd, "crd", "the HTTPScaledObject CRD")
+	program.Need(&o.scaler, "scaler", "the scaler as released")
+	program.Need(&o.barecache, "barecache", "the bare cache (bench/barecache)")
+	program.Need(&o.loadreports, "loadreports", "what reports requests as an interceptor does (bench/loadreports)")
+	program.Need(&o.getmetrics, "getmetrics", "what asks the scaler as KEDA does (bench/getmetrics)")
+	os.Exit(program.Run())
 }
 
 // enter runs the parts in sandboxes of their own: KEDA is in that of wake alone, as it would
 // take processor time from the others.
-func (o *options) enter(ctx context.Context) error {
-	var bare []string
-	for _, part := range parts {
-		if part != wakePart && o.has(part) {
-			bare = append(bare, part)
-		}
-	}
-	with := func(parts string) []string { return append(slices.Clone(os.Args[1:]), "-parts", parts) }
+func enter(ctx context.Context, parts gauge.Parts) error {
+	with := func(parts gauge.Parts) []string { return append(slices.Clone(os.Args[1:]), "-parts", parts.String()) }
+	bare := slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return part == wakePart })
 	if len(bare) > 0 {
-		if err := gauge.EnterWith(ctx, with(strings.Join(bare, ","))); err != nil {
+		if err := gauge.EnterWith(ctx, with(bare)); err != nil {
 			return err
 		}
 	}
-	if !o.has(wakePart) {
+	if !parts.Has(wakePart) {
 		return nil
 	}
-	return gauge.EnterWith(ctx, with(wakePart), keda.Name)
+	return gauge.EnterWith(ctx, with(gauge.Parts{wakePart}), keda.Name)
 }
 
 // world is the environment of all measurements.
@@ -133,7 +83,7 @@ func measure(ctx context.Context, o *options) error {
 		return err
 	}
 	defer proxies.Close()
-	if o.parts == wakePart {
+	if o.parts.Has(wakePart) {
 		return (&world{options: o, World: proxies}).wake(ctx)
 	}
 	if err := proxies.StopNode(ctx); err != nil {
@@ -143,7 +93,7 @@ func measure(ctx context.Context, o *options) error {
 	if err := w.measureFew(ctx); err != nil {
 		return err
 	}
-	if o.has("envoy") {
+	if o.parts.Has("envoy") {
 		if err := w.idleEnvoy(ctx); err != nil {
 			return fmt.Errorf("envoy: %w", err)
 		}
@@ -160,12 +110,12 @@ func (w *world) measureFew(ctx context.Context) error {
 	if err := w.Grow(ctx, fewObjects); err != nil {
 		return err
 	}
-	if w.has("rate") {
+	if w.parts.Has("rate") {
 		if err := w.rate(ctx); err != nil {
 			return fmt.Errorf("rate: %w", err)
 		}
 	}
-	if w.has("metrics") {
+	if w.parts.Has("metrics") {
 		var err error
 		if w.few, err = w.timeMetrics(ctx); err != nil {
 			return fmt.Errorf("metrics: %w", err)
@@ -176,20 +126,20 @@ func (w *world) measureFew(ctx context.Context) error {
 
 // measureMany measures what needs many objects.
 func (w *world) measureMany(ctx context.Context) error {
-	if !w.has("metrics") && !w.has("memory") {
+	if !w.parts.Has("metrics", "memory") {
 		return nil
 	}
 	if err := w.Grow(ctx, manyObjects); err != nil {
 		return err
 	}
-	if w.has("metrics") {
+	if w.parts.Has("metrics") {
 		many, err := w.timeMetrics(ctx)
 		if err != nil {
 			return fmt.Errorf("metrics: %w", err)
 		}
 		printMetrics(w.few, many)
 	}
-	if w.has("memory") {
+	if w.parts.Has("memory") {
 		if err := w.memory(ctx); err != nil {
 			return fmt.Errorf("memory: %w", err)
 		}

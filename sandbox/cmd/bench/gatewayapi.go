@@ -20,7 +20,7 @@ const routeSize = 3 << 10
 // gatewayAPI is the router of Gateway API routes, with an HTTPRoute for each Rollout.
 func gatewayAPI(plugin, idle, rewriting string) subject {
 	return subject{
-		name: "gatewayapi", plugin: plugin, idle: idle, slow: rewriting, slowly: "reads and updates at each call, throttled",
+		name: gatewayAPIName, plugin: plugin, idle: idle, slow: rewriting, slowly: "reads and updates at each call, throttled",
 		what: "HTTPRoutes of 3 KiB", resource: schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"},
 		rollouts: objects, mostMemory: 60, mostSize: 28,
 		configuration: func(name string) map[string]json.RawMessage {

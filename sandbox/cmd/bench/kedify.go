@@ -13,7 +13,7 @@ import (
 // the agent generates from ScaledObjects.
 func kedify(plugin, idle, throttled string) subject {
 	return subject{
-		name: "kedify", plugin: plugin, idle: idle, slow: throttled, slowly: "throttled as client-go does",
+		name: kedifyName, plugin: plugin, idle: idle, slow: throttled, slowly: "throttled as client-go does",
 		what: "HTTPScaledObjects", resource: cluster.HTTPScaledObjectGVR, rollouts: manyObjects, mostMemory: 45, mostSize: 28,
 		configuration: func(name string) map[string]json.RawMessage {
 			return map[string]json.RawMessage{"kedify/http": json.RawMessage(`{"httpScaledObjectName":"` + name + `"}`)}

@@ -5,53 +5,40 @@ package main
 
 import (
 	"context"
-	"flag"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/gauge"
 )
 
-func main() { os.Exit(run()) }
+// The plugins, as -parts has them.
+const (
+	kedifyName     = "kedify"
+	gatewayAPIName = "gatewayapi"
+)
 
-func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	paths := map[string]*string{}
-	for name, what := range map[string]string{
-		"kedify":      "rollouts-plugin-kedify as released",
-		"gatewayapi":  "rollouts-plugin-gatewayapi as released",
-		"idle":        "the build whose calls do nothing",
-		"throttled":   "the router kedify/http with client-go's default rate limit",
-		"rewriting":   "the stand-in that reads and updates its HTTPRoute at each call, with that limit",
-		"crd":         "the HTTPScaledObject CRD",
-		"rollout-crd": "the Rollout CRD",
-		"route-crd":   "the HTTPRoute CRD",
-	} {
-		paths[name] = flag.String(name, "", what)
+func main() {
+	var plugin, gatewayAPIPlugin, idle, throttled, rewriting, crd, rolloutCRD, routeCRD string
+	program := gauge.Program{
+		Name:  "bench-plugin",
+		Parts: []string{kedifyName, gatewayAPIName},
+		Measure: func(ctx context.Context, parts gauge.Parts) error {
+			var subjects []subject
+			if parts.Has(kedifyName) {
+				subjects = append(subjects, kedify(plugin, idle, throttled))
+			}
+			if parts.Has(gatewayAPIName) {
+				subjects = append(subjects, gatewayAPI(gatewayAPIPlugin, idle, rewriting))
+			}
+			return measure(ctx, subjects, crd, rolloutCRD, routeCRD)
+		},
 	}
-	parts := flag.String("parts", "kedify,gatewayapi", "the plugins to measure")
-	flag.Parse()
-	for name, path := range paths {
-		if *path == "" {
-			fmt.Fprintf(os.Stderr, "bench: -%s is needed; `make bench` gives it\n", name)
-			return 2
-		}
-	}
-	subjects, err := chosen(*parts, kedify(*paths["kedify"], *paths["idle"], *paths["throttled"]), gatewayAPI(*paths["gatewayapi"], *paths["idle"], *paths["rewriting"]))
-	switch {
-	case err != nil:
-	case cluster.Inside():
-		err = measure(ctx, subjects, *paths["crd"], *paths["rollout-crd"], *paths["route-crd"])
-	default:
-		err = gauge.Enter(ctx)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		return 1
-	}
-	return 0
+	program.Need(&plugin, "kedify", "rollouts-plugin-kedify as released")
+	program.Need(&gatewayAPIPlugin, "gatewayapi", "rollouts-plugin-gatewayapi as released")
+	program.Need(&idle, "idle", "the build whose calls do nothing")
+	program.Need(&throttled, "throttled", "the router kedify/http with client-go's default rate limit")
+	program.Need(&rewriting, "rewriting", "the stand-in that reads and updates its HTTPRoute at each call, with that limit")
+	program.Need(&crd, "crd", "the HTTPScaledObject CRD")
+	program.Need(&rolloutCRD, "rollout-crd", "the Rollout CRD")
+	program.Need(&routeCRD, "route-crd", "the HTTPRoute CRD")
+	os.Exit(program.Run())
 }

@@ -2,9 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,19 +29,6 @@ type subject struct {
 	configuration func(name string) map[string]json.RawMessage
 	// mostMemory and mostSize are the bars, in MB.
 	mostMemory, mostSize float64
-}
-
-// chosen returns the subjects that parts names.
-func chosen(parts string, all ...subject) ([]subject, error) {
-	var subjects []subject
-	for _, part := range strings.Split(parts, ",") {
-		i := slices.IndexFunc(all, func(s subject) bool { return s.name == part })
-		if i < 0 {
-			return nil, fmt.Errorf("-parts: there is no %q", part)
-		}
-		subjects = append(subjects, all[i])
-	}
-	return subjects, nil
 }
 
 // rollout returns the i-th Rollout as the controller sends it with each call.

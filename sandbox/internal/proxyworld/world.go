@@ -27,16 +27,22 @@ var (
 	CanaryAddress = netip.AddrPortFrom(cluster.NodeIP, 19002)
 )
 
-// LoadCommand is the subcommand that a program that uses this package needs. It calls
+// LoadCommand is the subcommand that a program that uses this package needs. It is
 // ServeLoad.
 const LoadCommand = "load"
 
-// ServeLoad runs the clients and applications until standard input ends.
-func ServeLoad() error {
-	return loadgen.Serve(os.Stdin, os.Stdout, []loadgen.Application{
+// ServeLoad runs the clients and applications until standard input ends, and returns the
+// exit code.
+func ServeLoad() int {
+	err := loadgen.Serve(os.Stdin, os.Stdout, []loadgen.Application{
 		{Address: StableAddress, Answer: "stable"},
 		{Address: CanaryAddress, Answer: "canary"},
 	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "load:", err)
+		return 1
+	}
+	return 0
 }
 
 // Programs are the paths of what is measured.
