@@ -30,20 +30,20 @@ type reporter struct {
 	without               *loads.Source // nil unless the ledger is told
 }
 
-// configures notes a stream of an Envoy that takes its configuration from here, until the
+// configures counts a stream of an Envoy that takes its configuration from here, until the
 // function returned is called.
 func (r *reporters) configures(name proxyName) (end func()) {
-	return r.note(name, func(is *reporter, n int) { is.configured += n })
+	return r.count(name, func(is *reporter) *int { return &is.configured })
 }
 
 // reports does the same for a stream of load reports.
 func (r *reporters) reports(name proxyName) (end func()) {
-	return r.note(name, func(is *reporter, n int) { is.reporting += n })
+	return r.count(name, func(is *reporter) *int { return &is.reporting })
 }
 
-func (r *reporters) note(name proxyName, add func(is *reporter, n int)) (end func()) {
-	r.change(name, func(is *reporter) { add(is, 1) })
-	return func() { r.change(name, func(is *reporter) { add(is, -1) }) }
+func (r *reporters) count(name proxyName, streams func(*reporter) *int) (end func()) {
+	r.change(name, func(is *reporter) { *streams(is)++ })
+	return func() { r.change(name, func(is *reporter) { *streams(is)-- }) }
 }
 
 func (r *reporters) change(name proxyName, change func(*reporter)) {

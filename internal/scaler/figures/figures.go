@@ -51,8 +51,8 @@ func (f *Figures) lock() time.Duration {
 // SetExpected sets what is in the EndpointSlices: the interceptors, by the addresses that
 // Apply is called with, and the kedify-proxies of each namespace, by pod as namespace/name,
 // or by IP address where a Source has no pod. The first call has to have all that are there
-// when the scaler starts, before the first Apply. A proxy that comes later has had no
-// requests before.
+// when the scaler starts, before the first Apply. A proxy that comes later counts as without
+// requests before, and has to report from then on.
 func (f *Figures) SetExpected(interceptors []string, kedifyProxies map[string][]string) {
 	now := f.lock()
 	defer f.mu.Unlock()

@@ -18,8 +18,8 @@ const (
 	// maxStreams bounds what one connection may have open. KEDA has one connection to a
 	// scaler, with a stream of each ScaledObject.
 	maxStreams = 50_000
-	// goodbye is how long requests under way may take when the scaler stops.
-	goodbye = 5 * time.Second
+	// drainTime is how long requests under way may take when the scaler stops.
+	drainTime = 5 * time.Second
 )
 
 // Serve serves KEDA, and gRPC's health service, until the context is done. Then streams end
@@ -43,7 +43,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		defer close(stopped)
 		<-ctx.Done()
 		s.streams.end()
-		late := time.AfterFunc(goodbye, server.Stop)
+		late := time.AfterFunc(drainTime, server.Stop)
 		defer late.Stop()
 		server.GracefulStop()
 	}()
