@@ -60,26 +60,35 @@ func (f *Figures) SetExpected(interceptors []string, kedifyProxies map[string][]
 	for _, p := range f.proxies {
 		left[p], p.expected = p.expected, false
 	}
-	f.interceptors = f.expect(true, interceptors, left, now)
+	f.interceptors = f.expect(true, interceptors, f.interceptors, now)
+	before := f.kedifyProxies
 	f.kedifyProxies = make(map[string][]*proxy, len(kedifyProxies))
 	for namespace, addresses := range kedifyProxies {
-		f.kedifyProxies[namespace] = f.expect(false, addresses, left, now)
+		f.kedifyProxies[namespace] = f.expect(false, addresses, before[namespace], now)
 	}
 	f.synced = true
 	for _, p := range f.proxies {
 		if !p.expected && left[p] {
 			f.left(p)
 		}
+		if !p.expected && !p.heard && !p.live() && len(p.sources) == 0 {
+			delete(f.proxies, p.proxyKey)
+		}
 	}
 }
 
-// expect returns the proxies at addresses. was has those that were expected before.
-func (f *Figures) expect(interceptors bool, addresses []string, was map[*proxy]bool, now time.Duration) []*proxy {
+// expect returns the proxies at addresses. before are those of the same Service until now.
+// While a proxy is out of the EndpointSlices, the others have its requests. If there are no
+// others, the Service may have been deleted and made again: it may have had requests.
+func (f *Figures) expect(interceptors bool, addresses []string, before []*proxy, now time.Duration) []*proxy {
 	expected := make([]*proxy, 0, len(addresses))
 	for _, address := range addresses {
 		p := f.proxy(proxyKey{interceptors, address}, now)
-		if !was[p] && !p.live() {
-			p.last, p.heard = now, false // without requests until now
+		if !slices.Contains(before, p) && !p.live() {
+			if p.heard && len(before) == 0 {
+				p.lose(now)
+			}
+			p.last, p.heard = now, false
 		}
 		p.expected = true
 		expected = append(expected, p)
@@ -123,7 +132,7 @@ func (f *Figures) left(p *proxy) {
 func (f *Figures) end(s *source) {
 	delete(f.sources, s.id)
 	s.ended = true
-	if !s.counts() {
+	if s.without || !s.counts() {
 		s.remove()
 	}
 }

@@ -94,8 +94,41 @@ func TestNewScaler(t *testing.T) {
 	c.wantError(t, "interceptor a", "only just begun")
 	c.each(10, func(i int) {
 		c.Apply("a", loadreport.Message{Sources: []loadreport.Source{source("own", "", 5000+10*i, 0, 0), source("lrs", envoy, 70000+90*i, 0, 0)}})
+		if i == 1 {
+			// Its counts before may have been of any time.
+			c.wantError(t, "kedify-proxy "+envoy, "only just begun")
+			return
+		}
 		c.wantRate(t, 100, 0.01)
 	})
+}
+
+// An Envoy with many clusters reports seldom. What it reports first to a new scaler has
+// begun before that, and is not taken for the requests of the scaler's time.
+func TestNewScalerBesideAnEnvoyThatReportsSeldom(t *testing.T) {
+	for _, interval := range []int{1, 3, 6, 10} {
+		c := start([]string{"a"}, envoy)
+		c.Apply("a", loadreport.Message{Sources: []loadreport.Source{source("own", "", 0, 0, 0), source("lrs", envoy, 1000, 0, 0)}})
+		requests, known := 1000, 0
+		c.pass(100 * time.Millisecond)
+		c.each(30, func(i int) {
+			c.own(0)
+			if (i-1)%interval == 0 {
+				requests += 100 * interval
+				c.Apply("a", loadreport.Message{Sources: []loadreport.Source{source("own", "", 0, 0, 0), source("lrs", envoy, requests, 0, 0)}})
+			}
+			rate, err := c.Rate(app, minute)
+			if err != nil {
+				return
+			}
+			if known++; math.Abs(rate-100) > 1 {
+				t.Errorf("reports each %d s: after %d s the rate is %v, want 100", interval, i, rate)
+			}
+		})
+		if known < 30-2*interval {
+			t.Errorf("reports each %d s: the rate is known for %d s of 30", interval, known)
+		}
+	}
 }
 
 // Requests of proxies that start later count as soon as they are known, with nothing before.

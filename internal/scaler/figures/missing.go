@@ -34,7 +34,7 @@ func (f *Figures) missing(namespace string, window, now time.Duration) error {
 		return fmt.Errorf("interceptor %s %w; see its log, and whether NetworkPolicies let scalers reach it", p.address, err)
 	}
 	p, err := missingOf(f.kedifyProxies[namespace], window, now)
-	if err != nil && p.withoutLoadReports() {
+	if err != nil && !p.heard && p.withoutLoadReports() {
 		return fmt.Errorf("kedify-proxy %s does not report its requests: its bootstrap lacks load_stats_config; take that of this release and restart it", p.address)
 	}
 	if err != nil {

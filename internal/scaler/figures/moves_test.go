@@ -1,6 +1,7 @@
 package figures_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -45,9 +46,10 @@ func TestInterceptorThatComesBack(t *testing.T) {
 	c.expect([]string{"a"}, envoy)
 	c.both(1e6)
 	c.wantConcurrency(t, 10)
-	c.wantRate(t, 2*10*30./60, 0.02)
+	// The interceptor had none beside b; the kedify-proxy, which had no other, may have.
+	c.wantRate(t, 10*30./60+10, 0.02)
 	c.each(15, func(i int) { c.both(1e6 + i) })
-	c.wantRate(t, 2*10*30./60, 0.02)
+	c.wantRate(t, 10*30./60+10, 0.02)
 }
 
 // A kedify-proxy may leave while the scaler cannot reach the interceptor that it reports to.
@@ -62,16 +64,52 @@ func TestKedifyProxyThatLeavesUnseen(t *testing.T) {
 	c.wantConcurrency(t, 10)
 }
 
-// A kedify-proxy that was out of its EndpointSlices and silent had no requests.
+// A kedify-proxy that was out of its EndpointSlices and silent had no requests, if there
+// were others. If there were none, it may have had some.
 func TestKedifyProxyThatComesBack(t *testing.T) {
-	c := busy()
-	c.Apply("a", loadreport.Message{Sources: []loadreport.Source{{ID: "lrs", Address: envoy, Ended: true}}})
-	c.expect([]string{"a"})
-	c.each(30, func(i int) { c.own(70 + i) })
-	c.expect([]string{"a"}, envoy)
-	c.pass(time.Second)
-	c.Apply("a", loadreport.Message{Sources: []loadreport.Source{source("own", "", 1010, 0, 0), source("lrs2", envoy, 10, 0, 0)}})
-	c.wantRate(t, 10+10*30./60, 0.02)
+	for _, tt := range []struct {
+		others []string
+		want   float64
+	}{
+		{[]string{"10.0.1.2"}, 10 + 10*30./60},
+		{nil, 10 + 10},
+	} {
+		c := busy()
+		c.Apply("a", loadreport.Message{Sources: []loadreport.Source{{ID: "lrs", Address: envoy, Ended: true}}})
+		c.expect([]string{"a"}, tt.others...)
+		with := func(own int, more ...loadreport.Source) {
+			for _, other := range tt.others {
+				more = append(more, source("other", other, 0, 0, 0))
+			}
+			c.Apply("a", loadreport.Message{Sources: append(more, source("own", "", own, 0, 0))})
+		}
+		c.each(30, func(i int) { with(10 * (70 + i)) })
+		c.expect([]string{"a"}, append(tt.others, envoy)...)
+		c.pass(time.Second)
+		with(1010, source("lrs2", envoy, 10, 0, 0))
+		c.wantRate(t, tt.want, 0.02)
+	}
+}
+
+// While the Service of the interceptors is away, their requests are not known. They are
+// when it is back, and are never taken for none.
+func TestServiceOfInterceptorsMadeAgain(t *testing.T) {
+	for _, away := range []int{2, 30, 90, 400} {
+		c := start([]string{"a"})
+		c.own(0)
+		c.each(120, func(i int) { c.own(i) })
+		c.expect(nil)
+		c.Disconnected("a")
+		c.wantError(t, "no interceptor is ready")
+		c.each(away, func(int) {})
+		c.expect([]string{"a"})
+		c.each(12, func(i int) {
+			c.own(120 + away + i)
+			if rate, err := c.Rate(app, minute); err == nil && math.Abs(rate-10) > 0.2 || err != nil && i > 2 {
+				t.Errorf("away for %d s, back for %d: the rate is %v (%v), want 10", away, i, rate, err)
+			}
+		})
+	}
 }
 
 // An Envoy that moved away from an interceptor that hangs is not counted at both.

@@ -7,13 +7,10 @@ import (
 
 // An object is an HTTPScaledObject of which something is known, or asked for.
 type object struct {
-	window Window
-	// from is since when the rings have all requests: a window that became longer has
-	// not seen what is older than it was.
-	from        time.Duration
+	window      Window
 	parts       []*part
 	rings       []*ring
-	subscribers []chan struct{}
+	subscribers map[chan struct{}]struct{}
 }
 
 // add adds n requests that a proxy counted between from and to.
@@ -42,14 +39,13 @@ func (o *object) serve(w Window, now time.Duration) {
 	if wanted == o.window {
 		return
 	}
-	from := o.from
-	if wanted.Length > o.window.Length {
-		from = max(from, now-o.window.Length)
-	}
 	for i, r := range o.rings {
-		o.rings[i] = r.resliced(wanted, from, o.from)
+		from := r.from
+		if wanted.Length > o.window.Length {
+			from = max(from, r.proxy.end(now)-o.window.Length)
+		}
+		o.rings[i] = r.resliced(wanted, from)
 	}
-	o.from = from
 	o.window = wanted
 }
 
@@ -66,7 +62,7 @@ func (o *object) underWay() (active, held int64) {
 
 // notify tells all that wait for a request to be held.
 func (o *object) notify() {
-	for _, s := range o.subscribers {
+	for s := range o.subscribers {
 		select {
 		case s <- struct{}{}:
 		default: // it is still to read the last one

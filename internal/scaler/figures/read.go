@@ -18,8 +18,8 @@ func (f *Figures) Rate(key Key, w Window) (float64, error) {
 	rate := 0.0
 	for _, r := range o.rings {
 		end := r.proxy.end(now)
-		from := max(end-w.Length, o.from)
-		sum, covered := r.sum(from, o.from), r.proxy.covered(from, end)
+		from := max(end-w.Length, r.from)
+		sum, covered := r.sum(from), r.proxy.covered(from, end)
 		if sum == 0 || covered <= 0 {
 			continue
 		}
@@ -81,7 +81,7 @@ func (f *Figures) Active(key Key, w Window) bool {
 	}
 	o.serve(w, now)
 	return slices.ContainsFunc(o.rings, func(r *ring) bool {
-		return r.sum(r.proxy.end(now)-w.Length, o.from) > 0
+		return r.sum(r.proxy.end(now)-w.Length) > 0
 	})
 }
 
@@ -100,10 +100,10 @@ func (f *Figures) Subscribe(key Key) (held <-chan struct{}, cancel func()) {
 	f.lock()
 	defer f.mu.Unlock()
 	o, s := f.object(key), make(chan struct{}, 1)
-	o.subscribers = append(o.subscribers, s)
+	o.subscribers[s] = struct{}{}
 	return s, func() {
 		f.lock()
 		defer f.mu.Unlock()
-		o.subscribers = slices.DeleteFunc(o.subscribers, func(other chan struct{}) bool { return other == s })
+		delete(o.subscribers, s)
 	}
 }

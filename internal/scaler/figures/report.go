@@ -74,7 +74,7 @@ func (r *report) newSource(m loadreport.Source) *source {
 
 // requests takes in what a source says of its objects.
 func (r *report) requests(s *source, known bool, objects []loadreport.Object) {
-	from := s.proxy.last
+	from, counts := s.proxy.last, known || !r.base
 	if !known {
 		switch {
 		case r.base:
@@ -83,6 +83,10 @@ func (r *report) requests(s *source, known bool, objects []loadreport.Object) {
 			from = max(from, r.now-reconnect-s.proxy.interval)
 		}
 		s.proxy.lose(from)
+		s.unsettled = r.base && !s.proxy.interceptor
+	} else if s.unsettled {
+		s.unsettled, counts = false, false
+		s.proxy.lose(r.now)
 	}
 	before, counted := s.parts, false
 	if r.first {
@@ -104,7 +108,7 @@ func (r *report) requests(s *source, known bool, objects []loadreport.Object) {
 		}
 		s.parts[o] = p
 		held := p.held
-		if n := p.update(m); n != 0 && (known || !r.base) {
+		if n := p.update(m); n != 0 && counts {
 			o.add(s.proxy, from, r.now, n)
 			counted = true
 		}
@@ -119,7 +123,7 @@ func (r *report) requests(s *source, known bool, objects []loadreport.Object) {
 			}
 		}
 	}
-	if !known || !r.first || counted {
+	if !known || !r.first || counted || !counts {
 		r.reported = append(r.reported, s)
 	} // else it is as the stream before has told
 }

@@ -8,7 +8,10 @@ const leastRequest = 1e-3
 // A ring has the requests of one object by one proxy, in slices of time. All times are
 // since the start of the scaler.
 type ring struct {
-	proxy  *proxy
+	proxy *proxy
+	// from is since when the ring has all requests: a window that became longer has not
+	// seen what is older than it was.
+	from   time.Duration
 	slice  time.Duration
 	newest int64     // the number of the newest slice since the start
 	counts []float32 // a slice's number modulo the length is its index
@@ -60,13 +63,13 @@ func (r *ring) take(n float64) {
 	}
 }
 
-// sum returns how many requests came after from. The ring has those that came after since,
-// and takes those in the slice of from as spread evenly.
-func (r *ring) sum(from, since time.Duration) float64 {
-	from = max(from, since)
+// sum returns how many requests came after from. It takes those in the slice of from as
+// spread evenly.
+func (r *ring) sum(from time.Duration) float64 {
+	from = max(from, r.from)
 	sum := 0.0
 	for i := max(int64(from/r.slice), r.oldest()); i <= r.newest; i++ {
-		sum += r.after(i, from, since)
+		sum += r.after(i, from)
 	}
 	if sum < leastRequest {
 		return 0
@@ -75,8 +78,8 @@ func (r *ring) sum(from, since time.Duration) float64 {
 }
 
 // after returns how many requests of a slice came after from.
-func (r *ring) after(i int64, from, since time.Duration) float64 {
-	n, begin, end := float64(*r.at(i)), max(time.Duration(i)*r.slice, since), r.end(i)
+func (r *ring) after(i int64, from time.Duration) float64 {
+	n, begin, end := float64(*r.at(i)), max(time.Duration(i)*r.slice, r.from), r.end(i)
 	switch {
 	case from <= begin:
 		return n
@@ -90,10 +93,11 @@ func (r *ring) after(i int64, from, since time.Duration) float64 {
 func (r *ring) end(i int64) time.Duration { return min(time.Duration(i+1)*r.slice, r.proxy.last) }
 
 // resliced returns a ring for another window with the requests after from.
-func (r *ring) resliced(w Window, from, since time.Duration) *ring {
+func (r *ring) resliced(w Window, from time.Duration) *ring {
 	other := newRing(r.proxy, w)
+	other.from = from
 	for i := r.oldest(); i <= r.newest; i++ {
-		if n := r.after(i, from, since); n > 0 {
+		if n := r.after(i, from); n > 0 {
 			other.add(max(time.Duration(i)*r.slice, from), r.end(i), n)
 		}
 	}

@@ -75,6 +75,19 @@ func TestSilentProxy(t *testing.T) {
 			t.Errorf("it has a stream now, but: %v", err)
 		}
 	})
+	t.Run("one that reports to another interceptor", func(t *testing.T) {
+		c := start([]string{"a", "b"}, envoy)
+		c.Apply("b", loadreport.Message{Sources: []loadreport.Source{{ID: "none", Address: envoy, WithoutLoadReports: true}}})
+		c.each(100, func(i int) {
+			c.both(i)
+			c.Apply("b", loadreport.Message{})
+		})
+		c.each(70, func(i int) {
+			c.own(100 + i)
+			c.Apply("b", loadreport.Message{})
+		})
+		c.wantError(t, "kedify-proxy "+envoy, "has not reported for 1m10s")
+	})
 	t.Run("no interceptor", func(t *testing.T) {
 		c := busy()
 		c.expect(nil, envoy)

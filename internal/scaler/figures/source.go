@@ -15,7 +15,10 @@ type source struct {
 	// one while the interceptor that tells of this one is not connected.
 	ended, replaced, without bool
 	removed                  bool
-	parts                    map[*object]*part
+	// unsettled is whether a kedify-proxy's counts are those of a report before the scaler
+	// was told of it, so that it is not known since when its next report counts.
+	unsettled bool
+	parts     map[*object]*part
 }
 
 // A part is what a source said last of an object.

@@ -9,7 +9,7 @@ import (
 func (f *Figures) object(key Key) *object {
 	o := f.objects[key]
 	if o == nil {
-		o = &object{window: DefaultWindow}
+		o = &object{window: DefaultWindow, subscribers: make(map[chan struct{}]struct{})}
 		f.objects[key] = o
 	}
 	return o
@@ -20,7 +20,7 @@ func (f *Figures) sweep(now time.Duration) {
 	for key, o := range f.objects {
 		o.parts = slices.DeleteFunc(o.parts, func(p *part) bool { return p.source.removed })
 		o.rings = slices.DeleteFunc(o.rings, func(r *ring) bool {
-			return r.sum(r.proxy.end(now)-o.window.Length, o.from) == 0
+			return r.sum(r.proxy.end(now)-o.window.Length) == 0
 		})
 		if len(o.parts)+len(o.rings)+len(o.subscribers) == 0 {
 			delete(f.objects, key)

@@ -8,6 +8,25 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/loadreport"
 )
 
+// Streams of an Envoy without load reports leave nothing, and neither do pods that never
+// reported.
+func TestNothingIsKeptOfProxiesThatDoNotReport(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	f := New(func() time.Time { return now })
+	for i := range 50 {
+		pod := fmt.Sprint("shop/kedify-proxy-", i)
+		f.SetExpected([]string{"a"}, map[string][]string{"shop": {pod, "10.0.1.1"}})
+		s := loadreport.Source{ID: fmt.Sprint("none-", i), Address: "10.0.1.1", WithoutLoadReports: true}
+		f.Apply("a", loadreport.Message{Sources: []loadreport.Source{s}})
+		s.Ended = true
+		f.Apply("a", loadreport.Message{Sources: []loadreport.Source{s}})
+	}
+	if len(f.proxies) != 3 || len(f.sources) != 0 || len(f.proxies[proxyKey{false, "10.0.1.1"}].sources) != 0 {
+		t.Errorf("%d proxies and %d sources are kept, %d of them the Envoy's; want the three that are expected",
+			len(f.proxies), len(f.sources), len(f.proxies[proxyKey{false, "10.0.1.1"}].sources))
+	}
+}
+
 // What nothing is known of any more takes no memory.
 func TestSweep(t *testing.T) {
 	now := time.Unix(1e9, 0)

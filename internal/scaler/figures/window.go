@@ -43,7 +43,7 @@ func (w Window) slices() int64 { return int64(ceil(w.Length, w.Granularity)) }
 func (w Window) covering(other Window) Window {
 	both := Window{max(w.Length, other.Length), min(w.Granularity, other.Granularity)}
 	if both.slices() > MostSlices {
-		return other
+		both.Granularity = ceil(both.Length, MostSlices)
 	}
 	return both
 }

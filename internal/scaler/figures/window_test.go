@@ -56,6 +56,43 @@ func TestWindows(t *testing.T) {
 	})
 }
 
+// A window of an hour keeps its requests beside one of a minute, though no ring has an hour in
+// seconds.
+func TestWindowsThatTogetherHaveTooManySlices(t *testing.T) {
+	hour := figures.Window{Length: time.Hour, Granularity: 4 * time.Second}
+	c := start([]string{"a"})
+	c.own(0)
+	requests := 0
+	c.each(7200, func(i int) {
+		if i%300 == 0 {
+			requests += 30
+		}
+		c.Apply("a", message("own", "", requests, 0, 0))
+		if i%30 != 0 {
+			return
+		}
+		if _, err := c.Rate(app, minute); err != nil {
+			t.Fatal(err)
+		}
+		if rate, err := c.Rate(app, hour); i > 4000 && (err != nil || rate < 0.09 || rate > 0.11 || !c.Active(app, hour)) {
+			t.Errorf("after %d s, the rate of an hour is %v (%v), want 0.1", i, rate, err)
+		}
+	})
+}
+
+// A window that is made longer while a proxy is silent goes on with its last figure.
+func TestLongerWindowWhileAProxyIsSilent(t *testing.T) {
+	for _, silent := range []int{10, 40, 70, 110} {
+		c := busy()
+		c.wantRate(t, 20, 0.01)
+		c.each(silent, func(i int) { c.own(70 + i) })
+		longer := figures.Window{Length: 5 * time.Minute, Granularity: time.Second}
+		if rate, err := c.Rate(app, longer); err != nil || rate < 19.8 || rate > 20.2 || !c.Active(app, longer) {
+			t.Errorf("silent for %d s: the rate is %v (%v), want 20", silent, rate, err)
+		}
+	}
+}
+
 // A request is in the window for its length, and no longer.
 func TestRequestAgesOut(t *testing.T) {
 	for _, w := range []figures.Window{
