@@ -5,7 +5,9 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +41,7 @@ func Mapper() meta.RESTMapper {
 }
 
 // CacheOptions are those of a cache that holds what the scaler reads, and nothing else: all
-// HTTPScaledObjects, stripped, and the EndpointSlices of interceptors and kedify-proxies.
+// HTTPScaledObjects, and the EndpointSlices of interceptors and kedify-proxies, stripped.
 func CacheOptions(interceptorService string) (cache.Options, error) {
 	ofProxies, err := labels.NewRequirement(discoveryv1.LabelServiceName, selection.In, []string{interceptorService, kedifyProxyService})
 	if err != nil {
@@ -48,26 +50,73 @@ func CacheOptions(interceptorService string) (cache.Options, error) {
 	return cache.Options{
 		ByObject: map[client.Object]cache.ByObject{
 			&httpv1alpha1.HTTPScaledObject{}: {Transform: strip},
-			&discoveryv1.EndpointSlice{}:     {Label: labels.NewSelector().Add(*ofProxies), Transform: cache.TransformStripManagedFields()},
+			&discoveryv1.EndpointSlice{}:     {Label: labels.NewSelector().Add(*ofProxies), Transform: strip},
 		},
 		ReaderFailOnMissingInformer: true,
 	}, nil
 }
 
-// strip keeps of an HTTPScaledObject what the server reads.
+// strip keeps of an object what the scaler reads. What tenants may make as long as they like
+// is cut: the cache has the objects of all of them.
 func strip(cached any) (any, error) {
-	whole, is := cached.(*httpv1alpha1.HTTPScaledObject)
-	if !is {
-		return cached, nil
+	switch whole := cached.(type) {
+	case *httpv1alpha1.HTTPScaledObject:
+		return strippedObject(whole), nil
+	case *discoveryv1.EndpointSlice:
+		return strippedSlice(whole), nil
 	}
+	return cached, nil
+}
+
+func strippedObject(whole *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTTPScaledObject {
 	object := &httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{
-		Namespace: whole.Namespace, Name: whole.Name, UID: whole.UID, ResourceVersion: whole.ResourceVersion,
+		Namespace: whole.Namespace, Name: whole.Name, ResourceVersion: whole.ResourceVersion,
 	}}
 	if why, is := whole.Annotations[server.NotWired]; is {
-		object.Annotations = map[string]string{server.NotWired: why}
+		object.Annotations = map[string]string{server.NotWired: cut(why, longestReason)}
 	}
-	object.Spec.ScalingMetric = whole.Spec.ScalingMetric
-	return object, nil
+	metric := whole.Spec.ScalingMetric.DeepCopy()
+	if metric != nil && metric.RequestRate != nil {
+		for _, text := range []*string{metric.RequestRate.Window, metric.RequestRate.Granularity} {
+			if text != nil {
+				*text = cut(*text, longestDuration)
+			}
+		}
+	}
+	object.Spec.ScalingMetric = metric
+	return object
+}
+
+func strippedSlice(whole *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: whole.Namespace, Name: whole.Name, ResourceVersion: whole.ResourceVersion,
+			Labels: map[string]string{discoveryv1.LabelServiceName: whole.Labels[discoveryv1.LabelServiceName]},
+		},
+		AddressType: whole.AddressType,
+	}
+	for _, e := range whole.Endpoints {
+		endpoint := discoveryv1.Endpoint{Addresses: e.Addresses, Conditions: discoveryv1.EndpointConditions{Ready: e.Conditions.Ready}}
+		if pod := e.TargetRef; pod != nil {
+			endpoint.TargetRef = &corev1.ObjectReference{Kind: pod.Kind, Name: pod.Name}
+		}
+		s.Endpoints = append(s.Endpoints, endpoint)
+	}
+	return s
+}
+
+// The longest texts that are kept, in bytes.
+const (
+	longestReason   = 200
+	longestDuration = 32
+)
+
+// cut returns a text, or its beginning and a sign that it is not whole, which no duration has.
+func cut(text string, longest int) string {
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
 
 // Watch makes a cache watch what the scaler reads, as soon as it is started.

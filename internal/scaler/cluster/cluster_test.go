@@ -149,11 +149,16 @@ func newCache(t *testing.T, api *apiservertest.Server) cache.Cache {
 func TestCacheHoldsWhatIsRead(t *testing.T) {
 	api := apiservertest.New(t)
 	target := 5
-	metric := &httpv1alpha1.ScalingMetric{Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: &target}}
+	window, granularity := strings.Repeat("1s", 1000), "1s"
+	cutWindow := window[:32] + "…"
+	metric := &httpv1alpha1.ScalingMetric{
+		Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: &target},
+		RequestRate: &httpv1alpha1.RequestRateMetric{Window: &window, Granularity: &granularity},
+	}
 	api.PutObject("httpscaledobjects", &httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "demo", Name: "web", UID: "1", Labels: map[string]string{"a": "b"},
-			Annotations:   map[string]string{server.NotWired: "why", "http.kedify.io/weighted-backends": "much"},
+			Annotations:   map[string]string{server.NotWired: strings.Repeat("w", 1000), "http.kedify.io/weighted-backends": "much"},
 			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
 		},
 		Spec:   httpv1alpha1.HTTPScaledObjectSpec{Hosts: []string{"a.test"}, ScaleTargetRef: httpv1alpha1.ScaleTargetRef{Service: "web"}, ScalingMetric: metric},
@@ -169,10 +174,13 @@ func TestCacheHoldsWhatIsRead(t *testing.T) {
 	want := httpv1alpha1.HTTPScaledObject{
 		TypeMeta: got.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "demo", Name: "web", UID: "1", ResourceVersion: got.ResourceVersion,
-			Annotations: map[string]string{server.NotWired: "why"},
+			Namespace: "demo", Name: "web", ResourceVersion: got.ResourceVersion,
+			Annotations: map[string]string{server.NotWired: strings.Repeat("w", 200) + "…"},
 		},
-		Spec: httpv1alpha1.HTTPScaledObjectSpec{ScalingMetric: metric},
+		Spec: httpv1alpha1.HTTPScaledObjectSpec{ScalingMetric: &httpv1alpha1.ScalingMetric{
+			Concurrency: metric.Concurrency,
+			RequestRate: &httpv1alpha1.RequestRateMetric{Window: &cutWindow, Granularity: &granularity},
+		}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -79,7 +79,7 @@ func (s *Server) GetMetrics(ctx context.Context, request *externalscaler.GetMetr
 	}
 	name := asked.MetricName(asked.key)
 	if request.GetMetricName() != name {
-		return nil, status.Errorf(codes.FailedPrecondition, "there is no metric %.400q: that of HTTPScaledObject %s is %q now; KEDA takes it when ScaledObject %s/%s changes",
+		return nil, status.Errorf(codes.FailedPrecondition, "there is no metric %.100q: that of HTTPScaledObject %s is %q now; KEDA takes it when ScaledObject %s/%s changes",
 			request.GetMetricName(), asked.key, name, ref.GetNamespace(), ref.GetName())
 	}
 	if err := s.known(asked); err != nil {
@@ -154,7 +154,7 @@ func (s *Server) read(ctx context.Context, ref *externalscaler.ScaledObjectRef) 
 	}
 	switch err := s.objects.Get(ctx, a.key, a.object); {
 	case apierrors.IsNotFound(err):
-		return a, status.Errorf(codes.NotFound, "HTTPScaledObject %.400s does not exist: create it, or name the one that does by httpScaledObject in the trigger's metadata", a.key)
+		return a, status.Errorf(codes.NotFound, "HTTPScaledObject %s does not exist: create it, or name the one that does by httpScaledObject in the trigger's metadata", a.key)
 	case err != nil:
 		return a, unavailable(err)
 	}
@@ -182,12 +182,20 @@ func unavailable(err error) error {
 	return status.Error(codes.Unavailable, err.Error())
 }
 
+// maxName is the longest name of an object in Kubernetes, in bytes. Names are kept as long as
+// there are streams.
+const maxName = 253
+
 // objectOf returns the HTTPScaledObject that a trigger names.
 func objectOf(ref *externalscaler.ScaledObjectRef) (figures.Key, error) {
 	if ref.GetNamespace() == "" || ref.GetName() == "" {
 		return figures.Key{}, status.Error(codes.InvalidArgument, "the request names no ScaledObject: expected its name and namespace, as KEDA sends them")
 	}
-	return trigger.Object(ref.GetNamespace(), ref.GetName(), ref.GetScalerMetadata()), nil
+	key := trigger.Object(ref.GetNamespace(), ref.GetName(), ref.GetScalerMetadata())
+	if max(len(ref.GetName()), len(key.Namespace), len(key.Name)) > maxName {
+		return figures.Key{}, status.Errorf(codes.InvalidArgument, "a name has more than the %d bytes that Kubernetes allows", maxName)
+	}
+	return key, nil
 }
 
 // whole rounds up, so that no part of a request becomes none.

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +32,6 @@ const interceptor = "10.0.0.1:9090"
 type scaler struct {
 	t *testing.T
 	externalscaler.ExternalScalerClient
-	health  grpc_health_v1.HealthClient
 	figures *figures.Figures
 	stop    func()
 
@@ -72,7 +70,6 @@ func newScaler(t *testing.T) *scaler {
 		s.stop()
 	})
 	s.ExternalScalerClient = externalscaler.NewExternalScalerClient(connection)
-	s.health = grpc_health_v1.NewHealthClient(connection)
 	return s
 }
 
@@ -210,6 +207,7 @@ func TestBadTriggers(t *testing.T) {
 		"two metrics":     {ref("two", nil), codes.InvalidArgument, []string{"two metrics", "remove one"}},
 		"a misspelling":   {ref("web", map[string]string{"targetvalue": "3"}), codes.InvalidArgument, []string{`did you mean "targetValue"?`}},
 		"no ScaledObject": {&externalscaler.ScaledObjectRef{}, codes.InvalidArgument, []string{"names no ScaledObject"}},
+		"a long name":     {ref("web", map[string]string{"httpScaledObject": strings.Repeat("x", 254)}), codes.InvalidArgument, []string{"more than the 253 bytes"}},
 		"nothing":         {nil, codes.InvalidArgument, []string{"names no ScaledObject"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -364,9 +362,8 @@ func (s *scaler) opened(of *externalscaler.ScaledObjectRef) externalscaler.Exter
 		s.t.Fatal(err)
 	}
 	// The scaler takes the requests of a connection in their order.
-	if _, err := s.health.Check(s.t.Context(), new(grpc_health_v1.HealthCheckRequest)); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err = s.GetMetricSpec(s.t.Context(), ref("no-such-object", nil))
+	fails(s.t, err, codes.NotFound)
 	return stream
 }
 
@@ -406,21 +403,4 @@ func TestNoStreamOfMetricSpecs(t *testing.T) {
 		_, err = stream.Recv()
 	}
 	fails(t, err, codes.Unimplemented)
-}
-
-// gRPC's health is that of the figures.
-func TestHealth(t *testing.T) {
-	s := newScaler(t)
-	for _, tt := range []struct {
-		starting error
-		want     grpc_health_v1.HealthCheckResponse_ServingStatus
-	}{
-		{errors.New("it starts"), grpc_health_v1.HealthCheckResponse_NOT_SERVING},
-		{nil, grpc_health_v1.HealthCheckResponse_SERVING},
-	} {
-		s.set(func() { s.starting = tt.starting })
-		if got, err := s.health.Check(t.Context(), new(grpc_health_v1.HealthCheckRequest)); err != nil || got.GetStatus() != tt.want {
-			t.Errorf("%v, %v; want %v", got, err, tt.want)
-		}
-	}
 }

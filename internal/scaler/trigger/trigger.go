@@ -102,7 +102,7 @@ func chosen(metadata map[string]string, object *httpv1alpha1.HTTPScaledObject) (
 	if text, named := metadata[metricKey]; named {
 		metric := Metric(text)
 		if metric != RequestRate && metric != Concurrency {
-			return "", fmt.Errorf("trigger metadata %s is %q: set it to %s or %s", metricKey, text, RequestRate, Concurrency)
+			return "", fmt.Errorf("trigger metadata %s is %.100q: set it to %s or %s", metricKey, text, RequestRate, Concurrency)
 		}
 		return metric, nil
 	}
@@ -126,7 +126,7 @@ func target(metric Metric, metadata map[string]string, object *httpv1alpha1.HTTP
 		value, err := strconv.ParseFloat(text, 64)
 		// KEDA and the HorizontalPodAutoscaler count in thousandths.
 		if err != nil || math.IsNaN(value) || value < 0.001 || value > math.MaxInt32 {
-			return 0, fmt.Errorf("trigger metadata %s is %q: set it to a number from 0.001 to %d", targetKey, text, math.MaxInt32)
+			return 0, fmt.Errorf("trigger metadata %s is %.100q: set it to a number from 0.001 to %d", targetKey, text, math.MaxInt32)
 		}
 		return value, nil
 	}
@@ -187,7 +187,7 @@ func duration(into *time.Duration, key string, metadata map[string]string, ofObj
 	}
 	value, err := time.ParseDuration(text)
 	if err != nil {
-		return fmt.Errorf("%s is %q: set it to a duration such as 500ms, 20s or 1m30s", key, text)
+		return fmt.Errorf("%s is %.100q: set it to a duration such as 500ms, 20s or 1m30s", key, text)
 	}
 	*into = value
 	return nil
