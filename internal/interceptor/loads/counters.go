@@ -8,8 +8,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/loadreport"
 )
 
-// Counters are the figures of one HTTPScaledObject at one Source. Their methods take no
-// lock, except for the first request that waits.
+// Counters are the figures of one HTTPScaledObject at one Source. Count, Begin, End and
+// Release take no lock, and Hold takes one for the first request that waits.
 type Counters struct {
 	source *Source
 	object types.NamespacedName

@@ -13,12 +13,12 @@ func TestUnreadBytesOfABoundedPortAreFew(t *testing.T) {
 		t.Fatal(err)
 	}
 	l = newWorld(t).proxy.BoundPort("admin", "admin-max-connections", 1, 1).Listener(l)
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	client, err := (&net.Dialer{Timeout: patience}).Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	if err := client.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestUnreadBytesOfABoundedPortAreFew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	if err := conn.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}

@@ -71,6 +71,7 @@ func (s *stream) read(ctx context.Context) (messages int, err error) {
 		if err != nil {
 			return messages, err
 		}
+		silent.Stop() // until it is taken in
 		var m loadreport.Message
 		if err := json.Unmarshal(line, &m); err != nil {
 			return messages, fmt.Errorf("message %d is not of this format: %w", messages+1, err)

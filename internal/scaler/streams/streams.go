@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// silence is how long a message may take to come after the one before: a few of
-	// loadreport.Interval.
+	// silence is how long a message may take to come after the one before was taken in: a
+	// few of loadreport.Interval.
 	silence = 5 * loadreport.Interval
 	// longestMessage has room for 100 kedify-proxies that all report 5,000 objects.
 	longestMessage = 64 << 20
