@@ -79,8 +79,8 @@ func (s *Server) GetMetrics(ctx context.Context, request *externalscaler.GetMetr
 	}
 	name := asked.MetricName(asked.key)
 	if request.GetMetricName() != name {
-		return nil, status.Errorf(codes.FailedPrecondition, "there is no metric %.100q: that of HTTPScaledObject %s is %q now; KEDA takes it when ScaledObject %s/%s changes",
-			request.GetMetricName(), asked.key, name, ref.GetNamespace(), ref.GetName())
+		return nil, status.Errorf(codes.FailedPrecondition, "there is no metric %.100q: that of HTTPScaledObject %s is %q now",
+			request.GetMetricName(), asked.key, name)
 	}
 	if err := s.known(asked); err != nil {
 		return nil, err

@@ -249,7 +249,11 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%v requests under way, want 3", got)
 	}
 	_, err := s.GetMetrics(t.Context(), &externalscaler.GetMetricsRequest{ScaledObjectRef: ref("web", nil), MetricName: "http-demo-web-concurrency"})
-	fails(t, err, codes.FailedPrecondition, `no metric "http-demo-web-concurrency"`, `"http-demo-web-requestrate" now`, "ScaledObject demo/web")
+	fails(t, err, codes.FailedPrecondition)
+	want := `there is no metric "http-demo-web-concurrency": that of HTTPScaledObject demo/web is "http-demo-web-requestrate" now`
+	if got := status.Convert(err).Message(); got != want {
+		t.Errorf("%s; want %s", got, want)
+	}
 }
 
 // What is not known is an error and never 0 or false. Known activity is true whatever is
