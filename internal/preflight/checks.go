@@ -80,7 +80,7 @@ var checks = []check{
 		id: "keda-access", means: "keda-operator may get Rollouts; only where a `kedify-http` trigger scales one",
 		installation: checkKEDAAccess,
 	}, {
-		id: "scaler-endpoints", means: "[the scaler](scaling.md) that a trigger names has ready endpoints",
+		id: "scaler-endpoints", means: "[the scaler](scaling.md) that a trigger names has the port that it names, and ready endpoints",
 		installation: checkScalers,
 	},
 	rolloutFound,
@@ -169,7 +169,7 @@ var checks = []check{
 		id: "load-reports", means: "every kedify-proxy in the namespace reports its requests; only where such a trigger scales the Rollout",
 		rollout: ofKedify(checkLoadReports),
 	}, {
-		id: "scaledobject-ready", means: "KEDA says that a ScaledObject with such a trigger is ready and not paused, and that its HPA scales",
+		id: "scaledobject-ready", means: "KEDA says that each ScaledObject of the Rollout is ready and not paused, and that its HPA scales",
 		rollout: ofAny(checkScaledObjectReady),
 	},
 }

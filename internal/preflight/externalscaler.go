@@ -28,24 +28,25 @@ const (
 // scalerTrigger is a trigger of a ScaledObject that asks this project's scaler.
 type scalerTrigger struct {
 	kind string
-	// namespace and port are those of scalerAddress.
+	// namespace and port are those of scalerAddress; port is empty where it has none.
 	namespace, port string
 	metadata        map[string]string
 	// object is the name of the HTTPScaledObject.
 	object string
 }
 
-// scalerTriggers returns the triggers whose scalerAddress is the scaler's Service.
-// A name without a namespace is one of KEDA's own namespace.
+// scalerTriggers returns the triggers whose scalerAddress is the scaler's Service, with
+// or without a port. A name without a namespace is one of KEDA's own namespace.
 func (o scaledObject) scalerTriggers() []scalerTrigger {
 	var triggers []scalerTrigger
 	for _, t := range o.Spec.Triggers {
-		host, port, err := net.SplitHostPort(strings.TrimPrefix(t.Metadata["scalerAddress"], "dns:///"))
-		if err != nil || t.Type != pushTrigger && t.Type != pollTrigger {
-			continue
+		address := strings.TrimPrefix(t.Metadata["scalerAddress"], "dns:///")
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			host = address
 		}
 		labels := strings.Split(host, ".")
-		if labels[0] != scalerService {
+		if labels[0] != scalerService || t.Type != pushTrigger && t.Type != pollTrigger {
 			continue
 		}
 		found := scalerTrigger{kind: t.Type, namespace: defaultInterceptorNamespace, port: port, metadata: t.Metadata,
@@ -99,14 +100,17 @@ func checkScalers(s snapshot) []Result {
 func (a scalerAddress) check() Result {
 	at := object("Service", a.namespace, scalerService)
 	pods := fmt.Sprintf("kubectl -n %s describe pods -l app.kubernetes.io/name=%s", a.namespace, scalerService)
+	correct := fmt.Sprintf("set scalerAddress in the trigger to %s.%s:9090", scalerService, a.namespace)
 	port := slices.IndexFunc(a.service.Value.Spec.Ports, func(p corev1.ServicePort) bool { return strconv.Itoa(int(p.Port)) == a.port })
 	switch {
 	case a.service.Err.notFound():
 		return failure(at, "does not exist, and a trigger names it: KEDA gets no figures", "install deploy/scaler, or correct scalerAddress in the trigger")
 	case a.service.Err != nil:
 		return couldNotLook(at, a.service.Err)
+	case a.port == "":
+		return failure(at, "a trigger names it without its port 9090: KEDA gets no figures", correct)
 	case port < 0:
-		return failure(at, fmt.Sprintf("has no port %s, which a trigger names", a.port), fmt.Sprintf("set scalerAddress in the trigger to %s.%s:9090", scalerService, a.namespace))
+		return failure(at, fmt.Sprintf("has no port %s, which a trigger names", a.port), correct)
 	case a.endpointSlices.Err != nil:
 		return couldNotLook(at, a.endpointSlices.Err)
 	}

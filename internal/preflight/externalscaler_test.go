@@ -98,6 +98,12 @@ func (s *snapshot) conditions() []condition {
 	return s.objects.scaledObjects.Value[0].Status.Conditions
 }
 
+// hpaMessage is how KEDA v2.21.0 begins the message of HPAActive, before what its operator
+// said to the HPA.
+const hpaMessage = "HPA is not actively scaling: the HPA was unable to compute the replica count: unable to get external metric " +
+	"shop/s0-http-shop-demo-requestrate/&LabelSelector{MatchLabels:map[string]string{scaledobject.keda.sh/name: demo,},MatchExpressions:[]LabelSelectorRequirement{},}: " +
+	"unable to fetch metrics from external metrics API: rpc error: code = Unknown desc = error when getting metric values "
+
 func TestScalerFaults(t *testing.T) {
 	const scaled, service = "ScaledObject shop/demo", "Service keda/keda-add-ons-http-external-scaler"
 	trigger := func(status Status, says ...string) []finding {
@@ -120,6 +126,10 @@ func TestScalerFaults(t *testing.T) {
 		"another port": {func(s *snapshot) {
 			s.scalers[0].port = "9091"
 		}, endpointsOf(Failure, "no port 9091", "keda-add-ons-http-external-scaler.keda:9090")},
+		"no port": {func(s *snapshot) {
+			s.metadata()["scalerAddress"] = scalerService + ".keda"
+			s.scalers[0].port = ""
+		}, endpointsOf(Failure, "without its port 9090", "set scalerAddress in the trigger to keda-add-ons-http-external-scaler.keda:9090")},
 		"endpoints not to be read": {func(s *snapshot) {
 			s.scalers[0].endpointSlices = read[[]endpointSlice]{Err: forbidden("list", "endpointslices.discovery.k8s.io", "keda", "")}
 		}, endpointsOf(Warning, "need list on endpointslices.discovery.k8s.io in namespace keda")},
@@ -152,7 +162,14 @@ func TestScalerFaults(t *testing.T) {
 		}, trigger(Warning, "only when it polls", "external-push")},
 		"not ready": {func(s *snapshot) {
 			s.conditions()[0] = condition{Type: "Ready", Status: corev1.ConditionFalse, Reason: "TriggerError", Message: "Triggers defined in ScaledObject are not working correctly"}
-		}, ready(Failure, "is not ready, TriggerError: Triggers", "logs deploy/keda-operator")},
+		}, ready(Failure, "is not ready, TriggerError: Triggers", "describe scaledobject demo", "logs deploy/keda-operator")},
+		"another name of the scaler": {func(s *snapshot) {
+			s.metadata()["scalerAddress"] = "keda-add-ons-http-scaler.keda:9090"
+			s.scalers = nil
+			s.conditions()[0] = condition{Type: "Ready", Status: corev1.ConditionFalse, Reason: "ScaledObjectCheckFailed",
+				Message: "failed to ensure HPA is correctly created for ScaledObject: no metric specs returned from scalers for ScaledObject shop/demo"}
+		}, append([]finding{{"scaledobject-min-replicas", Warning, scaled, nil}},
+			ready(Failure, "ScaledObjectCheckFailed: failed to ensure HPA", "describe scaledobject demo", "logs deploy/keda-operator")...)},
 		"not known whether ready": {func(s *snapshot) {
 			s.conditions()[0] = condition{Type: "Ready", Status: corev1.ConditionUnknown, Reason: "PartialTriggerError", Message: "some"}
 		}, ready(Warning, "may not be ready, PartialTriggerError: some")},
@@ -160,8 +177,11 @@ func TestScalerFaults(t *testing.T) {
 			s.objects.scaledObjects.Value[0].Status.Conditions = nil
 		}, ready(Warning, "KEDA has not looked at it yet")},
 		"HPA without a figure": {func(s *snapshot) {
-			s.conditions()[1] = condition{Type: "HPAActive", Status: corev1.ConditionFalse, Reason: "FailedGetExternalMetric", Message: "interceptor 10.0.0.1 has not reported for 1m3s"}
-		}, ready(Warning, "FailedGetExternalMetric: interceptor 10.0.0.1 has not reported", "describe hpa")},
+			s.conditions()[1] = condition{Type: "HPAActive", Status: corev1.ConditionFalse, Reason: "FailedGetExternalMetric", Message: hpaMessage + "metric:s0-http-shop-demo-requestrate encountered error"}
+		}, ready(Warning, "its HPA does not scale, FailedGetExternalMetric: HPA is not", "Events", "describe scaledobject demo", "logs deploy/keda-operator")},
+		"HPA that asks for another metric": {func(s *snapshot) {
+			s.conditions()[1] = condition{Type: "HPAActive", Status: corev1.ConditionFalse, Reason: "FailedGetExternalMetric", Message: hpaMessage + "no matching metrics found for s0-http-shop-demo-requestrate"}
+		}, ready(Warning, "no matching metrics found", `patch scaledobject demo --type=merge -p '{"spec":{"pollingInterval":6}}'`)},
 		"in its fallback": {func(s *snapshot) {
 			s.conditions()[2].Status = corev1.ConditionTrue
 		}, ready(Warning, "spec.fallback")},
@@ -174,18 +194,23 @@ func TestScalerFaults(t *testing.T) {
 	})
 }
 
-// A trigger of another scaler is not looked at, and neither are kedify-proxies that nobody
-// asks for their figures.
+// Of the trigger of another scaler only what KEDA says is looked at, and kedify-proxies
+// that nobody asks for their figures are not.
 func TestOtherScalersAreLeftAlone(t *testing.T) {
-	for _, address := range []string{"", "cron-scaler.keda:9090", "keda-add-ons-http-external-scaler", "my-keda-add-ons-http-external-scaler.keda:9090"} {
+	for _, address := range []string{"", "cron-scaler.keda:9090", "cron-scaler", "my-keda-add-ons-http-external-scaler.keda:9090"} {
 		s := healthyScaled()
 		s.metadata()["scalerAddress"] = address
 		s.scalers = nil
 		s.proxies.proxies[0].state.reportsLoad = false
+		said := false
 		for _, result := range look(s) {
-			if strings.HasPrefix(result.Check, "scaler-") || slices.Contains([]string{"scaledobject-trigger", "load-reports", "scaledobject-ready"}, result.Check) {
+			if strings.HasPrefix(result.Check, "scaler-") || slices.Contains([]string{"scaledobject-trigger", "load-reports"}, result.Check) {
 				t.Errorf("%q: %+v", address, result)
 			}
+			said = said || result.Check == "scaledobject-ready" && result.Status == OK
+		}
+		if !said {
+			t.Errorf("%q: scaledobject-ready is not made, or not ok", address)
 		}
 	}
 }
