@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -42,13 +43,24 @@ func Get(t testing.TB) uint16 {
 		}
 		port := reserved.next
 		reserved.next++
-		if l, err := net.Listen("tcp", fmt.Sprint(":", port)); err == nil {
-			_ = l.Close()
+		if isFree(port) {
 			return uint16(port)
 		}
 	}
 	t.Fatalf("there are no free ports between %d and %d", first, last)
 	return 0
+}
+
+// isFree tells whether nothing listens on a port. A process that is forked meanwhile would
+// keep the port until it executes its program.
+func isFree(port int) bool {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	l, err := net.Listen("tcp", fmt.Sprint(":", port))
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
 }
 
 // reserve takes another block.

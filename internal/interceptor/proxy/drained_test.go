@@ -1,8 +1,8 @@
 package proxy
 
 import (
+	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/freeport"
 )
 
 // drains makes a Service whose only endpoint terminates, and is listed as serving still.
@@ -24,17 +25,6 @@ func (w *world) drains(name, address string) {
 	w.builder.SetEndpointSlice(slice)
 }
 
-// closed is an address at which nobody listens.
-func closed(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
 // A pod that drains gets requests when there is no other. If it does not listen any more,
 // they wait for a ready one as if it were not there.
 func TestRequestsWaitWhenTheLastPodHasGone(t *testing.T) {
@@ -42,7 +32,7 @@ func TestRequestsWaitWhenTheLastPodHasGone(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		t.Run(method, func(t *testing.T) {
 			w := newWorld(t)
-			w.drains("stable", closed(t))
+			w.drains("stable", fmt.Sprint("127.0.0.1:", freeport.Get(t)))
 			w.object("stable=80 canary=20")
 			w.commit()
 			body := strings.Repeat("x", 5)
@@ -75,7 +65,7 @@ func TestRequestsWaitWhenTheLastPodHasGone(t *testing.T) {
 
 	t.Run("in vain", func(t *testing.T) {
 		w := newWorld(t)
-		w.drains("stable", closed(t))
+		w.drains("stable", fmt.Sprint("127.0.0.1:", freeport.Get(t)))
 		w.object("", func(spec *httpv1alpha1.HTTPScaledObjectSpec) {
 			wait := "50ms"
 			spec.Timeouts = &httpv1alpha1.Timeouts{ConditionWait: &wait}
