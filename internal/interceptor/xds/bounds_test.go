@@ -51,45 +51,57 @@ func TestEnvoyThatAsksForTooMuch(t *testing.T) {
 }
 
 // An Envoy that comes back with far more clusters than are left is told to remove the
-// others, and ends with those that are left.
+// others, and ends with those that are left. Its routes are those of before, or the current
+// ones already.
 func TestEnvoyWithManyClustersThatHaveGone(t *testing.T) {
 	both(t, func(t *testing.T, sotw bool) {
-		w := newWorld(t, envoy.Options{})
-		client := w.dialer()
-		e := newFake(t, client, sotw)
-		w.service("app", "10.0.0.1:80")
-		w.service("gone", "10.0.0.2:80")
-		w.object("app")
-		w.object("gone")
-		w.commit()
-		e.run()
-		e.has(w)
-
-		locked(e, func() bool {
-			for i := range 20000 {
-				name := fmt.Sprint("demo/gone-", i, "/app")
-				e.clusters[name], e.assignments[name] = e.clusters["demo/gone/gone"], e.assignments["demo/gone/gone"]
-				e.named = append(e.named, name)
-				if !sotw {
-					e.versions[cds][name], e.versions[eds][name] = e.versions[cds]["demo/gone/gone"], e.versions[eds]["demo/gone/gone"]
-				}
-			}
-			if sotw { // whose version is that of all clusters
-				e.versions[cds][""], e.versions[eds][""] = "2", "2"
-			}
-			return true
-		})
-		w.builder.DeleteHTTPScaledObject(objectNamed("gone"))
-		w.commit()
-		e = e.again(client)
-		e.keeps = []string{"app.example.com"}
-		e.run()
-		eventually(t, "the clusters that have gone being removed", func() bool {
-			return locked(e, func() bool { return len(e.clusters) == 1 && e.clusters["demo/app/app"] != nil })
-		})
-		e.has(w)
-		e.check()
+		t.Run("routes of before", func(t *testing.T) { manyClustersThatHaveGone(t, sotw, false) })
+		t.Run("current routes", func(t *testing.T) { manyClustersThatHaveGone(t, sotw, true) })
 	})
+}
+
+func manyClustersThatHaveGone(t *testing.T, sotw, currentRoutes bool) {
+	w := newWorld(t, envoy.Options{})
+	client := w.dialer()
+	e := newFake(t, client, sotw)
+	w.service("app", "10.0.0.1:80")
+	w.service("gone", "10.0.0.2:80")
+	w.object("app")
+	w.object("gone")
+	w.commit()
+	e.run()
+	e.has(w)
+
+	locked(e, func() bool {
+		for i := range 20000 {
+			name := fmt.Sprint("demo/gone-", i, "/app")
+			e.clusters[name], e.assignments[name] = e.clusters["demo/gone/gone"], e.assignments["demo/gone/gone"]
+			e.named = append(e.named, name)
+			if !sotw {
+				e.versions[cds][name], e.versions[eds][name] = e.versions[cds]["demo/gone/gone"], e.versions[eds]["demo/gone/gone"]
+			}
+		}
+		if sotw { // whose version is that of all clusters
+			e.versions[cds][""], e.versions[eds][""] = "2", "2"
+		}
+		return true
+	})
+	if !currentRoutes {
+		e.end()
+	}
+	w.builder.DeleteHTTPScaledObject(objectNamed("gone"))
+	w.commit()
+	if currentRoutes {
+		e.has(w)
+	}
+	e = e.again(client)
+	e.keeps = []string{"app.example.com"}
+	e.run()
+	eventually(t, "the clusters that have gone being removed", func() bool {
+		return locked(e, func() bool { return len(e.clusters) == 1 && e.clusters["demo/app/app"] != nil })
+	})
+	e.has(w)
+	e.check()
 }
 
 // open opens a stream, waits for an answer, and returns a channel for the error at its end.

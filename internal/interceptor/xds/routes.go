@@ -221,6 +221,10 @@ func (st *stream) sendRoutes(now time.Time) error {
 		st.routesAnswered(push, "") // the Envoy has it, from an earlier stream
 		s.had = had
 		ch.adopt(push.version)
+		// No answer will come that would have the clusters looked at that may go now.
+		if err := st.sendClusters(now); err != nil {
+			return err
+		}
 		return st.sendRoutes(now)
 	}
 	return st.send(&response{

@@ -465,7 +465,11 @@ func (st *stream) advance() (time.Duration, error) {
 		}
 	}
 	next := time.Hour
-	for _, at := range []time.Time{st.clusters.nextRemoval(st.server.settings.Linger), st.settlesAt(), st.namesAt(), st.routes.backoff.until} {
+	var removal time.Time
+	if st.free(cds) { // else the Envoy's answer wakes the stream
+		removal = st.clusters.nextRemoval(st.server.settings.Linger)
+	}
+	for _, at := range []time.Time{removal, st.settlesAt(), st.namesAt(), st.routes.backoff.until} {
 		if !at.IsZero() {
 			// A millisecond later than at: timers are not exact.
 			next = min(next, max(time.Millisecond, time.Until(at)+time.Millisecond))
