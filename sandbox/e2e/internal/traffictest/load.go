@@ -44,7 +44,14 @@ func StartLoadAt(t testing.TB, p Proxy, host string, rate float64) *Load {
 // StartParallelLoad sends requests for a host on eight connections at a time.
 func StartParallelLoad(t testing.TB, p Proxy, host string) *Load {
 	t.Helper()
-	return start(t, p, traffic.Options{Host: host, Rate: 300, Connections: 8})
+	return StartParallelLoadAt(t, p, host, 300)
+}
+
+// StartParallelLoadAt sends so many requests a second on eight connections at a time. It keeps
+// its rate where StartLoadAt, which has one request under way at a time, falls behind.
+func StartParallelLoadAt(t testing.TB, p Proxy, host string, rate float64) *Load {
+	t.Helper()
+	return start(t, p, traffic.Options{Host: host, Rate: rate, Connections: 8})
 }
 
 // StartCallers sends requests for a host, each on a connection of its own: a Service
