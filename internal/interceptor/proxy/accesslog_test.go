@@ -79,6 +79,7 @@ func TestAccessLog(t *testing.T) {
 		_, _ = io.WriteString(w, "hello")
 	})
 	_, closes := w.silent(always)
+	dead := unused(t)
 	handedOver := w.fromEnvoy(w.serveFallback(), "demo/app", false)
 	line := func(endpoint string, change map[string]any) map[string]any {
 		fields := map[string]any{
@@ -125,6 +126,11 @@ func TestAccessLog(t *testing.T) {
 			<-answer
 		}, line("", map[string]any{"endpoint": nil, "code": 499.0, "bytes": 0.0, "header_ms": nil, "flags": "held"})},
 		{"tried again", closes, nil, line(closes, map[string]any{"code": 502.0, "bytes": 59.0, "flags": "tried_again"})},
+		{"not connected", dead, func(r *http.Request) {
+			w.object("", waitsFor("500ms"))
+			w.commit()
+			w.do(r)
+		}, line(dead, map[string]any{"code": 502.0, "bytes": 39.0, "flags": "held,tried_again"})},
 		{"cut short", address, func(r *http.Request) {
 			r.URL.Path = "/short"
 			if res, err := w.client.Do(r); err == nil {

@@ -14,10 +14,10 @@ func (x *exchange) repeat(hasBody bool) bool {
 	if x.answerBegan.Load() || x.bodyBroken() {
 		return false
 	}
-	if x.repeated || x.record.secondTry || hasBody || !safeToRepeat(x.in.Method) {
+	if x.record.repeated || x.record.secondTry || hasBody || !safeToRepeat(x.in.Method) {
 		return false
 	}
-	x.repeated = true
+	x.record.repeated = true
 	x.occupy(x.record.backend, x.to)
 	return true
 }

@@ -28,6 +28,11 @@ func (s *served) choose(rec *record) (first, second *backend) {
 	if index < 0 {
 		index = max(s.chooser.next(), 0)
 	}
+	if rec.triedInVain() { // each further try finds another endpoint
+		if again := s.worthATry(index); again >= 0 {
+			index = again
+		}
+	}
 	if other := s.chooser.other(index); other >= 0 {
 		second = &s.backends[other]
 	}

@@ -40,7 +40,9 @@
 //
 // If an endpoint cannot be connected to, nothing of the request was sent. The request
 // then goes once to another endpoint of the same backend; and once to another
-// backend, when there is no such endpoint or it cannot be connected to either.
+// backend, when there is no such endpoint or it cannot be connected to either. If that
+// fails, too, the request waits like those of a cold start, for 2 s at most, until there is
+// an endpoint that did not fail just now, and is sent again.
 //
 // If the connection is closed before the first byte of the answer, a GET, HEAD or
 // OPTIONS without a body is sent once more, on a new connection: to another endpoint

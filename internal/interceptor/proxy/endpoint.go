@@ -3,6 +3,7 @@ package proxy
 import (
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -10,7 +11,8 @@ import (
 )
 
 // shunTime is how long an endpoint that could not be connected to is the last
-// choice: about as long as it takes until a table without the endpoint arrives.
+// choice: about as long as it takes until a table without the endpoint arrives. For the same
+// time a request that no endpoint could be connected to is sent again.
 const shunTime = 2 * time.Second
 
 // started is the time from which shunnedUntil is counted.
@@ -68,6 +70,11 @@ func newPool(addresses []netip.AddrPort, protocol routes.Protocol, before *pool)
 		}
 	}
 	return p
+}
+
+// shunned tells whether all endpoints are shunned.
+func (p *pool) shunned() bool {
+	return !slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return !e.shunned() })
 }
 
 // pick returns the less busy of two endpoints picked at random. It never returns the

@@ -27,7 +27,7 @@ var (
 func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	rec := recordOf(r)
 	x := &rec.exchange
-	if rec.unready { // the first one is over
+	if rec.triedInVain() { // the first one is over
 		x = new(exchange)
 	}
 	x.proxy, x.w, x.in, x.record = p, w, r, rec
@@ -57,8 +57,7 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	case x.bodyBroken():
 		w.Header()["Connection"] = closing
 		refuse(w, r, http.StatusBadRequest, "the body of the request cannot be read")
-	case notConnected(err) && x.mayWait():
-		rec.unready = true // hold sees to it
+	case notConnected(err) && !x.bodyStarted() && p.sendAgain(rec): // hold sees to it
 	case notConnected(err):
 		refuse(w, r, http.StatusBadGateway, "the application cannot be connected to")
 	default:
@@ -79,10 +78,7 @@ type exchange struct {
 	// triedAnother tells that a second endpoint of the first backend was tried, or looked for
 	// in vain.
 	triedAnother bool
-	// repeated tells that the request is sent for the second time, after its
-	// connection was closed, and answerBegan that the application has begun to
-	// answer it.
-	repeated    bool
+	// answerBegan tells that the application has begun to answer.
 	answerBegan atomic.Bool
 
 	// out and url are the request of the first try. Another try has a request of its
@@ -136,7 +132,7 @@ func (x *exchange) send(first, second *backend, timeout time.Duration) (res *htt
 	trace.Got1xxResponse = x.inform
 	trace.GotFirstResponseByte = x.answerBegins
 	for more := true; more; x.record.triedAgain = x.record.triedAgain || more {
-		fresh := x.repeated || x.record.secondTry
+		fresh := x.record.repeated || x.record.secondTry
 		out := x.request(ctx, hasBody)
 		x.record.spans.beginTry(x.record, out)
 		res, err = x.proxy.transports.of(x.record.backend.pool.protocol, fresh).RoundTrip(out)
@@ -151,7 +147,7 @@ func (x *exchange) send(first, second *backend, timeout time.Duration) (res *htt
 		if x.to.shun() {
 			x.proxy.log.Warn("cannot connect to an endpoint; it is the last choice for a while", "endpoint", x.to.host, "error", err)
 		}
-		more = (!hasBody || !x.body.started.Load()) && x.another(first, second)
+		more = !x.bodyStarted() && x.another(first, second)
 	}
 	x.mu.Lock()
 	x.answered = true
@@ -180,12 +176,8 @@ func (x *exchange) another(first, second *backend) bool {
 	return x.record.backend == first && second != nil && x.occupy(second, nil)
 }
 
-// mayWait tells whether a request that could not be sent may wait for a ready endpoint: only
-// endpoints that drain were left, and nothing of its body is lost.
-func (x *exchange) mayWait() bool {
-	rec := x.record
-	return !rec.unready && !rec.failedOver && !rec.served.route.HasReady() && (x.body == nil || !x.body.started.Load())
-}
+// bodyStarted tells whether the body was read from, so that it cannot be sent again.
+func (x *exchange) bodyStarted() bool { return x.body != nil && x.body.started.Load() }
 
 // notConnected tells whether an error is from connecting, before anything was sent.
 func notConnected(err error) bool {
@@ -232,7 +224,7 @@ func (x *exchange) request(ctx context.Context, hasBody bool) *http.Request {
 // of its own, which it makes when a connection turns out to be closed. It fails once
 // the body has been read from.
 func (x *exchange) bodyAgain() (io.ReadCloser, error) {
-	if x.body.started.Load() {
+	if x.bodyStarted() {
 		return nil, errBodyStarted
 	}
 	x.body = &requestBody{source: x.in.Body, sent: x.clock.sent}

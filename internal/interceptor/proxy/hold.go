@@ -18,20 +18,26 @@ const (
 	abandoned    outcome = "abandoned" // by its client
 	unrouted     outcome = "unrouted"  // its object is gone
 
-	// moved is a request that now belongs to another object without endpoints: the
-	// wait goes on there, and nothing is counted.
+	// moved is a request that now waits for another object, or for another time: the wait
+	// goes on so, and nothing is counted.
 	moved outcome = "moved"
 )
 
 var outcomes = []outcome{servedCold, failedOver, waitedInVain, noRoomToWait, abandoned, unrouted}
 
-// waits returns how long a request of a route waits for an endpoint, and how much
+// conditionWait returns how long a request of a route waits for an endpoint where nothing
+// else is said.
+func (p *Proxy) conditionWait(route *routes.Route) time.Duration {
+	if route.ConditionWait != nil {
+		return *route.ConditionWait
+	}
+	return p.settings.ConditionWait
+}
+
+// waits returns how long a request of a cold route waits for an endpoint, and how much
 // longer if the failover has no endpoint either by then.
 func (p *Proxy) waits(route *routes.Route) (wait, longer time.Duration) {
-	wait = p.settings.ConditionWait
-	if route.ConditionWait != nil {
-		wait = *route.ConditionWait
-	}
+	wait = p.conditionWait(route)
 	if f := route.Failover; f != nil {
 		return f.After, max(0, wait-f.After)
 	}
@@ -44,60 +50,76 @@ func canFailOver(route *routes.Route) bool {
 
 // hold lets a request wait whose route has no endpoint, until it has one. A request that
 // waits in vain goes to the failover, is answered 503, or is abandoned with its client.
-// A request that comes while the last pods end is sent to them. If they do not listen any
-// more, it waits after that.
+// A request that was sent to endpoints that could not be connected to may wait after that.
 func (p *Proxy) hold(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := recordOf(r)
-		for sent := false; !sent; {
-			if rec.cold(rec.served.route) && !rec.tooLate {
+		for {
+			if p.hasToWait(rec, rec.served.route) && !rec.tooLate {
 				tellEnvoyToWait(w, r)
 				if !p.waitForEndpoint(w, r, rec) {
 					return
 				}
 			}
-			waits := rec.unready
+			rec.unsent = false
 			next.ServeHTTP(w, r)
-			sent = waits || !rec.unready
+			if !rec.unsent {
+				return
+			}
 		}
 	})
 }
 
-// cold tells whether the request has to wait for an endpoint of a route.
-func (rec *record) cold(route *routes.Route) bool {
-	return route.Cold() || rec.unready && !route.HasReady()
+// hasToWait tells whether a request has to wait for an endpoint of a route, as there is
+// none; or, if it was tried in vain, none that is ready and not shunned.
+func (p *Proxy) hasToWait(rec *record, route *routes.Route) bool {
+	if !rec.triedInVain() || route.Cold() {
+		return route.Cold()
+	}
+	s, ok := p.find(route)
+	return !ok || s.worthATry(0) < 0 // not ok: there is another table by now
 }
 
 // waitForEndpoint returns once the request can be sent on; false when it was answered.
 func (p *Proxy) waitForEndpoint(w http.ResponseWriter, r *http.Request, rec *record) bool {
 	for {
 		s := rec.served
-		rec.backend = &s.backends[0]
+		brief, count := rec.waitsBriefly(s.route), s.metrics.coldStart
+		if brief { // it is no cold start
+			count = func(outcome) {}
+		}
+		if !rec.triedInVain() {
+			rec.backend = &s.backends[0]
+		}
 		what := p.wait(r, s)
 		if what == abandoned {
-			s.metrics.coldStart(what)
+			count(what)
 			abandon(r)
 		}
 		if rec.served = p.servedFor(r); what == unrouted || rec.served == nil {
-			s.metrics.coldStart(unrouted)
+			count(unrouted)
 			rec.served, rec.backend = nil, nil
 			p.refuseUnmatched(w, r)
 			return false
 		}
 		rec.moveLoad()
-		if !rec.cold(rec.served.route) {
-			s.metrics.coldStart(servedCold)
+		if !p.hasToWait(rec, rec.served.route) {
+			count(servedCold)
 			return true
 		}
-		if what == servedCold || what == moved {
-			continue // the endpoint is gone again, or another object has to be waited for
+		if what == servedCold || what == moved || brief != rec.waitsBriefly(rec.served.route) {
+			continue // the endpoint is gone again, or something else has to be waited for
+		}
+		if brief {
+			rec.lastTry = time.Now() // also if there is no room to wait
+			return true
 		}
 		if f := rec.served.failover; f != nil && len(f.pool.endpoints) > 0 {
-			s.metrics.coldStart(failedOver)
-			rec.failedOver, rec.backend = true, f
+			count(failedOver)
+			rec.failedOver, rec.backend, rec.second = true, f, nil
 			return true
 		}
-		s.metrics.coldStart(what)
+		count(what)
 		rec.noRoom = what == noRoomToWait
 		p.refuseForNow(w, r, "HTTPScaledObject %s has no endpoint ready to take the request", rec.served.route.Name)
 		return false
@@ -120,11 +142,15 @@ func tellEnvoyToWait(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wait blocks until the route of the request has an endpoint, or there is a reason not
-// to wait any longer.
+// wait blocks until the request does not have to wait for its route, or there is a reason
+// not to wait any longer.
 func (p *Proxy) wait(r *http.Request, s *served) outcome {
 	name, rec := s.route.Name, recordOf(r)
 	wait, longer := p.waits(s.route)
+	brief := rec.waitsBriefly(s.route)
+	if brief {
+		wait, longer = time.Until(rec.lastTry), 0
+	}
 	if wait <= 0 && (longer <= 0 || canFailOver(s.route)) {
 		return waitedInVain
 	}
@@ -147,9 +173,9 @@ func (p *Proxy) wait(r *http.Request, s *served) outcome {
 		switch {
 		case now == nil:
 			return unrouted
-		case !rec.cold(now):
+		case !p.hasToWait(rec, now):
 			return servedCold
-		case now.Name != name:
+		case now.Name != name || rec.waitsBriefly(now) != brief:
 			return moved
 		case at.late && canFailOver(now):
 			return waitedInVain
@@ -159,7 +185,7 @@ func (p *Proxy) wait(r *http.Request, s *served) outcome {
 		case <-timer.C:
 			now := p.lookup(r)
 			switch {
-			case now != nil && !rec.cold(now):
+			case now != nil && !p.hasToWait(rec, now):
 				return servedCold // by another object that now matches the request
 			case at.late || longer <= 0 || now == nil || canFailOver(now):
 				return waitedInVain

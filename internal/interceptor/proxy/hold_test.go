@@ -54,23 +54,25 @@ func TestHeldRequestsGoOnWithTheFirstEndpoint(t *testing.T) {
 	}
 }
 
-func TestColdStartBounds(t *testing.T) {
-	wait := func(text string) func(*httpv1alpha1.HTTPScaledObjectSpec) {
-		return func(spec *httpv1alpha1.HTTPScaledObjectSpec) {
-			spec.Timeouts = &httpv1alpha1.Timeouts{ConditionWait: &text}
-		}
+// waitsFor has requests of an object wait for so long, such as 50ms.
+func waitsFor(wait string) func(*httpv1alpha1.HTTPScaledObjectSpec) {
+	return func(spec *httpv1alpha1.HTTPScaledObjectSpec) {
+		spec.Timeouts = &httpv1alpha1.Timeouts{ConditionWait: &wait}
 	}
+}
+
+func TestColdStartBounds(t *testing.T) {
 	tests := map[string]struct {
 		settings func(*Settings)
 		object   func(*httpv1alpha1.HTTPScaledObjectSpec)
 	}{
-		"time of the object":         {func(*Settings) {}, wait("1ms")},
-		"no time":                    {func(*Settings) {}, wait("0s")},
+		"time of the object":         {func(*Settings) {}, waitsFor("1ms")},
+		"no time":                    {func(*Settings) {}, waitsFor("0s")},
 		"time of the interceptor":    {func(s *Settings) { s.ConditionWait = time.Millisecond }, func(*httpv1alpha1.HTTPScaledObjectSpec) {}},
-		"number":                     {func(s *Settings) { s.MaxHeld = 0 }, wait("10m")},
-		"number of one object":       {func(s *Settings) { s.MaxHeldPerRoute = 0 }, wait("10m")},
-		"bytes":                      {func(s *Settings) { s.MaxHeldBytes = 10 }, wait("10m")},
-		"time, though others longer": {func(s *Settings) { s.ConditionWait = time.Hour }, wait("1ms")},
+		"number":                     {func(s *Settings) { s.MaxHeld = 0 }, waitsFor("10m")},
+		"number of one object":       {func(s *Settings) { s.MaxHeldPerRoute = 0 }, waitsFor("10m")},
+		"bytes":                      {func(s *Settings) { s.MaxHeldBytes = 10 }, waitsFor("10m")},
+		"time, though others longer": {func(s *Settings) { s.ConditionWait = time.Hour }, waitsFor("1ms")},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -240,7 +242,7 @@ func TestFailoverThatComesLate(t *testing.T) {
 		w.proxy.waiting.mu.Lock()
 		defer w.proxy.waiting.mu.Unlock()
 		for _, c := range w.proxy.waiting.cold {
-			return c.late == 1
+			return c.object.newest().late
 		}
 		return false
 	}

@@ -82,7 +82,7 @@ func newMetrics() *metrics {
 		}, backendLabels),
 		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "interceptor_requests_held",
-			Help: "Requests that wait for a first endpoint now.",
+			Help: "Requests that wait for an endpoint now.",
 		}, routeLabels),
 		coldStarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "interceptor_cold_starts_total",

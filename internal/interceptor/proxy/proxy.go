@@ -67,10 +67,10 @@ func New(settings Settings, log *slog.Logger) *Proxy {
 // affected; requests that wait for an endpoint go on if the table has one. The call is
 // cheap, whatever the size of the table.
 func (p *Proxy) SetTable(table *routes.Table) {
-	p.table.Store(table)
+	before := p.table.Swap(table)
 	p.synced.Store(true)
 	p.start.end()
-	p.waiting.wake(table)
+	p.waiting.wake(before, table)
 }
 
 // Table returns the table in force; an empty one before the first SetTable.

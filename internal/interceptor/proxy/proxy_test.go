@@ -165,7 +165,7 @@ func TestConnectionRefusedIsTriedElsewhere(t *testing.T) {
 	t.Run("and nowhere when there is nowhere", func(t *testing.T) {
 		w := newWorld(t)
 		w.service("stable", "", unused(t))
-		w.object("")
+		w.object("", waitsFor("1ms"))
 		w.commit()
 		if res, _ := w.get("/"); res.StatusCode != http.StatusBadGateway {
 			t.Errorf("%s, want 502", res.Status)

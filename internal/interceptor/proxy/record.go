@@ -48,9 +48,15 @@ type record struct {
 	// held tells that the request waited for an endpoint, and failedOver that the
 	// failover gets it after that.
 	held, failedOver bool
-	// unready tells that only endpoints that drain were left, and that none of them could
-	// be connected to: the request waits for one that is ready.
-	unready bool
+	// unsent tells that no endpoint could be connected to, and that hold has the request
+	// sent again.
+	unsent bool
+	// lastTry is when that is done for the last time; zero for a request that was not tried
+	// in vain.
+	lastTry time.Time
+	// repeated tells that the request is sent for the second time, after its connection was
+	// closed.
+	repeated bool
 	// triedAgain tells that the request was sent, or was to be sent, to an endpoint more
 	// than once.
 	triedAgain bool

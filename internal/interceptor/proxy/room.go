@@ -11,7 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// waitingRoom has the requests that wait for a first endpoint, within bounds of their
+// waitingRoom has the requests that wait for an endpoint, within bounds of their
 // number and bytes; see admit for how these are shared when they are short.
 type waitingRoom struct {
 	most        amount
@@ -29,8 +29,7 @@ type waitingRoom struct {
 type coldRoute struct {
 	name              types.NamespacedName
 	namespace, object *share
-	late              int           // how many requests wait for the failover as well
-	changed           chan struct{} // closed, and replaced, when there is reason to look the route up again
+	changed           chan struct{} // closed, and replaced, when the route has changed
 }
 
 func newWaitingRoom(s *Settings) *waitingRoom {
@@ -101,10 +100,7 @@ func (w *waitingRoom) admit(c *coldRoute, more amount) bool {
 func (w *waitingRoom) waitLonger(at *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !at.left {
-		at.late = true
-		at.cold.late++
-	}
+	at.late = true
 }
 
 // leave ends the wait of a request, unless it was evicted.
@@ -126,9 +122,6 @@ func (w *waitingRoom) remove(at *waiter) {
 	at.left = true
 	at.cold.object.waiting.Remove(at.element)
 	at.cold.object.add(amount{-1, -at.bytes})
-	if at.late {
-		at.cold.late--
-	}
 	w.tidy(at.cold)
 }
 
@@ -152,13 +145,13 @@ func (w *waitingRoom) changed(at *waiter) <-chan struct{} {
 	return at.cold.changed
 }
 
-// wake wakes the requests whose wait may be over. Its cost depends on the number of
-// routes that requests wait for, not on the size of the table.
-func (w *waitingRoom) wake(table *routes.Table) {
+// wake wakes the requests whose route is not the same in a table as in the one before. Its
+// cost depends on the number of routes that requests wait for, not on the size of the table.
+func (w *waitingRoom) wake(before, table *routes.Table) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, c := range w.cold {
-		if route := table.Route(name); route == nil || !route.Cold() || c.late > 0 && canFailOver(route) {
+		if table.Route(name) != before.Route(name) {
 			close(c.changed)
 			c.changed = make(chan struct{})
 		}

@@ -142,16 +142,18 @@ func TestEachTryHasASpan(t *testing.T) {
 	w, collector := tracedWorld(t)
 	_, closes := w.silent(1)
 	dead := unused(t)
-	w.object("stable=50 canary=50")
+	w.object("stable=50 canary=50", waitsFor("500ms"))
 	w.service("stable", "", dead)
 	w.service("canary", "", dead)
 	w.commit()
 	w.get("/")
-	spans := collector.Wait(t, 3)
+	spans := collector.Wait(t, 5)
 	for i, want := range []map[string]string{
-		{"http.response.status_code": "502", "error.type": "502"},
+		{"http.response.status_code": "502", "error.type": "502", "interceptor.held": "true"},
 		{"error.type": "connect_failure", "http.request.resend_count": ""},
 		{"error.type": "connect_failure", "http.request.resend_count": "1"},
+		{"error.type": "connect_failure", "http.request.resend_count": "2"}, // after a wait
+		{"error.type": "connect_failure", "http.request.resend_count": "3"},
 	} {
 		expectSpan(t, spans[i], want)
 	}

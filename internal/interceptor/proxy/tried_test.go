@@ -81,7 +81,7 @@ func TestTriesAreCounted(t *testing.T) {
 	w.get("/")
 	expect("no connection", "stable", tryConnectFailure, 1)
 	expect("and the request sent to the other Service", "canary", tryAnswered, 1)
-	w.object("")
+	w.object("", waitsFor("0s"))
 	w.commit()
 	w.get("/")
 	if _, found := find(t, w.proxy, tries, "demo", "app", "canary", string(tryAnswered)); found {

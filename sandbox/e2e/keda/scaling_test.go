@@ -134,6 +134,10 @@ func TestARequestWakesARollout(t *testing.T) {
 		load.AwaitBoth("blue", "yellow")
 		load.AwaitShare("yellow", 20)
 		load.Finish(nil, "blue", "yellow")
+
+		// One that comes while the last pods end gets an answer, too, theirs or a new one's.
+		awaitReplicas(n, 0)
+		get(t, p, host)
 	})
 }
 
