@@ -29,6 +29,8 @@ type shown struct {
 
 type shownRoute struct {
 	UID                           types.UID
+	Generation                    int64
+	Annotation                    string
 	Hosts, Prefixes               []string
 	Headers                       []Header
 	Allowed                       []string
@@ -49,7 +51,7 @@ func show(t *Table) shown {
 	s := shown{Routes: map[string]shownRoute{}, VirtualHosts: map[string][]string{}, Problems: t.Problems()}
 	for r := range t.Routes() {
 		s.Routes[r.Name.String()] = shownRoute{
-			r.UID, r.Hosts(), r.PathPrefixes(), r.Headers(), r.spec.match.allowed, r.spec.match.crowded, r.spec.match.leftOut, r.spec.match.created, slices.Clone(r.Backends), r.Split, r.Cold(), r.AccessLog, r.Rollout,
+			r.UID, r.Generation, r.Annotation, r.Hosts(), r.PathPrefixes(), r.Headers(), r.spec.match.allowed, r.spec.match.crowded, r.spec.match.leftOut, r.spec.match.created, slices.Clone(r.Backends), r.Split, r.Cold(), r.AccessLog, r.Rollout,
 			r.Failover, r.ConditionWait, r.ResponseHeader, fmt.Sprint(r.spec.target), fmt.Sprint(deref(r.spec.failover)),
 		}
 	}
@@ -128,7 +130,7 @@ func (w *world) step(b *Builder) {
 func (w *world) object(name types.NamespacedName) *httpv1alpha1.HTTPScaledObject {
 	old := w.objects[name]
 	o := randomObject(w.random, name.Namespace, name.Name)
-	o.UID = types.UID(fmt.Sprint(w.random.IntN(1 << 30)))
+	o.UID, o.Generation = types.UID(fmt.Sprint(w.random.IntN(1<<30))), int64(w.random.IntN(3))
 	if old != nil && w.random.IntN(8) > 0 {
 		// Mostly it is the same object as before.
 		o.UID, o.CreationTimestamp = old.UID, old.CreationTimestamp

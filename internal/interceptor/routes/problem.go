@@ -78,6 +78,15 @@ func (r Reason) quarantines() bool {
 	return false
 }
 
+// Harmless tells whether all requests of an object go where it asks nevertheless.
+func (r Reason) Harmless() bool {
+	switch r {
+	case Repeated, InvalidTimeout, InvalidFailover, InvalidAllowedNamespaces, HostDisputed:
+		return true
+	}
+	return false
+}
+
 // mostNamed is how many entries or problems of one kind are listed: the space in an
 // Event is limited, and the problems of one object must not drown those of the others.
 const mostNamed = 5

@@ -80,7 +80,7 @@ const httpScaledObjectKind = "HTTPScaledObject"
 func (b *Builder) check(object *httpv1alpha1.HTTPScaledObject, old *checkedObject) *checkedObject {
 	d := &checkedObject{
 		name: types.NamespacedName{Namespace: object.Namespace, Name: object.Name},
-		uid:  object.UID,
+		uid:  object.UID, generation: object.Generation,
 
 		accessLog: wantsAccessLog(object.Annotations),
 	}

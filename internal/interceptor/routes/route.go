@@ -15,6 +15,11 @@ type Route struct {
 	// created again under the same name takes over nothing from the old one.
 	Name types.NamespacedName
 	UID  types.UID
+	// Generation is metadata.generation of the HTTPScaledObject, and Annotation the value
+	// of its split annotation, whether it is served as it is or not. They are zero in a
+	// Route of Restore.
+	Generation int64
+	Annotation string
 	// Backends share the requests, in the order of the annotation; without a split
 	// there is one, scaleTargetRef.service. There is always at least one.
 	Backends []Backend
@@ -172,10 +177,17 @@ func (f *Failover) Active() []netip.AddrPort {
 // equal compares the whole form, though part of it does not show in the Route: it may
 // become the last good form.
 func (r *Route) equal(other *Route) bool {
-	return r.sameRouting(other) && r.Rollout == other.Rollout && r.spec.equal(other.spec) &&
+	return r.sameRouting(other) && r.Generation == other.Generation && r.Annotation == other.Annotation &&
+		r.Rollout == other.Rollout && r.spec.equal(other.spec) &&
 		slices.EqualFunc(r.Backends, other.Backends, func(a, b Backend) bool {
 			return a.Share == b.Share && a.Equal(b.Endpoints)
 		}) && equalFailover(r.Failover, other.Failover)
+}
+
+// SameRequests tells whether both take the same requests, with the same precedence. Other
+// may be nil.
+func (r *Route) SameRequests(other *Route) bool {
+	return other != nil && r.spec.match.equal(other.spec.match)
 }
 
 // sameRouting tells whether both take the same requests and share them in the same way.

@@ -18,7 +18,7 @@ const annotationField = "metadata.annotations[" + weightedbackends.Annotation + 
 // the same again.
 func (b *Builder) decide(d *checkedObject, last *Route) (*Route, []Problem) {
 	problems := slices.Clone(d.problems)
-	r := &Route{Name: d.name, UID: d.uid, AccessLog: d.accessLog, spec: d.spec}
+	r := &Route{Name: d.name, UID: d.uid, Generation: d.generation, Annotation: d.text, AccessLog: d.accessLog, spec: d.spec}
 	if r.spec == nil {
 		if last == nil {
 			if d.splitErr != "" {

@@ -64,8 +64,9 @@ func (f *validSpec) equal(other *validSpec) bool {
 
 // checkedObject is an HTTPScaledObject checked alone.
 type checkedObject struct {
-	name types.NamespacedName
-	uid  types.UID
+	name       types.NamespacedName
+	uid        types.UID
+	generation int64
 	// spec is nil when it cannot be served.
 	spec *validSpec
 	// problems are those that can be found in the object alone.
@@ -81,7 +82,7 @@ type checkedObject struct {
 }
 
 func (d *checkedObject) equal(other *checkedObject) bool {
-	return d.name == other.name && d.uid == other.uid && d.annotated == other.annotated && d.text == other.text &&
+	return d.name == other.name && d.uid == other.uid && d.generation == other.generation && d.annotated == other.annotated && d.text == other.text &&
 		d.rollout == other.rollout && d.accessLog == other.accessLog && d.spec.equal(other.spec) && slices.Equal(d.problems, other.problems)
 }
 
