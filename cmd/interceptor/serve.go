@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/acknowledged"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/events"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
@@ -110,6 +111,7 @@ func serve(ctx context.Context, o *settings.Settings, log *slog.Logger, level *s
 	admin := http.NewServeMux()
 	admin.Handle("/", p.Admin(recorder.Problems, w.Healthy))
 	admin.Handle("GET "+withdrawal.Path, withdrawn)
+	admin.Handle("GET "+acknowledged.Path, x.ListAcknowledged(withdrawn.Lost))
 	admin.Handle(logLevelPath, logLevelHandler(level, log))
 	listeners, err := listen(ctx, o, p, admin, certificate, x, registry, log)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/acknowledged"
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoytest"
@@ -133,6 +134,7 @@ func (r *twoReplicas) run(is, other *replica) {
 	admin := http.NewServeMux()
 	admin.Handle("/", p.Admin(noProblems, alive))
 	admin.Handle("GET "+withdrawal.Path, withdrawn)
+	admin.Handle("GET "+acknowledged.Path, x.ListAcknowledged(withdrawn.Lost))
 	ls, err := listen(r.t.Context(), is.o, p, admin, nil, x, registry, log)
 	if err != nil {
 		r.t.Fatal(err)
@@ -192,7 +194,7 @@ func (r *twoReplicas) listen() {
 }
 
 // startEnvoy starts an Envoy, and waits until it is ready.
-func (r *twoReplicas) startEnvoy(at string) *envoytest.Envoy {
+func (r *twoReplicas) startEnvoy(at string, arguments ...string) *envoytest.Envoy {
 	r.t.Helper()
 	var adminPort, loopbackPort uint16
 	freeport.Set(r.t, &adminPort, &loopbackPort)
@@ -200,7 +202,7 @@ func (r *twoReplicas) startEnvoy(at string) *envoytest.Envoy {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	e := envoytest.Start(r.t, text)
+	e := envoytest.Start(r.t, text, arguments...)
 	e.WaitReady()
 	return e
 }

@@ -39,7 +39,7 @@ func (s *Settings) rows() []row {
 
 		{flag: "proxy-port", variable: "KEDA_HTTP_PROXY_PORT", value: &s.ProxyPort, usage: "port of the embedded proxy"},
 		{flag: "tls-port", variable: "KEDA_HTTP_PROXY_TLS_PORT", value: &s.TLSPort, idle: s.tlsPortIsIdle, usage: "port of the embedded proxy with TLS, when there is a certificate"},
-		{flag: "admin-port", variable: "KEDA_HTTP_ADMIN_PORT", value: &s.AdminPort, usage: "port of /healthz, /readyz, /apiserver, /loadreport, /debug/routes, /debug/envoys and /debug/log-level"},
+		{flag: "admin-port", variable: "KEDA_HTTP_ADMIN_PORT", value: &s.AdminPort, usage: "port of /healthz, /readyz, /apiserver, /loadreport, /acknowledged, /debug/routes, /debug/envoys and /debug/log-level"},
 		{flag: "metrics-port", value: &s.MetricsPort, usage: "port of /metrics"},
 		{flag: "admin-max-connections", value: &s.AdminConnections, least: 1, unit: "connections", usage: "connections that may be open at a time to the admin port, and as many to the metrics port; for one more, the oldest of the address that has most is closed"},
 		{flag: "admin-max-connections-per-address", value: &s.AdminConnectionsPerAddress, least: 1, unit: "connections", usage: "of these, from one IP address; for one more, its oldest is closed"},

@@ -125,6 +125,22 @@ func (w *Withdrawal) sees(now time.Time) bool {
 	return now.Sub(w.options.LastSeen()) < w.options.Timeout/2
 }
 
+// longestWatch is how long a watch lasts that is not renewed, and the next one takes to begin.
+const longestWatch = 11 * time.Minute
+
+// Lost says that the API server is not seen, and since when. It is empty if it was seen
+// lately: without a timeout, which has the watches renewed, within longestWatch.
+func (w *Withdrawal) Lost() string {
+	now, at := time.Now(), w.options.LastSeen()
+	switch {
+	case at.IsZero():
+		return "the API server has not answered yet"
+	case w.sees(now), w.options.Timeout == 0 && now.Sub(at) < longestWatch:
+		return ""
+	}
+	return "the API server has not been seen since " + at.UTC().Format(time.RFC3339)
+}
+
 // seenFor tells whether the API server has been seen for this long without a break.
 func (w *Withdrawal) seenFor(now time.Time, long time.Duration) bool {
 	since := w.seenSince.Load()

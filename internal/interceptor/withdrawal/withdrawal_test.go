@@ -239,3 +239,28 @@ func TestOff(t *testing.T) {
 	running.Go(func() { New(Options{}).Run(t.Context()) })
 	running.Wait()
 }
+
+// Lost tells since when the API server is not seen. An interceptor that never withdraws has
+// longer watches.
+func TestLost(t *testing.T) {
+	r := newReplica()
+	for _, tt := range []struct {
+		timeout, unseen time.Duration
+		want            string
+	}{
+		{timeout, 0, ""},
+		{timeout, timeout / 4, ""},
+		{timeout, timeout, "the API server has not been seen since "},
+		{0, 10 * time.Minute, ""},
+		{0, 12 * time.Minute, "the API server has not been seen since "},
+	} {
+		r.options.Timeout, r.lastSeen = tt.timeout, time.Now().Add(-tt.unseen)
+		if got := r.Lost(); !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("with a timeout of %v, seen %v ago: %q; expected %q", tt.timeout, tt.unseen, got, tt.want)
+		}
+	}
+	r.lastSeen = time.Time{}
+	if got := r.Lost(); got != "the API server has not answered yet" {
+		t.Errorf("never seen: %q", got)
+	}
+}

@@ -47,6 +47,9 @@ type cluster struct {
 	// refused tells that the Envoy refused the cluster. It is false again once the
 	// cluster is sent in another form, until the Envoy answers.
 	refused bool
+	// doubted tells that the Envoy refused a response with the cluster, or its endpoints,
+	// and did not say which resource is at fault.
+	doubted bool
 	// withheld tells that the assignment is not sent, because making it panicked.
 	withheld bool
 	// named counts the virtual hosts, accepted or in an unanswered push, that name it.
@@ -540,12 +543,21 @@ func (st *stream) clustersAnswered(k kind, names []string, refusal string) {
 		}
 	}
 	if !explained {
-		return // it is not known which resource is refused
+		// It is not known which resource is refused, unless the refusal names some.
+		for _, name := range names {
+			if c := st.clusters.known[name]; c != nil && len(refused) == 0 {
+				c.doubted = true
+			}
+		}
+		return
 	}
 	taken := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return refused[name] })
 	for _, name := range taken {
-		if c := st.clusters.known[name]; c != nil && k == cds && c.refused {
-			c.refused, st.clusters.changed = false, true
+		if c := st.clusters.known[name]; c != nil {
+			if k == cds && c.refused {
+				c.refused, st.clusters.changed = false, true
+			}
+			c.doubted = false
 		}
 		if object, _, ok := routes.ParseClusterName(name); ok {
 			st.withdrawRefusal(object, k, name)

@@ -2,7 +2,8 @@
 // (ADS), in both protocols: delta and the state of the world.
 //
 // What an Envoy was sent and has acknowledged is in its stream, and nowhere else. Only
-// the stream's goroutine changes this state; people read it (EnvoyState).
+// the stream's goroutine changes this state; people read it (EnvoyState), and the agent
+// (ListAcknowledged).
 //
 // # Order
 //

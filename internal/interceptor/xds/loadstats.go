@@ -111,7 +111,7 @@ func (st *loadStream) identify(first loadReport, client *peer.Peer) error {
 	names, _ := shownBy(client)
 	namespaces, err := st.server.namespacesFor(&node, names)
 	st.namespaces = setOf(namespaces)
-	st.name.pod = podWithin(&node, st.namespaces)
+	st.name.pod = podWithin(podOf(&node), st.namespaces)
 	return err
 }
 

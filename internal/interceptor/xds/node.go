@@ -55,8 +55,7 @@ func podOf(node *corev3.Node) string {
 
 // podWithin returns the pod that an Envoy says it is, if that is in one of its namespaces;
 // empty for none.
-func podWithin(node *corev3.Node, namespaces routes.Namespaces) string {
-	pod := podOf(node)
+func podWithin(pod string, namespaces routes.Namespaces) string {
 	if namespace, _, _ := strings.Cut(pod, "/"); namespaces.Has(namespace) {
 		return pod
 	}

@@ -3,10 +3,6 @@ package xds
 import (
 	"testing"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	"google.golang.org/protobuf/types/known/structpb"
-
-	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/envoy"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
@@ -23,8 +19,7 @@ func TestPodWithin(t *testing.T) {
 		{"bank/kedify-proxy-1", shop, ""},
 		{"", shop, ""},
 	} {
-		node := &corev3.Node{Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{envoy.PodKey: structpb.NewStringValue(tt.pod)}}}
-		if got := podWithin(node, tt.namespaces); got != tt.want {
+		if got := podWithin(tt.pod, tt.namespaces); got != tt.want {
 			t.Errorf("%q with %v: %q, want %q", tt.pod, tt.namespaces, got, tt.want)
 		}
 	}

@@ -73,6 +73,9 @@ type Server struct {
 	mu      sync.Mutex
 	now     snapshot // without position, changes and complete, which snapshotSince sets
 	journal journal
+	// latest is the table of the last Update, and objects are those in it.
+	latest  *routes.Table
+	objects objectNames
 	streams map[*stream]struct{}
 	servers []*grpc.Server
 	// draining are the servers of earlier withdrawals that have streams of load reports.
@@ -109,6 +112,7 @@ func New(settings Settings, translator *envoy.Translator, ledger *loads.Ledger, 
 		updated:  make(chan struct{}),
 		closing:  make(chan struct{}),
 		hosts:    hostCache{byDomain: make(map[string][]weak.Pointer[host])},
+		objects:  make(objectNames),
 		streams:  make(map[*stream]struct{}),
 		refusals: newRefusals(),
 
@@ -130,6 +134,8 @@ func (s *Server) Update(table *routes.Table, changes routes.Changes) {
 	at := time.Now()
 	s.mu.Lock()
 	first, wereInvalid := s.now.table == nil, s.now.invalid
+	s.latest = table
+	s.objects.update(table, changes, first)
 	admitted, changes, opened, resolved := s.admit(table, changes)
 	s.now.table = admitted
 	noted := make([]change, 0, len(changes.Routes)+len(changes.Clusters))

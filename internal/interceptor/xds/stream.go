@@ -128,7 +128,7 @@ func (s *Server) serve(w wire, delta bool) error {
 		return err
 	}
 	defer s.leave(st)
-	defer s.reporters.configures(proxyName{st.address, podWithin(first.node, st.namespaces)})()
+	defer s.reporters.configures(proxyName{st.address, podWithin(st.pod, st.namespaces)})()
 	log.Info("an Envoy is connected", "kind", st.protocol(), "namespaces", namespaces)
 	if shown && !names.Any() {
 		log.Warn("the certificate of an Envoy names no namespace, so that it gets those that it asks for; --xds-require-namespaces would turn it away", "expected", certified.Expected)
@@ -395,7 +395,8 @@ func (st *stream) want(k kind, name string, has version) {
 	st.channels[k].wanted[name] = true
 	if k == rds {
 		st.channels[rds].had = max(st.channels[rds].had, has)
-		st.routes.begun = false // an Envoy that asks again has dropped it
+		// An Envoy that asks again has dropped it.
+		st.routes.begun, st.channels[rds].acknowledged = false, mark{}
 		return
 	}
 	st.small[k][name] = has
