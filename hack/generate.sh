@@ -8,6 +8,8 @@
 #                                       copied from Prometheus Operator's Go module
 #   deploy/kedify-proxy/configmap.yaml, and the patch of it for mutual TLS,
 #                                       from what `interceptor bootstrap` prints
+#   deploy/agent/configmap-kedify-proxy.yaml
+#                                       its data, from the files of deploy/kedify-proxy
 #   docs/reference.md                   its table of checks, from internal/preflight
 #   docs/interceptor.md                 its tables of settings, from internal/interceptor/settings
 #   docs/steps-reference.md             from the Go types that steps are configured with
@@ -19,7 +21,8 @@ cd "$(dirname "$0")/.."
 generated=(api/http/v1alpha1/zz_generated.deepcopy.go deploy/crds/http.keda.sh_httpscaledobjects.yaml
   internal/scaler/externalscaler/externalscaler.pb.go internal/scaler/externalscaler/externalscaler_grpc.pb.go
   sandbox/addons/prometheusrule/monitoring.coreos.com_prometheusrules.yaml deploy/kedify-proxy/configmap.yaml
-  deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml docs/reference.md
+  deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml deploy/agent/configmap-kedify-proxy.yaml
+  docs/reference.md
   docs/interceptor.md docs/steps-reference.md)
 
 controller_gen() {
@@ -62,6 +65,17 @@ put_bootstrap() {
   cat "$before/bootstrap" >"$manifest"
 }
 
+# The data of a ConfigMap become the files of the kustomization deploy/kedify-proxy.
+put_kedify_proxy() {
+  local manifest=$1 file
+  sed '/^data:$/q' "$manifest" >"$before/kedify-proxy"
+  for file in $(sed -n 's/^  - \([a-z-]*\.yaml\)$/\1/p' deploy/kedify-proxy/kustomization.yaml); do
+    echo "  $file: |"
+    sed 's/^./    &/' "deploy/kedify-proxy/$file"
+  done >>"$before/kedify-proxy"
+  cat "$before/kedify-proxy" >"$manifest"
+}
+
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
 for file in "${generated[@]}"; do
@@ -78,6 +92,7 @@ put_bootstrap deploy/kedify-proxy/configmap.yaml envoy.yaml "${heap[@]}"
 put_bootstrap deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml \
   'envoy.yaml xds-certificate.yaml xds-authority.yaml' "${heap[@]}" --secrets-dir /etc/envoy \
   --ca-file /xds-certs/ca.crt --cert-file /xds-certs/tls.crt --key-file /xds-certs/tls.key
+put_kedify_proxy deploy/agent/configmap-kedify-proxy.yaml
 
 go run ./hack/tables
 go run ./hack/stepsreference >"$before/reference"

@@ -3,9 +3,13 @@ package nearest
 
 import "strings"
 
+// longest is how many bytes of a word are compared. Somebody else may have written a million.
+const longest = 256
+
 // Word returns the known word that takes the fewest edits to get from word,
 // ignoring case; none when none is known.
 func Word(word string, known []string) string {
+	word = word[:min(len(word), longest)]
 	best, least := "", -1
 	for _, k := range known {
 		if d := Edits(word, k); least < 0 || d < least {
