@@ -16,13 +16,17 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     go build -trimpath -tags grpcnotrace -ldflags "-s -w -X main.version=$VERSION -X main.commit=$COMMIT" \
       -o /interceptor ./cmd/interceptor && \
     go build -trimpath -tags grpcnotrace -ldflags "-s -w -X main.version=$VERSION -X main.commit=$COMMIT" \
-      -o /scaler ./cmd/scaler
+      -o /scaler ./cmd/scaler && \
+    go build -trimpath -tags grpcnotrace -ldflags "-s -w -X main.version=$VERSION -X main.commit=$COMMIT" \
+      -o /agent ./cmd/agent
 
 # docker build --target interceptor. Nothing in it but the programs: the interceptor
-# copies itself where kedify-proxy needs it, and deploy/scaler runs the scaler.
+# copies itself where kedify-proxy needs it, deploy/scaler runs the scaler, and
+# deploy/agent the agent.
 FROM gcr.io/distroless/static-debian12:nonroot@sha256:d093aa3e30dbadd3efe1310db061a14da60299baff8450a17fe0ccc514a16639 AS interceptor
 COPY --from=build /interceptor /interceptor
 COPY --from=build /scaler /scaler
+COPY --from=build /agent /agent
 USER 65532:65532
 ENTRYPOINT ["/interceptor"]
 

@@ -34,6 +34,7 @@ STEP_IMG ?= ghcr.io/kedify/argo-rollouts-step-plugin:dev
 INTERCEPTOR_BINARY := interceptor
 # In the interceptor's image, too.
 SCALER_BINARY := scaler
+AGENT_BINARY := agent
 INTERCEPTOR_IMG ?= ghcr.io/kedify/argo-rollouts-interceptor:dev
 
 GO            := go
@@ -60,9 +61,11 @@ SANDBOXES   ?= $(if $(SANDBOX),1,3)
 FUZZTIME    ?= 30s
 K3D_CLUSTER ?= k3s-default
 # Which router the demo shows, kedify or gatewayapi, and what splits its requests:
-# embedded, or envoy; that of router kedify alone can be chosen.
+# embedded, or envoy; that of router kedify alone can be chosen. With GUIDE=1 it shows
+# the walk through the guide instead.
 ROUTER      ?= kedify
 PROXY       ?=
+GUIDE       ?=
 # The plugins that bench-plugin measures.
 PLUGINS     ?= kedify,gatewayapi
 # Name of the sandbox that sandbox-up, -down and -shell are about.
@@ -75,12 +78,13 @@ TIMES       := $(CURDIR)/bin/test-times
 ##@ Build
 
 .PHONY: build
-build: ## Build ./rollouts-plugin-{kedify,gatewayapi,step}, bin/interceptor and bin/scaler for linux/amd64, bin/kubectl-canary for this machine
+build: ## Build ./rollouts-plugin-{kedify,gatewayapi,step}, bin/interceptor, bin/scaler and bin/agent for linux/amd64, bin/kubectl-canary for this machine
 	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(PLUGIN_BINARY) ./cmd/$(PLUGIN_BINARY)
 	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(GATEWAYAPI_BINARY) ./cmd/$(GATEWAYAPI_BINARY)
 	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(STEP_BINARY) ./cmd/$(STEP_BINARY)
 	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o bin/$(INTERCEPTOR_BINARY) ./cmd/$(INTERCEPTOR_BINARY)
 	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o bin/$(SCALER_BINARY) ./cmd/$(SCALER_BINARY)
+	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o bin/$(AGENT_BINARY) ./cmd/$(AGENT_BINARY)
 	GOOS=$$($(GO) env GOHOSTOS) GOARCH=$$($(GO) env GOHOSTARCH) $(GO) build $(PLUGINFLAGS) -o bin/$(KUBECTL_BINARY) ./cmd/$(KUBECTL_BINARY)
 
 .PHONY: release-binaries
@@ -94,7 +98,7 @@ release-binaries: ## Cross-compile what a release holds into dist/, with checksu
 	  out=dist/$(GATEWAYAPI_ASSET)-$${platform/\//-}; if [[ $$platform == windows/* ]]; then out+=.exe; fi; echo "$$out"; \
 	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build $(PLUGINFLAGS) -o "$$out" ./cmd/$(GATEWAYAPI_BINARY); \
 	done
-	for arch in amd64 arm64; do for program in $(INTERCEPTOR_BINARY) $(SCALER_BINARY); do \
+	for arch in amd64 arm64; do for program in $(INTERCEPTOR_BINARY) $(SCALER_BINARY) $(AGENT_BINARY); do \
 	  out=dist/$$program-linux-$$arch; echo "$$out"; \
 	  GOOS=linux GOARCH=$$arch $(GO) build $(BUILDFLAGS) -o "$$out" ./cmd/$$program; \
 	done; done
@@ -105,7 +109,7 @@ release-binaries: ## Cross-compile what a release holds into dist/, with checksu
 	  tar -C dist/archive -czf "$$out.tar.gz" LICENSE "$(KUBECTL_BINARY)$$exe"; \
 	  mv "dist/archive/$(KUBECTL_BINARY)$$exe" "$$out$$exe"; rm -r dist/archive; \
 	done
-	cd dist && sha256sum $(PLUGIN_BINARY)-* $(STEP_BINARY)-* $(GATEWAYAPI_ASSET)-* $(INTERCEPTOR_BINARY)-* $(SCALER_BINARY)-* $(KUBECTL_BINARY)-* >checksums.txt && cat checksums.txt
+	cd dist && sha256sum $(PLUGIN_BINARY)-* $(STEP_BINARY)-* $(GATEWAYAPI_ASSET)-* $(INTERCEPTOR_BINARY)-* $(SCALER_BINARY)-* $(AGENT_BINARY)-* $(KUBECTL_BINARY)-* >checksums.txt && cat checksums.txt
 
 .PHONY: release-manifests
 release-manifests: ## Fill in the manifests of VERSION from CHECKSUMS (RELEASE_URL, DIGESTS, MANIFESTS=directory)
@@ -128,8 +132,8 @@ generate: ## Make the generated files anew: deepcopy, CRDs, kedify-proxy's boots
 ##@ See it work
 
 .PHONY: demo
-demo: $(SANDBOX_CMD) ## Show a canary promoted under requests, and a bad one aborted by its analysis (ROUTER=kedify with PROXY=embedded or envoy, or ROUTER=gatewayapi)
-	$(SANDBOX_CMD) demo --router $(ROUTER) $(if $(PROXY),--proxy $(PROXY))
+demo: $(SANDBOX_CMD) ## Show a canary promoted under requests, and a bad one aborted by its analysis (ROUTER=kedify with PROXY=embedded or envoy, or ROUTER=gatewayapi); GUIDE=1 walks through the guide with KEDA and the agent
+	$(SANDBOX_CMD) demo --router $(if $(GUIDE),guide,$(ROUTER)) $(if $(PROXY),--proxy $(PROXY))
 
 .PHONY: sandbox-build
 sandbox-build: $(SANDBOX_CMD) ## Build the sandbox's cluster into its cache (5 to 10 minutes the first time)
@@ -163,7 +167,7 @@ $(SANDBOX_CMD):
 ##@ Test
 
 .PHONY: test
-test: test-unit e2e e2e-contour e2e-keda ## Run all tests
+test: test-unit e2e e2e-contour e2e-keda e2e-agent ## Run all tests
 
 # Both show how tests go while they go, and write how long each took to a file. UNIT
 # shows packages and the tests that fail, E2E whatever go test -v shows; build errors
@@ -181,7 +185,7 @@ test-unit: envoy load-clients $(GOTESTSUM) ## Run the tests that need no cluster
 .PHONY: e2e
 e2e: build sandbox-build envoy load-clients $(GOTESTSUM) ## Run the end-to-end tests (RUN=regexp picks some)
 	@mkdir -p $(TIMES)
-	packages=$$($(GO_SANDBOX) list ./e2e/... | grep -v -e /e2e/contour -e /e2e/keda) && $(call E2E,e2e) -p $(SANDBOXES) $$packages
+	packages=$$($(GO_SANDBOX) list ./e2e/... | grep -v -e /e2e/contour -e /e2e/keda -e /e2e/agent) && $(call E2E,e2e) -p $(SANDBOXES) $$packages
 
 # Apart from the others, as Contour is long to build.
 .PHONY: e2e-contour
@@ -196,6 +200,13 @@ e2e-keda: build envoy $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests in
 	@mkdir -p $(TIMES)
 	$(SANDBOX_CMD) build --with scaler
 	$(call E2E,e2e-keda) ./e2e/keda
+
+# Apart from the others, as KEDA and Contour are long to build.
+.PHONY: e2e-agent
+e2e-agent: build envoy $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests of the agent, with KEDA and Contour
+	@mkdir -p $(TIMES)
+	$(SANDBOX_CMD) build --with agent,contour
+	$(call E2E,e2e-agent) ./e2e/agent
 
 .PHONY: test-times
 test-times: ## Print the slowest 20 tests, and the seconds of each package, of the last test-unit and e2e
@@ -232,7 +243,7 @@ mutants: sandbox-build envoy ## Break the product in some 50 ways, and demand th
 	@exec bin/mutants/mutants -run '$(RUN)'
 
 .PHONY: bench
-bench: bench-plugin bench-step bench-interceptor bench-scaling ## Measure the plugins, the interceptor and scaling beside others (half an hour)
+bench: bench-plugin bench-step bench-interceptor bench-scaling bench-agent ## Measure the plugins, the interceptor, scaling and the agent beside others (three quarters of an hour)
 
 .PHONY: bench-plugin
 bench-plugin: build sandbox-build ## Measure the plugins beside one that does nothing and those that client-go throttles (PLUGINS=gatewayapi picks one)
@@ -270,6 +281,13 @@ bench-scaling: build sandbox-build ## Measure what scaling by KEDA costs, beside
 	  -proxy $(CURDIR)/bin/bench/proxy.test -scaler $(CURDIR)/bin/$(SCALER_BINARY) -barecache $(CURDIR)/bin/bench/barecache \
 	  -loadreports $(CURDIR)/bin/bench/loadreports -getmetrics $(CURDIR)/bin/bench/getmetrics \
 	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml -parts "$(SCALING_PARTS)"
+
+.PHONY: bench-agent
+bench-agent: build sandbox-build ## Measure the agent beside a loop, a bare cache and the work by hand (AGENT_PARTS=memory picks some)
+	$(GO) build $(BUILDFLAGS) -o bin/bench/ ./bench/barecache
+	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-agent ./cmd/bench-agent
+	bin/bench/bench-agent -agent $(CURDIR)/bin/$(AGENT_BINARY) -barecache $(CURDIR)/bin/bench/barecache \
+	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml -configmap $(CURDIR)/deploy/agent/configmap-kedify-proxy.yaml -parts "$(AGENT_PARTS)"
 
 ##@ Check
 

@@ -37,6 +37,6 @@ esac
 		built = append(built, words[0]+" "+words[i+1])
 	}
 	equal(t, "programs", []string{
-		"linux/amd64 rollouts-plugin-kedify", "linux/amd64 rollouts-plugin-gatewayapi", "linux/amd64 rollouts-plugin-step", "linux/amd64 bin/interceptor", "linux/amd64 bin/scaler", "darwin/arm64 bin/kubectl-canary",
+		"linux/amd64 rollouts-plugin-kedify", "linux/amd64 rollouts-plugin-gatewayapi", "linux/amd64 rollouts-plugin-step", "linux/amd64 bin/interceptor", "linux/amd64 bin/scaler", "linux/amd64 bin/agent", "darwin/arm64 bin/kubectl-canary",
 	}, built)
 }

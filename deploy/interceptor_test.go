@@ -67,6 +67,7 @@ func TestServicePorts(t *testing.T) {
 		},
 		"kedify-proxy": {"kedify-proxy": {8080, 8443}, "kedify-proxy-admin": {9901}},
 		"scaler":       {scalerName: {9090}, scalerName + "-metrics": {2223}},
+		"agent":        {agentName: {9443}, agentName + "-metrics": {2223}},
 	} {
 		t.Run(dir, func(t *testing.T) {
 			pod := deployment(t, dir).Spec.Template
@@ -111,7 +112,7 @@ func containerPort(pod corev1.PodSpec, name string) int32 {
 // There are two replicas, of which one is always running, and the restricted Pod Security
 // Standard admits them.
 func TestReplicasAndRestrictions(t *testing.T) {
-	for _, dir := range []string{"interceptor", "kedify-proxy", "scaler"} {
+	for _, dir := range []string{"interceptor", "kedify-proxy", "scaler", "agent"} {
 		t.Run(dir, func(t *testing.T) {
 			d := deployment(t, dir)
 			labels := d.Spec.Selector.MatchLabels

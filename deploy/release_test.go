@@ -30,6 +30,7 @@ func TestOneSetOfBuildFlags(t *testing.T) {
 		"rollouts-plugin-step":       plugin[1] + " " + shared[1],
 		"interceptor":                shared[1],
 		"scaler":                     shared[1],
+		"agent":                      shared[1],
 		"kubectl-canary":             plugin[1] + " " + shared[1],
 	}
 	withoutImage := []string{"rollouts-plugin-gatewayapi", "kubectl-canary"}
@@ -91,7 +92,7 @@ func TestReleasedImagesAreThoseOfTheDockerfile(t *testing.T) {
 		base, name, _ := strings.Cut(base, " AS ")
 		stages[name] = "FROM " + base + "\n" + strings.TrimSpace(rest)
 	}
-	targets := map[string]string{"rollouts-plugin-kedify": "plugin", "rollouts-plugin-step": "step", "interceptor scaler": "interceptor"}
+	targets := map[string]string{"rollouts-plugin-kedify": "plugin", "rollouts-plugin-step": "step", "interceptor scaler agent": "interceptor"}
 	makefile := readText(t, "../Makefile")
 	for _, image := range config.Images {
 		program := strings.Join(image.IDs, " ")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -48,7 +49,8 @@ const (
 
 // imagesIn are the images of a release that its manifests run, by their file.
 var imagesIn = map[string]string{
-	"interceptor.yaml": interceptorImage, "kedify-proxy.yaml": interceptorImage, "scaler.yaml": interceptorImage, "step-init-container-patch.yaml": stepImage,
+	"interceptor.yaml": interceptorImage, "kedify-proxy.yaml": interceptorImage, "scaler.yaml": interceptorImage,
+	"agent.yaml": interceptorImage, "agent-uninstall.yaml": interceptorImage, "step-init-container-patch.yaml": stepImage,
 }
 
 // A template as it is in the tree is no valid YAML, so that kubectl, kustomize and Helm
@@ -170,18 +172,46 @@ func TestReleaseManifestsPinImages(t *testing.T) {
 	}
 }
 
-// interceptor.yaml and scaler.yaml need no kustomization that sets a namespace: each of their
-// objects that has a namespace says that it is keda.
-func TestReleasedInterceptorAndScalerSayTheirNamespace(t *testing.T) {
+// What a release installs in KEDA's namespace needs no kustomization that sets a namespace:
+// each of its objects that has a namespace says that it is keda.
+func TestReleasedManifestsSayTheirNamespace(t *testing.T) {
 	dir := madeRelease(t)
-	for _, document := range slices.Concat(documents(t, filepath.Join(dir, "interceptor.yaml")), documents(t, filepath.Join(dir, "scaler.yaml"))) {
-		var object appsv1.Deployment // any kind has this metadata
-		if err := yaml.Unmarshal(document, &object); err != nil {
-			t.Fatal(err)
+	ofCluster := regexp.MustCompile("^(ClusterRole|MutatingWebhookConfiguration|ValidatingAdmissionPolicy)(Binding)?$")
+	for _, file := range []string{"interceptor.yaml", "scaler.yaml", "agent.yaml", "agent-uninstall.yaml"} {
+		for _, document := range documents(t, filepath.Join(dir, file)) {
+			var object appsv1.Deployment // any kind has this metadata
+			readAny(t, document, &object)
+			if want := map[bool]string{false: "keda"}[ofCluster.MatchString(object.Kind)]; object.Namespace != want {
+				t.Errorf("%s: %s %s is in namespace %q, want %q", file, object.Kind, object.Name, object.Namespace, want)
+			}
 		}
-		if want := map[bool]string{false: "keda"}[strings.HasPrefix(object.Kind, "ClusterRole")]; object.Namespace != want {
-			t.Errorf("%s %s is in namespace %q, want %q", object.Kind, object.Name, object.Namespace, want)
-		}
+	}
+}
+
+// all.yaml is what a cluster with KEDA needs.
+func TestReleasedManifestOfAll(t *testing.T) {
+	dir := madeRelease(t)
+	var want []string
+	for _, file := range []string{"crds.yaml", "interceptor.yaml", "scaler.yaml", "agent.yaml"} {
+		want = append(want, texts(documents(t, filepath.Join(dir, file)))...)
+	}
+	equal(t, "objects", want, texts(documents(t, filepath.Join(dir, "all.yaml"))))
+}
+
+// texts are documents without the lines around them.
+func texts(documents [][]byte) []string {
+	var all []string
+	for _, document := range documents {
+		all = append(all, strings.TrimSpace(string(document)))
+	}
+	return all
+}
+
+// readAny reads of a document what the type has.
+func readAny(t *testing.T, document []byte, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal(document, into); err != nil {
+		t.Fatalf("%v in:\n%s", err, document)
 	}
 }
 

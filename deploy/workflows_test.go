@@ -109,7 +109,7 @@ func TestReleaseIsTestedAndCompleteBeforeItIsPublished(t *testing.T) {
 	}
 	_, parts, _ := strings.Cut(readText(t, "../Makefile"), "\ntest: ")
 	parts, _, _ = strings.Cut(parts, " ##")
-	equal(t, "what make test is made of", "test-unit e2e e2e-contour e2e-keda", parts)
+	equal(t, "what make test is made of", "test-unit e2e e2e-contour e2e-keda e2e-agent", parts)
 	for _, part := range append(strings.Fields(parts), "lint", "race") {
 		if !regexp.MustCompile(`(?m)^ *step '[^']+' (?:env GOGC=400 )?make ` + part + `$`).MatchString(readText(t, "../.ci/run")) {
 			t.Errorf(".ci/run has no step of its own for make %s", part)

@@ -6,11 +6,13 @@
 #                                          both for argoproj-labs/gatewayAPI
 #   rbac-step-<kind>.yaml                  what the step plugin may do, kind by kind
 #   step-init-container-patch.yaml         takes the step plugin from its image
-#   crds.yaml, interceptor.yaml, kedify-proxy.yaml, scaler.yaml
+#   crds.yaml, interceptor.yaml, kedify-proxy.yaml, scaler.yaml, agent.yaml
+#   all.yaml                               what a cluster with KEDA needs, of these
+#   agent-uninstall.yaml                   takes back what the agent has done
 #   canary.yaml                            for Krew, which installs `kubectl canary` by it
 # They are what deploy/ says, with what the release pins filled in: the URL and the
 # SHA-256 of the platform's plugin, those of kubectl-canary, and the images of the
-# interceptor, in which the scaler is, too, and of the step plugin.
+# interceptor, in which the scaler and the agent are, too, and of the step plugin.
 #
 # hack/release-manifests.sh VERSION CHECKSUMS URL DIGESTS DIRECTORY
 #   VERSION    the release's tag, such as v1.2.3
@@ -96,7 +98,7 @@ join() {
 # '' leaves them as they are.
 in_namespace() {
   awk -v namespace="$1" '
-    /^kind: / { cluster = /^kind: ClusterRole/ }
+    /^kind: / { cluster = /^kind: (ClusterRole|MutatingWebhookConfiguration|ValidatingAdmissionPolicy)/ }
     /^[a-z]/ { metadata = /^metadata:/ }
     { print }
     namespace != "" && metadata && !cluster && /^  name: / { print "  namespace: " namespace; metadata = 0 }'
@@ -200,6 +202,23 @@ crds=$(files_of deploy/crds)
   echo '# In the namespace keda, where the interceptors are; not beside the scaler of Kedify.'
   with_interceptor deploy/scaler
 } >"$made/scaler.yaml"
+{
+  echo "$header"
+  echo '# In the namespace keda, where the interceptors and scalers are; not beside the agent of Kedify.'
+  with_interceptor deploy/agent
+} >"$made/agent.yaml"
+{
+  echo "$header"
+  echo '# Takes back what the agent has done, once no agent runs. Delete agent.yaml after it.'
+  with_interceptor deploy/agent-uninstall
+} >"$made/agent-uninstall.yaml"
+{
+  echo "$header"
+  echo '# For a cluster with KEDA in the namespace keda: crds.yaml, interceptor.yaml, scaler.yaml and agent.yaml.'
+  echo '# Deleting it deletes every HTTPScaledObject.'
+  join <<<"$crds"
+  for part in interceptor scaler agent; do with_interceptor "deploy/$part"; done
+} >"$made/all.yaml"
 
 # Each archive of the template has a placeholder with its name.
 krew=$(sed '1,/^template: /d' deploy/krew/canary.yaml)
@@ -213,4 +232,4 @@ if [[ $krew =~ @[A-Z0-9]+[@\ ] ]]; then fail "deploy/krew/canary.yaml: there is 
 printf '%s\n%s\n' "$header" "$krew" >"$made/canary.yaml"
 
 mv "$made"/*.yaml "$directory"
-echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml and argo-rollouts-values-<os>-<arch>.yaml, the same with gatewayapi- before <os>, rbac-step-<kind>.yaml, step-init-container-patch.yaml, crds.yaml, interceptor.yaml, kedify-proxy.yaml, scaler.yaml, canary.yaml"
+echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml and argo-rollouts-values-<os>-<arch>.yaml, the same with gatewayapi- before <os>, rbac-step-<kind>.yaml, step-init-container-patch.yaml, crds.yaml, interceptor.yaml, kedify-proxy.yaml, scaler.yaml, agent.yaml, all.yaml, agent-uninstall.yaml, canary.yaml"

@@ -4,5 +4,6 @@ FROM gcr.io/distroless/static-debian12:nonroot@sha256:d093aa3e30dbadd3efe1310db0
 ARG TARGETPLATFORM
 COPY $TARGETPLATFORM/interceptor /interceptor
 COPY $TARGETPLATFORM/scaler /scaler
+COPY $TARGETPLATFORM/agent /agent
 USER 65532:65532
 ENTRYPOINT ["/interceptor"]

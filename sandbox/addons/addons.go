@@ -2,6 +2,7 @@
 package addons
 
 import (
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/agent"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/contour"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/demoapp"
@@ -23,6 +24,7 @@ import (
 // All returns every add-on.
 func All() []addon.Addon {
 	return []addon.Addon{
+		agent.Addon(),
 		argorollouts.Addon(),
 		contour.Addon(),
 		demoapp.Addon(),

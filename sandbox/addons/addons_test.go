@@ -67,7 +67,7 @@ func TestImages(t *testing.T) {
 	var table image.Table
 	programs := map[string][]string{
 		"argo-rollouts": {"rollouts-controller"}, "contour": {"contour"}, "demo-app": {"rollouts-demo"},
-		"interceptor": {"interceptor", "scaler"}, "keda": {"operator", "adapter", "webhooks"}, "plugin": {"rollouts-plugin-kedify", "cp"}, "protocols": {"protocols"},
+		"interceptor": {"interceptor", "scaler", "agent"}, "keda": {"operator", "adapter", "webhooks"}, "plugin": {"rollouts-plugin-kedify", "cp"}, "protocols": {"protocols"},
 		"step-plugin": {"rollouts-plugin-step", "cp", "curl"},
 	}
 	for _, a := range All() {

@@ -22,6 +22,8 @@ const (
 	Namespace = keda.Namespace
 	// Scaler is the name of the scaler's program, which the interceptor's image has, too.
 	Scaler = "scaler"
+	// Agent is that of the agent's, which it has, too.
+	Agent = "agent"
 	// Deployment is the name of the interceptor's Deployment.
 	Deployment = "keda-add-ons-http-interceptor"
 )
@@ -40,12 +42,17 @@ func Addon() addon.Addon {
 				return addon.Prepared{}, err
 			}
 			scaler, err := h.Project(ctx, Scaler, ".", "./cmd/scaler")
-			return addon.Prepared{Paths: addon.Paths{Name: path, Scaler: scaler}}, err
+			if err != nil {
+				return addon.Prepared{}, err
+			}
+			agent, err := h.Project(ctx, Agent, ".", "./cmd/agent")
+			return addon.Prepared{Paths: addon.Paths{Name: path, Scaler: scaler, Agent: agent}}, err
 		},
 		Commands: []string{Name},
 		Programs: []addon.Program{
 			{Name: Name, Variable: "INTERCEPTOR", Built: "bin/" + Name},
 			{Name: Scaler, Variable: "SCALER", Built: "bin/" + Scaler},
+			{Name: Agent, Variable: "AGENT", Built: "bin/" + Agent},
 		},
 		Images: func(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
 			const program = "/interceptor"
@@ -53,7 +60,7 @@ func Addon() addon.Addon {
 				Repository: "ghcr.io/kedify/argo-rollouts-interceptor",
 				Tag:        "dev",
 				Image: image.Image{
-					Files:      map[string]string{program: paths[Name], "/scaler": paths[Scaler]},
+					Files:      map[string]string{program: paths[Name], "/scaler": paths[Scaler], "/agent": paths[Agent]},
 					Entrypoint: []string{program},
 				},
 			}}, nil
