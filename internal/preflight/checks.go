@@ -77,11 +77,15 @@ var checks = []check{
 		id: "step-plugin-access", means: "the controller's ServiceAccount may do what the kinds of step that are registered do (subject access reviews): [deploy/rbac-step](../deploy/rbac-step), kind by kind",
 		installation: checkStepAccess,
 	}, {
-		id: "keda-access", means: "keda-operator may get Rollouts; only where a `kedify-http` trigger scales one",
+		id: "keda-access", means: "keda-operator may get Rollouts; only where a trigger of type `kedify-http` scales one",
 		installation: checkKEDAAccess,
 	}, {
 		id: "scaler-endpoints", means: "[the scaler](scaling.md) that a trigger names has the port that it names, and ready endpoints",
 		installation: checkScalers,
+	},
+	{
+		id: "agent-ready", means: "pods of the agent are ready, and its webhook has a `caBundle`; only where a `kedify-http` trigger is the agent's",
+		installation: checkAgent,
 	},
 	rolloutFound,
 	fieldsOfManifest,
@@ -115,6 +119,9 @@ var checks = []check{
 	}, {
 		id: "httpscaledobject-exclusive", means: "no other Rollout names it",
 		rollout: ofKedify(checkExclusive),
+	}, {
+		id: "httpscaledobject-in-step", means: "the HTTPScaledObject that the agent makes from a ScaledObject exists, is the agent's, is not being deleted, and has the trigger's hosts and path prefixes",
+		rollout: ofKedify(checkInStep),
 	}, {
 		id: "target-service", means: "its `scaleTargetRef.service` is the stable Service, and both Services have its port",
 		rollout: ofKedify(checkTargetServices),
@@ -156,6 +163,12 @@ var checks = []check{
 	}, {
 		id: "argocd-settings", means: "Argo CD, where it manages the route, is told in `argocd-cm` or the Application to leave `spec.rules` alone, by the label that the route has during a canary",
 		rollout: ofGateway(checkArgoCD),
+	}, {
+		id: "ingress-wired", means: "with `trafficAutowire: ingress`: a path of an Ingress points at kedify-proxy; else why not",
+		rollout: ofKedify(checkIngresses),
+	}, {
+		id: "kedify-http-trigger", means: "the agent's webhook has made each `kedify-http` trigger an `external-push` one. Without the agent nothing is said unless KEDA refuses it, since Kedify's KEDA knows that type",
+		rollout: ofKedify(checkKedifyTriggers),
 	}, {
 		id: "scaledobject", means: "the `kedify-http` trigger leaves the Service to the Rollout",
 		rollout: ofKedify(checkTriggers),

@@ -186,7 +186,7 @@ func checkRestarted(c controllerSnapshot) []Result {
 	if oldest.IsZero() {
 		return nil
 	}
-	changed := dataChanged(c.config.Value.ObjectMeta)
+	changed := fieldChanged(c.config.Value.ObjectMeta, "data")
 	if changed.After(oldest) {
 		return []Result{failure(at,
 			fmt.Sprintf("the controller started at %s, and %s changed after that, at %s: it reads it only at its start", stamp(oldest), c.configObject(), stamp(changed)),
@@ -197,12 +197,12 @@ func checkRestarted(c controllerSnapshot) []Result {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// dataChanged returns when the data of a ConfigMap was last written, as far as
-// managedFields tell; labels and annotations do not count.
-func dataChanged(meta metav1.ObjectMeta) time.Time {
+// fieldChanged returns when a field, such as the data of a ConfigMap, was last written, as
+// far as managedFields tell; labels and annotations do not count.
+func fieldChanged(meta metav1.ObjectMeta, field string) time.Time {
 	var last time.Time
 	for _, entry := range meta.ManagedFields {
-		if entry.Time == nil || entry.FieldsV1 == nil || !strings.Contains(string(entry.FieldsV1.Raw), `"f:data"`) {
+		if entry.Time == nil || entry.FieldsV1 == nil || !strings.Contains(string(entry.FieldsV1.Raw), `"f:`+field+`"`) {
 			continue
 		}
 		if entry.Time.After(last) {

@@ -12,17 +12,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/marks"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/scaledobject"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/trigger"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 )
 
-// The scaler of deploy/scaler, as triggers name it, and the type that such a trigger has.
+// The scaler of deploy/scaler, as triggers name it, and the types that such a trigger has.
 const (
 	scalerService = "keda-add-ons-http-external-scaler"
-	pushTrigger   = "external-push"
+	pushTrigger   = scaledobject.ExternalPush
 	pollTrigger   = "external"
-	// notWiredAnnotation is on an HTTPScaledObject whose requests pass no proxy yet.
-	notWiredAnnotation = "http.kedify.io/not-wired"
 )
 
 // scalerTrigger is a trigger of a ScaledObject that asks this project's scaler.
@@ -40,7 +40,7 @@ type scalerTrigger struct {
 func (o scaledObject) scalerTriggers() []scalerTrigger {
 	var triggers []scalerTrigger
 	for _, t := range o.Spec.Triggers {
-		address := strings.TrimPrefix(t.Metadata["scalerAddress"], "dns:///")
+		address := strings.TrimPrefix(t.Metadata[scaledobject.ScalerAddressKey], "dns:///")
 		host, port, err := net.SplitHostPort(address)
 		if err != nil {
 			host = address
@@ -144,9 +144,9 @@ func checkScalerTrigger(n namespaceSnapshot, o scaledObject, t scalerTrigger, co
 			"create it, or correct httpScaledObject in the trigger: "+edit)
 	}
 	editObject := fmt.Sprintf("kubectl -n %s edit httpscaledobject %s", o.Namespace, t.object)
-	if _, notWired := scaled.Annotations[notWiredAnnotation]; notWired {
-		return warning(at, fmt.Sprintf("HTTPScaledObject %s has the annotation %s: its requests pass no proxy yet, and its figures are errors", t.object, notWiredAnnotation),
-			"see to it that the requests go to the interceptor or to kedify-proxy; whoever set the annotation takes it off then")
+	if why, notWired := scaled.Annotations[marks.NotWired]; notWired {
+		return warning(at, fmt.Sprintf("HTTPScaledObject %s has the annotation %s%s: its requests pass no proxy yet, and its figures are errors", t.object, marks.NotWired, because(why)),
+			"see to it that the requests go to the interceptor or to kedify-proxy (see ingress-wired, where the agent does it); whoever set the annotation takes it off then")
 	}
 	whole := &httpv1alpha1.HTTPScaledObject{ObjectMeta: scaled.ObjectMeta}
 	whole.Spec.ScalingMetric = scaled.Spec.ScalingMetric

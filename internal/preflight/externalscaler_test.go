@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/marks"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
@@ -155,8 +156,8 @@ func TestScalerFaults(t *testing.T) {
 			s.metadata()["scalingMetric"] = "rps"
 		}, trigger(Failure, `"rps"`, "requestRate")},
 		"not wired": {func(s *snapshot) {
-			s.httpso().Annotations[notWiredAnnotation] = ""
-		}, trigger(Warning, "http.kedify.io/not-wired", "pass no proxy yet")},
+			s.httpso().Annotations[marks.NotWired] = "no Ingress"
+		}, trigger(Warning, "http.kedify.io/not-wired: no Ingress", "pass no proxy yet")},
 		"type that polls": {func(s *snapshot) {
 			s.objects.scaledObjects.Value[0].Spec.Triggers[0].Type = "external"
 		}, trigger(Warning, "only when it polls", "external-push")},

@@ -436,7 +436,7 @@ func TestHTTPScaledObjectFaults(t *testing.T) {
 	}
 	testFaults(t, faults{
 		"missing": {func(s *snapshot) { s.objects.httpScaledObjects.Value = nil },
-			[]finding{{"httpscaledobject-exists", Failure, httpso, []string{"does not exist", "Kedify makes it from ScaledObject demo"}}}},
+			[]finding{{"httpscaledobject-exists", Failure, httpso, []string{"does not exist", "makes it from ScaledObject demo"}}}},
 		"of another name": {func(s *snapshot) {
 			s.objects.httpScaledObjects.Value = nil
 			s.objects.scaledObjects.Value[0].Name = "web"

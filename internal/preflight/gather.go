@@ -26,6 +26,7 @@ func gather(ctx context.Context, c *cluster, opts Options) snapshot {
 		asked := snapshot{namespace: s.namespace, rollout: s.rollout, objects: s.objects}
 		wg.Go(func() { s.gateway = gatherGateway(ctx, c, asked) })
 		wg.Go(func() { s.scalers = gatherScalers(ctx, c, asked) })
+		wg.Go(func() { s.agent = gatherAgent(ctx, c, asked) })
 		s.keda = gatherKEDA(ctx, c, opts, s.objects)
 	})
 	wg.Wait()
@@ -239,7 +240,7 @@ func gatherKEDA(ctx context.Context, c *cluster, opts Options, n namespaceSnapsh
 			continue
 		}
 		for _, o := range n.scaledObjectsOf(ro.Name) {
-			k.wanted = k.wanted || len(o.kedifyTriggers()) > 0
+			k.wanted = k.wanted || o.needsWebhook()
 		}
 	}
 	if !k.wanted {

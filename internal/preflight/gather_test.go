@@ -15,6 +15,8 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/client-go/rest"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/marks"
 )
 
 // apiServer answers from a snapshot as an API server would, in JSON, and records the
@@ -30,6 +32,8 @@ type apiServer struct {
 	pods map[string]http.Handler
 	// more are answers besides the snapshot's, by path.
 	more map[string]any
+	// agents are the Deployments with the agent's label.
+	agents []deployment
 	// hang makes every answer but that of /version wait for the client to go.
 	hang bool
 
@@ -106,6 +110,8 @@ func serve(t *testing.T, s snapshot) *apiServer {
 			found := s.controller.found.Value
 			if selector := r.URL.Query().Get("labelSelector"); selector == nameLabel+"="+kedaOperator {
 				found = []deployment{*s.keda.deployment}
+			} else if selector == nameLabel+"="+marks.Agent {
+				found = a.agents
 			} else if selector != componentLabel+"="+controllerComponent {
 				found = nil
 			}

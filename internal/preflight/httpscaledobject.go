@@ -73,7 +73,7 @@ func missingRemedy(s snapshot, ro *v1alpha1.Rollout, name string) string {
 		if o.Name != name {
 			return fmt.Sprintf("ScaledObject %s makes an HTTPScaledObject of its own name: correct httpScaledObjectName to %s: %s", o.Name, o.Name, edit)
 		}
-		return fmt.Sprintf("Kedify makes it from ScaledObject %s: see whether that is ready and Kedify's agent runs: kubectl -n %s describe scaledobject %s", o.Name, ro.Namespace, o.Name)
+		return fmt.Sprintf("the agent, or Kedify's, makes it from ScaledObject %s: see whether it runs, and what it says%s: %s", o.Name, s.agent.said("ScaledObject", o.Name), describe("scaledobject", ro.Namespace, o.Name))
 	}
 	var have []string
 	for _, o := range s.objects.httpScaledObjects.Value {

@@ -74,6 +74,41 @@ type endpointSlice struct {
 	} `json:"endpoints"`
 }
 
+// ingress is the part of a networking.k8s.io/v1 Ingress that the checks read.
+type ingress struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Rules []struct {
+			Host string `json:"host"`
+			HTTP struct {
+				Paths []struct {
+					Path    string `json:"path"`
+					Backend struct {
+						Service struct {
+							Name string `json:"name"`
+							Port struct {
+								Number int32 `json:"number"`
+							} `json:"port"`
+						} `json:"service"`
+					} `json:"backend"`
+				} `json:"paths"`
+			} `json:"http"`
+		} `json:"rules"`
+	} `json:"spec"`
+}
+
+// webhookConfiguration is the part of an admissionregistration.k8s.io/v1
+// MutatingWebhookConfiguration that the checks read.
+type webhookConfiguration struct {
+	Webhooks []webhook `json:"webhooks"`
+}
+
+type webhook struct {
+	ClientConfig struct {
+		CABundle []byte `json:"caBundle"`
+	} `json:"clientConfig"`
+}
+
 // clusterRoleBinding is the part of an rbac.authorization.k8s.io/v1
 // ClusterRoleBinding that the checks read.
 type clusterRoleBinding struct {

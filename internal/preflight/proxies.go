@@ -8,13 +8,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/marks"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 )
 
 // The Services of a namespace's kedify-proxies, as Kedify names them. Their
 // selectors say which pods those are, whatever the labels.
 const (
-	proxyService      = "kedify-proxy"
+	proxyService      = marks.ProxyService
 	proxyAdminService = "kedify-proxy-admin"
 	proxyAdminPort    = 9901
 )

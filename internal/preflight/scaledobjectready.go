@@ -39,7 +39,7 @@ func (o scaledObject) checkConditions() []Result {
 	case corev1.ConditionUnknown:
 		results = append(results, warning(at, "may not be ready, "+why, look))
 	case "":
-		if len(o.kedifyTriggers()) > 0 {
+		if o.needsWebhook() {
 			return nil // keda-access looks for KEDA
 		}
 		results = append(results, warning(at, "KEDA has not looked at it yet", "see whether KEDA runs: kubectl -n keda get pods"))

@@ -47,7 +47,7 @@ func checkTrigger(ro *v1alpha1.Rollout, o scaledObject) []Result {
 		if service := metadata["service"]; service != "" {
 			stable, _ := rolloutspec.Services(ro)
 			return []Result{warning(at,
-				fmt.Sprintf("its kedify-http trigger sets service: %s; for a Rollout the scaler takes the stable Service (%s) from the Rollout itself, and a fixed name gets out of step with it", service, stable),
+				fmt.Sprintf("its kedify-http trigger sets service: %s; for a Rollout its stable Service (%s) is taken, and a fixed name gets out of step with it", service, stable),
 				fmt.Sprintf("remove service from the trigger's metadata: kubectl -n %s edit scaledobject %s", o.Namespace, o.Name))}
 		}
 	}

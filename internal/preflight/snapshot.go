@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/scaledobject"
 )
 
 // snapshot is everything that the checks decide on: what the cluster said, or
@@ -26,6 +27,7 @@ type snapshot struct {
 	gateway gatewaySnapshot
 	steps   stepSnapshot
 	scalers []scalerAddress
+	agent   agentSnapshot
 }
 
 // plugin returns the plugin of a router, or nil where it is not looked at.
@@ -116,6 +118,8 @@ type kedaSnapshot struct {
 type httpScaledObject struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
+		Hosts          []string `json:"hosts"`
+		PathPrefixes   []string `json:"pathPrefixes"`
 		ScaleTargetRef struct {
 			Service  string `json:"service"`
 			Port     int32  `json:"port"`
@@ -135,10 +139,7 @@ type scaledObject struct {
 			Kind       string `json:"kind"`
 			Name       string `json:"name"`
 		} `json:"scaleTargetRef"`
-		Triggers []struct {
-			Type     string            `json:"type"`
-			Metadata map[string]string `json:"metadata"`
-		} `json:"triggers"`
+		Triggers []scaledobject.Trigger `json:"triggers"`
 	} `json:"spec"`
 	Status struct {
 		Conditions []condition `json:"conditions"`
@@ -156,17 +157,6 @@ func (o scaledObject) minReplicas() int32 {
 func (o scaledObject) targets(rollout string) bool {
 	ref := o.Spec.ScaleTargetRef
 	return ref.Kind == "Rollout" && ref.Name == rollout && strings.HasPrefix(ref.APIVersion, "argoproj.io/")
-}
-
-// kedifyTriggers returns the metadata of the kedify-http triggers.
-func (o scaledObject) kedifyTriggers() []map[string]string {
-	var triggers []map[string]string
-	for _, t := range o.Spec.Triggers {
-		if t.Type == "kedify-http" {
-			triggers = append(triggers, t.Metadata)
-		}
-	}
-	return triggers
 }
 
 // scaledObjectsOf returns the ScaledObjects that scale a Rollout.
