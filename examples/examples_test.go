@@ -21,7 +21,7 @@ func TestCanaryObjectsFitTogether(t *testing.T) {
 	var rollout rollouts.Rollout
 	read(t, "canary/rollout.yaml", &rollout)
 	var object v1alpha1.HTTPScaledObject
-	read(t, "canary/httpscaledobject.yaml", &object)
+	read(t, "canary-httpscaledobject/httpscaledobject.yaml", &object)
 	var ingress networkingv1.Ingress
 	read(t, "canary/ingress.yaml", &ingress)
 	var scaled struct {

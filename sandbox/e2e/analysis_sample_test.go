@@ -64,13 +64,14 @@ func TestAnalysisSampleCountsTheCanaryAlone(t *testing.T) {
 	load.Finish(func(a traffic.Answer) bool { return a.FailedBackend == "blue" }, "blue", "yellow")
 }
 
-// startAnalysisSample applies examples/analysis, with the image of a colour as its
-// first version, and sends requests to it.
+// startAnalysisSample applies examples/analysis and an HTTPScaledObject, with the image
+// of a colour as the first version, and sends requests to it.
 func startAnalysisSample(t *testing.T, n *e2etest.Namespace, colour string) *traffictest.Load {
 	t.Helper()
 	p := traffictest.Embedded(t, n)
 	host := n.Name + ".test"
-	sample := n.Kubectl("kustomize", e2etest.Repository(t, "examples", "analysis"))
+	sample := n.Kubectl("kustomize", e2etest.Repository(t, "examples", "analysis")) + "---\n" +
+		n.Kubectl("kustomize", e2etest.Repository(t, "examples", "canary-httpscaledobject"))
 	n.Apply(strings.NewReplacer(analysisSample+".example.com", host, e2etest.Image("blue"), e2etest.Image(colour)).Replace(sample))
 	n.AwaitHealthy(analysisSample, e2etest.Image(colour))
 	p.Await(t, host, "/")

@@ -38,7 +38,7 @@ func TestCheckIdle(t *testing.T) {
 			return checktest.Fault{
 				Name: "HTTPScaledObject missing",
 				Make: func() { n.Kubectl("delete", "httpso", sample, "--ignore-not-found") },
-				Undo: func() { n.Apply(read("httpscaledobject.yaml")) },
+				Undo: func() { n.Apply(read("../canary-httpscaledobject/httpscaledobject.yaml")) },
 				Want: []checktest.Finding{{Check: "httpscaledobject-exists", Status: checktest.Failure, Object: httpso, Message: "does not exist", Remedy: "ScaledObject rollouts-demo"}},
 			}
 		},
@@ -204,7 +204,7 @@ func missingService(n *e2etest.Namespace, name string, read func(string) string)
 		Name: name + " missing",
 		Make: func() { n.Kubectl("delete", "service", name, "--ignore-not-found") },
 		Undo: func() {
-			n.Apply(read("services.yaml"))
+			n.Apply(read("../canary/services.yaml"))
 			// Argo Rollouts reconciles a Rollout with an invalid spec again only
 			// when the Rollout changes.
 			n.Reconcile(checktest.Sample)

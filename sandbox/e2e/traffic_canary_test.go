@@ -21,13 +21,13 @@ const timedPause = "pause:\n          duration: 30s"
 // request fails or goes astray, and at each step the canary has the share that its
 // weight asks for. The HTTPScaledObject carries these weights, and at the end has the
 // annotations that it began with. The sample's timed pauses wait for a promotion here,
-// however long it takes to measure a share; in TestGuideSample they end by themselves.
+// however long it takes to measure a share; in TestGuide they end by themselves.
 func TestTrafficCanary(t *testing.T) {
 	t.Parallel()
 	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {
 		const name = "rollouts-demo"
 		host := n.Name + ".test"
-		sample := n.Kubectl("kustomize", e2etest.Repository(t, "examples", "canary"))
+		sample := n.Kubectl("kustomize", e2etest.Repository(t, "examples", "canary-without-agent"))
 		if timed := strings.Count(sample, timedPause); timed != 2 {
 			t.Fatalf("the sample has %d timed pauses, want 2 of:\n%s\nin:\n%s", timed, timedPause, sample)
 		}

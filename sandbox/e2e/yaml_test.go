@@ -139,7 +139,7 @@ func TestYAMLOfKustomizations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"deploy/rbac", "deploy/rbac-minimal", "deploy/plugin", "deploy/local", "deploy/step", "deploy/crds", "deploy/interceptor", "deploy/kedify-proxy", "deploy/scaler", "examples/canary", "examples/analysis", "examples/scaling",
+	for _, want := range []string{"deploy/rbac", "deploy/rbac-minimal", "deploy/plugin", "deploy/local", "deploy/step", "deploy/crds", "deploy/interceptor", "deploy/kedify-proxy", "deploy/scaler", "deploy/agent", "deploy/agent-uninstall", "deploy/all", "examples/canary", "examples/canary-without-agent", "examples/analysis", "examples/scaling",
 		"deploy/gatewayapi", "deploy/gatewayapi-plugin", "examples/gatewayapi/canary", "examples/gatewayapi/gateway", "examples/gatewayapi/analysis"} {
 		if !seen[want] {
 			t.Errorf("there is no %s", want)

@@ -28,7 +28,12 @@ Ctrl-C.
 The requests go through the interceptor's embedded proxy, or, with --proxy envoy,
 through kedify-proxy: a real Envoy, which is downloaded once. With --router gatewayapi
 they go through a Gateway, which is Contour with such an Envoy, and as many with a
-header that a header route sends to the new version.`,
+header that a header route sends to the new version.
+
+With --router guide all of Kedify's guide is shown, command by command, with KEDA, the
+agent and an Ingress: pods follow the requests, a canary is promoted and one aborted
+by hand, and in the end all is removed again. What the commands print is compared with
+what the guide shows.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, p, err := demo.ParseRouter(router, proxy)
@@ -50,7 +55,7 @@ header that a header route sends to the new version.`,
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&router, "router", string(demo.Kedify), "the traffic router: kedify or gatewayapi")
+	cmd.Flags().StringVar(&router, "router", string(demo.Kedify), "the traffic router, kedify or gatewayapi; or guide for the walk through the guide")
 	cmd.Flags().StringVar(&proxy, "proxy", "", "what splits the requests of router kedify: embedded or envoy (default embedded)")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the sandbox up at the end")
 	return cmd

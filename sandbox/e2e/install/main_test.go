@@ -1,6 +1,6 @@
-// Package install tests how the plugin is installed and configured: the guide from the
-// first command to the last, releases and their files, an image, one namespace, moves
-// from an earlier version, and wrong registrations. It has a sandbox of its own, and
+// Package install tests how the plugin is installed and configured: releases and their
+// files, an image, one namespace, moves from an earlier version, and wrong
+// registrations. It has a sandbox of its own, and
 // its tests run one after the other; each leaves the cluster as it was.
 package install
 

@@ -22,6 +22,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
+// guide is the document whose commands these tests run.
+const guide = "docs/guide.md"
+
 // installFile is the file of a release that installs the plugin under test.
 var installFile = "install-linux-" + runtime.GOARCH + ".yaml"
 

@@ -17,6 +17,10 @@ type Act struct {
 	// CaughtAt is the weight at which the background analysis has to abort the
 	// canary, because its version fails; 0 for a canary that is promoted.
 	CaughtAt int32
+	// ByHand is set for a canary without an analysis: the demo aborts it at CaughtAt.
+	ByHand bool
+	// Look names the commands of the guide that are run at the first pause.
+	Look string
 }
 
 // heading names the act and its version.
@@ -147,17 +151,21 @@ func (a Act) Expect(c Canary) []Expectation {
 	return end("promoted", AtPromotion, 100)
 }
 
-// Promotes says whether the demo is to promote a Rollout in the state seen: at a
-// pause without a duration, unless the analysis has to end the act there.
-func (a Act) Promotes(c Canary, seen Seen) bool {
+// Command returns what the demo is to do with a Rollout in the state seen, "promote" or
+// "abort": at a pause without a duration, unless the analysis has to end the act there.
+func (a Act) Command(c Canary, seen Seen) string {
 	if seen.Aborted || seen.Promoted || int(seen.Step) >= len(c.Steps) {
-		return false
-	}
-	if a.CaughtAt != 0 && c.weightAt(seen.Step) == a.CaughtAt {
-		return false
+		return ""
 	}
 	pause := c.Steps[seen.Step].Pause
-	return seen.Paused && pause != nil && pause.Duration == nil
+	caught := a.CaughtAt != 0 && c.weightAt(seen.Step) == a.CaughtAt
+	switch {
+	case !seen.Paused || pause == nil || pause.Duration != nil || caught && !a.ByHand:
+		return ""
+	case caught:
+		return "abort"
+	}
+	return "promote"
 }
 
 // describeStep shows a step as it is written in the spec.

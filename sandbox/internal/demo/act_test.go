@@ -117,28 +117,30 @@ func TestExpectHeaderRoute(t *testing.T) {
 	}
 }
 
-func TestPromotes(t *testing.T) {
-	caught20, caught50 := Act{CaughtAt: 20}, Act{CaughtAt: 50}
+func TestCommand(t *testing.T) {
+	caught20, caught50, byHand := Act{CaughtAt: 20}, Act{CaughtAt: 50}, Act{CaughtAt: 20, ByHand: true}
 	tests := map[string]struct {
 		act  Act
 		seen Seen
-		want bool
+		want string
 	}{
 		"the first weight is not there yet":  {seen: Seen{Status: Status{Step: 0}}},
-		"a pause without an end":             {seen: Seen{Status: Status{Step: 1, Paused: true, Weight: 20}}, want: true},
+		"a pause without an end":             {seen: Seen{Status: Status{Step: 1, Paused: true, Weight: 20}}, want: "promote"},
 		"reached, but not paused yet":        {seen: Seen{Status: Status{Step: 1, Weight: 20}}},
 		"a pause with an end":                {seen: Seen{Status: Status{Step: 3, Paused: true, Weight: 50}}},
 		"all steps done":                     {seen: Seen{Status: Status{Step: 6, Weight: 100}}},
 		"promoted":                           {seen: Seen{Status: Status{Step: 6, Promoted: true}}},
-		"before it has to be caught":         {act: caught50, seen: Seen{Status: Status{Step: 1, Paused: true, Weight: 20}}, want: true},
+		"before it has to be caught":         {act: caught50, seen: Seen{Status: Status{Step: 1, Paused: true, Weight: 20}}, want: "promote"},
 		"where it has to be caught":          {act: caught20, seen: Seen{Status: Status{Step: 1, Paused: true, Weight: 20}}},
 		"there, the weight not reported yet": {act: caught20, seen: Seen{Status: Status{Step: 1, Paused: true}}},
+		"where the demo aborts it":           {act: byHand, seen: Seen{Status: Status{Step: 1, Paused: true, Weight: 20}}, want: "abort"},
+		"there, but not paused yet":          {act: byHand, seen: Seen{Status: Status{Step: 1, Weight: 20}}},
 		"aborted":                            {act: caught20, seen: Seen{Status: Status{Step: 0, Aborted: true}}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := tt.act.Promotes(guide, tt.seen); got != tt.want {
-				t.Errorf("Promotes = %t, want %t", got, tt.want)
+			if got := tt.act.Command(guide, tt.seen); got != tt.want {
+				t.Errorf("Command = %q, want %q", got, tt.want)
 			}
 		})
 	}

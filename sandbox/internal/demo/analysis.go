@@ -60,6 +60,8 @@ func (a Analysis) String() string {
 // claimed. last is the Rollout at the end of the act.
 func analysisProblems(act Act, a Analysis, last Status) []string {
 	switch {
+	case act.ByHand:
+		return nil
 	case a.Revision == 0:
 		return []string{"no background analysis has run"}
 	case act.CaughtAt == 0 && a.Phase != string(v1alpha1.AnalysisPhaseSuccessful):

@@ -16,8 +16,10 @@ type Live struct {
 	// Sent and Errors count all requests so far; Own counts the errors that a faulty
 	// version made itself.
 	Sent, Errors, Own int
-	// Last is the latest answers, at most liveWindow.
+	// Last is the latest answers, at most liveWindow, and Rate how many requests a
+	// second they were.
 	Last traffic.Counts
+	Rate float64
 }
 
 // add takes in all[from:], where all are the answers so far in the order in which
@@ -32,7 +34,11 @@ func (l *Live) add(all []traffic.Answer, from int) {
 			l.Own++
 		}
 	}
-	l.Last = traffic.Count(all[max(0, len(all)-liveWindow):])
+	last := all[max(0, len(all)-liveWindow):]
+	l.Last = traffic.Count(last)
+	if n := len(last); n > 1 {
+		l.Rate = float64(n-1) / max(last[n-1].Sent.Sub(last[0].Sent).Seconds(), 0.001)
+	}
 }
 
 // ansi are the colours of the demo's images as a terminal has them.
@@ -50,7 +56,7 @@ func (l Live) panel() []Line {
 		l.bar(l.Versions.Old),
 		l.bar(l.Versions.New),
 	}
-	total := fmt.Sprintf("%d, %s; the bars are of the last %d", l.Sent, l.failed(), l.Last.Requests)
+	total := fmt.Sprintf("%d, %.0f a second, %s; the bars are of the last %d", l.Sent, l.Rate, l.failed(), l.Last.Requests)
 	style := Plain
 	if l.Errors > l.Own {
 		style = Bad
@@ -68,11 +74,12 @@ func (l Live) line() string {
 	const width = 20
 	fresh := percentage(l.Last.Backends[l.Versions.New], l.Last.Requests)
 	cells := (fresh*width + 50) / 100
-	text := fmt.Sprintf("requests    %s%s  %d %s, %d %s of the last %d; %d sent, %s",
-		strings.Repeat("█", width-cells), strings.Repeat("▒", cells),
-		l.Last.Backends[l.Versions.Old], l.Versions.Old, l.Last.Backends[l.Versions.New], l.Versions.New,
-		l.Last.Requests, l.Sent, l.failed())
-	return text
+	shares := fmt.Sprintf("%d %s", l.Last.Backends[l.Versions.New], l.Versions.New)
+	if l.Versions.Old != "" {
+		shares = fmt.Sprintf("%d %s, ", l.Last.Backends[l.Versions.Old], l.Versions.Old) + shares
+	}
+	return fmt.Sprintf("requests    %s%s  %s of the last %d; %d sent, %.0f a second, %s",
+		strings.Repeat("█", width-cells), strings.Repeat("▒", cells), shares, l.Last.Requests, l.Sent, l.Rate, l.failed())
 }
 
 // failed says how many requests failed, and by whose fault if it is known.

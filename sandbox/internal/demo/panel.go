@@ -98,6 +98,13 @@ func changes(c Canary, before, now Seen) []string {
 		}
 		list = append(list, phase)
 	}
+	if c.Router == Guide && now.Replicas != before.Replicas {
+		pods := fmt.Sprintf("pods        %d", now.Replicas)
+		if now.Updated < now.Replicas {
+			pods += fmt.Sprintf(", %d of them new", now.Updated)
+		}
+		list = append(list, pods)
+	}
 	if now.Split != before.Split {
 		list = append(list, fmt.Sprintf("%-10s  %s", c.Router.carrier(), oneLine(now.Split)))
 	}

@@ -12,14 +12,15 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/sourceguide"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
 )
 
 const (
 	// startTime and actTime bound the waits for the first deployment, and for
-	// one canary.
+	// one canary; the guide's has pauses of a minute, and commands in between.
 	startTime = 2 * time.Minute
-	actTime   = 2 * time.Minute
+	actTime   = 5 * time.Minute
 
 	// settleTime is how long a Rollout that has come to rest may still take to reach
 	// the expected state.
@@ -32,10 +33,15 @@ const (
 )
 
 // claim is what the demo sets out to show.
-var claim = []Line{
-	{fmt.Sprintf("To be proved, under %d requests a second: a new version takes over step by", rate), Bold},
-	{"step and is promoted; one that fails 15 in 100 of its requests is aborted by", Bold},
-	{"its background analysis; and no request fails but that bad version's own.", Bold},
+func (r Router) claim() []Line {
+	if r == Guide {
+		return guideClaim
+	}
+	return []Line{
+		{fmt.Sprintf("To be proved, under %d requests a second: a new version takes over step by", rate), Bold},
+		{"step and is promoted; one that fails 15 in 100 of its requests is aborted by", Bold},
+		{"its background analysis; and no request fails but that bad version's own.", Bold},
+	}
 }
 
 // player plays the demo inside a sandbox.
@@ -64,6 +70,8 @@ type player struct {
 	lastLine   time.Time // when the last line on the requests was written
 	// told holds the events that have been shown.
 	told map[string]bool
+	// walk runs the commands of the guide.
+	walk sourceguide.Walk
 }
 
 // playInside plays the demo, which began at a time that may be before this
@@ -82,7 +90,15 @@ func playInside(ctx context.Context, out *os.File, root string, router Router, p
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 
-	if err := p.deploy(watching, client); err != nil {
+	deploy := p.deploy
+	if router == Guide {
+		deploy = p.deployGuide
+		if p.walk.Dir, err = os.MkdirTemp("", "guide-"); err != nil {
+			return 0, err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(p.walk.Dir)) }()
+	}
+	if err := deploy(watching, client); err != nil {
 		return 0, err
 	}
 	if err := p.startRequests(ctx, client); err != nil {
@@ -90,6 +106,11 @@ func playInside(ctx context.Context, out *os.File, root string, router Router, p
 	}
 	for _, load := range p.loads() {
 		defer load.Stop()
+	}
+	if router == Guide {
+		if err := p.seePodsFollow(ctx); err != nil {
+			return 0, err
+		}
 	}
 	acts := p.setting.acts()
 	all := make([]played, 0, len(acts))
@@ -100,9 +121,19 @@ func playInside(ctx context.Context, out *os.File, root string, router Router, p
 		}
 		all = append(all, this)
 	}
+	if router == Guide {
+		if err := p.lookAndRemove(ctx); err != nil {
+			return 0, err
+		}
+	}
 	requests := sent{answers: p.load.Stop(), header: p.header}
 	if p.headerLoad != nil {
 		requests.headerAnswers = p.headerLoad.Stop()
+	}
+	if router == Guide {
+		if err := p.cleanUp(ctx); err != nil {
+			return 0, err
+		}
 	}
 	outcomes := judgeActs(all, requests, proxy)
 	return exitCode(outcomes), p.screen.Say(table(outcomes, proxy, time.Since(p.started))...)
@@ -110,7 +141,7 @@ func playInside(ctx context.Context, out *os.File, root string, router Router, p
 
 // deploy applies the sample and waits until it is healthy.
 func (p *player) deploy(ctx context.Context, client dynamic.Interface) error {
-	namespace, name := p.setting.namespace, p.setting.rollout
+	namespace := p.setting.namespace
 	for _, directory := range p.setting.before {
 		if err := p.run(ctx, "kubectl", "apply", "-k", directory); err != nil {
 			return err
@@ -130,12 +161,17 @@ func (p *player) deploy(ctx context.Context, client dynamic.Interface) error {
 			return err
 		}
 	}
+	return p.awaitHealthy(ctx, client)
+}
+
+// awaitHealthy begins to observe the Rollout, and waits until it is healthy.
+func (p *player) awaitHealthy(ctx context.Context, client dynamic.Interface) error {
 	p.observed = observe(ctx, client, p.setting)
 	err := p.until(ctx, startTime, func(seen Seen) (bool, error) {
 		return seen.Phase == "Healthy" && seen.Promoted, nil
 	})
 	if errors.Is(err, errTooLong) {
-		return fmt.Errorf("Rollout %s/%s does not become healthy: %w", namespace, name, err)
+		return fmt.Errorf("Rollout %s/%s does not become healthy: %w", p.setting.namespace, p.setting.rollout, err)
 	}
 	return err
 }
@@ -164,7 +200,7 @@ func (p *player) play(ctx context.Context, act Act) (played, error) {
 	if err := p.rollouts(ctx, "set", "image", name, name+"="+act.Image); err != nil {
 		return this, err
 	}
-	promoted := make(map[int32]bool)
+	decided := make(map[int32]bool)
 	var rested time.Time // when the Rollout came to rest
 	err := p.until(ctx, actTime, func(seen Seen) (bool, error) {
 		this.judgement = Judge(expected, ofImage(p.timeline.Seen(), act.Image))
@@ -186,16 +222,22 @@ func (p *player) play(ctx context.Context, act Act) (played, error) {
 		if ended(seen) && (asClaimed || time.Since(rested) > settleTime) {
 			return true, nil
 		}
-		if !act.Promotes(p.canary, seen) || promoted[seen.Step] {
+		command := act.Command(p.canary, seen)
+		if command == "" || decided[seen.Step] {
 			p.next = ""
 			return false, nil
 		}
 		if !p.enoughRequests(seen) {
-			p.next = "promote after some more requests"
+			p.next = command + " after some more requests"
 			return false, nil
 		}
-		promoted[seen.Step], p.next = true, ""
-		return false, p.rollouts(ctx, "promote", name)
+		decided[seen.Step], p.next = true, ""
+		if act.Look != "" && len(decided) == 1 {
+			if err := p.walkThrough(ctx, act.Look); err != nil {
+				return false, err
+			}
+		}
+		return false, p.rollouts(ctx, command, name)
 	})
 	if errors.Is(err, errTooLong) {
 		// The judgement says what is missing.

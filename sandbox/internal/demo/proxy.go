@@ -18,6 +18,8 @@ const (
 	Envoy Proxy = "envoy"
 	// Gateway is the Envoy of the Gateway, programmed by Contour.
 	Gateway Proxy = "gateway"
+	// Ingress is kedify-proxy behind the Ingress of the guide, which Contour serves.
+	Ingress Proxy = "ingress"
 )
 
 // ParseProxy reads the name of a proxy of router Kedify.

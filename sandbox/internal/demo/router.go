@@ -6,10 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/agent"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/contour"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapiplugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/sourceguide"
 )
 
 // Router is the traffic router whose canaries are shown.
@@ -21,6 +23,9 @@ const (
 	Kedify Router = "kedify"
 	// GatewayAPI is argoproj-labs/gatewayAPI, which writes it on an HTTPRoute.
 	GatewayAPI Router = "gatewayapi"
+	// Guide is kedify/http in the walk through the guide: with KEDA, the agent and an
+	// Ingress.
+	Guide Router = "guide"
 )
 
 // ParseRouter reads the name of a router, and that of the proxy which splits its
@@ -36,8 +41,12 @@ func ParseRouter(router, proxy string) (Router, Proxy, error) {
 		return "", "", fmt.Errorf("proxy %q: with router %s the Gateway's Envoy splits the requests; leave the proxy out, or take router %s", proxy, GatewayAPI, Kedify)
 	case r == GatewayAPI:
 		return r, Gateway, nil
+	case r == Guide && proxy != "":
+		return "", "", fmt.Errorf("proxy %q: in the guide kedify-proxy splits the requests; leave the proxy out, or take router %s", proxy, Kedify)
+	case r == Guide:
+		return r, Ingress, nil
 	}
-	return "", "", fmt.Errorf("there is no router %q; there are %s and %s", router, Kedify, GatewayAPI)
+	return "", "", fmt.Errorf("there is no router %q; there are %s and %s, and %s for the walk through the guide", router, Kedify, GatewayAPI, Guide)
 }
 
 // setting is where the demo of a router takes place.
@@ -58,6 +67,8 @@ type setting struct {
 	read func(*unstructured.Unstructured) string
 	// caughtAt is the weight at which the bad version is to be caught.
 	caughtAt int32
+	// rate is how many requests are sent a second; rate itself unless it is given.
+	rate float64
 }
 
 var settings = map[Router]setting{
@@ -76,6 +87,13 @@ var settings = map[Router]setting{
 		read:     routeText,
 		caughtAt: 5,
 	},
+	Guide: {
+		addons:    []string{agent.Name, contour.Name},
+		namespace: sourceguide.Namespace, rollout: sourceguide.Name,
+		resource: cluster.HTTPScaledObjectGVR, object: sourceguide.Name, carrier: "annotation",
+		read: func(o *unstructured.Unstructured) string { return o.GetAnnotations()[splitAnnotation] },
+		rate: guideRate,
+	},
 }
 
 // carrier is what people call the place that a router writes the split to.
@@ -88,6 +106,9 @@ func (r Router) carrier() string {
 
 // acts are the canaries of the demo.
 func (s setting) acts() []Act {
+	if s.caughtAt == 0 {
+		return guideActs
+	}
 	return []Act{
 		{Title: "promoted step by step", Image: "argoproj/rollouts-demo:yellow"},
 		{Title: "fails 15 in 100 requests, aborted by the analysis", Image: "argoproj/rollouts-demo:bad-green", CaughtAt: s.caughtAt},

@@ -17,7 +17,9 @@ func TestParseRouter(t *testing.T) {
 		"kedify with another":            {"kedify", "nginx", "", "", `there is no proxy "nginx"`},
 		"the Gateway API":                {"gatewayapi", "", GatewayAPI, Gateway, ""},
 		"the Gateway API with a proxy":   {"gatewayapi", "envoy", "", "", `proxy "envoy": with router gatewayapi the Gateway's Envoy splits the requests; leave the proxy out`},
-		"no router":                      {"", "", "", "", `there is no router ""; there are kedify and gatewayapi`},
+		"the guide":                      {"guide", "", Guide, Ingress, ""},
+		"the guide with a proxy":         {"guide", "envoy", "", "", `proxy "envoy": in the guide kedify-proxy splits the requests`},
+		"no router":                      {"", "", "", "", `there is no router ""; there are kedify and gatewayapi, and guide`},
 		"the name of the plugin instead": {"kedify/http", "", "", "", `there is no router "kedify/http"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,7 +2,8 @@
 // one whose version fails, which a background analysis aborts. On a sandbox of its
 // own it does what the guide says, sends requests all along, shows what happens to
 // the Rollout, to its split and to the requests while it happens, and judges at the
-// end whether each step was as claimed. The caller chooses the traffic router.
+// end whether each step was as claimed. The caller chooses the traffic router, or the
+// walk through all of Kedify's guide.
 package demo
 
 import (
@@ -63,7 +64,7 @@ func Run(ctx context.Context, opts Options) (int, error) {
 		began := time.Now()
 		if ms, err := strconv.ParseInt(os.Getenv(startedEnv), 10, 64); err == nil {
 			began = time.UnixMilli(ms)
-		} else if err := NewScreen(opts.Out).Say(claim...); err != nil {
+		} else if err := NewScreen(opts.Out).Say(opts.Router.claim()...); err != nil {
 			return 0, err
 		}
 		code, err := playInside(ctx, opts.Out, root, opts.Router, opts.Proxy, began)
@@ -77,7 +78,7 @@ func Run(ctx context.Context, opts Options) (int, error) {
 
 func runOutside(ctx context.Context, opts Options) (code int, err error) {
 	began := time.Now()
-	if err := NewScreen(opts.Out).Say(claim...); err != nil {
+	if err := NewScreen(opts.Out).Say(opts.Router.claim()...); err != nil {
 		return 0, err
 	}
 	sandbox := opts.Sandbox

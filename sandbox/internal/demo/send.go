@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,8 +42,9 @@ func (p *player) startRequests(ctx context.Context, client dynamic.Interface) er
 	if err != nil {
 		return err
 	}
-	options.Rate, options.Connections, options.InTurn = rate, connections, true
-	if err := p.screen.Sayf(Dim, "requests: %d a second, as of  curl -H 'Host: %s' http://%s%s", rate, options.Host, options.Target, options.Path); err != nil {
+	p.walk.Address, _, _ = net.SplitHostPort(options.Target)
+	options.Rate, options.Connections, options.InTurn = cmp.Or(p.setting.rate, rate), connections, true
+	if err := p.screen.Sayf(Dim, "requests: %.0f a second, as of  curl -H 'Host: %s' http://%s%s", options.Rate, options.Host, options.Target, options.Path); err != nil {
 		return err
 	}
 	name, value := p.canary.header()
@@ -71,8 +73,11 @@ func (s setting) target(ctx context.Context, client dynamic.Interface, proxy Pro
 	if err != nil {
 		return traffic.Options{}, fmt.Errorf("%s %s/%s: %w", s.resource.Resource, s.namespace, s.object, err)
 	}
-	if proxy == Gateway {
+	switch proxy {
+	case Gateway:
 		return routeTarget(ctx, client, object)
+	case Ingress:
+		return ingressTarget(ctx, client)
 	}
 	hosts, _, err := unstructured.NestedStringSlice(object.Object, "spec", "hosts")
 	if err != nil || len(hosts) == 0 {

@@ -79,6 +79,13 @@ Not everything was as claimed: see ✗ above (1m1s, 2900 requests).
 	if want := "\nAs claimed, in 1m1s: of 1200 requests 12 failed, all of them the bad version's own.\n"; !strings.HasSuffix(got, want) {
 		t.Errorf("want at the end of the table %q:\n%s", want, got)
 	}
+
+	// Acts without a bad version.
+	promotion.act.ByHand, promotion.analysis = true, Analysis{}
+	got = texts(table(judgeActs([]played{promotion}, sent{answers: requests(phase{1, 0}, phase{4, 20}, phase{4, 50}, phase{4, 80}, phase{4, 100})}, Embedded)[:1], Envoy, time.Minute))
+	if strings.Contains(got, "analysis") {
+		t.Errorf("an analysis is missed where none is to be:\n%s", got)
+	}
 }
 
 func TestPanel(t *testing.T) {
@@ -106,18 +113,23 @@ func TestPanel(t *testing.T) {
 	var live Live
 	live.Versions = Versions{Old: "blue", New: "yellow"}
 	live.add(split(start, 150, 50), 0)
-	live.add(append(split(start, 150, 50), traffic.Answer{Problem: "gone"}), 150)
+	live.add(append(split(start, 150, 50), traffic.Answer{Sent: start.Add(1500 * time.Millisecond), Problem: "gone"}), 150)
 	got = texts(panel(guide, now, live, ""))
 	for _, want := range []string{
 		"  blue            49 ███████████████████░░░░░░░░░░░░░░░░░░░░░\n",
 		"  yellow          50 ████████████████████░░░░░░░░░░░░░░░░░░░░\n",
-		"  requests       151, 1 failed; the bars are of the last 100\n",
+		"  requests       151, 100 a second, 1 failed; the bars are of the last 100\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("panel has no %q:\n%s", want, got)
 		}
 	}
-	if got, want := live.line(), "requests    ██████████▒▒▒▒▒▒▒▒▒▒  49 blue, 50 yellow of the last 100; 151 sent, 1 failed"; got != want {
+	if got, want := live.line(), "requests    ██████████▒▒▒▒▒▒▒▒▒▒  49 blue, 50 yellow of the last 100; 151 sent, 100 a second, 1 failed"; got != want {
+		t.Errorf("line %q, want %q", got, want)
+	}
+
+	live.Versions.Old = "" // before the first canary
+	if got, want := live.line(), "requests    ██████████▒▒▒▒▒▒▒▒▒▒  50 yellow of the last 100; 151 sent, 100 a second, 1 failed"; got != want {
 		t.Errorf("line %q, want %q", got, want)
 	}
 
@@ -145,6 +157,9 @@ func TestChanges(t *testing.T) {
 		"a weight": {
 			now:  Seen{Status: Status{Phase: "Healthy", Step: 6, Weight: 20}, Split: text20},
 			want: []string{"annotation  s=80, c=20", "weight      20, not verified yet"},
+		},
+		"pods": { // KEDA scales in the guide alone
+			now: Seen{Status: Status{Phase: "Healthy", Step: 6, Verified: true, Replicas: 5, Updated: 1}},
 		},
 		"a step back after an abort": {
 			now: Seen{Status: Status{Phase: "Healthy", Aborted: true, Verified: true}}, from: Seen{Status: Status{Phase: "Healthy", Step: 3, Aborted: true, Verified: true}},

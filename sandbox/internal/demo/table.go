@@ -93,6 +93,9 @@ func verdict(outcomes []Outcome, took time.Duration) Line {
 	if exitCode(outcomes) != 0 {
 		return Line{fmt.Sprintf("Not everything was as claimed: see ✗ above (%s, %d requests).", took.Round(time.Second), requests), Bad}
 	}
+	if own == 0 {
+		return Line{fmt.Sprintf("As claimed, in %s: none of %d requests failed.", took.Round(time.Second), requests), Good}
+	}
 	return Line{fmt.Sprintf("As claimed, in %s: of %d requests %d failed, all of them the bad version's own.",
 		took.Round(time.Second), requests, own), Good}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Sample is the name of the Rollout, the HTTPScaledObject and the ScaledObject
-// of examples/canary.
+// of examples/canary-without-agent.
 const Sample = "rollouts-demo"
 
 // KEDA is KEDA's operator as far as the check looks at it: its Deployment,
@@ -70,17 +70,17 @@ spec:
           image: ghcr.io/kedacore/keda:2.17.2
 `
 
-// SampleDirectory returns the path of examples/canary.
+// SampleDirectory returns the path of examples/canary-without-agent.
 func SampleDirectory(t testing.TB) string {
 	t.Helper()
 	root, err := build.FindRepository()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return root + "/examples/canary"
+	return root + "/examples/canary-without-agent"
 }
 
-// DeploySample applies examples/canary to the namespace, and KEDA to the
+// DeploySample applies examples/canary-without-agent to the namespace, and KEDA to the
 // cluster, and waits until the Rollout is healthy.
 func DeploySample(t testing.TB, n *e2etest.Namespace) {
 	t.Helper()

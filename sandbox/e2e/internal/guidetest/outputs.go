@@ -14,13 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/sourceguide"
 )
 
 // Step is a fenced block of commands in a document, and the output shown after it, if
 // any.
-type Step struct{ Commands, Output string }
-
-var fenceOf = regexp.MustCompile("(?m)^```(sh|text)\n((?s:.*?))^```$")
+type Step = sourceguide.Step
 
 // StepsBetween returns the commands of a document, such as docs/guide.md, between two
 // of its lines.
@@ -31,15 +30,7 @@ func StepsBetween(t testing.TB, document, from, to string) []Step {
 	if !begun || !ended {
 		t.Fatalf("%s has no %q, or no %q after it", document, from, to)
 	}
-	var steps []Step
-	for _, match := range fenceOf.FindAllStringSubmatch(text, -1) {
-		if match[1] == "sh" {
-			steps = append(steps, Step{Commands: match[2]})
-		} else {
-			steps[len(steps)-1].Output = match[2]
-		}
-	}
-	return steps
+	return sourceguide.Parse(text)
 }
 
 // Commands returns the commands of a document, except for those between two of its
@@ -53,10 +44,8 @@ func Commands(t testing.TB, document, from, to string) []string {
 		t.Fatalf("%s has no %q, or no %q after it", document, from, to)
 	}
 	var commands []string
-	for _, match := range fenceOf.FindAllStringSubmatch(before+after, -1) {
-		if match[1] == "sh" {
-			commands = append(commands, strings.Split(strings.TrimSpace(continued.ReplaceAllString(match[2], "")), "\n")...)
-		}
+	for _, s := range sourceguide.Parse(before + after) {
+		commands = append(commands, strings.Split(strings.TrimSpace(continued.ReplaceAllString(s.Commands, "")), "\n")...)
 	}
 	return commands
 }
@@ -118,41 +107,18 @@ func read(t testing.TB, document string) string {
 // the effect of the commands before it.
 func RequirePrinted(t testing.TB, s Step) {
 	t.Helper()
-	want := shownOutput(s.Output)
+	want := sourceguide.Lines(s.Output)
 	if !strings.Contains(s.Commands, " get ") {
-		if diff := cmp.Diff(want, shownOutput(e2etest.Shell(t, s.Commands))); diff != "" {
+		if diff := cmp.Diff(want, sourceguide.Lines(e2etest.Shell(t, s.Commands))); diff != "" {
 			t.Errorf("%s(-guide +printed):\n%s", s.Commands, diff)
 		}
 		return
 	}
 	e2etest.Eventually(t, e2etest.Patience, s.Commands, func(ctx context.Context) error {
 		got, err := e2etest.TryShell(ctx, s.Commands)
-		if diff := cmp.Diff(want, shownOutput(got)); err == nil && diff != "" {
+		if diff := cmp.Diff(want, sourceguide.Lines(got)); err == nil && diff != "" {
 			err = fmt.Errorf("(-guide +printed):\n%s", diff)
 		}
 		return err
 	})
-}
-
-var (
-	colour        = regexp.MustCompile("\x1b\\[[0-9;]*m")
-	generatedName = regexp.MustCompile(`-[0-9a-f]{8,10}(?:-[a-z0-9]{5})?\b`)
-	age           = regexp.MustCompile(`(^|\s)(?:\d+[dhms])+(\s|$)`)
-	spaces        = regexp.MustCompile(` +`)
-)
-
-// shownOutput returns the lines of an output, with the parts replaced that differ from
-// run to run. Of a ScaledObject only the name counts, since KEDA does not run here.
-func shownOutput(text string) []string {
-	var lines []string
-	for line := range strings.Lines(colour.ReplaceAllString(text, "")) {
-		line = generatedName.ReplaceAllString(line, "-HASH")
-		line = age.ReplaceAllString(line, "${1}AGE$2")
-		line = strings.TrimSpace(spaces.ReplaceAllString(line, " "))
-		if name, status, _ := strings.Cut(line, " "); strings.HasPrefix(name, "scaledobject.") && status != "created" {
-			line = name
-		}
-		lines = append(lines, line)
-	}
-	return lines
 }
