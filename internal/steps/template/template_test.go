@@ -138,7 +138,7 @@ func TestRenderSaysWhatIsWrong(t *testing.T) {
 		`{{ fromJson "{" }}`:                 `line 1: unexpected end of JSON input`,
 		`{{ b64dec "%" }}`:                   `line 1: illegal base64 data at input byte 0`,
 		`{{ atoi "x" }}`:                     `line 1: strconv.Atoi: parsing "x": invalid syntax`,
-		`{{ semver "x" }}`:                   `line 1: "x": Invalid Semantic Version`,
+		`{{ semver "x" }}`:                   `line 1: "x": invalid semantic version`,
 		`{{ regexMatch "(" "a" }}`:           "line 1: regular expression \"(\": error parsing regexp: missing closing ): `(`",
 		`{{ printf "%*d" 1 2 }}`:             `line 1: "%*d": %* is not offered`,
 		`{{ printf "%-100d" 1 }}`:            `line 1: "%-100d": a width of more than 99 is not allowed`,
