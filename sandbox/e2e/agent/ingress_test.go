@@ -192,25 +192,21 @@ func TestAWriterOfAnIngressIsLeftAlone(t *testing.T) {
 	awaitObject(t, n, "is wired", isNotWired())
 }
 
-// While no kedify-proxy is ready, such as with one that ends again and again, requests go past
-// it.
+// While no kedify-proxy is ready, requests go past it. It is one of the user's, which the agent
+// leaves as it is.
 func TestAnIngressWithoutKedifyProxy(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	host := n.Name + ".test"
 	a := canary()
+	traffictest.Envoy(t, n)
 	n.Apply(a.Services() + a.Rollout() + ingress(host) + autowired().manifest(host))
 	awaitBackendOf(t, n, toProxy)
-	e2etest.Eventually(t, e2etest.Patience, "the Ingress is put back", func(ctx context.Context) error {
-		n.Kubectl("delete", "pods", "-l", "app.kubernetes.io/name="+proxy, "--force", "--grace-period=0")
-		found, err := n.Kube.NetworkingV1().Ingresses(n.Name).Get(ctx, app, metav1.GetOptions{})
-		if err == nil && found.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Name != "app-stable" {
-			err = errors.New("it is not")
-		}
-		return err
-	})
+	n.Kubectl("scale", "deployment", proxy, "--replicas=0")
+	awaitBackendOf(t, n, toStable)
 	n.AwaitEvent("Ingress", app, "PutBack", "app-stable")
-	awaitBackendOf(t, n, toProxy) // once there is one
+	n.Kubectl("scale", "deployment", proxy, "--replicas=1")
+	awaitBackendOf(t, n, toProxy)
 	awaitObject(t, n, "is wired", isNotWired())
 	behindIngress(t, n, host)
 }
