@@ -238,6 +238,8 @@ func TestCountersOfDeletedObjectsGo(t *testing.T) {
 	gone.Store(false)
 	l.Own().Counters(app).Count(1)
 	s.knows(map[string][]loadreport.Object{"": {figuresOf(app, 1, 0, 0)}, "10.0.0.1": {figuresOf(other, 1, 0, 0)}})
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if len(l.own.gone) > 0 {
 		t.Errorf("%+v is kept after the scaler was told", l.own.gone)
 	}
