@@ -3,6 +3,7 @@
 package freeport
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -51,16 +52,15 @@ func Get(t testing.TB) uint16 {
 	return 0
 }
 
-// isFree tells whether nothing listens on a port. A process that is forked meanwhile would
-// keep the port until it executes its program.
+// isFree tells whether nothing listens on a port of this machine. It connects: a listener
+// that it opened and closed would hold the port a moment longer, in a process that is forked
+// meanwhile.
 func isFree(port int) bool {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	l, err := net.Listen("tcp", fmt.Sprint(":", port))
-	if err != nil {
-		return false
+	c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
+	if err == nil {
+		_ = c.Close()
 	}
-	return l.Close() == nil
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // reserve takes another block.
