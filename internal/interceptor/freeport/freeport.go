@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // The ports that are given out are below the kernel's ephemeral ports, of which an outgoing
@@ -52,11 +53,11 @@ func Get(t testing.TB) uint16 {
 	return 0
 }
 
-// isFree tells whether nothing listens on a port of this machine. It connects: a listener
-// that it opened and closed would hold the port a moment longer, in a process that is forked
-// meanwhile.
+// isFree tells whether nothing listens on a port, on the loopback address or on all addresses.
+// It connects, as a listener that was opened and closed held the port a moment longer while
+// other processes were started. A listener that does not answer has the port, too.
 func isFree(port int) bool {
-	c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
+	c, err := net.DialTimeout("tcp", fmt.Sprint("127.0.0.1:", port), time.Second)
 	if err == nil {
 		_ = c.Close()
 	}
