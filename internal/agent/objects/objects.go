@@ -49,7 +49,7 @@ func Add(mgr manager.Manager, _ *agent.Settings, reporter *events.Reporter) erro
 	if err != nil {
 		return err
 	}
-	r := &reconciler{Client: mgr.GetClient(), reporter: reporter, now: time.Now, free: make(map[types.UID]time.Time)}
+	r := &reconciler{Client: mgr.GetClient(), live: mgr.GetAPIReader(), reporter: reporter, now: time.Now, free: make(map[types.UID]time.Time)}
 	c, err := builder.ControllerManagedBy(mgr).Named("objects").
 		For(&scaledobject.ScaledObject{}, builder.WithPredicates(changed(reporter))).
 		// An HTTPScaledObject has the name of its ScaledObject, also one that is not the agent's.

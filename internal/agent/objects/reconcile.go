@@ -42,6 +42,8 @@ const notWiredYet = "no Ingress points at kedify-proxy yet"
 // reconciler makes the HTTPScaledObject of a ScaledObject, which has the same name.
 type reconciler struct {
 	client.Client
+	// live reads from the API server, past the cache.
+	live     client.Reader
 	reporter *events.Reporter
 	now      func() time.Time
 	// rollouts is what is known of the API server's Rollouts.
@@ -101,6 +103,11 @@ func (r *reconciler) keep(ctx context.Context, so *scaledobject.ScaledObject, t 
 		}
 		object, err = r.apply(ctx, wanted, nil)
 	case madeByAgent(object, so):
+		if !ownedBy(object, so) {
+			if there, err := r.stillThere(ctx, so); !there {
+				return err
+			}
+		}
 		r.reporter.Solved(so, notOurs)
 		keepNotWired(wanted, object)
 		if !inStep(object, wanted) {
@@ -126,6 +133,15 @@ func (r *reconciler) keep(ctx context.Context, so *scaledobject.ScaledObject, t 
 	}
 	r.reporter.Solved(so, refused)
 	return r.writeStatus(ctx, so, object)
+}
+
+// stillThere asks the API server whether a ScaledObject is there and is not being deleted, before
+// it becomes the owner of an object again. "kubectl delete --cascade=orphan" takes the owner
+// away, and the cache may show that before it shows the deletion: with the owner back, Kubernetes
+// would delete the object too.
+func (r *reconciler) stillThere(ctx context.Context, so *scaledobject.ScaledObject) (bool, error) {
+	now, err := get[scaledobject.ScaledObject](ctx, r.live, client.ObjectKeyFromObject(so))
+	return now != nil && now.UID == so.UID && now.DeletionTimestamp == nil, err
 }
 
 // wanted returns what a ScaledObject asks for; nil if that cannot be had, which an Event tells

@@ -102,6 +102,32 @@ func TestNothingIsWrittenWhenNothingHasChanged(t *testing.T) {
 	}
 }
 
+// "kubectl delete --cascade=orphan" takes the owner away. If the cache shows that first, the agent
+// must not give the owner back: Kubernetes would then delete the object with it.
+func TestAnOrphanIsNotGivenBackToADeletedScaledObject(t *testing.T) {
+	so := scaledWeb()
+	object := made(t, so)
+	object.OwnerReferences = nil
+	deleted := so.DeepCopy()
+	deleted.DeletionTimestamp = &metav1.Time{Time: start}
+	another := so.DeepCopy()
+	another.UID = "another"
+	for what, live := range map[string]client.Client{
+		"being deleted": fakeClient(t, deleted).Build(), "gone": fakeClient(t).Build(), "made anew": fakeClient(t, another).Build(),
+	} {
+		c := fakeClient(t, so, object).WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(_ context.Context, _ client.WithWatch, o client.Object, _ client.Patch, _ ...client.PatchOption) error {
+				t.Errorf("%s: a patch of %s", what, o.GetName())
+				return nil
+			},
+		}).Build()
+		r := &reconciler{Client: c, live: live, reporter: events.NewReporter(record.NewFakeRecorder(10)), now: time.Now, free: map[types.UID]time.Time{}}
+		if result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: web}); err != nil || result != (reconcile.Result{}) {
+			t.Errorf("%s: result %v, %v", what, result, err)
+		}
+	}
+}
+
 // An agent that has just begun to lead knows no Rollout yet, which is no reason to tell people
 // that theirs is missing.
 func TestNoRolloutIsToldOnceRolloutsAreKnown(t *testing.T) {
