@@ -328,7 +328,14 @@ func TestAnOrphanIsTakenBack(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	applyScaled(n, canary(), scaled{})
-	before := awaitObject(t, n, "is there", isOwned)
+	awaitObject(t, n, "is there", isOwned)
+	// The garbage collector looks for new kinds every 30 s, and leaves no orphan of a kind that
+	// it does not know. It knows this one once it has deleted an object.
+	n.Kubectl("delete", "scaledobject", app)
+	awaitGone(t, n)
+	n.Apply(scaled{}.manifest(n.Name + ".test"))
+	before := awaitObject(t, n, "is there again", isOwned)
+	n.Kubectl("wait", "--for=create", "horizontalpodautoscaler/keda-hpa-"+app, "--timeout=2m") // KEDA makes it
 	n.Kubectl("delete", "scaledobject", app, "--cascade=orphan")
 	n.Kubectl("delete", "horizontalpodautoscaler", "keda-hpa-"+app) // KEDA refuses a ScaledObject beside it
 	awaitObject(t, n, "has no owner", func(o *unstructured.Unstructured) error {
