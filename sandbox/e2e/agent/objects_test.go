@@ -329,8 +329,8 @@ func TestAnOrphanIsTakenBack(t *testing.T) {
 	n := e2etest.NewNamespace(t)
 	applyScaled(n, canary(), scaled{})
 	awaitObject(t, n, "is there", isOwned)
-	// The garbage collector looks for new kinds every 30 s, and leaves no orphan of a kind that
-	// it does not know. It knows this one once it has deleted an object.
+	// The garbage collector looks for new kinds every 30 s. Until it knows HTTPScaledObjects, it
+	// does not take their owners away, and later deletes them. It knows them once it has deleted one.
 	n.Kubectl("delete", "scaledobject", app)
 	awaitGone(t, n)
 	n.Apply(scaled{}.manifest(n.Name + ".test"))
