@@ -29,7 +29,8 @@ func (p program) lint() *cobra.Command {
 		Long: `Check the plugin steps of Rollouts, presets (ConfigMaps with a key preset.yaml) and
 argo-rollouts-config in files of YAML or JSON, without a cluster; - is stdin. The files are
 checked against one another: a step is read by its kind, with its preset, where the files have
-its registration and that preset. Objects of other kinds are passed over.
+its registration and that preset. A preset that steps name with use has the label
+rollouts.kedify.io/step-preset: "true". Objects of other kinds are passed over.
 
 The exit code is 1 when something is wrong, and 2 when the files cannot be read.`,
 		Args: cobra.MinimumNArgs(1),
@@ -49,6 +50,9 @@ The exit code is 1 when something is wrong, and 2 when the files cannot be read.
 			}
 			for _, unchecked := range report.Unchecked {
 				fmt.Fprintln(out, "not checked:", unchecked)
+			}
+			for _, disabled := range report.Disabled {
+				fmt.Fprintln(out, "disabled:", disabled)
 			}
 			switch {
 			case len(report.Findings) > 0:

@@ -1,5 +1,5 @@
-// Command rollouts-plugin-step is an Argo Rollouts step plugin. The same file serves under
-// each name that argo-rollouts-config registers; its first argument is the kind of step.
+// Command rollouts-plugin-step is an Argo Rollouts step plugin. It serves every kind of step
+// under one name, such as kedify/step, or one kind, which is then its first argument.
 // The subcommands `lint` and `version` are for people.
 package main
 
@@ -39,7 +39,8 @@ func run(args []string, all func(kinds.Options) []steps.Kind) int {
 			Long: `An Argo Rollouts step plugin: it lets a canary wait on, and act on, the world outside it.
 
 The Argo Rollouts controller starts it; register it in the ConfigMap argo-rollouts-config under
-stepPlugins, once for each kind and preset, with the kind as the first of its args.`,
+stepPlugins. Each step then says what it does, and may name a preset. With a kind of step as the
+first of its args, all steps are of that kind.`,
 		},
 		kinds: all,
 	}
@@ -77,7 +78,7 @@ func (p program) command() *cobra.Command {
 		}
 		return rolloutsplugin.NotServed(cmd)
 	})
-	root.Use += " KIND"
+	root.Use += " [KIND]"
 	root.Args = cobra.ArbitraryArgs
 	args.AddTo(root.Flags())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return registration.Unknown(cmd.Flags(), err) })

@@ -86,7 +86,8 @@ func (p probe) Parse(source steps.Source) (steps.Step, error) {
 	return step, nil
 }
 
-func (s *probeStep) Settings() steps.Settings { return steps.Settings{} }
+func (s *probeStep) Repeatable() bool { return true }
+func (s *probeStep) Finds() bool      { return false }
 
 func (s *probeStep) Start(_ context.Context, w steps.Work) (steps.Progress, error) {
 	return steps.Progress{Phase: steps.Running, Message: w.PluginName + " says " + s.Say, Outputs: map[string]string{"hosts": strings.Join(s.options.AllowHosts, " ")}}, nil
@@ -127,5 +128,14 @@ func TestCommandLine(t *testing.T) {
 				t.Errorf("exit code %d (want %d)\nstdout, want %q in:\n%s\nstderr, want %q in:\n%s", code, tc.code, tc.stdout, stdout.String(), tc.stderr, stderr.String())
 			}
 		})
+	}
+}
+
+// Presets are those of one namespace: an empty one would be all of them.
+func TestTheControllersNamespace(t *testing.T) {
+	for set, want := range map[string]string{"argo": "argo", "": "argo-rollouts"} {
+		if t.Setenv("POD_NAMESPACE", set); controllerNamespace() != want {
+			t.Errorf("POD_NAMESPACE %q: %q", set, controllerNamespace())
+		}
 	}
 }

@@ -3,8 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +12,10 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/rollout/steps/plugin/rpc"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8stypes "k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
 	"github.com/kedify/argo-rollouts-plugin/internal/plugintest"
@@ -89,7 +91,7 @@ func TestARegistrationThatIsWrong(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no kind":            {nil, "args name no kind of step: want one of probe first"},
+		"a preset, no kind":  {[]string{"--preset=a/b"}, "--preset does nothing for a registration without a kind"},
 		"an unknown kind":    {[]string{"prob"}, `kind "prob" is not known: want one of probe; did you mean probe?`},
 		"a subcommand":       {[]string{"version"}, `kind "version" is not known`},
 		"help":               {[]string{"--help"}, "--help"},
@@ -190,11 +192,135 @@ func TestStartsWithoutACluster(t *testing.T) {
 	})
 }
 
-func TestAPresetOfAFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "preset.yaml")
-	if err := os.WriteFile(file, []byte("defaults: {say: from a file}"), 0o600); err != nil {
-		t.Fatal(err)
+// begin runs the first Run of a step, each time of another Rollout.
+func begin(t *testing.T, plugin rpc.StepPlugin, config string) types.RpcStepResult {
+	t.Helper()
+	begun++
+	ro := rollout()
+	ro.UID = k8stypes.UID(fmt.Sprintf("begun-%d", begun))
+	result, err := plugin.Run(ro, &types.RpcStepContext{PluginName: "kedify/step", Config: json.RawMessage(config)})
+	plugintest.Succeed(t, err)
+	return result
+}
+
+var begun int
+
+// putPreset stores a preset that steps can name.
+func putPreset(server *apiservertest.Server, name, text string) {
+	server.PutObject("configmaps", map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"preset.yaml": text},
+		"metadata": map[string]any{"namespace": "argo-rollouts", "name": name, "labels": map[string]any{"rollouts.kedify.io/step-preset": "true"}},
+	})
+}
+
+// saysWrong tells whether there is an Event about what is wrong with a preset.
+func saysWrong(server *apiservertest.Server, name string) func() bool {
+	return func() bool {
+		return slices.ContainsFunc(server.Events(), func(event corev1.Event) bool {
+			return event.InvolvedObject.Kind == "ConfigMap" && event.InvolvedObject.Name == name && event.Type == "Warning" && event.Reason == "StepPresetInvalid"
+		})
 	}
-	plugin, _ := plugintest.StartStep(t, installed(t, "acme/e2e"), apiservertest.New(t).Kubeconfig(), "probe", "--preset", file)
-	require(t, "Run", runStep(t, plugin, "", nil), types.PhaseRunning, "says from a file")
+}
+
+// One registration serves presets that are added, changed, broken, mended and deleted while
+// the process runs.
+func TestOneRegistration(t *testing.T) {
+	t.Setenv("POD_NAMESPACE", "argo-rollouts")
+	server := apiservertest.New(t)
+	putPreset(server, "unused", "host: []")
+	plugin, _ := plugintest.StartStep(t, installed(t, "kedify/step"), server.Kubeconfig())
+	plugintest.Eventually(t, "an Event on a ConfigMap that no step uses", saysWrong(server, "unused"))
+	if kind := plugin.Type(); kind != "step" {
+		t.Errorf("Type() = %q", kind)
+	}
+	require(t, "a step without a preset", begin(t, plugin, `{"probe": {"say": "its own"}}`), types.PhaseRunning, "says its own")
+	require(t, "a flat step", begin(t, plugin, `{"say": "its own"}`), types.PhaseFailed, "say: the key is not known")
+	waiting := runStep(t, plugin, `{"use": "smoke"}`, nil)
+	require(t, "a step whose preset is missing", waiting, types.PhaseRunning, "smoke: ", "there is no preset smoke")
+	become := func(what, config string, status json.RawMessage, words string) (result types.RpcStepResult) {
+		t.Helper()
+		plugintest.Eventually(t, what, func() bool {
+			if status == nil {
+				result = begin(t, plugin, config)
+			} else {
+				result = runStep(t, plugin, config, status)
+			}
+			return strings.Contains(result.Message, words)
+		})
+		return result
+	}
+	putPreset(server, "smoke", "defaults: {probe: {say: hello}}\nlocked: [probe.panicPoll]")
+	running := become("it is added", `{"use": "smoke"}`, waiting.Status, "says hello")
+	require(t, "what is locked", begin(t, plugin, `{"use": "smoke", "probe": {"panicPoll": true}}`), types.PhaseFailed, "smoke: probe.panicPoll: the preset does not let a Rollout set this")
+	for i, name := range []string{"b", "c", "d"} {
+		putPreset(server, name, fmt.Sprintf("defaults: {probe: {say: number %d}}", i))
+		become(name+" is added", `{"use": "`+name+`"}`, nil, fmt.Sprintf("says number %d", i))
+	}
+	putPreset(server, "smoke", "default: {}")
+	broken := become("it is broken", `{"use": "smoke", "timeout": "5m"}`, nil, `default: the key is not known: did you mean "defaults"?`)
+	if broken.Phase != types.PhaseRunning {
+		t.Errorf("a typo in a preset: %+v", broken)
+	}
+	plugintest.Eventually(t, "an Event on the ConfigMap", saysWrong(server, "smoke"))
+	require(t, "a step that has begun", runStep(t, plugin, `{"use": "smoke"}`, running.Status), types.PhaseSuccessful, "smoke: done")
+	putPreset(server, "smoke", "{defaults: {probe: {panicParse: true}}}")
+	become("a panic is found", `{"use": "smoke"}`, nil, "panic: in Parse")
+	require(t, "another preset", begin(t, plugin, `{"use": "b"}`), types.PhaseRunning, "says number 0")
+	putPreset(server, "smoke", "{defaults: {probe: {say: again}}, namespaces: [other]}")
+	become("it is for others", `{"use": "smoke"}`, nil, "not for Rollouts of namespace demo")
+	putPreset(server, "smoke", "{defaults: {probe: {say: again}}, disabled: true}")
+	if result := become("it is disabled", `{"use": "smoke"}`, nil, "the preset is disabled"); result.Phase != types.PhaseSuccessful {
+		t.Errorf("a disabled preset: %+v", result)
+	}
+	server.Delete("configmaps", "argo-rollouts", "smoke")
+	become("it is deleted", `{"use": "smoke"}`, nil, "there is no preset smoke")
+}
+
+// What Rollouts write themselves is limited by the args.
+func TestLimitsOfARegistration(t *testing.T) {
+	server := apiservertest.New(t)
+	putPreset(server, "smoke", "defaults: {http: {request: {url: https://ci.example.com}}, timeout: 5m}\nhosts: [ci.example.com]")
+	plugin, _ := plugintest.StartStep(t, binary, server.Kubeconfig(), "--allow-kind=job", "--presets-namespace=argo-rollouts")
+	require(t, "a kind of one's own", begin(t, plugin, `{"http": {"request": {"url": "https://ci.example.com"}}}`), types.PhaseFailed, "http: a Rollout may name this kind of step by a preset alone (--allow-kind names job)")
+	require(t, "a host of one's own", begin(t, plugin, `{"use": "smoke", "http": {"request": {"url": "https://elsewhere.example.com"}}}`), types.PhaseFailed, "http.request.url: ", "elsewhere.example.com")
+}
+
+// What is wrong with a preset's expressions, hosts and texts holds its steps up too, for each
+// kind; what a Rollout writes fails them.
+func TestWhatTheKindsSayOfAPreset(t *testing.T) {
+	server := apiservertest.New(t)
+	plugin, _ := plugintest.StartStep(t, binary, server.Kubeconfig(), "--presets-namespace=argo-rollouts")
+	for i, tc := range []struct{ preset, config, words string }{
+		{`{defaults: {http: {poll: {url: "https://ci.example.com", successCondition: "response.statuss == 200"}}}, hosts: [ci.example.com]}`, ``, "http.poll.successCondition"},
+		{`{defaults: {http: {poll: {url: "https://ci.example.com/{{ rollout.nam }}"}}}, hosts: [ci.example.com]}`, ``, "http.poll.url"},
+		{`{defaults: {http: {request: {url: "https://ci.example.com"}}}, hosts: ["https://x"]}`, ``, "hosts of the preset"},
+		{`{defaults: {http: {request: {url: "https://elsewhere.example.com"}}}, hosts: [ci.example.com]}`, ``, "http.request.url"},
+		{`{defaults: {http: {request: {url: "https://ci.example.com", timeout: 1h}}}, hosts: [ci.example.com]}`, ``, "http.request.timeout"},
+		{`{defaults: {rollouts: {names: [Not/A/Name]}}}`, ``, "rollouts"},
+		{`{defaults: {job: {template: {spec: {restartPolicy: Always, containers: [{name: a, image: b}]}}}}}`, ``, "job.template.spec.restartPolicy"},
+		{`{defaults: {job: {template: {spec: {containers: [{name: a, image: "{{ images.neu.web }}"}]}}}}}`, ``, "job.template.spec.containers[0].image"},
+	} {
+		name := fmt.Sprintf("preset-%d", i)
+		putPreset(server, name, tc.preset)
+		var result types.RpcStepResult
+		plugintest.Eventually(t, tc.words+" of "+tc.preset, func() bool {
+			result = begin(t, plugin, `{"use": "`+name+`"}`)
+			return !strings.Contains(result.Message, "there is no preset")
+		})
+		if result.Phase != types.PhaseRunning || !strings.Contains(result.Message, tc.words) {
+			t.Errorf("%s: %s %s", tc.preset, result.Phase, result.Message)
+		}
+		if tc.config = strings.TrimPrefix(strings.SplitN(tc.preset, "}, hosts", 2)[0], "{defaults: "); strings.Contains(tc.preset, "hosts") {
+			tc.config += "}"
+		} else {
+			tc.config = strings.TrimSuffix(tc.config, "}")
+		}
+		asJSON, err := yaml.YAMLToJSON([]byte(tc.config))
+		if err != nil {
+			t.Fatalf("%s: %v", tc.config, err)
+		}
+		if own := begin(t, plugin, string(asJSON)); own.Phase != types.PhaseFailed {
+			t.Errorf("%s: %s %s", asJSON, own.Phase, own.Message)
+		}
+	}
 }

@@ -184,7 +184,7 @@ func (s *Server) Delete(resource, namespace, name string) {
 		s.version++
 		obj = obj.DeepCopy()
 		obj.ResourceVersion = strconv.Itoa(s.version)
-		s.tell(resource, "DELETED", obj)
+		s.tell(resource, "DELETED", obj, nil)
 		delete(s.objects, key)
 		delete(s.bodies, key)
 	}
@@ -223,14 +223,27 @@ func (s *Server) store(resource string, obj *metav1.PartialObjectMetadata) {
 	obj.UID = cmp.Or(obj.UID, types.UID(fmt.Sprintf("uid-%d", s.version)))
 	obj.TypeMeta = metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}
 	obj.ResourceVersion = strconv.Itoa(s.version)
+	old := s.objects[key]
 	s.objects[key] = obj
-	s.tell(resource, kind, obj)
+	s.tell(resource, kind, obj, old)
 }
 
-func (s *Server) tell(resource, kind string, obj *metav1.PartialObjectMetadata) {
+// tell sends a change of an object to the watches; old is the object before it. To a watch whose
+// selector no longer matches, the object is deleted; to one whose selector did not, it is new.
+func (s *Server) tell(resource, kind string, obj, old *metav1.PartialObjectMetadata) {
 	for watcher, of := range s.watchers {
-		if of.covers(resource+"/"+obj.Namespace+"/"+obj.Name) && of.selector.Matches(labels.Set(obj.Labels)) {
+		if !of.covers(resource + "/" + obj.Namespace + "/" + obj.Name) {
+			continue
+		}
+		is := of.selector.Matches(labels.Set(obj.Labels))
+		was := old != nil && of.selector.Matches(labels.Set(old.Labels))
+		switch {
+		case is && !was && kind == "MODIFIED":
+			watcher <- event{"ADDED", s.shown(of, obj)}
+		case is:
 			watcher <- event{kind, s.shown(of, obj)}
+		case was:
+			watcher <- event{"DELETED", s.shown(of, obj)}
 		}
 	}
 }

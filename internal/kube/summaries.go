@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 )
@@ -26,6 +27,9 @@ type SummariesOptions[S any] struct {
 	// Namespace is the one that is watched; all of them when it is empty. Objects of other
 	// namespaces are read one by one.
 	Namespace string
+	// Selector selects the objects that are watched by their labels; all of them when it is
+	// empty. To others a watch answers that they do not exist.
+	Selector string
 	// Summarize turns an object's JSON into the content that is kept beside name,
 	// namespace, uid, resourceVersion and labels. It must not keep the JSON. It returns
 	// no error, as one object that cannot be read must not keep the others from being
@@ -215,9 +219,12 @@ func (s *Summaries[S]) connection() (*watched[*Summary[S]], error) {
 		list: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 			ctx, cancel := context.WithTimeout(ctx, listTimeout)
 			defer cancel()
-			return reader.list(ctx, "")
+			return reader.list(ctx, s.opts.Selector)
 		},
-		watch:        reader.watch,
+		watch: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = s.opts.Selector
+			return reader.watch(ctx, options)
+		},
 		indexers:     cache.Indexers{indexByNamespace: cache.MetaNamespaceIndexFunc},
 		withoutWatch: s.opts.WithoutWatch,
 		logger:       s.opts.Logger,

@@ -71,7 +71,7 @@ var checks = []check{
 		id: "step-plugin-registered", means: "`stepPlugins` of `argo-rollouts-config` can be read, and what registers this project's step plugin has a name that Argo Rollouts takes, once, a kind of step that there is, and args that the plugin takes; of the kind http also a host that requests may go to",
 		installation: checkStepPlugins,
 	}, {
-		id: "step-plugin-preset", means: "the preset of each registration exists, and can be read",
+		id: "step-plugin-preset", means: "the preset of each registration exists, and is valid; so are the presets that steps can name",
 		installation: checkPresets,
 	}, {
 		id: "step-plugin-access", means: "the controller's ServiceAccount may do what the kinds of step that are registered do (subject access reviews): [deploy/rbac-step](../deploy/rbac-step), kind by kind",

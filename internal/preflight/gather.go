@@ -37,8 +37,12 @@ func gather(ctx context.Context, c *cluster, opts Options) snapshot {
 	for i, of := range routers {
 		wg.Go(func() { s.plugins[i] = gatherPlugin(ctx, c, known, of) })
 	}
-	wg.Go(func() { s.steps.presets = gatherPresets(ctx, c, known) })
-	wg.Go(func() { s.steps.access = gatherStepAccess(ctx, c, known) })
+	wg.Go(func() {
+		withPresets := known
+		withPresets.steps.presets = gatherPresets(ctx, c, known)
+		s.steps.access = gatherStepAccess(ctx, c, withPresets)
+		s.steps.presets = withPresets.steps.presets
+	})
 	wg.Wait()
 	return s
 }

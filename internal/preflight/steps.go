@@ -1,7 +1,9 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,8 +12,10 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/kinds"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/lint"
 )
 
@@ -21,8 +25,8 @@ type stepSnapshot struct {
 	kinds lint.Kinds
 	// programs are the files of the registrations that are looked at.
 	programs []pluginSnapshot
-	// presets are the ConfigMaps that registrations name, by namespace/name.
-	presets map[string]read[corev1.ConfigMap]
+	// presets are the ConfigMaps with the presets of registrations, by presetsOf.
+	presets map[types.NamespacedName]read[[]corev1.ConfigMap]
 	// access says which access the kinds of step need, and whether the controller's
 	// ServiceAccount has it.
 	access []stepAccess
@@ -117,8 +121,8 @@ func checkStepPlugins(s snapshot) []Result {
 		}
 	}
 	for _, e := range looked {
-		preset, known, err := s.preset(e)
-		if known && err == nil && lint.NeedsHosts(e, preset) {
+		preset, err := s.preset(e, "")
+		if err == nil && lint.NeedsHosts(e, preset) {
 			results = append(results, failure(at, fmt.Sprintf("%s: no host is allowed, so every request is refused", e.Name),
 				fmt.Sprintf("add --allow-host=HOST to its args, or hosts to its preset: kubectl -n %s edit configmap %s, then %s", c.configNamespace, configMapName, c.restartCommand())))
 		}
@@ -126,61 +130,105 @@ func checkStepPlugins(s snapshot) []Result {
 	if len(results) == 0 {
 		var names []string
 		for _, e := range looked {
-			names = append(names, fmt.Sprintf("%s (%s)", e.Name, e.Registration.Kind))
+			names = append(names, fmt.Sprintf("%s (%s)", e.Name, cmp.Or(e.Registration.Kind, "each kind of step")))
 		}
 		results = append(results, ok(at, "registers "+strings.Join(names, ", ")))
 	}
 	return results
 }
 
-// preset returns the preset of a registration, whether it is known, and what is wrong with
-// it.
-func (s snapshot) preset(e lint.Entry) (preset *steps.Preset, known bool, err error) {
-	of := e.Registration.Preset
-	if !of.IsSet() {
-		return nil, true, nil
+// presetsNamespace returns where the presets are that the steps of a registration name.
+func (s snapshot) presetsNamespace(e lint.Entry) string {
+	if named := e.Registration.PresetsNamespace; named != "" || s.controller.deployment == nil {
+		return cmp.Or(named, s.controller.configNamespace)
 	}
-	found, asked := s.steps.presets[of.String()]
-	switch {
-	case !asked, found.Err != nil && !found.Err.notFound():
-		return nil, false, nil
-	case found.Err != nil:
-		return nil, true, errors.New("does not exist")
+	return s.controller.deployment.Namespace
+}
+
+// installation is what Rollouts' steps are checked against.
+func (s snapshot) installation() lint.Installation {
+	entries, err := s.entries()
+	config := s.controller.config
+	return lint.Installation{Entries: entries, Known: err == nil && (config.Value != nil || config.Err.notFound()), Kinds: s.steps.kinds, Preset: s.preset}
+}
+
+// presetsOf returns which presets the steps of a registration have: one, all of a namespace if
+// there is no name, or none.
+func (s snapshot) presetsOf(e lint.Entry) types.NamespacedName {
+	if e.Wrong == nil && e.Registration.Kind == "" {
+		return types.NamespacedName{Namespace: s.presetsNamespace(e)}
 	}
-	text, has := found.Value.Data[steps.PresetKey]
+	return e.Registration.Preset
+}
+
+// preset returns the preset that a step of a registration names, or that of the registration,
+// which has no name; lint.ErrUnknown if that is not known.
+func (s snapshot) preset(e lint.Entry, name string) (*steps.Preset, error) {
+	of := s.presetsOf(e)
+	if name = cmp.Or(name, of.Name); name == "" {
+		return nil, nil
+	}
+	found, asked := s.steps.presets[of]
+	if !asked || found.Err != nil {
+		return nil, lint.ErrUnknown
+	}
+	for _, configMap := range found.Value {
+		if configMap.Name == name {
+			return s.presetIn(e, configMap)
+		}
+	}
+	if of.Name != "" {
+		return nil, errors.New("does not exist")
+	}
+	return nil, fmt.Errorf("there is no ConfigMap %s/%s with the label %s: \"true\"", of.Namespace, name, steps.PresetLabel)
+}
+
+// presetIn reads the preset in a ConfigMap.
+func (s snapshot) presetIn(e lint.Entry, configMap corev1.ConfigMap) (*steps.Preset, error) {
+	text, has := configMap.Data[steps.PresetKey]
 	if !has {
-		return nil, true, fmt.Errorf("has no data[%q]", steps.PresetKey)
+		return nil, fmt.Errorf("has no data[%q]", steps.PresetKey)
 	}
-	preset, err = steps.ReadPreset([]byte(text))
+	preset, err := steps.ReadPreset([]byte(text))
+	if err == nil {
+		err = s.installation().CheckPreset(e, preset)
+	}
 	if err != nil {
-		return nil, true, fmt.Errorf("data[%q]: %w", steps.PresetKey, err)
+		return nil, fmt.Errorf("data[%q]: %w", steps.PresetKey, err)
 	}
-	return preset, true, nil
+	return preset, nil
 }
 
 // checkPresets: the presets exist, and are valid.
 func checkPresets(s snapshot) []Result {
 	var results []Result
-	seen := map[string]bool{}
+	const waits = "steps that begin with it wait until they time out"
+	seen := map[types.NamespacedName]bool{{}: true}
 	for _, e := range s.stepEntries() {
-		of := e.Registration.Preset
-		if of.Name == "" || e.Wrong != nil || seen[of.String()] {
+		of := s.presetsOf(e)
+		if e.Wrong != nil || seen[of] {
 			continue
 		}
-		seen[of.String()] = true
-		at := object("ConfigMap", of.Namespace, of.Name)
-		_, known, err := s.preset(e)
-		switch found := s.steps.presets[of.String()]; {
-		case err != nil && found.Err != nil:
-			results = append(results, failure(at, fmt.Sprintf("is the preset of %s, and %v: its steps wait for it until they time out", e.Name, err),
-				fmt.Sprintf("create it with the preset under data[%q], or correct --preset in the args of %s in %s", steps.PresetKey, e.Name, s.controller.configObject())))
-		case err != nil:
-			results = append(results, failure(at, fmt.Sprintf("is the preset of %s, and %v: its steps fail", e.Name, err),
-				fmt.Sprintf("correct it: kubectl -n %s edit configmap %s", of.Namespace, of.Name)))
-		case !known:
+		seen[of] = true
+		found := s.steps.presets[of]
+		at, is := object("ConfigMap", of.Namespace, of.Name), "is the preset of "+e.Name
+		if of.Name == "" {
+			at, is = "Namespace "+of.Namespace, "is a preset of steps of "+e.Name
+		}
+		if found.Err != nil {
 			results = append(results, couldNotLook(at, found.Err))
-		default:
-			results = append(results, ok(at, "is the preset of "+e.Name))
+		} else if of.Name != "" && len(found.Value) == 0 {
+			results = append(results, failure(at, fmt.Sprintf("%s, and does not exist: %s", is, waits),
+				fmt.Sprintf("create it with the preset under data[%q], or correct --preset in the args of %s in %s", steps.PresetKey, e.Name, s.controller.configObject())))
+		}
+		for _, configMap := range found.Value {
+			at := object("ConfigMap", of.Namespace, configMap.Name)
+			if _, err := s.presetIn(e, configMap); err != nil {
+				results = append(results, failure(at, fmt.Sprintf("%s, and %v: %s", is, err, waits),
+					fmt.Sprintf("correct it: kubectl -n %s edit configmap %s", of.Namespace, configMap.Name)))
+			} else {
+				results = append(results, ok(at, is))
+			}
 		}
 	}
 	return results
@@ -215,21 +263,23 @@ func checkSteps(r subject) []Result {
 		return nil
 	}
 	at := object("Rollout", r.ro.Namespace, r.ro.Name)
-	entries, err := r.entries()
-	config := r.controller.config
-	installation := lint.Installation{
-		Entries: entries, Known: err == nil && (config.Value != nil || config.Err.notFound()), Kinds: r.steps.kinds, Preset: r.preset,
-	}
+	installation := r.installation()
 	found := installation.CheckRollout(r.ro)
 	var results []Result
 	for _, p := range found.Problems {
 		remedy := "correct it: " + editRollout(r.ro)
+		if strings.Contains(p.Message, lint.Waits) {
+			remedy = "correct the preset, as step-plugin-preset says, or what the step uses: " + editRollout(r.ro)
+		}
 		if strings.HasSuffix(p.Path, ".plugin.name") {
 			remedy = fmt.Sprintf("correct the name, or the registration: kubectl -n %s edit configmap %s, then %s; or %s", r.controller.configNamespace, configMapName, r.controller.restartCommand(), editRollout(r.ro))
 		}
 		results = append(results, failure(at, p.Path+": "+p.Message, remedy))
 	}
-	for _, e := range entries {
+	for _, p := range found.Disabled {
+		results = append(results, warning(at, p.Path+": "+p.Message, "take disabled out of the preset, or the step out: "+editRollout(r.ro)))
+	}
+	for _, e := range installation.Entries {
 		if e.Disabled && slices.Contains(names, e.Name) {
 			results = append(results, warning(at, e.Name+" is disabled: Argo Rollouts passes over its steps, as if they had succeeded",
 				fmt.Sprintf("take disabled out of %s, %s, and restart the controller: %s; or take the steps out", e.Path(), r.controller.configObject(), r.controller.restartCommand())))
@@ -241,21 +291,33 @@ func checkSteps(r subject) []Result {
 	return results
 }
 
-// gatherPresets reads the ConfigMaps that registrations name.
-func gatherPresets(ctx context.Context, c *cluster, s snapshot) map[string]read[corev1.ConfigMap] {
-	presets := map[string]read[corev1.ConfigMap]{}
+// gatherPresets reads the presets of registrations.
+func gatherPresets(ctx context.Context, c *cluster, s snapshot) map[types.NamespacedName]read[[]corev1.ConfigMap] {
+	presets := map[types.NamespacedName]read[[]corev1.ConfigMap]{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, e := range s.stepEntries() {
-		of := e.Registration.Preset
-		if of.Name == "" || e.Wrong != nil {
+		of := s.presetsOf(e)
+		if e.Wrong != nil || of == (types.NamespacedName{}) {
 			continue
 		}
 		wg.Go(func() {
-			found := get[corev1.ConfigMap](ctx, c, target{version: "v1", resource: "configmaps", namespace: of.Namespace, name: of.Name})
+			all := target{version: "v1", resource: "configmaps", namespace: of.Namespace}
+			var found read[[]corev1.ConfigMap]
+			if of.Name == "" {
+				all.query = map[string]string{"labelSelector": steps.PresetLabel + "=true"}
+				found = list[corev1.ConfigMap](ctx, c, all)
+			} else {
+				all.name = of.Name
+				if one := get[corev1.ConfigMap](ctx, c, all); one.Err == nil {
+					found.Value = []corev1.ConfigMap{one.Value}
+				} else if !one.Err.notFound() {
+					found.Err = one.Err
+				}
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			presets[of.String()] = found
+			presets[of] = found
 		})
 	}
 	wg.Wait()
@@ -264,7 +326,7 @@ func gatherPresets(ctx context.Context, c *cluster, s snapshot) map[string]read[
 
 // gatherStepAccess asks whether the controller has the access that registered kinds need.
 func gatherStepAccess(ctx context.Context, c *cluster, s snapshot) []stepAccess {
-	needs := stepNeeds(s.namespace, s.stepEntries())
+	needs := stepNeeds(s)
 	if s.controller.deployment == nil {
 		return nil
 	}
@@ -274,38 +336,81 @@ func gatherStepAccess(ctx context.Context, c *cluster, s snapshot) []stepAccess 
 	return needs
 }
 
-// stepNeeds returns the access that the step plugin needs for Rollouts of a namespace, for
-// each registered kind. deploy/rbac-step grants it.
-func stepNeeds(namespace string, entries []lint.Entry) []stepAccess {
+// kindsInUse returns the kinds of the steps that Rollouts have of a registration without a
+// kind, and those that its args name.
+func (s snapshot) kindsInUse(e lint.Entry) []string {
+	used := slices.Clone(e.Registration.AllowKinds)
+	for _, ro := range rolloutsToCheck(s) {
+		if ro.Spec.Strategy.Canary == nil {
+			continue
+		}
+		for _, step := range ro.Spec.Strategy.Canary.Steps {
+			if step.Plugin == nil || step.Plugin.Name != e.Name {
+				continue
+			}
+			var keys map[string]json.RawMessage
+			var name string
+			_ = json.Unmarshal(step.Plugin.Config, &keys) // rollout-steps says what is wrong with it
+			_ = json.Unmarshal(keys["use"], &name)
+			preset := &steps.Preset{}
+			if name != "" {
+				if found, err := s.preset(e, name); err == nil {
+					preset = found
+				}
+			}
+			for _, kind := range kinds.Names(s.steps.kinds(kinds.Options{})) {
+				if keys[kind] != nil || preset.Defaults[kind] != nil {
+					used = append(used, kind)
+				}
+			}
+		}
+	}
+	return used
+}
+
+// stepNeeds returns the access that the step plugin needs for Rollouts of the namespace, for
+// each kind that is registered or in use. deploy/rbac-step grants it.
+func stepNeeds(s snapshot) []stepAccess {
+	namespace, entries := s.namespace, s.stepEntries()
 	if len(entries) == 0 {
 		return nil
 	}
 	const (
 		silent   = "what steps wait for is in the controller's log alone"
 		oldImage = "steps that refer to the images of the stable version time out"
+		unseen   = "presets are read every 30 seconds"
 	)
 	every := []access{{verb: "create", resource: "events", namespace: namespace, without: silent}}
 	presets := map[string]bool{}
 	watched := map[string]string{} // by kind
-	var kinds []string
+	var needed []string
 	for _, e := range entries {
 		if e.Wrong != nil {
 			continue
 		}
-		if in := e.Registration.Preset.Namespace; in != "" && !presets[in] {
+		in, of := e.Registration.Preset.Namespace, []string{e.Registration.Kind}
+		if e.Registration.Kind == "" {
+			in, of = s.presetsNamespace(e), s.kindsInUse(e)
+			every = append(every,
+				access{verb: "list", resource: "configmaps", namespace: in, without: unseen},
+				access{verb: "watch", resource: "configmaps", namespace: in, without: unseen})
+		}
+		if in != "" && !presets[in] {
 			presets[in] = true
 			every = append(every, access{verb: "get", resource: "configmaps", namespace: in, without: "steps with a preset in namespace " + in + " time out"})
 		}
-		if !slices.Contains(kinds, e.Registration.Kind) {
-			kinds = append(kinds, e.Registration.Kind)
+		for _, kind := range of {
+			if !slices.Contains(needed, kind) {
+				needed = append(needed, kind)
+			}
+			watched[kind] = e.Registration.WatchNamespace
 		}
-		watched[e.Registration.Kind] = e.Registration.WatchNamespace
 	}
 	needs := []stepAccess{{access: every}}
 	at := func(verb, resource, without string) access {
 		return access{verb: verb, resource: resource, namespace: namespace, without: without}
 	}
-	for _, kind := range kinds {
+	for _, kind := range needed {
 		of := stepAccess{kind: kind}
 		switch kind {
 		case "http":
@@ -317,6 +422,7 @@ func stepNeeds(namespace string, entries []lint.Entry) []stepAccess {
 		case "job":
 			of.access = []access{
 				at("create", "jobs.batch", ""), at("get", "jobs.batch", ""), at("delete", "jobs.batch", ""),
+				at("get", "cronjobs.batch", "steps that run the Job of a CronJob time out"),
 				at("list", "jobs.batch", "the Job of a revision that another has replaced runs on until it expires"),
 				at("list", "pods", "messages do not say what a Job waits for, and Jobs have no outputs"),
 				at("get", "pods/log", "messages lack the last lines of a Job that has failed"),

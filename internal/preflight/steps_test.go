@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	documents "github.com/kedify/argo-rollouts-plugin/internal/manifest"
@@ -28,22 +30,16 @@ func (k call) Name() string { return string(k) }
 
 func (call) Parse(source steps.Source) (steps.Step, error) {
 	var config struct {
-		steps.Settings `json:",inline"`
-		URL            string `json:"url,omitempty"`
+		URL string `json:"url,omitempty"`
 	}
 	if err := strict.Decode(source.Config, &config); err != nil {
 		return nil, err
 	}
-	return callStep{settings: config.Settings}, nil
+	return callStep{}, nil
 }
 
 // callStep makes no operation here.
-type callStep struct {
-	steps.Step
-	settings steps.Settings
-}
-
-func (s callStep) Settings() steps.Settings { return s.settings }
+type callStep struct{ steps.Step }
 
 func calls(kinds.Options) []steps.Kind {
 	return []steps.Kind{call("http"), call("job"), call("rollouts")}
@@ -69,10 +65,10 @@ func healthySteps() snapshot {
 	s.setSteps(`
 - setWeight: 20
 - plugin: {name: acme/e2e, config: {id: e2e, timeout: 5m}}
-- plugin: {name: acme/run-job, config: {url: "{{ .steps.e2e.outputs.url }}"}}
+- plugin: {name: acme/run-job, config: {url: "{{ steps.e2e.outputs.url }}"}}
 - plugin: {name: someone/else, config: {what: ever}}
 `)
-	s.steps.presets = map[string]read[corev1.ConfigMap]{"argo-rollouts/e2e": {Value: presetMap("hosts: [ci.example.com]")}}
+	s.steps.presets = presetsOf("e2e", []corev1.ConfigMap{presetMap("hosts: [ci.example.com]")}, nil)
 	s.grantSteps()
 	return s
 }
@@ -82,13 +78,13 @@ func (s *snapshot) setSteps(text string) {
 }
 
 func presetMap(text string) corev1.ConfigMap {
-	return corev1.ConfigMap{Data: map[string]string{steps.PresetKey: text}}
+	return corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "e2e"}, Data: map[string]string{steps.PresetKey: text}}
 }
 
 // grantSteps has the registered plugins checked, with all the access that they need.
 func (s *snapshot) grantSteps() {
 	s.steps.programs = stepPrograms(*s)
-	s.steps.access = stepNeeds("shop", s.stepEntries())
+	s.steps.access = stepNeeds(*s)
 	for _, of := range s.steps.access {
 		allGranted(of.access)
 	}
@@ -137,8 +133,8 @@ func TestStepFaults(t *testing.T) {
 		return register(`- {name: ` + name + `, location: "` + stepLocation + `", sha256: ` + sum + `, args: ` + args + `}`)
 	}
 	plugins := func(text string) func(*snapshot) { return func(s *snapshot) { s.setSteps(text) } }
-	preset := func(found read[corev1.ConfigMap]) func(*snapshot) {
-		return func(s *snapshot) { s.steps.presets = map[string]read[corev1.ConfigMap]{"argo-rollouts/e2e": found} }
+	preset := func(found []corev1.ConfigMap, err *readError) func(*snapshot) {
+		return func(s *snapshot) { s.steps.presets = presetsOf("e2e", found, err) }
 	}
 	deny := func(kind string, verb, resource string) func(*snapshot) {
 		return func(s *snapshot) {
@@ -173,16 +169,16 @@ func TestStepFaults(t *testing.T) {
 			{"plugin-platform", Failure, configMap, []string{"acme/x: location says linux/arm64, the controller's node node-1 is linux/amd64"}}}},
 		"no allowed host": {entry("acme/x", "[http]"), []finding{
 			{"step-plugin-registered", Failure, configMap, []string{"acme/x: no host is allowed", "--allow-host=HOST"}}}},
-		"no preset": {preset(read[corev1.ConfigMap]{Err: &readError{"get", "configmaps", "argo-rollouts", "e2e", missingKind("configmaps").Err}}), []finding{
+		"no preset": {preset(nil, nil), []finding{
 			{"step-plugin-preset", Failure, preseted, []string{"is the preset of acme/e2e, and does not exist", "preset.yaml"}},
-			{"rollout-steps", Failure, demo, []string{"the preset argo-rollouts/e2e of acme/e2e is wrong: does not exist"}}}},
-		"a wrong preset": {preset(read[corev1.ConfigMap]{Value: presetMap("host: [x]")}), []finding{
-			{"step-plugin-preset", Failure, preseted, []string{`unknown key "host": did you mean "hosts"?`, "kubectl -n argo-rollouts edit configmap e2e"}},
-			{"rollout-steps", Failure, demo, []string{`unknown key "host"`}}}},
-		"a preset without its key": {preset(read[corev1.ConfigMap]{}), []finding{
+			{"rollout-steps", Failure, demo, []string{"the preset argo-rollouts/e2e of acme/e2e cannot be used, so that the step waits until it times out: does not exist", "as step-plugin-preset says"}}}},
+		"a wrong preset": {preset([]corev1.ConfigMap{presetMap("host: [x]")}, nil), []finding{
+			{"step-plugin-preset", Failure, preseted, []string{`host: the key is not known: did you mean "hosts"?`, "steps that begin with it wait", "kubectl -n argo-rollouts edit configmap e2e"}},
+			{"rollout-steps", Failure, demo, []string{`host: the key is not known`}}}},
+		"a preset without its key": {preset([]corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Name: "e2e"}}}, nil), []finding{
 			{"step-plugin-preset", Failure, preseted, []string{`has no data["preset.yaml"]`}},
 			{"rollout-steps", Failure, demo, nil}}},
-		"a preset that may not be read": {preset(read[corev1.ConfigMap]{Err: forbidden("get", "configmaps", "argo-rollouts", "e2e")}), []finding{
+		"a preset that may not be read": {preset(nil, forbidden("get", "configmaps", "argo-rollouts", "e2e")), []finding{
 			{"step-plugin-preset", Warning, preseted, []string{"kubectl auth can-i get configmaps"}}}},
 		"jobs may not be made": {deny("job", "create", "jobs.batch"), []finding{
 			{"step-plugin-access", Failure, account, []string{"steps of the kind job: may not create jobs.batch in namespace shop, so they do not work", "deploy/rbac-step/job.yaml"}}}},
@@ -203,16 +199,96 @@ func TestStepFaults(t *testing.T) {
 		}, []finding{
 			{"rollout-steps", Warning, demo, []string{"acme/run-job is disabled: Argo Rollouts passes over its steps", "take disabled out of data.stepPlugins[1]"}}}},
 		"a configuration that is wrong": {plugins(`[{plugin: {name: acme/run-job, config: {ulr: x}}}]`), []finding{
-			{"rollout-steps", Failure, demo, []string{`spec.strategy.canary.steps[0].plugin.config: ulr: the key is not known: did you mean "url"?`, "kubectl -n shop edit rollout demo"}}}},
+			{"rollout-steps", Failure, demo, []string{`spec.strategy.canary.steps[0].plugin.config: job.ulr: the key is not known: did you mean "url"?`, "kubectl -n shop edit rollout demo"}}}},
 		"longer than the deadline": {plugins(`[{plugin: {name: acme/run-job, config: {timeout: 1h}}}]`), []finding{
 			{"rollout-steps", Failure, demo, []string{"timeout 1h0m0s: the Rollout's progressDeadlineSeconds of 600 allows 9m0s at most"}}}},
 		"the same id, and outputs of a later step": {plugins(`
-- plugin: {name: acme/run-job, config: {id: a, url: "{{ .steps.b.outputs.x }}"}}
+- plugin: {name: acme/run-job, config: {id: a, url: "{{ steps.b.outputs.x }}"}}
 - plugin: {name: acme/run-job, config: {id: a}}
 - plugin: {name: acme/run-job, config: {id: b}}
 `), []finding{
 			{"rollout-steps", Failure, demo, []string{`id "a": step 1 of the Rollout has the same id`}},
 			{"rollout-steps", Failure, demo, []string{`refers to the outputs of step "b", which comes later (step 3)`}}}},
+	})
+}
+
+// healthyPresets is a cluster with one registration for all kinds, and presets.
+func healthyPresets() snapshot {
+	s := healthySteps()
+	s.configData()[stepPlugins] = `[{name: kedify/step, location: "` + stepLocation + `", sha256: ` + sum + `}]`
+	s.setSteps(`
+- setWeight: 20
+- plugin: {name: kedify/step, config: {use: smoke, timeout: 5m}}
+- plugin: {name: kedify/step, config: {job: {url: x}}}
+`)
+	s.steps.presets = nil
+	s.name("smoke", "{defaults: {http: {url: x}}, locked: [http.url], namespaces: [shop]}")
+	s.name("other", "{defaults: {job: {}}}")
+	s.grantSteps()
+	return s
+}
+
+func presetsOf(name string, found []corev1.ConfigMap, err *readError) map[types.NamespacedName]read[[]corev1.ConfigMap] {
+	return map[types.NamespacedName]read[[]corev1.ConfigMap]{{Namespace: "argo-rollouts", Name: name}: {Value: found, Err: err}}
+}
+
+// name puts a preset among those that steps can name.
+func (s *snapshot) name(name, text string) {
+	named := s.steps.presets[types.NamespacedName{Namespace: "argo-rollouts"}].Value
+	named = slices.DeleteFunc(slices.Clone(named), func(c corev1.ConfigMap) bool { return c.Name == name })
+	if text != "" {
+		configMap := presetMap(text)
+		configMap.Name = name
+		named = append(named, configMap)
+	}
+	s.steps.presets = presetsOf("", named, nil)
+}
+
+func TestPresetFaults(t *testing.T) {
+	healthy := Report{Results: look(healthyPresets())}
+	for check, want := range map[string]string{
+		"step-plugin-registered": "registers kedify/step (each kind of step)",
+		"step-plugin-preset":     "is a preset of steps of kedify/step",
+		"step-plugin-access":     "steps of the kind http: may get secrets",
+		"rollout-steps":          "has 2 plugin steps, of which 2 were read",
+	} {
+		if !slices.ContainsFunc(healthy.Results, func(r Result) bool { return r.Check == check && strings.Contains(r.Message, want) }) {
+			t.Errorf("%s does not say %q: %+v", check, want, healthy.Results)
+		}
+	}
+	if slices.ContainsFunc(healthy.Results, func(r Result) bool { return strings.Contains(r.Message, "kind rollouts") }) {
+		t.Error("access is asked for that no step needs")
+	}
+	const smoke = "ConfigMap argo-rollouts/smoke"
+	named := func(name, text string) func(*snapshot) { return func(s *snapshot) { s.name(name, text) } }
+	testFaultsOf(t, healthyPresets, faults{
+		"a typo": {named("smoke", "{defaults: {http: {ulr: x}}}"), []finding{
+			{"step-plugin-preset", Failure, smoke, []string{`defaults: http.ulr: the key is not known: did you mean "url"?`, "kubectl -n argo-rollouts edit configmap smoke"}},
+			{"rollout-steps", Failure, demo, []string{"the preset smoke cannot be used, so that the step waits", "as step-plugin-preset says"}}}},
+		"deleted": {named("smoke", ""), []finding{
+			{"rollout-steps", Failure, demo, []string{`there is no ConfigMap argo-rollouts/smoke with the label rollouts.kedify.io/step-preset: "true"`}}}},
+		"one that no step uses": {named("other", "{locked: [request]}"), []finding{
+			{"step-plugin-preset", Failure, "ConfigMap argo-rollouts/other", []string{"locked: request: want a key such as"}}}},
+		"for another namespace": {named("smoke", "{defaults: {http: {url: x}}, namespaces: [other]}"), []finding{
+			{"rollout-steps", Failure, demo, []string{"the preset is not for Rollouts of namespace shop"}}}},
+		"disabled": {named("smoke", "{defaults: {http: {url: x}}, disabled: true}"), []finding{
+			{"rollout-steps", Warning, demo, []string{"the preset smoke is disabled: the step starts nothing", "take disabled out"}}}},
+		"a kind that Rollouts may not name": {func(s *snapshot) {
+			s.configData()[stepPlugins] = strings.Replace(s.configData()[stepPlugins], "sha256", "args: [--allow-kind=http], sha256", 1)
+		}, []finding{
+			{"rollout-steps", Failure, demo, []string{"job: a Rollout may name this kind of step by a preset alone"}}}},
+		"no list of presets": {func(s *snapshot) {
+			s.steps.presets = presetsOf("", nil, forbidden("list", "configmaps", "argo-rollouts", ""))
+		}, []finding{
+			{"step-plugin-preset", Warning, "Namespace argo-rollouts", []string{"kubectl auth can-i list configmaps"}}}},
+		"no watch": {func(s *snapshot) {
+			for i := range s.steps.access[0].access {
+				if a := &s.steps.access[0].access[i]; a.verb == "watch" {
+					a.allowed.Value = false
+				}
+			}
+		}, []finding{
+			{"step-plugin-access", Warning, "ServiceAccount argo-rollouts/argo-rollouts", []string{"may not watch configmaps in namespace argo-rollouts: presets are read every 30 seconds"}}}},
 	})
 }
 
@@ -232,9 +308,10 @@ func TestStepsOfOthersAlone(t *testing.T) {
 // The access that the check asks for is what deploy/rbac-step grants, kind by kind.
 func TestStepNeedsAreGranted(t *testing.T) {
 	s := healthySteps()
-	s.configData()[stepPlugins] += `- {name: acme/rollouts, location: "` + stepLocation + `", sha256: ` + sum + `, args: [rollouts]}`
+	s.configData()[stepPlugins] += `- {name: acme/rollouts, location: "` + stepLocation + `", sha256: ` + sum + `, args: [rollouts]}
+- {name: kedify/step, location: "` + stepLocation + `", sha256: ` + sum + `}`
 	asked := map[string][]string{}
-	for _, of := range stepNeeds("shop", s.stepEntries()) {
+	for _, of := range stepNeeds(s) {
 		for _, a := range of.access {
 			asked[of.kind] = append(asked[of.kind], a.verb+" "+a.resource)
 		}
@@ -276,15 +353,15 @@ func TestRunReadsTheSteps(t *testing.T) {
 	s := healthySteps()
 	s.keda.deployment = healthy().keda.deployment
 	s.configData()[stepPlugins] = `[{name: acme/run-job, location: "` + stepLocation + `", sha256: ` + sum + `, args: [job, --preset=argo-rollouts/e2e]}]`
-	s.setSteps("[{plugin: {name: acme/run-job, config: {unknownKey: 1}}}]")
+	s.setSteps("[{plugin: {name: acme/run-job, config: {logLines: 1}}}]")
 	a := serve(t, s)
-	a.more = map[string]any{"/api/v1/namespaces/argo-rollouts/configmaps/e2e": presetMap("locked: [unknownKey]")}
+	a.more = map[string]any{"/api/v1/namespaces/argo-rollouts/configmaps/e2e": presetMap("locked: [logLines]")}
 	report := runOn(t, a, Options{Namespace: "shop"})
 	if found := notOK(report); !slices.Equal(found, []string{"rollout-steps failure"}) {
 		t.Errorf("found %v: %+v", found, report)
 	}
 	if text := report.Results[len(report.Results)-2].Message; !slices.ContainsFunc(report.Results, func(r Result) bool {
-		return strings.Contains(r.Message, "unknownKey: the preset does not let a Rollout set this")
+		return strings.Contains(r.Message, "job.logLines: the preset does not let a Rollout set this")
 	}) {
 		t.Errorf("the preset was not read: %s", text)
 	}
@@ -296,6 +373,29 @@ func TestRunReadsTheSteps(t *testing.T) {
 	a.denied = []string{"create"}
 	if found := notOK(runOn(t, a, Options{Namespace: "shop", Rollout: "demo"})); !slices.Equal(found, []string{"step-plugin-access warning", "step-plugin-access failure", "rollout-steps failure"}) {
 		t.Errorf("create denied: %v", found)
+	}
+}
+
+// The check lists the presets of the controller's namespace, and asks for what the kinds do that
+// Rollouts use with them.
+func TestRunListsThePresets(t *testing.T) {
+	s := healthySteps()
+	s.keda.deployment = healthy().keda.deployment
+	s.configData()[stepPlugins] = `[{name: kedify/step, location: "` + stepLocation + `", sha256: ` + sum + `}]`
+	s.setSteps("[{plugin: {name: kedify/step, config: {use: smoke, job: {logLines: 1}}}}]")
+	a := serve(t, s)
+	smoke := presetMap("{defaults: {job: {}}, locked: [job.logLines]}")
+	smoke.Name = "smoke"
+	a.more = map[string]any{"/api/v1/namespaces/argo-rollouts/configmaps": map[string]any{"items": []any{smoke}}}
+	report := runOn(t, a, Options{Namespace: "shop"})
+	for check, want := range map[string]string{
+		"step-plugin-preset": "is a preset of steps of kedify/step",
+		"step-plugin-access": "steps of the kind job: may create",
+		"rollout-steps":      "job.logLines: the preset does not let a Rollout set this",
+	} {
+		if !slices.ContainsFunc(report.Results, func(r Result) bool { return r.Check == check && strings.Contains(r.Message, want) }) {
+			t.Errorf("%s does not say %q: %+v", check, want, report.Results)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -43,6 +44,8 @@ type Events struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	start     sync.Once
+	// unwritten counts the Events in the queue and the one that is being written.
+	unwritten atomic.Int32
 
 	mu   sync.Mutex
 	told map[warning]time.Time
@@ -69,6 +72,17 @@ func NewEvents(connect func() (*rest.Config, error), component string, logger hc
 
 // Close drops Events that have not been written.
 func (e *Events) Close() { e.cancel() }
+
+// Flush waits until all Events have been written, or until ctx has ended.
+func (e *Events) Flush(ctx context.Context) {
+	for e.unwritten.Load() > 0 {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
 
 // Warn writes a Warning Event about an object, and a line in the log. The same reason
 // and topic for the same object is reported once, and again after 50 minutes if Warn is
@@ -110,9 +124,11 @@ func (e *Events) enqueue(about *corev1.ObjectReference, eventType, reason, messa
 		Count:               1,
 	}
 	e.start.Do(func() { go e.run() })
+	e.unwritten.Add(1)
 	select {
 	case e.queue <- event:
 	default:
+		e.unwritten.Add(-1)
 		e.logger.Warn("too many Events wait for the API server: one is in the log alone", "object", objectOf(about))
 	}
 }
@@ -141,6 +157,7 @@ func (e *Events) run() {
 			return
 		case event := <-e.queue:
 			e.writeOrLog(event)
+			e.unwritten.Add(-1)
 		}
 	}
 }

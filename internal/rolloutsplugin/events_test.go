@@ -1,6 +1,8 @@
 package rolloutsplugin
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -119,4 +121,26 @@ func TestRefusedEvents(t *testing.T) {
 	if refused != 100 {
 		t.Errorf("%d requests for 100 Events that are refused", refused)
 	}
+}
+
+// Flush waits for the Events that are not written yet, as long as it may.
+func TestFlush(t *testing.T) {
+	server := apiservertest.New(t)
+	events := NewEvents(server.Config, "step", hclog.NewNullLogger())
+	t.Cleanup(events.Close)
+	for range 20 {
+		events.Note(rolloutIn("demo"), "Reason", "the process ends")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	events.Flush(ctx)
+	if n := len(server.Events()); n != 20 {
+		t.Errorf("%d Events are written, want 20", n)
+	}
+	unreachable := NewEvents(func() (*rest.Config, error) { return nil, errors.New("no cluster") }, "step", hclog.NewNullLogger())
+	t.Cleanup(unreachable.Close)
+	unreachable.Note(rolloutIn("demo"), "Reason", "the process ends")
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	unreachable.Flush(ctx)
 }

@@ -12,7 +12,7 @@ import (
 // RetryAfter is heeded beside an error, too, as when the outside system is too busy.
 func TestRetryAfterBesideAnError(t *testing.T) {
 	busy := func(context.Context, Work) (Progress, error) {
-		return Progress{RetryAfter: 2 * time.Minute}, errors.New("429")
+		return Progress{}, &Error{RetryAfter: 2 * time.Minute, Cause: errors.New("429")}
 	}
 	h := newHost(t, &scripted{start: busy}, `{}`)
 	if after := h.run().RequeueAfter; after != 2*time.Minute {
@@ -29,7 +29,7 @@ func TestRetryAfterBesideAnError(t *testing.T) {
 // makes no Abort for a failed step.
 func TestAFailureThatLeavesTheWorkRunning(t *testing.T) {
 	fails := func(context.Context, Work) (Progress, error) {
-		return Progress{Phase: Failed, Message: "403", MayRun: true}, nil
+		return Progress{Phase: Failed, Message: "403", Outcome: Done}, nil
 	}
 	for name, kind := range map[string]*scripted{"in Start": {start: fails}, "in Poll": {poll: fails}} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestAFailureThatLeavesTheWorkRunning(t *testing.T) {
 		})
 	}
 	kind := &scripted{poll: func(context.Context, Work) (Progress, error) {
-		return Progress{Phase: Failed, Message: "403", MayRun: true}, nil
+		return Progress{Phase: Failed, Message: "403", Outcome: Done}, nil
 	}}
 	h := newHost(t, kind, `{"timeout": "1s"}`)
 	h.until(10)
@@ -67,7 +67,7 @@ func TestAStepWithoutCleanup(t *testing.T) {
 		h = newHost(t, &scripted{poll: after(0, Successful), cancel: nothing, undo: nothing}, `{}`)
 		h.until(10)
 		result, _ := h.plugin.Abort(h.ro, h.context())
-		if result.Phase != types.PhaseSuccessful || result.Message != want.undo {
+		if result.Phase != types.PhaseSuccessful || result.Message != "step 3: "+want.undo {
 			t.Errorf("Abort: got %s %q", result.Phase, result.Message)
 		}
 		if len(kind.cancelled) != 1 || h.events.has(reasonLeft) {

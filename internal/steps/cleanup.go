@@ -10,7 +10,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
-	k8stypes "k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
@@ -21,13 +21,12 @@ const (
 	// doubles, up to cleanupBackoffMax.
 	cleanupBackoff    = time.Second
 	cleanupBackoffMax = 30 * time.Second
-	// maxCleanups is how many clean-ups of one Rollout may be under way. One more cancels
-	// the oldest.
+	// resendWait is how long a clean-up waits at most before it repeats what may have been
+	// carried out.
+	resendWait = time.Minute
+	// maxCleanups is how many clean-ups of one Rollout may be under way. One more ends the
+	// oldest.
 	maxCleanups = 20
-	// slowFor is how long the calls of a Rollout do not wait for its clean-ups after one
-	// has not answered in time: on an abort, the controller makes a call for each step,
-	// one after the other.
-	slowFor = 30 * time.Second
 	// retryPatience is how long the step of a retried canary waits for the clean-up of the
 	// previous canary, which could take back what the step is about to do.
 	retryPatience = 2 * time.Minute
@@ -45,111 +44,28 @@ type cleanup struct {
 	timeout time.Duration
 	// undoes is true for an Abort: work that turns out to have succeeded is then undone.
 	undoes bool
+	begun  time.Time
+	cancel context.CancelFunc
+	// tried is closed when the first attempt has ended.
+	tried chan struct{}
+
+	// The mutex of attempts guards these. over is true once the clean-up has ended, and ok if
+	// it has succeeded. said describes for people how it went, and left names what it is about.
+	// goesOn is true if a call has answered that an Event tells how it ends.
+	over, ok, goesOn bool
+	said, left       string
 }
 
-// verbs returns the verb "cancel" or "undo", and its participle, for messages.
-func (c *cleanup) verbs() (verb, done string) {
+// verbs returns the forms of "cancel" or "undo" for messages.
+func (c *cleanup) verbs() (do, doing, done string) {
 	if c.s.Stage == stageDone {
-		return "undo", "undone"
+		return "undo", "undoing", "undone"
 	}
-	return "cancel", "cancelled"
+	return "cancel", "cancelling", "cancelled"
 }
 
-// cleanups holds the clean-ups that are under way, by verb and key of the attempt: a
-// second call for the same clean-up waits for the first.
-type cleanups struct {
-	mu       sync.Mutex
-	underWay map[string]*cleanupUnderWay
-	// slow holds when a clean-up of a Rollout last did not answer in time.
-	slow map[k8stypes.UID]time.Time
-}
-
-type cleanupUnderWay struct {
-	rollout k8stypes.UID
-	index   int32
-	begun   time.Time
-	cancel  context.CancelFunc
-	// ends is true when the clean-up has been told to end.
-	ends bool
-	// done is closed when the first attempt has ended. Then ok tells whether it has
-	// succeeded, and said describes it for people.
-	done chan struct{}
-	ok   bool
-	said string
-}
-
-// add returns the clean-up with a key, and whether it is new. If the Rollout has too many,
-// add cancels the oldest.
-func (c *cleanups) add(key string, rollout k8stypes.UID, index int32, cancel context.CancelFunc) (underWay *cleanupUnderWay, isNew bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if underWay := c.underWay[key]; underWay != nil {
-		return underWay, false
-	}
-	var oldest *cleanupUnderWay
-	count := 0
-	for _, other := range c.underWay {
-		if other.rollout == rollout && !other.ends {
-			count++
-			if oldest == nil || other.begun.Before(oldest.begun) {
-				oldest = other
-			}
-		}
-	}
-	if count >= maxCleanups {
-		oldest.ends = true
-		oldest.cancel()
-	}
-	underWay = &cleanupUnderWay{rollout: rollout, index: index, begun: time.Now(), cancel: cancel, done: make(chan struct{})}
-	if c.underWay == nil {
-		c.underWay = map[string]*cleanupUnderWay{}
-	}
-	c.underWay[key] = underWay
-	return underWay, true
-}
-
-func (c *cleanups) remove(key string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.underWay, key)
-}
-
-// of returns a clean-up of a Rollout's step that is under way; nil if there is none.
-func (c *cleanups) of(rollout k8stypes.UID, index int32) *cleanupUnderWay {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, underWay := range c.underWay {
-		if underWay.rollout == rollout && underWay.index == index {
-			return underWay
-		}
-	}
-	return nil
-}
-
-// isSlow tells whether a clean-up of a Rollout has lately not answered in time: waiting
-// for another one is not worth while.
-func (c *cleanups) isSlow(rollout k8stypes.UID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Since(c.slow[rollout]) < slowFor
-}
-
-func (c *cleanups) noteSlow(rollout k8stypes.UID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.slow == nil {
-		c.slow = map[k8stypes.UID]time.Time{}
-	}
-	for other, at := range c.slow {
-		if time.Since(at) >= slowFor {
-			delete(c.slow, other)
-		}
-	}
-	c.slow[rollout] = time.Now()
-}
-
-// cleanUp answers an Abort, which undoes finished work, or a Terminate.
-func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoes bool) types.RpcStepResult {
+// answerCleanup answers an Abort, which undoes finished work, or a Terminate.
+func (p *Plugin) answerCleanup(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoes bool) types.RpcStepResult {
 	s, err := readStatus(call.Status)
 	nothing := types.RpcStepResult{Phase: types.PhaseSuccessful, Message: "there is nothing to clean up"}
 	switch {
@@ -158,158 +74,271 @@ func (p *Plugin) cleanUp(ro *v1alpha1.Rollout, call *types.RpcStepContext, undoe
 	case s == nil:
 		return nothing
 	}
-	ended := s.Stage == stageFailed || s.Stage == stageDone && !undoes || p.notStarted(ro, s)
+	key := s.workKey(ro)
+	s.join(p.attempts.of(key).sends)
+	hasEnded := s.Stage == stageFailed || s.Stage == stageDone && !undoes || p.notStarted(ro, s)
 	if undoes {
-		p.aborted.note(s.workKey(ro), struct{}{})
+		p.attempts.do(key, func(a *attempt) { a.aborted = true })
 	}
-	if ended {
+	if hasEnded {
 		return nothing
 	}
-	c := cleanup{ro: ro, pluginName: call.PluginName, s: *s, config: call.Config, undoes: undoes}
-	if problem := p.problemWith(s); problem != nil {
-		p.warnOfLeft(&c, s.workKey(ro), "its work is left as it is: "+problem.Error())
-		return types.RpcStepResult{Phase: types.PhaseFailed, Message: bound.Shorten("the work is left as it is: "+problem.Error(), messageLimit)}
-	}
-	c.timeout, _ = Settings{}.TimeoutFor(ro)
+	isFailing := s.Stage == stageFailing || s.Stage == stageRetrying
+	c := &cleanup{ro: ro, pluginName: call.PluginName, config: call.Config, undoes: undoes && !isFailing}
+	settings := Settings{Timeout: metav1.Duration{Duration: s.Timeout}}
 	ctx, cancel := context.WithTimeout(context.Background(), callWait)
 	defer cancel()
-	if step, _, err := p.step(ctx, s.workKey(ro), call.Config, true); err == nil {
-		if s.Stage == stageNew && step.Settings().OnUnknown == OnUnknownFail {
-			return nothing // such a step announces its Start before it makes it
+	if p.opts.Problem == nil {
+		if now, err := p.readKind(ctx, ro, call.PluginName, s, call.Config, true); err == nil {
+			r := run{configured: now}
+			if s.Stage == stageNew && s.Sends == 0 && !p.isKnown(s) && r.atMostOnce() {
+				return nothing // such a step announces its Start before it makes it
+			}
+			c.step, settings = now.step, now.settings
 		}
-		c.step = step
-		c.timeout, _ = step.Settings().TimeoutFor(ro)
 	}
-	ok, said := p.cleanUpWork(c)
+	if (s.Stage == stageNew || s.Stage == stageAnnounced) && !p.isKnown(s) {
+		s.Sends++
+	}
+	c.s = *s
+	c.timeout, _ = settings.TimeoutFor(ro)
+	ok, said := p.cleanUp(c)
 	phase := types.PhaseFailed
 	if ok {
 		phase = types.PhaseSuccessful
 	}
-	return types.RpcStepResult{Phase: phase, Message: bound.Shorten(said, messageLimit)}
+	return types.RpcStepResult{Phase: phase, Message: bound.Shorten(s.label()+": "+said, messageLimit)}
 }
 
-// cleanUpWork begins a clean-up, or joins the one under way, and waits for its first
-// attempt for a moment. It returns whether that attempt has succeeded, and a message for
-// people.
-func (p *Plugin) cleanUpWork(c cleanup) (ok bool, said string) {
-	verb, _ := c.verbs()
-	key := verb + " " + c.s.workKey(c.ro)
+// readKind reads the configuration of an attempt. It is an error if one that has begun has
+// another kind now.
+func (p *Plugin) readKind(ctx context.Context, ro *v1alpha1.Rollout, pluginName string, s *status, config json.RawMessage, begun bool) (configured, error) {
+	now, err := p.read(ctx, ro, pluginName, s.workKey(ro), config, begun)
+	if err == nil && begun && s.Kind != "" && s.Kind != now.kind {
+		now.step = nil
+		err = &Error{Final: true, Cause: fmt.Errorf("the step was begun as one of kind %q, and is one of kind %q now: change that back, or abort the canary", s.Kind, now.kind)}
+	}
+	return now, err
+}
+
+// cleanUp begins a clean-up, or joins the one that was begun for the same attempt, and waits
+// for its first attempt for a moment. ok is false if it has failed, and said is for people.
+func (p *Plugin) cleanUp(c *cleanup) (ok bool, said string) {
+	key := c.s.workKey(c.ro)
+	if p.opts.Problem != nil {
+		said = fmt.Sprintf("its work is left as it is: %v", p.opts.Problem)
+		p.warnOfLeft(c, key, said)
+		return false, said
+	}
+	_, doing, _ := c.verbs()
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
-	underWay, isNew := p.cleanups.add(key, c.ro.UID, c.s.Index, cancel)
+	c.begun, c.cancel, c.tried, c.left = time.Now(), cancel, make(chan struct{}), "its work"
+	begun, isNew, mayWait := p.attempts.addCleanup(key, c)
 	if isNew {
-		go func() {
-			defer cancel()
-			defer p.cleanups.remove(key)
-			p.finish(ctx, &c, key, underWay)
-		}()
+		go p.finish(ctx, key, c)
 	} else {
 		cancel()
 	}
-	if !p.operations.waitFor(underWay.done, isNew && !p.cleanups.isSlow(c.ro.UID)) {
-		p.cleanups.noteSlow(c.ro.UID)
-		return false, fmt.Sprintf("no answer yet to %s the work, which is tried for %s", verb, c.timeout)
+	p.attempts.waitFor(begun.tried, isNew && mayWait)
+	p.attempts.mu.Lock()
+	defer p.attempts.mu.Unlock()
+	if begun.over {
+		return begun.ok, begun.said
 	}
-	return underWay.ok, underWay.said
+	begun.goesOn = true
+	if begun.said != "" {
+		return true, begun.said
+	}
+	return true, fmt.Sprintf("%s the work goes on, for %s at most: an Event tells how it ends", doing, c.timeout)
 }
 
-// finish cleans up until that succeeds. If it gives up, as ctx has ended or an operation
-// hangs, it reports in an Event what is left. It also asks whether the work has ended
-// meanwhile, until there is an answer: work that has succeeded has to be undone, not
-// cancelled.
-func (p *Plugin) finish(ctx context.Context, c *cleanup, key string, underWay *cleanupUnderWay) {
-	defer rolloutsplugin.LogPanic(p.opts.Logger, "cleaning a step up")
-	once := sync.OnceFunc(func() { close(underWay.done) })
-	defer once()
-	var ended, looked bool
-	for backoff := cleanupBackoff; ; backoff = min(2*backoff, cleanupBackoffMax) {
-		if !looked {
-			if ended, looked = p.lookOnce(c); ended {
-				underWay.ok, underWay.said = true, "the work has ended by itself"
-				return
+// addCleanup returns the clean-up of an attempt that is under way or has succeeded, else
+// adds one. If the Rollout has too many, it ends the oldest. mayWait is false while another
+// one of the Rollout has not answered: on an abort, the controller makes a call for each
+// step, one after the other.
+func (s *attempts) addCleanup(key string, c *cleanup) (begun *cleanup, isNew, mayWait bool) {
+	s.do(key, func(own *attempt) {
+		if begun = own.cleanup; begun != nil {
+			return
+		}
+		mayWait = true
+		var oldest *cleanup
+		count := 0
+		for _, a := range s.all {
+			other := a.cleanup
+			if other == nil || other.over || other.ro.UID != c.ro.UID {
+				continue
+			}
+			mayWait = mayWait && isClosed(other.tried)
+			if count++; oldest == nil || other.begun.Before(oldest.begun) {
+				oldest = other
 			}
 		}
-		err := p.cleanUpOnce(c)
-		isOver := err == nil || errors.Is(err, ErrNoCleanup) || errors.Is(err, ErrNoEffect)
-		select {
-		case <-underWay.done:
-		default:
-			underWay.ok, underWay.said = isOver, c.describe(err)
+		if count >= maxCleanups {
+			oldest.cancel()
+		}
+		own.cleanup, begun, isNew = c, c, true
+	})
+	return begun, isNew, mayWait
+}
+
+// finish cleans up until that succeeds, or until it gives up: ctx has ended, an operation
+// hangs, or may not be repeated. An Event tells how it ends. It also asks whether the work
+// has ended meanwhile, until there is an answer: work that has succeeded has to be undone,
+// not cancelled.
+func (p *Plugin) finish(ctx context.Context, key string, c *cleanup) {
+	defer p.attempts.do(key, func(a *attempt) {
+		if c.over = true; a.cleanup == c { // after a panic
+			a.cleanup = nil
+		}
+	})
+	defer c.cancel()
+	defer rolloutsplugin.LogPanic(p.opts.Logger, "cleaning a step up")
+	once := sync.OnceFunc(func() { close(c.tried) })
+	defer once()
+	var isKnown, isPending, isCancelled bool
+	var err error
+	sends := 0
+	for backoff := cleanupBackoff; ; backoff = min(2*backoff, cleanupBackoffMax) {
+		if !isKnown {
+			was := isPending
+			var hasEnded bool
+			hasEnded, isKnown, isPending = p.catchUp(c)
+			switch {
+			case hasEnded && !isCancelled:
+				p.conclude(c, key, true, "there is nothing to clean up: the work has ended, or was not started")
+				return
+			case !hasEnded && was && !isPending:
+				isCancelled = false // what was starting may have begun after it was cancelled
+			}
+		}
+		if c.s.Stage == stageDone || !isCancelled {
+			err = p.cleanUpOnce(c)
+		}
+		hasSucceeded := err == nil || errors.Is(err, ErrNoCleanup) || errors.Is(err, ErrNoEffect)
+		isCancelled = isCancelled || hasSucceeded
+		if hasSucceeded && isKnown {
+			p.conclude(c, key, true, c.describe(err))
+			return
+		}
+		e := errorOf(err)
+		pause, problem := max(backoff, e.RetryAfter), err
+		if e.Outcome != NotDone {
+			sends++
+			pause = max(pause, min(c.timeout/3, resendWait))
+		}
+		if hasSucceeded {
+			problem = errors.New("no answer tells whether it had succeeded before it was cancelled")
+		}
+		_, doing, _ := c.verbs()
+		if !errors.Is(err, errHung) && !e.Final && sends < maxSends {
+			p.attempts.do(key, func(*attempt) {
+				c.said = fmt.Sprintf("%s the work has failed, retrying for %s: %v; an Event tells how it ends", doing, c.timeout, problem)
+			})
 			once()
+			select {
+			case <-time.After(pause):
+				isKnown = isKnown && c.s.Stage == stageDone // the work may end during the pause
+				continue
+			case <-ctx.Done():
+			}
 		}
-		switch {
-		case isOver && looked:
-			return
-		case isOver:
-			err = errors.New("the outside does not say whether it had succeeded before it was cancelled")
-		case errors.Is(err, errHung):
-			p.sayLeft(c, key, underWay.begun, err)
-			return
-		}
-		select {
-		case <-time.After(backoff):
-			continue
-		case <-ctx.Done():
-		}
-		p.sayLeft(c, key, underWay.begun, err)
+		p.conclude(c, key, false, fmt.Sprintf("%s the work has failed after %s, %s is left: %v", doing, time.Since(c.begun).Round(time.Second), c.left, problem))
 		return
 	}
 }
 
-// describe says how an attempt to clean up went.
-func (c *cleanup) describe(err error) string {
-	verb, done := c.verbs()
+// conclude ends a clean-up, and tells how it has ended.
+func (p *Plugin) conclude(c *cleanup, key string, ok bool, said string) {
+	var goesOn bool
+	p.attempts.do(key, func(a *attempt) {
+		c.over, c.ok, c.said, goesOn = true, ok, said, c.goesOn
+		a.cleanup, a.op = nil, nil
+		if ok { // another call does not repeat it
+			a.cleanup = &cleanup{over: true, ok: true, said: said, tried: c.tried}
+		}
+	})
+	_, _, done := c.verbs()
 	switch {
-	case err == nil:
-		return "the work was " + done
-	case errors.Is(err, ErrNoEffect):
-		return "there is nothing to " + verb
-	case errors.Is(err, ErrNoCleanup):
-		return fmt.Sprintf("the work is left as it is: the step has nothing that would %s it", verb)
+	case !ok:
+		p.warnOfLeft(c, key, said)
+	case goesOn || said == "the work was "+done:
+		p.opts.Events.Note(c.ro, reasonCleanedUp, c.s.event("%s", said))
 	}
-	return fmt.Sprintf("the work is not %s yet, which is tried for %s: %v", done, c.timeout, err)
 }
 
-// lookOnce updates the status of work before its clean-up: a Start or a Poll may be under
-// way, or the work may have ended since the last Poll. ended is true when there is nothing
-// to clean up, looked is false when lookOnce has to be called again.
-func (p *Plugin) lookOnce(c *cleanup) (ended, looked bool) {
+// describe says how a clean-up has ended that has nothing more to do.
+func (c *cleanup) describe(err error) string {
+	do, _, done := c.verbs()
+	switch {
+	case errors.Is(err, ErrNoEffect):
+		return "there is nothing to " + do
+	case errors.Is(err, ErrNoCleanup):
+		return fmt.Sprintf("the work is left as it is: the step has nothing that would %s it", do)
+	}
+	return "the work was " + done
+}
+
+// catchUp updates the status of work before its clean-up: a Start or a Poll may be under
+// way, or the work may have ended since the last Poll. hasEnded is true when there is nothing
+// to clean up, and isKnown is false when catchUp has to be called again: there is no answer,
+// or a Start isPending.
+func (p *Plugin) catchUp(c *cleanup) (hasEnded, isKnown, isPending bool) {
 	if c.s.Stage == stageDone {
-		return false, true
+		return false, true, false
 	}
-	key := c.s.workKey(c.ro)
-	starting := c.s.Stage != stageRunning
-	progress, there := p.operations.end(key, starting)
-	if there && starting && c.undoes && progress.Phase == Running { // as of the Start: poll now
-		c.s.take(progress)
-		c.s.Stage, starting, there = stageRunning, false, false
+	var progress Progress
+	var hasProgress bool
+	op := p.attempts.end(c.s.workKey(c.ro))
+	isStart := op != nil && op.isStart
+	switch {
+	case op == nil:
+	case !isClosed(op.done):
+		if isStart {
+			return false, false, true
+		}
+	case op.err == nil:
+		progress, hasProgress = op.progress, true
+	case isStart && OutcomeOf(op.err) != NotDone:
+		c.s.Sends++
+	case isStart && c.s.Sends == 0 && c.s.outcome() != Done:
+		return true, true, false
 	}
-	if !there && !starting && c.undoes {
+	if c.undoes && (hasProgress && isStart && progress.Phase == Running || !hasProgress && c.s.Stage == stageRunning) {
+		if hasProgress {
+			c.s.take(progress) // which is as of the Start
+			c.s.Stage = stageRunning
+		}
 		var err error
 		progress, err = p.once(c, func(ctx context.Context, work Work) (Progress, error) { return c.step.Poll(ctx, work) })
-		there = err == nil
+		if err != nil {
+			return false, false, false
+		}
+		hasProgress, isStart = true, false
 	}
-	if !there {
-		return false, starting || !c.undoes
+	if !hasProgress {
+		return false, true, false
 	}
 	c.s.take(progress)
 	switch {
 	case progress.Phase == Successful && c.undoes:
 		c.s.Stage = stageDone
-	case progress.Phase == Successful, progress.Phase == Failed && starting && !progress.MayRun:
-		return true, true
+	case progress.Phase == Successful, progress.Phase == Failed && isStart && progress.Outcome == NotDone:
+		return true, true, false
+	case progress.Phase == Failed && isStart: // and Outcome is in the status
 	default: // failed work may leave something behind, too
 		c.s.Stage = stageRunning
 	}
-	return false, true
+	return false, true, false
 }
 
 func (p *Plugin) cleanUpOnce(c *cleanup) error {
 	_, err := p.once(c, func(ctx context.Context, work Work) (Progress, error) {
 		if c.s.Stage == stageDone {
-			return Progress{}, c.step.Undo(ctx, work)
+			return Progress{Phase: Successful}, c.step.Undo(ctx, work)
 		}
-		work.Unknown = c.s.Stage != stageRunning
-		return Progress{}, c.step.Cancel(ctx, work)
+		work.Earlier = max(work.Earlier, MayBeDone)
+		return Progress{Phase: Successful}, c.step.Cancel(ctx, work)
 	})
 	return err
 }
@@ -317,41 +346,39 @@ func (p *Plugin) cleanUpOnce(c *cleanup) error {
 // once runs one operation of a clean-up. If the operation ignores the end of its context,
 // once leaves it running and returns errHung.
 func (p *Plugin) once(c *cleanup, operation func(context.Context, Work) (Progress, error)) (Progress, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
-	defer cancel()
 	if c.step == nil {
-		step, _, err := p.step(ctx, c.s.workKey(c.ro), c.config, true)
+		ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
+		defer cancel()
+		now, err := p.readKind(ctx, c.ro, c.pluginName, &c.s, c.config, true)
 		if err != nil {
-			return Progress{}, fmt.Errorf("the step's configuration cannot be read: %w", err)
+			return Progress{}, fmt.Errorf("the step's configuration cannot be used: %w", err)
 		}
-		c.step = step
+		c.step = now.step
 	}
-	var progress Progress
-	var err error
-	done := make(chan struct{})
-	work := workOf(c.ro, c.pluginName, &c.s)
-	go func() {
-		defer close(done)
-		progress, err = guarded(p.opts.Logger, func() (Progress, error) { return operation(ctx, work) })
-	}()
+	work, bound := workOf(c.ro, c.pluginName, &c.s), boundOf(c.step)
+	left := c.step.Left(work)
+	p.attempts.do(work.Key, func(*attempt) { c.left = left })
+	op := p.attempts.begin(bound, func(ctx context.Context) (Progress, error) { return operation(ctx, work) })
 	select {
-	case <-done:
-		return progress, err
-	case <-time.After(hungAfter):
+	case <-op.done:
+		return op.progress, op.err
+	case <-time.After(bound + hungAfter):
 		return Progress{}, errHung
 	}
 }
 
-// sayLeft reports in an Event what a clean-up that has not succeeded leaves behind.
-func (p *Plugin) sayLeft(c *cleanup, key string, begun time.Time, err error) {
-	verb, _ := c.verbs()
-	left := "its work"
-	if c.step != nil {
-		left = c.step.Left(workOf(c.ro, c.pluginName, &c.s))
-	}
-	p.warnOfLeft(c, key, fmt.Sprintf("to %s the work has not succeeded within %s, %s is left: %v", verb, time.Since(begun).Round(time.Second), left, err))
+func (p *Plugin) warnOfLeft(c *cleanup, key, message string) {
+	p.opts.Events.Warn(c.ro, reasonLeft, key, c.s.event("%s", message))
 }
 
-func (p *Plugin) warnOfLeft(c *cleanup, key, message string) {
-	p.opts.Events.Warn(c.ro, reasonLeft, key, fmt.Sprintf("step %d (%s): %s", c.s.Index+1, c.s.ID, message))
+// Close reports the clean-ups that the end of the process cuts off: the next process gets no
+// call for them.
+func (p *Plugin) Close() {
+	p.attempts.mu.Lock()
+	defer p.attempts.mu.Unlock()
+	for key, a := range p.attempts.all {
+		if c := a.cleanup; c != nil && !c.over {
+			p.warnOfLeft(c, key, fmt.Sprintf("the plugin ends before its clean-up has, %s may be left", c.left))
+		}
+	}
 }

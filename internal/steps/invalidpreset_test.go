@@ -30,8 +30,9 @@ func (k *counted) Parse(source steps.Source) (steps.Step, error) {
 
 type countedStep struct{ *counted }
 
-func (*countedStep) Settings() steps.Settings { return steps.Settings{} }
-func (*countedStep) Left(steps.Work) string   { return "" }
+func (*countedStep) Repeatable() bool       { return false }
+func (*countedStep) Finds() bool            { return false }
+func (*countedStep) Left(steps.Work) string { return "" }
 func (*countedStep) Start(context.Context, steps.Work) (steps.Progress, error) {
 	return steps.Progress{Phase: steps.Running}, nil
 }
@@ -47,7 +48,12 @@ type presets struct {
 	err    error
 }
 
-func (p *presets) Preset(context.Context) (*steps.Preset, error) { return p.preset, p.err }
+func (p *presets) Preset(context.Context, string) (*steps.Preset, error) {
+	if p.err != nil {
+		return nil, &steps.PresetError{Cause: p.err}
+	}
+	return p.preset, nil
+}
 
 type noEvents struct{}
 
@@ -75,7 +81,7 @@ func TestAKindGetsAnObject(t *testing.T) {
 	}
 }
 
-// A preset that has become invalid fails the steps that begin with it. Steps that were
+// Steps that begin with a preset that has become invalid wait. Steps that were
 // started before go on with its last valid version, to their end and through Undo.
 func TestAPresetThatBecomesWrong(t *testing.T) {
 	source := &presets{preset: &steps.Preset{}}
@@ -95,7 +101,7 @@ func TestAPresetThatBecomesWrong(t *testing.T) {
 	}
 	source.preset, source.err = nil, errors.New(`unknown key "default"`)
 	ro.UID = "u-2" // another Rollout
-	if result := run(nil); result.Phase != types.PhaseFailed || !strings.Contains(result.Message, `unknown key "default"`) {
+	if result := run(nil); result.Phase != types.PhaseRunning || !strings.Contains(result.Message, `unknown key "default"`) {
 		t.Errorf("a step that begins with a wrong preset: %+v", result)
 	}
 	ro.UID = "u-1"

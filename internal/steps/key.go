@@ -3,7 +3,7 @@ package steps
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
+	"fmt"
 	"strconv"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -47,10 +47,6 @@ func (s *status) workKey(ro *v1alpha1.Rollout) string {
 
 // hashOf returns 32 hexadecimal digits for a list of texts.
 func hashOf(parts ...string) string {
-	text, err := json.Marshal(parts)
-	if err != nil {
-		panic(err) // never: strings can always be encoded
-	}
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
 	return hex.EncodeToString(sum[:16])
 }

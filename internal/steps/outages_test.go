@@ -39,7 +39,7 @@ func TestRetriedWithinTheInterval(t *testing.T) {
 		return Progress{Phase: Successful, Message: "passed"}, nil
 	}
 	h.run()
-	eventually(t, "the clean-up ends", func() bool { return h.plugin.cleanups.of(h.ro.UID, 0) == nil })
+	eventually(t, "the clean-up ends", func() bool { return h.plugin.attempts.cleanupOf(h.ro.UID, 0) == nil })
 	h.ro.Status.Canary.StepPluginStatuses = nil
 	h.run()
 	if len(h.kind.starts()) != 2 {
@@ -119,7 +119,7 @@ func TestAFormerPresetStartsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	source.preset = &Preset{Locked: []string{"*"}}
-	s["stage"] = "Starting"
+	s["stage"] = "New"
 	h.status, _ = json.Marshal(s)
 	h.run()
 	if n := len(h.kind.starts()); n != 1 {
@@ -176,9 +176,9 @@ func TestACancelThatHangs(t *testing.T) {
 // sometimesUnread is a preset that cannot be read at first.
 type sometimesUnread struct{ unread int }
 
-func (p *sometimesUnread) Preset(ctx context.Context) (*Preset, error) {
+func (p *sometimesUnread) Preset(ctx context.Context, name string) (*Preset, error) {
 	if p.unread--; p.unread >= 0 {
-		return unreadPreset{}.Preset(ctx)
+		return unreadPreset{}.Preset(ctx, name)
 	}
 	return &Preset{}, nil
 }
@@ -199,7 +199,7 @@ func TestAtMostOnceWhileThePresetIsUnread(t *testing.T) {
 		h.restart()
 		h.plugin.opts.Presets = &sometimesUnread{unread: 1}
 		h.run()
-		h.require(types.PhaseRunning, "its configuration is tried again")
+		h.require(types.PhaseRunning, "its preset cannot be used, retrying")
 		return h
 	}
 	h := killed(`{"onUnknown": "Fail"}`)

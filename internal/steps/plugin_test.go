@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,24 +28,23 @@ type scripted struct {
 	started           []Work
 	cancelled, undone []Work
 	polled            atomic.Int32
+	repeatable, finds bool
+	patience          time.Duration
 }
 
 func (k *scripted) Name() string { return "scripted" }
 
-func (k *scripted) Parse(source Source) (Step, error) {
-	var settings Settings
-	if err := json.Unmarshal(source.Config, &settings); err != nil {
-		return nil, err
-	}
-	return &scriptedStep{k, settings}, nil
+func (k *scripted) Parse(Source) (Step, error) {
+	return &scriptedStep{k}, nil
 }
 
-type scriptedStep struct {
-	*scripted
-	settings Settings
-}
+type scriptedStep struct{ *scripted }
 
-func (s *scriptedStep) Settings() Settings { return s.settings }
+func (s *scriptedStep) Repeatable() bool { return s.repeatable }
+func (s *scriptedStep) Finds() bool      { return s.finds }
+func (s *scriptedStep) OperationTimeout() time.Duration {
+	return cmp.Or(s.patience, operationTimeout)
+}
 func (s *scriptedStep) Left(w Work) string { return "the run " + w.Key[:6] }
 
 func (s *scriptedStep) Start(ctx context.Context, w Work) (Progress, error) {
@@ -155,7 +155,7 @@ func newHost(t *testing.T, kind *scripted, config string) *host {
 func (h *host) restart() {
 	h.plugin = New(Options{Kind: h.kind, Events: h.events, Logger: hclog.NewNullLogger()})
 	h.plugin.now = func() time.Time { return time.Unix(0, h.now.Load()) }
-	h.plugin.operations.wait, h.plugin.operations.endWait = 2*time.Second, 100*time.Millisecond
+	h.plugin.attempts.wait, h.plugin.attempts.endWait = 2*time.Second, 100*time.Millisecond
 }
 
 func (h *host) context() *types.RpcStepContext {
@@ -237,7 +237,7 @@ func TestAStep(t *testing.T) {
 			if len(h.kind.started) != 1 || len(h.kind.cancelled) != 0 {
 				t.Errorf("%d starts and %d cancels, want 1 and none", len(h.kind.started), len(h.kind.cancelled))
 			}
-			if !h.events.has(reasonWaiting, "step 3 (e2e): it runs") {
+			if !h.events.has(reasonWaiting, "e2e: step 3: it runs") {
 				t.Errorf("Events %q lack what the step waits for", h.events.lines)
 			}
 			var s status
@@ -260,10 +260,6 @@ func TestEventsOfAWait(t *testing.T) {
 	}}, `{}`)
 	for range 9 {
 		h.run()
-		var s status
-		if err := json.Unmarshal(h.status, &s); err != nil || len(s.Waiting) > waitingLimit {
-			t.Errorf("the status keeps %d bytes of a wait, want %d at most: %v", len(s.Waiting), waitingLimit, err)
-		}
 	}
 	want := []string{"it runs", "a at 7", "b at 5", long + "a at 3", long + "b at 2", "a at 0"}
 	for i, line := range h.events.lines {
@@ -286,7 +282,7 @@ func TestTheKeyOfLostAnswers(t *testing.T) {
 		"Start has not answered yet": func(h *host) {
 			h.kind.start = func(ctx context.Context, _ Work) (Progress, error) {
 				<-ctx.Done()
-				return Progress{}, &UnansweredError{ctx.Err()}
+				return Progress{}, &Error{Outcome: MayBeDone, Cause: ctx.Err()}
 			}
 			h.run()
 			h.require(types.PhaseRunning, "waiting for an answer")
@@ -354,7 +350,7 @@ func TestAtMostOnce(t *testing.T) {
 			}
 			if lost == 1 { // the call that has started the work
 				h.require(types.PhaseFailed, "not known")
-				if len(h.kind.cancelled) != 1 || !h.kind.cancelled[0].Unknown {
+				if len(h.kind.cancelled) != 1 || h.kind.cancelled[0].Earlier != MayBeDone {
 					t.Errorf("cancelled %+v, want the work that may run", h.kind.cancelled)
 				}
 				return
@@ -363,7 +359,7 @@ func TestAtMostOnce(t *testing.T) {
 		})
 	}
 	h := newHost(t, &scripted{start: func(context.Context, Work) (Progress, error) {
-		return Progress{}, &UnansweredError{errors.New("cut")}
+		return Progress{}, &Error{Outcome: MayBeDone, Cause: errors.New("cut")}
 	}}, `{"onUnknown": "Fail"}`)
 	h.until(5)
 	h.require(types.PhaseFailed, "not known", "cut")
@@ -578,9 +574,9 @@ func TestAbortDuringStart(t *testing.T) {
 		"it runs":           {Progress{Phase: Running, State: json.RawMessage(`"run 7"`)}, nil, 1, 0},
 		"it has succeeded":  {Progress{Phase: Successful}, nil, 0, 1},
 		"it has failed":     {Progress{Phase: Failed}, nil, 0, 0},
-		"nobody knows":      {Progress{}, &UnansweredError{errors.New("cut")}, 1, 0},
-		"it was not begun":  {Progress{}, errors.New("refused"), 1, 0},
-		"it is told to end": {Progress{}, context.Canceled, 1, 0},
+		"nobody knows":      {Progress{}, &Error{Outcome: MayBeDone, Cause: errors.New("cut")}, 1, 0},
+		"it was not begun":  {Progress{}, errors.New("refused"), 0, 0},
+		"it is told to end": {Progress{}, context.Canceled, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := &scripted{start: func(ctx context.Context, _ Work) (Progress, error) {
@@ -604,7 +600,8 @@ func TestAbortDuringStart(t *testing.T) {
 	}
 }
 
-// A Cancel that fails is tried again in the background, even after a second Abort.
+// A Cancel that fails is tried again in the background, which the answer to the Abort says,
+// and an Event how it ends. A second Abort joins it, and finds that it has succeeded.
 func TestACancelThatFails(t *testing.T) {
 	refused := 2
 	done := make(chan struct{})
@@ -619,7 +616,7 @@ func TestACancelThatFails(t *testing.T) {
 	h.run()
 	for range 2 {
 		result, _ := h.plugin.Abort(h.ro, h.context())
-		if result.Phase != types.PhaseFailed || !strings.Contains(result.Message, "connection refused") {
+		if result.Phase != types.PhaseSuccessful || !strings.Contains(result.Message, "connection refused; an Event tells how it ends") {
 			t.Errorf("%+v", result)
 		}
 	}
@@ -628,20 +625,9 @@ func TestACancelThatFails(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the work was not cancelled within a minute")
 	}
-}
-
-// Work that cannot be cancelled before the timeout is named in an Event.
-func TestWhatIsLeft(t *testing.T) {
-	kind := &scripted{cancel: func(Work) error { return errors.New("connection refused") }}
-	h := newHost(t, kind, `{"timeout": "1s"}`)
-	h.run()
-	if result, _ := h.plugin.Abort(h.ro, h.context()); result.Phase != types.PhaseFailed {
-		t.Errorf("%+v", result)
-	}
-	for deadline := time.Now().Add(time.Minute); !h.events.has(reasonLeft, "the run ", "connection refused"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("Events %q lack what is left", h.events.lines)
-		}
+	eventually(t, "an Event tells it", func() bool { return h.events.has(reasonCleanedUp, "the work was cancelled") })
+	if result := h.abort(); result.Message != "step 3: the work was cancelled" || len(kind.cancelled) != 3 {
+		t.Errorf("a third Abort: %+v after %d cancels", result, len(kind.cancelled))
 	}
 }
 
@@ -724,5 +710,5 @@ func TestAPanicOfAKind(t *testing.T) {
 	h.run()
 	h.require(types.PhaseRunning, "a bug in the plugin")
 	h.until(20)
-	h.require(types.PhaseFailed, "timed out")
+	h.require(types.PhaseFailed, "a bug in the plugin")
 }

@@ -1,23 +1,29 @@
 package steps
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/jsontype"
-	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
-	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/strict"
 )
 
-// PresetKey is the key of a ConfigMap that holds a preset.
-const PresetKey = "preset.yaml"
+const (
+	// PresetKey is the key of a ConfigMap that holds a preset.
+	PresetKey = "preset.yaml"
+	// PresetLabel is the label of the ConfigMaps that steps can name with `use`; its value is
+	// "true".
+	PresetLabel = "rollouts.kedify.io/step-preset"
+)
 
 const (
 	// configLimit bounds the configuration of a step, and a preset, in bytes of JSON.
@@ -26,109 +32,128 @@ const (
 	depthLimit = 100
 )
 
-// Preset is what an admin gives the steps of a registration, beside its flags.
+// Preset is what an admin gives the steps that name it with `use`, or those of a registration.
 type Preset struct {
 	// Defaults is the configuration of a step that says nothing else. Objects are merged with
 	// the Rollout's key by key; lists and values are replaced, and so are references to
 	// Secrets as a whole.
 	Defaults map[string]any `json:"defaults,omitempty"`
-	// Locked are the keys, such as `request.url`, that a Rollout may not set, with all that is
-	// under them. `*` is all keys. A step that sets one fails.
+	// Locked are the keys, such as `http.request.url`, that a Rollout may not set, with all
+	// that is under them. What is locked of a request is locked of `server`, too; what is
+	// locked of `job` locks its `from`. `*` is all keys but `use`. A step that sets one fails.
 	Locked []string `json:"locked,omitempty"`
 	// Hosts are where requests may go, besides those of `--allow-host`: `ci.example.com`,
 	// `ci.example.com:8443`, an address, or `*.example.com` for every name below
-	// `example.com`. Secrets of `--secrets-namespace` go to these alone.
+	// `example.com`, at public addresses. Secrets of `--secrets-namespace` go to these alone.
 	Hosts []string `json:"hosts,omitempty"`
+	// Namespaces are those whose Rollouts may use the preset.
+	//
+	// Default: all.
+	Namespaces []string `json:"namespaces,omitempty"`
+	// Disabled makes steps that use the preset succeed without starting anything. Those that
+	// have begun go on.
+	Disabled bool `json:"disabled,omitempty"`
+	// Report tells the admin what is wrong with the preset once a step is read with it; nil where
+	// there is no admin to tell.
+	Report func(error) `json:"-"`
 }
 
-// PresetSource provides the preset of a registration.
+// PresetSource provides the presets of a registration.
 type PresetSource interface {
-	// Preset returns the preset as it is now. It returns an UnreadError while the preset
-	// cannot be read, and another error if the preset is wrong.
-	Preset(context.Context) (*Preset, error)
+	// Preset returns a preset as it is now; that of the registration itself has no name. It
+	// returns a PresetError while the preset cannot be used.
+	Preset(ctx context.Context, name string) (*Preset, error)
 }
 
-// UnreadError is the error of a preset that cannot be read now.
-type UnreadError struct{ Cause error }
+// PresetError says that a preset cannot be used now: it is not there, cannot be read, or is
+// wrong in itself. A step that uses it waits.
+type PresetError struct {
+	Cause error
+	// Last is the preset as it could last be used; nil if that is not known.
+	Last *Preset
+	// Gone is true if there is no such preset.
+	Gone bool
+}
 
 // Error says why.
-func (e *UnreadError) Error() string { return e.Cause.Error() }
+func (e *PresetError) Error() string { return e.Cause.Error() }
 
-// Unwrap returns the cause.
-func (e *UnreadError) Unwrap() error { return e.Cause }
+// Unwrap returns why.
+func (e *PresetError) Unwrap() error { return e.Cause }
 
-// ReadPreset reads a preset from YAML. The error names the key.
+// ReadPreset reads a preset from YAML. The error names the key. Reader.Check tells what else
+// can be wrong with a preset.
 func ReadPreset(text []byte) (*Preset, error) {
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := objectOf(asJSON)
-	if err != nil {
+	if _, err := objectOf(asJSON); err != nil {
 		return nil, fmt.Errorf("want an object with defaults, locked and hosts: %w", err)
 	}
-	known := []string{"defaults", "locked", "hosts"}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if !slices.Contains(known, key) {
-			return nil, fmt.Errorf("unknown key %q: did you mean %q?", key, nearest.Word(key, known))
-		}
-	}
 	var preset Preset
-	if err := decode(asJSON, &preset); err != nil {
+	if err := strict.Decode(asJSON, &preset); err != nil {
 		return nil, err
 	}
 	for _, path := range preset.Locked {
 		if path != "*" && slices.Contains(strings.Split(path, "."), "") {
-			return nil, fmt.Errorf("locked: %q: want a key such as request.url, or *", path)
+			return nil, fmt.Errorf("locked: %q: want a key such as http.request.url, or *", path)
+		}
+	}
+	for _, namespace := range preset.Namespaces {
+		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+			return nil, fmt.Errorf("namespaces: %q: want the name of a namespace: %s", namespace, strings.Join(problems, "; "))
 		}
 	}
 	return &preset, nil
 }
 
-// decode reads JSON, with numbers as they are written.
-func decode(text []byte, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	return decoder.Decode(into)
+// Serves tells whether the Rollouts of a namespace may use the preset.
+func (p *Preset) Serves(namespace string) bool {
+	return len(p.Namespaces) == 0 || slices.Contains(p.Namespaces, namespace)
 }
 
-// Over returns a Rollout's configuration merged over the preset's defaults, as an object.
-// It does not check whether the Rollout may set these keys.
-func (p *Preset) Over(config json.RawMessage) (map[string]any, error) {
-	given, err := objectOf(config)
+// Section returns what the preset gives steps of a kind, as JSON; null if it gives nothing.
+func (p *Preset) Section(kind string) json.RawMessage {
+	text, err := json.Marshal(p.Defaults[kind])
 	if err != nil {
-		return nil, err
+		panic(err) // never: it was JSON
 	}
-	return merge(p.Defaults, given), nil
+	return text
 }
 
-// apply returns a Rollout's configuration merged over the preset's defaults. It returns an
-// error if the Rollout sets a locked key, or names the namespace of a Secret or ConfigMap.
-func (p *Preset) apply(config json.RawMessage) (Source, error) {
-	given, err := objectOf(config)
-	if err != nil {
-		return Source{}, err
-	}
-	for _, path := range p.Locked {
-		if path == "*" && len(given) > 0 {
-			return Source{}, fmt.Errorf("%s: the preset lets a Rollout set nothing", slices.Sorted(maps.Keys(given))[0])
+// lockedIn returns an error if an object sets a key that the preset locks.
+func (p *Preset) lockedIn(given map[string]any) error {
+	for _, lock := range p.Locked {
+		if lock == "*" {
+			for _, key := range slices.Sorted(maps.Keys(given)) {
+				if key != "use" {
+					return fmt.Errorf("%s: the preset lets a Rollout set nothing", key)
+				}
+			}
+			continue
 		}
-		if sets(given, strings.Split(path, ".")) {
-			return Source{}, fmt.Errorf("%s: the preset does not let a Rollout set this", path)
+		for _, path := range locksOf(lock) {
+			if sets(given, strings.Split(path, ".")) {
+				return fmt.Errorf("%s: the preset does not let a Rollout set this", path)
+			}
 		}
 	}
-	if err := rejectOtherNamespaces(given); err != nil {
-		return Source{}, err
+	return nil
+}
+
+// locksOf returns the paths that a lock stands for: what a Rollout says of `server` would
+// change every request, and a CronJob of its own every part of the Job.
+func locksOf(lock string) []string {
+	kind, rest, _ := strings.Cut(lock, ".")
+	request, key, _ := strings.Cut(rest, ".")
+	switch {
+	case kind == "http" && slices.Contains([]string{"request", "find", "poll", "cancel", "onAbort"}, request):
+		return []string{lock, strings.TrimSuffix("http.server."+key, ".")}
+	case kind == "job" && rest != "" && rest != "logLines":
+		return []string{lock, "job.from"}
 	}
-	merged, err := json.Marshal(merge(p.Defaults, given))
-	if err != nil {
-		return Source{}, err
-	}
-	defaults, err := json.Marshal(p.Defaults)
-	if err != nil {
-		return Source{}, err
-	}
-	return Source{Config: merged, Defaults: defaults, PresetHosts: p.Hosts}, nil
+	return []string{lock}
 }
 
 // objectOf reads a configuration; a missing one is an empty object.
@@ -139,29 +164,26 @@ func objectOf(config json.RawMessage) (map[string]any, error) {
 	if len(config) > configLimit {
 		return nil, fmt.Errorf("config: %d bytes: want %d at most", len(config), configLimit)
 	}
-	if depthOf(config) > depthLimit {
-		return nil, fmt.Errorf("config: more than %d objects and lists in one another", depthLimit)
-	}
 	var given map[string]any
-	if err := decode(config, &given); err != nil || given == nil {
+	if err := strictjson.UnmarshalCaseSensitivePreserveInts(config, &given); err != nil || given == nil {
 		return nil, fmt.Errorf("config: want an object, not %s", jsontype.Of(config))
+	}
+	if isDeeper(given, depthLimit) {
+		return nil, fmt.Errorf("config: more than %d objects and lists in one another", depthLimit)
 	}
 	return given, nil
 }
 
-// depthOf returns how deep objects and lists are nested.
-func depthOf(text []byte) (deepest int) {
-	depth := 0
-	for c := range bound.Structure(text) {
-		switch c {
-		case '{', '[':
-			depth++
-			deepest = max(deepest, depth)
-		case '}', ']':
-			depth--
-		}
+// isDeeper tells whether a value has more than a number of objects and lists in one another.
+func isDeeper(value any, limit int) bool {
+	deeper := func(inner any) bool { return isDeeper(inner, limit-1) }
+	switch value := value.(type) {
+	case map[string]any:
+		return limit == 0 || slices.ContainsFunc(slices.Collect(maps.Values(value)), deeper)
+	case []any:
+		return limit == 0 || slices.ContainsFunc(value, deeper)
 	}
-	return deepest
+	return false
 }
 
 // sets tells whether an object has a value at a path, or a value that is no object on the
@@ -196,46 +218,41 @@ func merge(under, over map[string]any) map[string]any {
 
 // isReference tells whether a key is that of a reference to a Secret or a ConfigMap.
 func isReference(key string) bool {
-	return strings.EqualFold(key, "secretKeyRef") || strings.EqualFold(key, "configMapKeyRef")
+	return slices.Contains([]string{"secretkeyref", "configmapkeyref", "secretref"}, strings.ToLower(key))
 }
 
 // rejectOtherNamespaces returns an error if a Rollout's configuration refers to a Secret
 // or a ConfigMap by namespace. The controller may read those of all namespaces, and the
 // author of a Rollout must not gain that access: only a preset can name a namespace.
 func rejectOtherNamespaces(given map[string]any) error {
-	if path := namespacePath(given); path != "" {
-		return fmt.Errorf("%s: a Rollout refers to Secrets and ConfigMaps of its own namespace alone; those of another one are for a preset to name", path)
+	if path := namespacePath("", given); path != "" {
+		return errors.New(path + ": a Rollout refers to Secrets and ConfigMaps of its own namespace alone; those of another one are for a preset to name")
 	}
 	return nil
 }
 
-// namespacePath returns the path of a namespace in a reference; empty if there is none. It
-// builds the path from its end, so that it builds only one.
-func namespacePath(value any) string {
+// namespacePath returns the path of a namespace in a reference below a path; empty if there is
+// none.
+func namespacePath(path string, value any) (found string) {
 	switch value := value.(type) {
 	case []any:
-		for i, item := range value {
-			if path := namespacePath(item); path != "" {
-				return fmt.Sprintf("[%d].%s", i, path)
-			}
+		for i := 0; i < len(value) && found == ""; i++ {
+			found = namespacePath(fmt.Sprintf("%s[%d]", path, i), value[i])
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
+			at := strict.Join(path, key)
 			if ref, ok := value[key].(map[string]any); ok && isReference(key) {
 				for field := range ref {
 					if strings.EqualFold(field, "namespace") {
-						return key + "." + field
+						return strict.Join(at, field)
 					}
 				}
 			}
-			path := namespacePath(value[key])
-			if strings.HasPrefix(path, "[") {
-				return key + path
-			}
-			if path != "" {
-				return key + "." + path
+			if found = namespacePath(at, value[key]); found != "" {
+				return found
 			}
 		}
 	}
-	return ""
+	return found
 }

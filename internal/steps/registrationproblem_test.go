@@ -24,7 +24,7 @@ func TestARegistrationThatBecomesWrong(t *testing.T) {
 		want    string
 	}{
 		"a flag":       {Options{Problem: errors.New("unknown flag: --alow-host")}, "--alow-host"},
-		"another kind": {Options{Kind: named{&scripted{}}}, `kind "scripted", and is registered with kind "named"`},
+		"another kind": {Options{Kind: named{&scripted{}}}, `kind "scripted", and is one of kind "named"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			breaks := func(h *host) {
@@ -50,7 +50,7 @@ func TestARegistrationThatBecomesWrong(t *testing.T) {
 			breaks(h)
 			begun := h.clock
 			h.until(100)
-			h.require(types.PhaseFailed, "timed out after 9m0s", tc.want)
+			h.require(types.PhaseFailed, "timed out after ", tc.want)
 			if took := h.clock.Sub(begun); took > 10*time.Minute || !h.events.has(reasonLeft, tc.want) || len(h.last.Status) == 0 {
 				t.Errorf("after %s, status %s, Events %q", took, h.last.Status, h.events.lines)
 			}
@@ -73,8 +73,8 @@ func TestARegistrationThatBecomesWrong(t *testing.T) {
 
 type unreadPreset struct{}
 
-func (unreadPreset) Preset(context.Context) (*Preset, error) {
-	return nil, &UnreadError{errors.New("preset ConfigMap argo-rollouts/e2e does not exist")}
+func (unreadPreset) Preset(context.Context, string) (*Preset, error) {
+	return nil, &PresetError{Cause: errors.New("preset ConfigMap argo-rollouts/e2e does not exist")}
 }
 
 // A step whose preset cannot be read fails before a short progress deadline, too.

@@ -15,7 +15,7 @@ func (r *run) isOfFormerCanary() bool {
 	if key := keyOf(r.ro, r.pluginName, r.s.Index); progressing(r.ro).Reason == retryReason && r.s.Key != key && r.s.Key != retriedKeyOf(key) {
 		return true // the Abort's status is gone if the previous call was skipped for its backoff
 	}
-	return r.isAborted(r.key()) || slices.ContainsFunc(r.ro.Status.Canary.StepPluginStatuses, func(s v1alpha1.StepPluginStatus) bool {
+	return r.attempts.of(r.key()).aborted || slices.ContainsFunc(r.ro.Status.Canary.StepPluginStatuses, func(s v1alpha1.StepPluginStatus) bool {
 		return s.Index == r.s.Index && s.Name == r.pluginName && s.Operation != v1alpha1.StepPluginOperationRun
 	})
 }
@@ -28,15 +28,13 @@ const retryReason = "RolloutRetry"
 // abort, but an earlier process may have ended before it had done that: forget cancels it
 // then.
 func (r *run) forget() {
-	if !r.isAborted(r.key()) {
-		r.cleanUpWork(cleanup{ro: r.ro, pluginName: r.pluginName, s: *r.s, config: r.config, timeout: retryPatience})
-		r.aborted.note(r.key(), struct{}{})
+	if !r.attempts.of(r.key()).aborted {
+		if r.s.Stage == stageNew || r.s.Stage == stageAnnounced {
+			r.s.Sends++
+		}
+		r.timeout = retryPatience
+		r.cleanUp(r.newCleanup())
+		r.attempts.do(r.key(), func(a *attempt) { a.aborted = true })
 	}
 	r.s = nil
-}
-
-// isAborted tells whether this process was called to abort an attempt.
-func (p *Plugin) isAborted(attempt string) bool {
-	_, ok := p.aborted.of(attempt)
-	return ok
 }

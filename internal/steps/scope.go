@@ -9,15 +9,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 )
 
-// Scope returns what templates and expressions of a step can refer to. It holds only
-// maps, strings and numbers.
+// Scope returns what the texts and expressions of a step can refer to. It holds only maps,
+// strings and numbers. Package cel declares the same names.
 //
 //	rollout   name, namespace, uid, labels, annotations
 //	images    new: the image of each container by its name; old: those of the stable
 //	          version, none if old is nil
 //	hash      new, old: the pod template hashes
 //	services  stable, canary
-//	step      index (from 0), id, key, plugin (the registered name)
+//	step      index (from 0), id, key, plugin (the registered name), preset (empty for none)
 //	weight    the canary's weight now
 //	revision  the Rollout's revision
 //	steps     by id: outputs of the canary's steps so far
@@ -31,12 +31,12 @@ func Scope(work Work, old *corev1.PodTemplateSpec) map[string]any {
 	return map[string]any{
 		"rollout": map[string]any{
 			"name": ro.Name, "namespace": ro.Namespace, "uid": string(ro.UID),
-			"labels": textsOf(ro.Labels), "annotations": textsOf(ro.Annotations),
+			"labels": ro.Labels, "annotations": ro.Annotations,
 		},
 		"images":   map[string]any{"new": imagesOf(&ro.Spec.Template), "old": imagesOf(old)},
 		"hash":     map[string]any{"new": ro.Status.CurrentPodHash, "old": ro.Status.StableRS},
 		"services": map[string]any{"stable": stable, "canary": canary},
-		"step":     map[string]any{"index": int(work.Index), "id": work.ID, "key": work.Key, "plugin": work.PluginName},
+		"step":     map[string]any{"index": int(work.Index), "id": work.ID, "key": work.Key, "plugin": work.PluginName, "preset": work.Preset},
 		"weight":   int(weight),
 		"revision": revisionOf(ro),
 		"steps":    outputsOf(work),
@@ -44,10 +44,7 @@ func Scope(work Work, old *corev1.PodTemplateSpec) map[string]any {
 }
 
 func revisionOf(ro *v1alpha1.Rollout) int {
-	revision, err := strconv.Atoi(ro.Annotations[revisionAnnotation])
-	if err != nil {
-		return 0
-	}
+	revision, _ := strconv.Atoi(ro.Annotations[revisionAnnotation])
 	return revision
 }
 
@@ -63,21 +60,12 @@ func imagesOf(template *corev1.PodTemplateSpec) map[string]any {
 
 // outputsOf returns the outputs of the steps of the canary so far, by id.
 func outputsOf(work Work) map[string]any {
-	all := map[string]any{work.ID: map[string]any{"outputs": textsOf(work.Outputs)}}
+	all := map[string]any{work.ID: map[string]any{"outputs": work.Outputs}}
 	for _, other := range work.Rollout.Status.Canary.StepPluginStatuses {
 		s, err := readStatus(other.Status)
-		if err != nil || s == nil || s.Index == work.Index {
-			continue
+		if err == nil && s != nil && s.Index != work.Index {
+			all[s.ID] = map[string]any{"outputs": s.Outputs}
 		}
-		all[s.ID] = map[string]any{"outputs": textsOf(s.Outputs)}
-	}
-	return all
-}
-
-func textsOf(texts map[string]string) map[string]any {
-	all := make(map[string]any, len(texts))
-	for key, text := range texts {
-		all[key] = text
 	}
 	return all
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 const (
@@ -28,8 +29,10 @@ const (
 	maxRetries = 10
 )
 
-// Settings are the keys that every kind of step has. A step whose configuration cannot be
-// read fails at once, whatever its `failurePolicy`, with words that name the key.
+// Settings are the keys that every kind of step has. A step whose own configuration cannot be
+// read fails at once, whatever its `failurePolicy`, with words that name the key. While its
+// preset cannot be used it waits, with an Event, until its timeout; a `failurePolicy` of
+// `Ignore` counts then only where the preset, as it could last be used, does not lock it.
 type Settings struct {
 	// ID names the step for the steps after it, which read its outputs by this name: a letter,
 	// then letters, digits, `_` and `-`, 63 at most. No two steps of a Rollout have the same.
@@ -64,6 +67,9 @@ type Settings struct {
 	//
 	// Default: `Repeat`.
 	OnUnknown OnUnknown `json:"onUnknown,omitempty"`
+	// Use is the name of a preset: a ConfigMap in the controller's namespace. The step then
+	// says only what the preset leaves open.
+	Use string `json:"use,omitempty"`
 }
 
 // FailurePolicy is Fail or Ignore.
@@ -99,6 +105,8 @@ func (s Settings) Validate() error {
 		return fmt.Errorf("failurePolicy %q: want %s or %s", s.FailurePolicy, FailurePolicyFail, FailurePolicyIgnore)
 	case !slices.Contains([]OnUnknown{"", OnUnknownRepeat, OnUnknownFail}, s.OnUnknown):
 		return fmt.Errorf("onUnknown %q: want %s or %s", s.OnUnknown, OnUnknownRepeat, OnUnknownFail)
+	case s.Use != "" && len(validation.IsDNS1123Subdomain(s.Use)) > 0:
+		return fmt.Errorf("use %q: want the name of a preset, which is that of its ConfigMap", s.Use)
 	case s.Retries < 0 || s.Retries > maxRetries:
 		return fmt.Errorf("retries %d: want 0 to %d", s.Retries, maxRetries)
 	}

@@ -55,7 +55,7 @@ func TestASlowStartThatFails(t *testing.T) {
 		starts := 0
 		h := newHost(t, &scripted{start: slowly(func() (Progress, error) {
 			starts++
-			return Progress{RetryAfter: 5 * time.Minute}, &UnansweredError{errors.New("503 Service Unavailable")}
+			return Progress{}, &Error{Outcome: MayBeDone, RetryAfter: 5 * time.Minute, Cause: errors.New("503 Service Unavailable")}
 		})}, `{"timeout": "8m"}`)
 		h.untilIdle()
 		h.require(types.PhaseFailed, "timed out after 8m0s")

@@ -24,69 +24,115 @@ const (
 	stateLimit = 1 << 10
 )
 
-// stage says which operation a step's next call makes.
+// stage says what a step's next call does.
 type stage string
 
 const (
-	// stageNew: no Start was made when this was stored.
+	// stageNew: it starts the work. As answers get lost, that may have been done before.
 	stageNew stage = "New"
-	// stageAnnounced: the next call makes the Start. Only a step that must know whether a
-	// Start was made has this stage.
+	// stageAnnounced: it starts the work, as the call before has said. Only a step whose work
+	// must not be started twice has this stage; one with stageNew was not started.
 	stageAnnounced stage = "Announced"
-	// stageStarting: a Start was made, and may have been carried out.
-	stageStarting stage = "Starting"
-	// stageRunning: Start has answered, the work has not ended.
+	// stageRunning: it polls the work, which was started.
 	stageRunning stage = "Running"
-	// stageDone: the step has succeeded.
-	stageDone stage = "Done"
-	// stageFailed: the step has failed.
+	// stageFailing and stageRetrying: it cancels the work, as the step or the attempt has
+	// failed. If the call that finds a failure also cancelled the work, and its answer got
+	// lost, work that was cancelled could be started again.
+	stageFailing  stage = "Failing"
+	stageRetrying stage = "Retrying"
+	// stageDone and stageFailed: there is none, the step has succeeded or failed.
+	stageDone   stage = "Done"
 	stageFailed stage = "Failed"
 )
 
-var stages = []stage{stageNew, stageAnnounced, stageStarting, stageRunning, stageDone, stageFailed}
+var stages = []stage{stageNew, stageAnnounced, stageRunning, stageFailing, stageRetrying, stageDone, stageFailed}
 
 // status is what a step keeps in status.canary.stepPluginStatuses[].status. It holds no
 // secrets: everyone who may read the Rollout can read it. It is not trusted: everyone who
 // may edit the Rollout can change it.
 type status struct {
-	Kind string `json:"kind"`
-	ID   string `json:"id"`
+	Kind   string `json:"kind"`
+	ID     string `json:"id"`
+	Preset string `json:"preset,omitempty"`
 	// Key tells the step's run in this canary from others of its Rollout.
 	Key   string `json:"key"`
 	Index int32  `json:"index"`
 	// Started is when the first Run was made.
 	Started time.Time `json:"started"`
 	// Called is when the last Run was made, and Elapsed how much of the timeout is used.
-	Called  time.Time `json:"called"`
-	Elapsed seconds   `json:"elapsed"`
+	Called  time.Time     `json:"called"`
+	Elapsed time.Duration `json:"elapsed"`
+	// Timeout is the one with which the step was begun.
+	Timeout time.Duration `json:"timeout,omitempty"`
 	// Attempt counts from 1.
 	Attempt int32 `json:"attempt"`
 	Stage   stage `json:"stage"`
 	// Process has written this.
 	Process string `json:"process"`
-	// Waiting is what the last Event said the step waits for.
+	sends
+	// Outcome is what the work of a failing attempt has done.
+	Outcome Outcome `json:"outcome,omitempty"`
+	// Failure is what went wrong last.
+	Failure string `json:"failure,omitempty"`
+	// Waiting is the hash of what the last Event said the step waits for.
 	Waiting string            `json:"waiting,omitempty"`
 	State   json.RawMessage   `json:"state,omitempty"`
 	Outputs map[string]string `json:"outputs,omitempty"`
 }
 
-// seconds is a duration as a JSON number of seconds, in tenths.
-type seconds time.Duration
-
-func (s seconds) MarshalJSON() ([]byte, error) {
-	return fmt.Appendf(nil, "%.1f", time.Duration(s).Seconds()), nil
+// sends is what is known of an attempt's Starts that may have been carried out.
+type sends struct {
+	// Sends is how many there were.
+	Sends int32 `json:"sends,omitempty"`
+	// Resend is how much of the timeout has to be used before there is another one.
+	Resend time.Duration `json:"resend,omitempty"`
 }
 
-func (s *seconds) UnmarshalJSON(text []byte) error {
-	var number float64
-	if err := json.Unmarshal(text, &number); err != nil {
-		return err
+// join adds what else is known of the same Starts.
+func (s *sends) join(other sends) {
+	s.Sends, s.Resend = max(s.Sends, other.Sends), max(s.Resend, other.Resend)
+}
+
+// outcome is what the Starts of the attempt have done, as far as the status tells.
+func (s *status) outcome() Outcome {
+	switch {
+	case s.Stage == stageRunning, s.Stage == stageDone:
+		return Done
+	case s.Stage == stageFailing, s.Stage == stageRetrying:
+		return s.Outcome
+	case s.Stage == stageFailed:
+		return NotDone
+	case s.Sends > 0:
+		return MayBeDone
 	}
-	*s = seconds(number * float64(time.Second))
-	return nil
+	return NotDone
 }
 
-var keyPattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
+// label is what messages about the step begin with: it tells the steps of a Rollout apart
+// if all have the same plugin name.
+func (s *status) label() string {
+	switch {
+	case s.Preset != "":
+		return s.Preset
+	case s.ID != strconv.Itoa(int(s.Index)):
+		return s.ID
+	}
+	return fmt.Sprintf("step %d", s.Index+1)
+}
+
+// event is the message of an Event about the step.
+func (s *status) event(format string, args ...any) string {
+	message := fmt.Sprintf(format, args...)
+	if label := s.label(); label != fmt.Sprintf("step %d", s.Index+1) {
+		return fmt.Sprintf("%s: step %d: %s", label, s.Index+1, message)
+	}
+	return fmt.Sprintf("step %d: %s", s.Index+1, message)
+}
+
+var (
+	keyPattern    = regexp.MustCompile(`^[0-9a-f]{32}$`)
+	presetPattern = regexp.MustCompile(`^[a-z0-9./-]{0,320}$`)
+)
 
 // readStatus reads the status of a step that has been run before; nil for one that has not.
 func readStatus(raw json.RawMessage) (*status, error) {
@@ -105,15 +151,17 @@ func (s *status) isOurs() bool {
 	return keyPattern.MatchString(s.Key) && slices.Contains(stages, s.Stage) &&
 		s.Attempt >= 1 && s.Attempt <= maxRetries+1 && s.Index >= 0 && s.Elapsed >= 0 &&
 		(idPattern.MatchString(s.ID) || s.ID == strconv.Itoa(int(s.Index))) &&
+		presetPattern.MatchString(s.Preset) && s.Sends >= 0 && s.Resend >= 0 && s.Timeout >= 0 && s.Outcome >= NotDone && s.Outcome <= Done &&
 		jsonSize(s.State) <= stateLimit && jsonSize(s.Outputs) <= 2*outputsLimit
 }
 
-// write returns the status as JSON, of at most 4 KiB.
+// write returns the status as JSON, of at most 4 KiB: it shortens the failure if there is no
+// room. All else is bounded when it is set.
 func (s *status) write() json.RawMessage {
-	text, err := json.Marshal(s)
-	if err != nil || len(text) > statusLimit {
-		less := *s
-		less.Waiting = "" // the other fields are bounded when they are set
+	less := *s
+	text, _ := json.Marshal(less)
+	for len(text) > statusLimit && len(less.Failure) > len("……") {
+		less.Failure = bound.Shorten(less.Failure, len(less.Failure)/2)
 		text, _ = json.Marshal(less)
 	}
 	return text
@@ -124,12 +172,12 @@ func (s *status) write() json.RawMessage {
 // and an error.
 func (p Progress) bounded() (Progress, error) {
 	if len(p.State) > 0 && (!json.Valid(p.State) || jsonSize(p.State) > stateLimit) {
-		return Progress{}, &UnansweredError{errors.New("a bug in the plugin: its state is no JSON, or too large; please report it")}
+		return Progress{}, &Error{Outcome: MayBeDone, Cause: errors.New("a bug in the plugin: its state is no JSON, or too large; please report it")}
 	}
 	switch p.Phase {
 	case Running, Successful, Failed:
 	default:
-		return Progress{}, &UnansweredError{fmt.Errorf("a bug in the plugin: phase %q; please report it", p.Phase)}
+		return Progress{}, &Error{Outcome: MayBeDone, Cause: fmt.Errorf("a bug in the plugin: phase %q; please report it", p.Phase)}
 	}
 	p.Message = bound.Shorten(p.Message, messageLimit)
 	p.Outputs, p.dropped = boundedOutputs(p.Outputs, nil)

@@ -27,29 +27,31 @@ type Kind interface {
 
 // Source is the configuration of one step.
 type Source struct {
-	// Config is a JSON object: the Rollout's configuration merged over the preset's
-	// defaults.
+	// Config is the kind's section, what stands under `http:`: the Rollout's merged over the
+	// preset's. It is a JSON object.
 	Config json.RawMessage
-	// Defaults are the preset's defaults: an object, or null.
+	// Defaults is the preset's section: an object, or null.
 	Defaults json.RawMessage
 	// PresetHosts are the hosts that the preset allows. A secret of another namespace is
 	// sent to no other host.
 	PresetHosts []string
+	// Preset is the name of the preset; empty for none.
+	Preset string
+	// Settings are the keys that all kinds have, read and validated.
+	Settings Settings
 }
 
 // Step is the work of one step. Each operation makes one attempt, within ctx. Operations of
 // different steps may run at the same time, those of one step run one at a time.
 //
-// An error means that the operation came to no answer (the network, the API server, an
-// outside system that is too busy): it is made again until the step's timeout. A failure
-// that another attempt cannot mend is a Progress with phase Failed. Neither an error nor a
-// Progress may hold a secret.
+// An error means that the operation came to no end (the network, the API server, an outside
+// system that is too busy): it is made again until the step's timeout, unless it is a Final
+// Error. An Error says what the operation may have done outside nevertheless; one of a Cancel
+// or an Undo that may be made again after all has NotDone. A failure of the work is a Progress
+// with phase Failed. Neither an error nor a Progress may hold a secret.
 type Step interface {
-	// Settings are the keys that all kinds have.
-	Settings() Settings
 	// Start does the work's first part, or finds that an earlier Start under the same key
-	// has done it. It returns an UnansweredError if the outside system may have carried it
-	// out without answering, so that another Start may carry it out twice.
+	// has done it.
 	Start(context.Context, Work) (Progress, error)
 	// Poll asks how work that is running goes.
 	Poll(context.Context, Work) (Progress, error)
@@ -60,7 +62,15 @@ type Step interface {
 	Undo(context.Context, Work) error
 	// Left names what stays when Cancel or Undo does not succeed: "Job demo/e2e-1a2b3c".
 	Left(Work) string
+	// Repeatable tells whether a Start may be made again after one that may have been carried
+	// out: a Job has a name, a PUT says the same twice.
+	Repeatable() bool
+	// Finds tells whether Start looks for what an earlier one has done.
+	Finds() bool
 }
+
+// Patient is a Step that says how long one of its operations may take; it is 20 s for others.
+type Patient interface{ OperationTimeout() time.Duration }
 
 // Work is the input of an operation.
 type Work struct {
@@ -72,6 +82,8 @@ type Work struct {
 	// ID is the step's id, Index its place among the Rollout's steps, from 0.
 	ID    string
 	Index int32
+	// Preset is the name of the step's preset; empty for none.
+	Preset string
 	// Key identifies one attempt at the step: the same for each call about it, another
 	// for each retry, canary and revision. It is 32 hexadecimal digits.
 	Key string
@@ -80,11 +92,13 @@ type Work struct {
 	// who may edit the Rollout can change.
 	State   json.RawMessage
 	Outputs map[string]string
-	// Unknown is true for a Start if an earlier one may have been carried out, and for a
-	// Cancel if it is not known whether a Start was. Even if Unknown is false, this may be
-	// a second Start, as the answer to the first Run may have been lost before the Rollout
-	// stored it: a Start that can look for its work looks each time.
-	Unknown bool
+	// Earlier is what earlier Starts of this attempt have done, as far as is known. Even if it
+	// is NotDone a Start may be the second one, as the answer to the first Run may have been
+	// lost before the Rollout stored it: a Start that can look for its work looks each time.
+	Earlier Outcome
+	// LookOnly is true for a Start that only looks for what earlier ones have done: no more
+	// may be sent, or not yet. If it finds nothing, it returns an error with NotDone.
+	LookOnly bool
 	// Remaining is what is left of the step's timeout. It is 0 in the Poll that is made
 	// before the step counts as timed out, and in Cancel and Undo.
 	Remaining time.Duration
@@ -112,12 +126,12 @@ type Progress struct {
 	State json.RawMessage
 	// Outputs are for later steps. They are added to the outputs of earlier operations.
 	Outputs map[string]string
-	// RetryAfter is how long the outside system asks to wait before the next operation. It
-	// also counts if the operation returns an error.
+	// RetryAfter is how long the outside system asks to wait before the next operation.
 	RetryAfter time.Duration
-	// MayRun is true for a failure after which the work may still be running, and is
-	// therefore cancelled.
-	MayRun bool
+	// Outcome is what a Failed progress leaves outside, for a Start that of earlier Starts
+	// included. Unless it is NotDone (nothing was done, or what was done has ended), the work
+	// is cancelled.
+	Outcome Outcome
 	// dropped are the names of outputs that were too large.
 	dropped []string
 }
@@ -129,19 +143,3 @@ var ErrNoCleanup = errors.New("the step's configuration has nothing for that")
 // ErrNoEffect is what Cancel and Undo return for a step that changes nothing outside. The
 // operation is not tried again.
 var ErrNoEffect = errors.New("the step changes nothing outside")
-
-// UnansweredError is the error of an operation that the outside system may have carried
-// out without answering.
-type UnansweredError struct{ Cause error }
-
-// Error says why there is no answer.
-func (e *UnansweredError) Error() string { return "no answer: " + e.Cause.Error() }
-
-// Unwrap returns why there is no answer.
-func (e *UnansweredError) Unwrap() error { return e.Cause }
-
-// isUnanswered tells whether an error leaves open whether the operation was carried out.
-func isUnanswered(err error) bool {
-	var unanswered *UnansweredError
-	return errors.As(err, &unanswered)
-}

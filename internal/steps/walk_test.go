@@ -51,6 +51,9 @@ type job struct {
 	failed bool
 }
 
+// maxUncounted is how many Starts a process may have made without a trace in the status.
+const maxUncounted = 2
+
 func (j *job) hasEnded(at time.Time) bool { return !j.cancelled.IsZero() || !at.Before(j.ends) }
 
 // hasSucceeded tells whether work has succeeded and has not been undone.
@@ -70,9 +73,13 @@ type walk struct {
 
 	config   string
 	settings Settings
-	events   *logbook
-	plugin   *Plugin
-	process  int
+	// A Start may be made again, or looks for what an earlier one has done.
+	repeatable, finds bool
+	sent              map[string]bool // the keys whose Starts may have been carried out
+	seconds           map[int64]bool  // in which the Progressing condition has changed
+	events            *logbook
+	plugin            *Plugin
+	process           int
 
 	ro                              *v1alpha1.Rollout
 	canary, revised                 int // revised is the last canary of the previous version
@@ -87,7 +94,7 @@ type walk struct {
 }
 
 func newWalk(t *testing.T, seed uint64) *walk {
-	w := &walk{t: t, random: rand.New(rand.NewPCG(seed, 1)), chaos: rand.New(rand.NewPCG(seed, 2)), jobs: map[string]*job{}, events: &logbook{}, broken: true}
+	w := &walk{t: t, random: rand.New(rand.NewPCG(seed, 1)), chaos: rand.New(rand.NewPCG(seed, 2)), jobs: map[string]*job{}, sent: map[string]bool{}, seconds: map[int64]bool{}, events: &logbook{}, broken: true}
 	w.pluginAt = int32(w.random.IntN(2))
 	w.settings = Settings{
 		Retries:       int32(w.random.IntN(3)),
@@ -96,6 +103,7 @@ func newWalk(t *testing.T, seed uint64) *walk {
 		Timeout:       metav1.Duration{Duration: []time.Duration{0, 2 * time.Minute, 9 * time.Minute}[w.random.IntN(3)]},
 		Interval:      metav1.Duration{Duration: []time.Duration{0, time.Minute, 3 * time.Minute}[w.random.IntN(3)]},
 	}
+	w.repeatable, w.finds = w.chance(25), w.chance(25)
 	config, err := json.Marshal(w.settings)
 	if err != nil {
 		t.Fatal(err)
@@ -175,6 +183,7 @@ func (w *walk) progress(status corev1.ConditionStatus, reason string) {
 	if len(w.ro.Status.Conditions) == 0 {
 		w.ro.Status.Conditions = []v1alpha1.RolloutCondition{{Type: v1alpha1.RolloutProgressing}}
 	}
+	w.seconds[w.now().Unix()] = true
 	progress(w.ro, w.now().Truncate(time.Second), status, reason)
 }
 
@@ -289,6 +298,9 @@ func (w *walk) reconcile(stores bool) {
 	w.due = time.Time{}
 	switch aborted := w.reason() == "RolloutAborted"; {
 	case !w.abort && aborted:
+		for w.seconds[w.now().Unix()] { // a clock went back to the second of another canary, which has its key
+			time.Sleep(time.Second)
+		}
 		w.progress(corev1.ConditionUnknown, "RolloutRetry")
 	case w.paused != (w.reason() == "RolloutPaused") && !aborted:
 		w.progress(corev1.ConditionUnknown, map[bool]string{true: "RolloutPaused", false: "RolloutResumed"}[w.paused])
@@ -428,9 +440,18 @@ func (w *walk) call(name string, call func(*v1alpha1.Rollout, *types.RpcStepCont
 
 // judge checks the answer to a Run.
 func (w *walk) judge(result types.RpcStepResult) {
+	s, err := readStatus(result.Status)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	if result.Phase == types.PhaseRunning {
 		if result.RequeueAfter < minInterval {
 			w.t.Errorf("asked to come back in %s", result.RequeueAfter)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if j := w.jobs[s.workKey(w.ro)]; j != nil && (s.Stage == stageFailing || s.Stage == stageRetrying) {
+			j.failed = true
 		}
 		return
 	}
@@ -442,12 +463,8 @@ func (w *walk) judge(result types.RpcStepResult) {
 	if w.settings.OnUnknown == OnUnknownFail && strings.Contains(result.Message, "not known whether") && !w.restartedIn && !w.unansweredIn {
 		w.t.Errorf("nothing was lost: %s", result.Message)
 	}
-	s, err := readStatus(result.Status)
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	j := w.jobs[s.workKey(w.ro)]
-	if result.Phase != types.PhaseSuccessful || strings.HasPrefix(result.Message, "failed, and ignored") {
+	if result.Phase != types.PhaseSuccessful || strings.Contains(result.Message, "failed, and ignored") {
 		if j != nil {
 			j.failed = true
 		}
@@ -493,8 +510,7 @@ type walkKind struct {
 func (k *walkKind) Name() string { return "walk" }
 
 func (k *walkKind) Parse(source Source) (Step, error) {
-	step := &walkStep{walkKind: k}
-	return step, json.Unmarshal(source.Config, &step.settings)
+	return &walkStep{walkKind: k, settings: source.Settings}, nil
 }
 
 type walkStep struct {
@@ -502,7 +518,8 @@ type walkStep struct {
 	settings Settings
 }
 
-func (s *walkStep) Settings() Settings { return s.settings }
+func (s *walkStep) Repeatable() bool   { return s.walk.repeatable }
+func (s *walkStep) Finds() bool        { return s.walk.finds }
 func (s *walkStep) Left(w Work) string { return "the run " + w.Key[:6] }
 
 var errWalk = errors.New("503")
@@ -528,7 +545,7 @@ func (s *walkStep) reach(ctx context.Context, mayHang bool) (received bool, err 
 		select {
 		case <-time.After(delay):
 		case <-ctx.Done():
-			err = &UnansweredError{ctx.Err()}
+			err = &Error{Outcome: MayBeDone, Cause: ctx.Err()}
 		}
 	}
 	s.walk.mu.Lock()
@@ -542,10 +559,10 @@ func (s *walkStep) reach(ctx context.Context, mayHang bool) (received bool, err 
 	}
 	switch {
 	case fault < 15:
-		return false, errWalk
+		return false, &Error{Final: fault < 2, Cause: errWalk}
 	case fault < 22:
 		s.walk.unansweredIn = true
-		return fault%2 == 0, &UnansweredError{errWalk}
+		return fault%2 == 0, &Error{Outcome: MayBeDone, Cause: errWalk}
 	}
 	return true, nil
 }
@@ -557,6 +574,14 @@ func (s *walkStep) Start(ctx context.Context, w Work) (Progress, error) {
 	received, err := s.reach(ctx, false)
 	s.walk.mu.Lock()
 	defer s.walk.mu.Unlock()
+	if j := s.walk.jobs[w.Key]; s.walk.finds && err == nil && j != nil {
+		s.walk.logf("found %s", w.Key[:6])
+		return Progress{Phase: Running, Message: "it was found"}, nil
+	}
+	if w.LookOnly {
+		return Progress{}, errors.New("it was not found")
+	}
+	s.walk.sent[w.Key] = s.walk.sent[w.Key] || received || OutcomeOf(err) != NotDone
 	if received {
 		j := s.walk.jobs[w.Key]
 		if j == nil {
@@ -566,10 +591,20 @@ func (s *walkStep) Start(ctx context.Context, w Work) (Progress, error) {
 			}
 			s.walk.jobs[w.Key] = j
 		}
-		if j.starts++; j.starts > 1 && s.settings.OnUnknown == OnUnknownFail {
+		j.starts++
+		switch limit := maxSends; {
+		case s.walk.repeatable:
+		case s.settings.OnUnknown == OnUnknownFail && j.starts > 1:
 			s.walk.t.Errorf("work was started twice under key %s (onUnknown: Fail)", w.Key)
+		case s.walk.restartedIn:
+			limit += maxUncounted
+			fallthrough
+		case true:
+			if j.starts > limit {
+				s.walk.t.Errorf("work was started %d times under key %s", j.starts, w.Key)
+			}
 		}
-		if j.starts > 1 && !w.Unknown && !s.walk.restartedIn && canary == s.walk.canary {
+		if j.starts > 1 && w.Earlier == NotDone && !s.walk.restartedIn && canary == s.walk.canary {
 			s.walk.t.Errorf("a second Start was not told of the first")
 		}
 		if !j.cancelled.IsZero() {
@@ -577,6 +612,10 @@ func (s *walkStep) Start(ctx context.Context, w Work) (Progress, error) {
 		}
 	}
 	s.walk.logf("start %s: received %t, %v", w.Key[:6], received, err)
+	if received && err == nil && s.walk.broken && s.walk.chaos.IntN(100) < 5 {
+		s.walk.jobs[w.Key].failed = true
+		return Progress{Phase: Failed, Message: "its answer is of no use", Outcome: Done}, nil
+	}
 	return Progress{Phase: Running, Message: "it runs"}, err
 }
 
@@ -603,12 +642,15 @@ func (s *walkStep) Cancel(ctx context.Context, w Work) error {
 	received, err := s.reach(ctx, true)
 	s.walk.mu.Lock()
 	defer s.walk.mu.Unlock()
+	if !s.walk.sent[w.Key] && s.walk.process == 1 {
+		s.walk.t.Errorf("a Cancel of what was surely not started, under key %s", w.Key)
+	}
 	j := s.walk.jobs[w.Key]
 	switch {
 	case !received || j == nil:
 	case !j.hasEnded(time.Now()):
 		j.cancelled = time.Now()
-	case w.Unknown || time.Since(j.ends) < time.Minute:
+	case w.Earlier != Done || time.Since(j.ends) < time.Minute:
 		j.excepted = true // there was no look, or it has ended after the last one
 	}
 	s.walk.logf("cancel %s: received %t, %v", w.Key[:6], received, err)

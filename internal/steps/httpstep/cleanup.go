@@ -1,108 +1,90 @@
 package httpstep
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
-	"github.com/kedify/argo-rollouts-plugin/internal/steps/outbound"
 )
-
-// refusedState is the State of an attempt whose first known request was refused. The
-// outside system may have refused it because it had carried out the same request before:
-// one of a controller that ended before it could record the request.
-var refusedState = json.RawMessage(`{"refused":true}`)
 
 // Cancel stops running work.
 func (s *step) Cancel(ctx context.Context, work steps.Work) error {
-	if s.cancel == nil {
-		return steps.ErrNoCleanup
-	}
-	return s.tidy(ctx, work, func(n *session) error {
-		found, looked := n.catchUp(ctx)
-		if work.Unknown && s.find != nil && !found {
-			return looked
-		}
-		err := n.cleanUp(ctx, s.cancel, work.Key+"-cancel")
-		var refused *outbound.RefusedError
-		if errors.As(err, &refused) && bytes.Equal(work.State, refusedState) {
-			return steps.ErrNoEffect // cancel was refused as request was
-		}
-		if err != nil && looked != nil {
-			err = fmt.Errorf("%w (looking for what it is about: %w)", err, looked)
-		}
-		return err
-	})
+	return s.cleanUp(ctx, work, s.cancel, work.Key+"-cancel", func(n *session) (bool, error) { return n.catchUp(ctx) })
 }
 
 // Undo takes back what finished work has done.
 func (s *step) Undo(ctx context.Context, work steps.Work) error {
-	if s.onAbort == nil {
-		return steps.ErrNoCleanup
-	}
-	return s.tidy(ctx, work, func(n *session) error { return n.cleanUp(ctx, s.onAbort, work.Key+"-undo") })
+	return s.cleanUp(ctx, work, s.onAbort, work.Key+"-undo", func(*session) (bool, error) { return true, nil })
 }
 
-// tidy carries out a Cancel or an Undo, even while a secret of another request cannot be
-// read: that secret may never come back. An error then does not quote the answer, which
-// may repeat the secret.
-func (s *step) tidy(ctx context.Context, work steps.Work, operation func(*session) error) error {
+// cleanUp makes the request of cancel or onAbort, unless first finds that there is nothing for
+// it. It does so even while a secret of another request cannot be read: that secret may never
+// come back. An error then does not quote the answer, which may repeat the secret.
+func (s *step) cleanUp(ctx context.Context, work steps.Work, c *call, key string, first func(*session) (bool, error)) error {
+	if c == nil {
+		return steps.ErrNoCleanup
+	}
 	n, err := s.session(ctx, work)
 	if err == nil {
-		err = operation(n)
+		needed, findErr := first(n)
+		if !needed && findErr == nil {
+			return steps.ErrNoEffect
+		}
+		if err = findErr; needed {
+			var a *answer
+			a, err = n.do(ctx, c, key, http.StatusNotFound, http.StatusConflict, http.StatusGone)
+			a.release()
+			var e *steps.Error
+			if findErr != nil && errors.As(err, &e) {
+				e.Final, e.Cause = false, fmt.Errorf("%w (looking for what it is about: %w)", e.Cause, findErr)
+			}
+		}
 	}
 	if err != nil && n.unread != nil {
-		err = fmt.Errorf("the request has not succeeded, and the answer is not shown, as it may hold what cannot be read: %w", n.unread)
+		e := &steps.Error{}
+		errors.As(err, &e)
+		e.Cause = fmt.Errorf("the request has not succeeded, and the answer is not shown, as it may hold what cannot be read: %w", n.unread)
+		err = e
 	}
 	_, err = n.clean(steps.Progress{}, err)
 	return err
 }
 
-// catchUp looks for outputs that the step does not have yet, as an outside system may list
-// started work only some time later. found is true when find has found the work. If it has
-// not, and it is not known whether there is any work, catchUp makes no other request.
-func (s *session) catchUp(ctx context.Context) (found bool, err error) {
-	outputs := maps.Clone(s.work.Outputs)
-	if outputs == nil {
-		outputs = map[string]string{}
-	}
-	if s.find != nil && (s.work.Unknown || lacks(outputs, s.find.outputs)) {
-		var known map[string]string
-		known, found, err = s.look(ctx)
-		if s.work.Unknown && (err != nil || !found) {
-			return false, err
+// catchUp looks for outputs that the step does not have yet, as an API may list started work
+// only some time later. needed is false if it is not known whether there is any work, and find
+// has found none; then catchUp makes no other request.
+func (s *session) catchUp(ctx context.Context) (needed bool, err error) {
+	outputs := map[string]string{}
+	maps.Copy(outputs, s.work.Outputs)
+	unknown := s.work.Earlier != steps.Done
+	if s.find != nil && (unknown || lacks(outputs, s.find.outputs)) {
+		known, found, findErr := s.findWork(ctx)
+		if unknown && !found {
+			return false, findErr
 		}
-		if err == nil {
-			maps.Copy(outputs, known)
-		}
+		maps.Copy(outputs, known)
+		err = findErr
 	}
 	if s.poll != nil && lacks(outputs, s.poll.outputs) {
-		known, asked := s.pollOutputs(ctx)
-		maps.Copy(outputs, known)
+		a, pollErr := s.do(ctx, &s.poll.call, "", s.poll.accept...)
+		if pollErr == nil {
+			var known map[string]string
+			known, pollErr = s.evaluate(ctx, s.poll.outputs, a, true)
+			maps.Copy(outputs, known)
+		}
+		a.release()
 		if err == nil {
-			err = asked
+			err = pollErr
 		}
 	}
 	s.setOutputs(outputs)
-	return found, err
-}
-
-// pollOutputs makes a poll, and returns the outputs that its answer has.
-func (s *session) pollOutputs(ctx context.Context) (map[string]string, error) {
-	a, err := s.send(ctx, &s.poll.call, "")
-	defer s.kind.read()()
-	if err == nil {
-		err = s.judge(a, s.poll.accept...)
+	if err == nil && (s.find != nil && lacks(outputs, s.find.outputs) || s.poll != nil && lacks(outputs, s.poll.outputs)) {
+		err = errors.New("some outputs have no value yet")
 	}
-	if err != nil {
-		return nil, err
-	}
-	return s.evaluate(s.poll.outputs, a, true)
+	return true, err
 }
 
 // lacks tells whether one of the outputs has no value yet.
@@ -113,26 +95,4 @@ func lacks(values map[string]string, outputs []output) bool {
 		}
 	}
 	return false
-}
-
-// withoutEmptyOutputs returns the scope of the URL of a clean-up, without outputs that
-// have no value. Such an output would leave nothing between two slashes of a path, and the
-// answer 404 for that path would look as if nothing were left to clean up.
-func (s *session) withoutEmptyOutputs() map[string]any {
-	outputs, _ := s.scope["outputs"].(map[string]any)
-	outputs = maps.Clone(outputs)
-	maps.DeleteFunc(outputs, func(_ string, value any) bool { return value == "" })
-	scope := maps.Clone(s.scope)
-	scope["outputs"] = outputs
-	return scope
-}
-
-// cleanUp makes the request of cancel or onAbort.
-func (s *session) cleanUp(ctx context.Context, c *call, key string) error {
-	a, err := s.send(ctx, c, key)
-	if err != nil {
-		return err
-	}
-	defer s.kind.read()()
-	return s.judge(a, http.StatusNotFound, http.StatusConflict, http.StatusGone)
 }

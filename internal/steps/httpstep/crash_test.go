@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
@@ -79,11 +78,11 @@ func (r *runs) forget() {
 }
 
 const startsARun = `
-	"request": {"url": "OUTSIDE/runs", "json": {"name": "e2e-{{ .step.key }}"}}, "outputs": {"run": "response.json.run"},
-	"poll": {"url": "OUTSIDE/runs/{{ .outputs.run }}", "successCondition": "response.json.state == \"passed\""},
+	"request": {"url": "OUTSIDE/runs", "json": {"name": "e2e-{{ step.key }}"}}, "outputs": {"run": "response.json.run"},
+	"poll": {"url": "OUTSIDE/runs/{{ outputs.run }}", "successCondition": "response.json.state == \"passed\""},
 	"cancel": {"url": "OUTSIDE/runs/cancel"}`
 
-const findsARun = startsARun + `, "find": {"url": "OUTSIDE/runs?name=e2e-{{ .step.key }}", "found": "len(response.json.runs) > 0", "outputs": {"run": "response.json.runs[0]"}}`
+const findsARun = startsARun + `, "find": {"url": "OUTSIDE/runs?name=e2e-{{ step.key }}", "found": "size(response.json.runs) > 0", "outputs": {"run": "response.json.runs[0]"}}`
 
 // The plugin or the controller is killed after the request and before the status is
 // stored, or the answer of the outside system is lost.
@@ -103,7 +102,7 @@ func TestTheWorkIsStartedOnce(t *testing.T) {
 		"the answer is lost": func(h *host, r *runs) {
 			r.loseNext()
 			h.run()
-			h.require(types.PhaseRunning, "no answer")
+			h.require(types.PhaseRunning, "starting failed, retrying: POST ")
 		},
 		"the answer is lost, then killed": func(h *host, r *runs) {
 			r.loseNext()
@@ -121,7 +120,7 @@ func TestTheWorkIsStartedOnce(t *testing.T) {
 			honours bool
 			config  string
 		}{
-			"an outside that honours the key": {true, startsARun}, "find": {false, findsARun},
+			"an API that honours the key": {true, strings.Replace(startsARun, `"request": {`, `"request": {"idempotent": true, `, 1)}, "find": {false, findsARun},
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				r := &runs{honours: test.honours, byKey: map[string]int{}}
@@ -154,6 +153,16 @@ func TestNeitherKeyNorFind(t *testing.T) {
 		h.require(types.PhaseSuccessful)
 		if len(r.started()) != 2 || r.started()[0] != r.started()[1] {
 			t.Errorf("got runs %q, want two under one key", r.started())
+		}
+	})
+	t.Run("Fail, and a request that may be repeated", func(t *testing.T) {
+		for _, request := range []string{`"method": "PUT"`, `"method": "DELETE"`, `"idempotent": true`} {
+			o := newOutside(t, status(504))
+			h := newHost(t, o, `{"onUnknown": "Fail", "request": {`+request+`, "url": "OUTSIDE"}}`)
+			h.until(10)
+			if h.require(types.PhaseFailed, "onUnknown: Fail"); len(o.all()) != 1 {
+				t.Errorf("%s: got %v, want one request", request, o.all())
+			}
 		}
 	})
 	t.Run("Fail", func(t *testing.T) {
@@ -200,7 +209,7 @@ func TestAbortOfWhatFindKnows(t *testing.T) {
 	for _, started := range []bool{true, false} {
 		r := &runs{byKey: map[string]int{}}
 		o := newOutside(t, r.ServeHTTP)
-		config := strings.NewReplacer(`OUTSIDE/runs/cancel`, `OUTSIDE/runs/{{ .outputs.run }}/cancel`, `"successCondition"`, `"outputs": {"state": "response.json.state"}, "successCondition"`).Replace(findsARun)
+		config := strings.NewReplacer(`OUTSIDE/runs/cancel`, `OUTSIDE/runs/{{ outputs.run }}/cancel`, `"successCondition"`, `"outputs": {"state": "response.json.state"}, "successCondition"`).Replace(findsARun)
 		h := newHost(t, o, "{"+config+"}")
 		r.loseNext()
 		h.run()
@@ -211,8 +220,39 @@ func TestAbortOfWhatFindKnows(t *testing.T) {
 		if result.Phase != types.PhaseSuccessful {
 			t.Errorf("got %s %q", result.Phase, result.Message)
 		}
+		if want := map[bool]string{true: "the work was cancelled", false: "there is nothing to cancel"}[started]; !strings.HasSuffix(result.Message, want) {
+			t.Errorf("started %v: got %q", started, result.Message)
+		}
 		if n := o.count("POST", "/runs/0/cancel"); n != map[bool]int{true: 1}[started] {
 			t.Errorf("started %v: %d cancels", started, n)
+		}
+	}
+}
+
+// Work that find has found is cancelled, also if its outputs cannot be read.
+func TestFoundWorkWithoutOutputsIsCancelled(t *testing.T) {
+	for _, aborts := range []bool{false, true} {
+		o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				answer200(`{}`)(w, r)
+			} else if r.URL.Path == "/runs" {
+				w.WriteHeader(http.StatusBadGateway)
+			}
+		})
+		h := newHost(t, o, `{"request": {"url": "OUTSIDE/runs"}, "find": {"url": "OUTSIDE/{{ step.key }}", "found": "OPEN", "outputs": {"id": "response.json.id"}}, "cancel": {"url": "OUTSIDE/cancel/{{ step.key }}"}}`)
+		config := h.config
+		if aborts {
+			h.config = strings.Replace(config, "OPEN", "false", 1) // it is not listed yet
+			h.run()
+		}
+		if h.config = strings.Replace(config, "OPEN", "true", 1); aborts {
+			_, _ = h.plugin.Abort(h.ro, h.call())
+		} else {
+			h.until(5)
+			h.require(types.PhaseFailed, "find.outputs.id", "the work was cancelled")
+		}
+		if !slices.ContainsFunc(o.all(), func(r received) bool { return strings.HasPrefix(r.path, "/cancel/") }) {
+			t.Errorf("aborted %t: no cancel in %v: %s", aborts, o.all(), h.last.Message)
 		}
 	}
 }
@@ -224,12 +264,11 @@ func TestFind(t *testing.T) {
 		words  string
 		posts  int
 	}{
-		"404 is nothing":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, types.PhaseSuccessful, "POST", 1},
-		"200 is something":       {answer200(`{"id": "a"}`), types.PhaseSuccessful, "found what an earlier request has started", 0},
-		"403 fails":              {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, types.PhaseFailed, "answered 403", 0},
-		"503 is tried again":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, types.PhaseRunning, "answered 503", 0},
-		"no answer":              {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, types.PhaseRunning, "EOF", 0},
-		"an output has no value": {answer200(`{}`), types.PhaseFailed, "find.outputs.id", 0},
+		"404 is nothing":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, types.PhaseSuccessful, "POST", 1},
+		"200 is something":   {answer200(`{"id": "a"}`), types.PhaseSuccessful, "found what an earlier request has started", 0},
+		"403 fails":          {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, types.PhaseFailed, "answered 403", 0},
+		"503 is tried again": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, types.PhaseRunning, "answered 503", 0},
+		"no answer":          {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, types.PhaseRunning, "EOF", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
@@ -237,7 +276,7 @@ func TestFind(t *testing.T) {
 					test.handle(w, r)
 				}
 			})
-			h := newHost(t, o, `{"request": {"url": "OUTSIDE"}, "find": {"url": "OUTSIDE/{{ .step.key }}", "outputs": {"id": "response.json.id"}}}`)
+			h := newHost(t, o, `{"request": {"url": "OUTSIDE"}, "find": {"url": "OUTSIDE/{{ step.key }}", "outputs": {"id": "response.json.id"}}}`)
 			h.run()
 			h.require(test.phase, test.words)
 			if n := o.count("POST", "/"); n != test.posts {
@@ -253,41 +292,47 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The controller is killed between the request and the stored status, and the outside
-// system refuses the repeated request: what the first request has started is cancelled.
-func TestAStartThatIsRefusedTheSecondTime(t *testing.T) {
-	for name, test := range map[string]struct {
-		config    string
-		refusal   int
-		cancels   int
-		cancelled string
-	}{
-		"a cancel by the key":      {`"cancel": {"url": "OUTSIDE/cancel/{{ .step.key }}"}`, http.StatusConflict, 1, "the work was cancelled"},
-		"another refusal":          {`"cancel": {"url": "OUTSIDE/cancel/{{ .step.key }}"}`, http.StatusUnprocessableEntity, 1, "the work was cancelled"},
-		"a cancel that is refused": {`"cancel": {"url": "OUTSIDE/runs"}`, http.StatusUnauthorized, 0, "there is nothing to cancel"},
-		"a cancel by an output":    {`"outputs": {"run": "response.json.run"}, "cancel": {"url": "OUTSIDE/cancel/{{ .outputs.run }}"}`, http.StatusConflict, 0, "there is nothing to cancel"},
-		"no cancel":                {`"message": "waiting"`, http.StatusConflict, 0, "there is such a run"},
+// Another release holds the lock: it is not released by a step that did not get it.
+func TestARefusedRequestIsNotCancelled(t *testing.T) {
+	o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			http.Error(w, "held by another release", http.StatusConflict)
+		}
+	})
+	h := newHost(t, o, `{"request": {"method": "PUT", "url": "OUTSIDE/locks/prod"}, "cancel": {"method": "DELETE", "url": "OUTSIDE/locks/prod"}}`)
+	h.run()
+	h.require(types.PhaseFailed, "answered 409 Conflict: held by another release")
+	for _, call := range []func() types.RpcStepResult{
+		func() types.RpcStepResult { r, _ := h.plugin.Abort(h.ro, h.call()); return r },
+		func() types.RpcStepResult { r, _ := h.plugin.Terminate(h.ro, h.call()); return r },
 	} {
-		t.Run(name, func(t *testing.T) {
-			var started atomic.Int32
-			o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/runs" && started.Add(1) > 1 {
-					http.Error(w, "there is such a run", test.refusal)
-					return
+		if r := call(); r.Message != "there is nothing to clean up" {
+			t.Errorf("got %+v", r)
+		}
+	}
+	if n := o.count("DELETE", "/"); n != 0 {
+		t.Errorf("%d cancels of what was refused", n)
+	}
+}
+
+// A request that works, and answers too late or with 5xx, is made three times at most.
+func TestASlowAPIGetsTheEffectThreeTimesAtMost(t *testing.T) {
+	for name, handle := range map[string]http.HandlerFunc{"too late": badly["slow, after the work"].handle, "504": status(504)} {
+		for key, most := range map[string]int{"": 3, `"idempotent": true,`: 1000} {
+			t.Run(name+key, func(t *testing.T) {
+				t.Parallel()
+				o := newOutside(t, func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/runs" {
+						handle(w, r)
+					}
+				})
+				h := newHost(t, o, `{"timeout": "3s", "request": {`+key+`"timeout": "50ms", "url": "OUTSIDE/runs"}, "cancel": {"url": "OUTSIDE/cancel"}}`)
+				eventually(t, "the step fails", func() bool { return h.run().Phase != types.PhaseRunning })
+				n := o.count("POST", "/runs")
+				if h.last.Phase != types.PhaseFailed || n > most || most > 3 && n <= 3 || o.count("POST", "/cancel") != 1 {
+					t.Errorf("%d requests, want %d at most, and %d cancels, want 1: %s", n, most, o.count("POST", "/cancel"), h.last.Message)
 				}
-				fmt.Fprint(w, `{"run": 7}`)
 			})
-			h := newHost(t, o, `{"request": {"url": "OUTSIDE/runs", "method": "PUT"}, "poll": {"url": "OUTSIDE/poll", "successCondition": "false"}, `+test.config+`}`)
-			h.runUnstored()
-			h.restart()
-			h.run()
-			h.require(types.PhaseFailed, fmt.Sprintf("answered %d", test.refusal), test.cancelled)
-			if n := o.count("POST", "/cancel/"); n != test.cancels {
-				t.Errorf("%d cancels, want %d", n, test.cancels)
-			}
-			if strings.Contains(h.events.text(), "StepLeftBehind") {
-				t.Errorf("Events: %s", h.events.text())
-			}
-		})
+		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -25,107 +24,61 @@ import (
 const (
 	// maxTokens is how many tokens are kept.
 	maxTokens = 256
-	// tokenKept is how long a token without a known expiry is kept.
+	// tokenKept is how long a token without a known expiry is used.
 	tokenKept = time.Hour
 )
 
 // tokenKey is a hash of all that a token depends on.
 type tokenKey [sha256.Size]byte
 
-// tokens is a cache of tokens. Its methods are safe for concurrent use.
-type tokens struct {
-	mu  sync.Mutex
-	all map[tokenKey]keptToken
+// keptToken returns the last token for a key, and whether it is still valid.
+func (k *Kind) keptToken(key tokenKey) (token *oauth2.Token, isValid bool) {
+	value, _ := k.tokens.Get(key)
+	token, _ = value.(*oauth2.Token)
+	return token, token != nil && k.now().Before(token.Expiry.Add(-time.Minute))
 }
 
-type keptToken struct {
-	*oauth2.Token
-	until time.Time
-}
-
-func (t *tokens) get(key tokenKey, now time.Time) *oauth2.Token {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	kept, ok := t.all[key]
-	if !ok || !now.Before(kept.until) {
-		return nil
+// keepToken keeps a token for longer than it is valid: what it was is kept out of messages.
+func (k *Kind) keepToken(key tokenKey, token *oauth2.Token) {
+	if token.Expiry.IsZero() {
+		token.Expiry = k.now().Add(tokenKept)
 	}
-	return kept.Token
+	k.tokens.Add(key, token, max(token.Expiry.Sub(k.now()), 0)+tokenKept)
 }
 
-// last returns the last token for a key, even if it has expired.
-func (t *tokens) last(key tokenKey) *oauth2.Token {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.all[key].Token
-}
-
-func (t *tokens) put(key tokenKey, token *oauth2.Token, now time.Time) {
-	until := now.Add(tokenKept)
-	if !token.Expiry.IsZero() {
-		until = token.Expiry.Add(-time.Minute)
+// oauthClient returns a client of OAuth2, and the key of its token in tokens.
+func (s *session) oauthClient(ctx context.Context, a *auth) (client clientcredentials.Config, key tokenKey, err error) {
+	client.Scopes = a.scopes
+	if client.TokenURL, err = s.value(ctx, a.tokenURL); err != nil {
+		return client, key, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for other, kept := range t.all {
-		if !now.Before(kept.until) || len(t.all) >= maxTokens {
-			delete(t.all, other)
-		}
-	}
-	if t.all == nil {
-		t.all = map[tokenKey]keptToken{}
-	}
-	t.all[key] = keptToken{token, until}
-}
-
-func (t *tokens) drop(key tokenKey) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.all, key)
-}
-
-// oauthClient is a client of OAuth2 with what it needs for a token.
-type oauthClient struct {
-	clientcredentials.Config
-	// key is the key of its token in tokens.
-	key tokenKey
-}
-
-func (s *session) oauthClient(ctx context.Context, c *call) (client oauthClient, err error) {
-	client.Scopes = c.auth.scopes
-	if client.TokenURL, err = c.auth.tokenURL.Within(s.pool).RenderLine(s.scope); err != nil {
-		return client, &outbound.RefusedError{Cause: fmt.Errorf("tokenURL: %w", err)}
-	}
-	if client.ClientID, client.ClientSecret, err = s.pair(ctx, c.auth.id, c.auth.secret); err != nil {
-		return client, err
+	if client.ClientID, client.ClientSecret, err = s.pair(ctx, a); err != nil {
+		return client, key, err
 	}
 	text, err := json.Marshal([]any{client.TokenURL, client.ClientID, client.ClientSecret, client.Scopes})
-	client.key = sha256.Sum256(text)
-	return client, err
+	return client, sha256.Sum256(text), err
 }
 
 // token returns the header Authorization for a client of OAuth2. kept is true for a token
 // from the cache. An error means that the step's request has not been made.
-func (s *session) token(ctx context.Context, c *call, ca []byte) (authorization string, key tokenKey, kept bool, err error) {
-	config, err := s.oauthClient(ctx, c)
+func (s *session) token(ctx context.Context, a *auth, r outbound.Request) (authorization string, key tokenKey, kept bool, err error) {
+	config, key, err := s.oauthClient(ctx, a)
 	if err != nil {
 		return "", key, false, err
 	}
-	key = config.key
-	token := s.kind.tokens.get(key, s.kind.now())
-	kept = token != nil
+	token, kept := s.kind.keptToken(key)
 	if !kept {
 		client := &http.Client{
-			Transport:     tokenTransport{s, c, ca},
+			Transport:     tokenTransport{s.kind.client, r},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 		if token, err = config.Token(context.WithValue(ctx, oauth2.HTTPClient, client)); err != nil {
 			return "", key, false, s.tokenError(outbound.Describe(http.MethodPost, config.TokenURL), err)
 		}
 		if n := len(token.AccessToken); n > secret.MaxValue {
-			return "", key, false, &outbound.RefusedError{Cause: fmt.Errorf("the token has %d bytes: want %d at most", n, secret.MaxValue)}
+			return "", key, false, &steps.Error{Final: true, Cause: fmt.Errorf("the token has %d bytes: want %d at most", n, secret.MaxValue)}
 		}
-		s.kind.tokens.put(key, token, s.kind.now())
+		s.kind.keepToken(key, token)
 	}
 	s.reader.Redactor.Add(token.AccessToken)
 	return token.Type() + " " + token.AccessToken, key, kept, nil
@@ -134,37 +87,26 @@ func (s *session) token(ctx context.Context, c *call, ca []byte) (authorization 
 // tokenError says why there is no token. The step's request has not been sent then.
 func (s *session) tokenError(what string, err error) error {
 	var answered *oauth2.RetrieveError
-	if errors.As(err, &answered) && answered.Response.StatusCode != http.StatusOK {
-		a := &answer{what: what, Response: &outbound.Response{Status: answered.Response.StatusCode, Header: answered.Response.Header, Body: answered.Body}}
-		judged := s.judge(a)
-		var again *againError
-		if errors.As(judged, &again) {
-			again.unsure = false
-			return again
-		}
-		return &outbound.RefusedError{Cause: judged}
+	if errors.As(err, &answered) && answered.Response.StatusCode/100 != 2 {
+		err = s.judge(&answer{what: what, Response: &outbound.Response{Status: answered.Response.StatusCode, Header: answered.Response.Header, Body: answered.Body}})
 	}
-	var refused *outbound.RefusedError
-	if errors.As(err, &refused) {
-		return &outbound.RefusedError{Cause: refused.Cause}
-	}
-	var lost *steps.UnansweredError
-	if errors.As(err, &lost) {
-		return errors.New(lost.Cause.Error())
+	var known *steps.Error
+	if errors.As(err, &known) {
+		return &steps.Error{Final: known.Final, RetryAfter: known.RetryAfter, Cause: known.Cause}
 	}
 	// The text of a url.Error repeats the URL.
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	return fmt.Errorf("%s: %s", what, oneLine(s.reader.Redactor.Text(err.Error()), maxQuoted))
+	return fmt.Errorf("%s: %s", what, s.reader.Redactor.Quote(err.Error(), maxQuoted))
 }
 
-// tokenTransport makes the requests of package oauth2 by package outbound.
+// tokenTransport makes the requests of package oauth2 by package outbound, with the hosts and
+// certificates of another request.
 type tokenTransport struct {
-	*session
-	call *call
-	ca   []byte
+	client *outbound.Client
+	like   outbound.Request
 }
 
 func (t tokenTransport) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -172,10 +114,10 @@ func (t tokenTransport) RoundTrip(request *http.Request) (*http.Response, error)
 	if err != nil {
 		return nil, err
 	}
-	response, err := t.kind.client.Do(request.Context(), outbound.Request{
-		Method: request.Method, URL: request.URL.String(), Header: request.Header, Body: body,
-		Hosts: t.hosts, HostsOnly: t.call.confined(), CA: t.ca, NoRedirects: true,
-	})
+	r := t.like
+	r.Method, r.URL, r.Header, r.Body, r.NoRedirects = request.Method, request.URL.String(), request.Header, body, true
+	response, err := t.client.Do(request.Context(), r)
+	defer response.Release() // package oauth2 reads 1 MiB at most
 	if err != nil {
 		return nil, err
 	}

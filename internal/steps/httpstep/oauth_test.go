@@ -98,8 +98,13 @@ func TestOAuth2WithoutAToken(t *testing.T) {
 		}, types.PhaseRunning, "POST OUTSIDE answered 429"},
 		"down":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, types.PhaseRunning, "POST OUTSIDE answered 503"},
 		"no answer": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, types.PhaseRunning, "request.auth.oauth2: POST OUTSIDE: EOF"},
-		"no token":  {answer200(`{}`), types.PhaseRunning, "missing access_token"},
-		"no JSON":   {answer200(`<html>`), types.PhaseRunning, "request.auth.oauth2: POST OUTSIDE: "},
+		"an error, answered 201": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(201)
+			fmt.Fprint(w, `{"error": "slow_down"}`)
+		}, types.PhaseRunning, "request.auth.oauth2: POST OUTSIDE: oauth2: \"slow_down\""},
+		"no token": {answer200(`{}`), types.PhaseRunning, "missing access_token"},
+		"no JSON":  {answer200(`<html>`), types.PhaseRunning, "request.auth.oauth2: POST OUTSIDE: "},
 		"redirected": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, types.PhaseFailed, "answered 307"},
@@ -133,19 +138,21 @@ func TestOAuth2WithoutAToken(t *testing.T) {
 	h.require(types.PhaseFailed, `host "evil.example" is not allowed`)
 }
 
-func TestTokensAreBounded(t *testing.T) {
-	var all tokens
+// A token without an expiry is used for an hour, and then still kept out of messages.
+func TestATokenWithoutAnExpiry(t *testing.T) {
+	kind := newKind(t)
 	now := time.Now()
-	for i := range 3 * maxTokens {
-		all.put(tokenKey{byte(i), byte(i >> 8)}, &oauth2.Token{AccessToken: "t"}, now)
+	kind.now = func() time.Time { return now }
+	key := tokenKey{7}
+	if token, isValid := kind.keptToken(key); token != nil || isValid {
+		t.Errorf("got %v, %v before there is one", token, isValid)
 	}
-	if n := len(all.all); n > maxTokens {
-		t.Errorf("%d tokens are kept, want %d at most", n, maxTokens)
-	}
-	last := tokenKey{7}
-	all.put(last, &oauth2.Token{AccessToken: "t"}, now)
-	if all.get(last, now) == nil || all.get(last, now.Add(tokenKept)) != nil {
-		t.Error("a token whose end is not known is kept for ever")
+	kind.keepToken(key, &oauth2.Token{AccessToken: "t"})
+	for _, want := range []bool{true, false} {
+		if token, isValid := kind.keptToken(key); token == nil || isValid != want {
+			t.Errorf("got %v, %v, want a token and %v", token, isValid, want)
+		}
+		now = now.Add(tokenKept)
 	}
 }
 

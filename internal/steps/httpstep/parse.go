@@ -1,6 +1,7 @@
 package httpstep
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,15 +13,15 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/cel"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/outbound"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/secret"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/strict"
-	"github.com/kedify/argo-rollouts-plugin/internal/steps/template"
 )
 
 const (
 	defaultRequestTimeout = 10 * time.Second
-	maxRequestTimeout     = 15 * time.Second
+	maxRequestTimeout     = 5 * time.Minute
 	maxOutputs            = 16
 	// maxReferences bounds the values of Secrets that a step refers to.
 	maxReferences = 32
@@ -28,24 +29,55 @@ const (
 
 var (
 	methods     = []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
-	readMethods = []string{http.MethodGet, http.MethodHead, http.MethodPost}
+	pollMethods = []string{http.MethodGet, http.MethodHead, http.MethodPost}
 
 	outputPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,62}$`)
 )
 
 // step is a configuration that has been read.
 type step struct {
-	kind     *Kind
-	settings steps.Settings
+	kind *Kind
 	// hosts are those of the preset.
 	hosts       outbound.Hosts
 	needsStable bool
+	// atMostOnce is true with onUnknown: Fail.
+	atMostOnce bool
 
 	request, cancel, onAbort *call
 	outputs                  []output
 	find                     *findCall
 	poll                     *pollCall
-	message                  *template.Template
+	message                  *cel.Text
+}
+
+// endpoint is a URL, and what is sent to it.
+type endpoint struct {
+	url     text
+	headers []header
+	auth    *auth
+	// ca refers to an object of the kind caKind; nil for the system's certificates.
+	ca     *secret.KeyRef
+	caKind string
+	// certificate and key are the client's; not set for none.
+	certificate *secret.KeyRef
+	key         text
+}
+
+// over returns an endpoint with what it leaves open taken from the server's.
+func (e endpoint) over(server endpoint) endpoint {
+	e.headers = slices.Concat(slices.DeleteFunc(slices.Clone(server.headers), func(h header) bool {
+		return slices.ContainsFunc(e.headers, func(own header) bool { return own.name == h.name })
+	}), e.headers)
+	if e.auth == nil {
+		e.auth = server.auth
+	}
+	if e.ca == nil {
+		e.ca, e.caKind = server.ca, server.caKind
+	}
+	if e.certificate == nil {
+		e.certificate, e.key = server.certificate, server.key
+	}
+	return e
 }
 
 // call is a request that has been read.
@@ -53,408 +85,424 @@ type call struct {
 	// path is the key of the request in the configuration.
 	path   string
 	method string
-	url    text
-	// origins are the beginnings of url and tokenURL that no template can change, if they
-	// include the host.
-	origins []origin
-	headers []header
-	json    *template.JSON
-	text    *template.Template
-	auth    auth
-	// ca refers to an object of the kind caKind; nil for the system's certificates.
-	ca      *secret.KeyRef
-	caKind  string
+	// own is what the request has itself, endpoint that over what it takes from the server.
+	own, endpoint endpoint
+	// server is nil for a request that certainly goes to another host.
+	server *endpoint
+	json   *cel.JSON
+	form   []field
+	text   *cel.Text
+	// changes is true for a request whose effect is one more each time it is made.
+	changes bool
 	timeout time.Duration
 }
 
-// origin is the beginning of a URL in the configuration.
-type origin struct{ path, url string }
-
 type findCall struct {
 	call
-	found   *overAnswer
+	found   *cel.Expression
 	outputs []output
 }
 
 type pollCall struct {
 	call
-	success, failure *overAnswer
+	success, failure *cel.Expression
 	failureText      string
 	accept           []int
 	outputs          []output
 }
 
-// text is a template or a reference.
+// text is a text with expressions, or a reference.
 type text struct {
-	path     string
-	template *template.Template
-	ref      *secret.KeyRef
+	path string
+	text *cel.Text
+	// source is the text as it is written; empty for a reference.
+	source string
+	ref    *secret.KeyRef
+	// public is true for a reference to what is no secret.
+	public bool
 }
 
-func (t text) isSet() bool { return t.template != nil || t.ref != nil }
+func (t text) isSet() bool { return t.text != nil || t.ref != nil }
 
 type header struct {
 	name  string
 	value text
 }
 
+type field struct {
+	name  string
+	value *cel.Text
+}
+
 type output struct {
 	path, name string
-	value      *overAnswer
+	value      *cel.Expression
 }
 
-// auth has bearer, or user and password, or the fields of OAuth2 after them, or none.
+// auth has bearer, or user and password, or tokenURL beside user and password (the id and the
+// secret of a client of OAuth2), or nothing.
 type auth struct {
-	bearer         text
-	user, password text
-	tokenURL       *template.Template
-	id, secret     text
-	scopes         []string
+	bearer, user, password, tokenURL text
+	scopes                           []string
 }
 
-// parser reads a configuration.
+func (a *auth) isSet() bool { return a != nil && (a.bearer.isSet() || a.password.isSet()) }
+
+// parser reads a configuration. Its methods keep the first error, and go on.
 type parser struct {
 	secretsNamespace string
-	// known are the names of the step's outputs.
-	known []string
+	// texts is what texts can refer to, answers what expressions over an answer can.
+	texts, answers *cel.Env
+	server         *endpoint
+	err            error
 }
 
-func parse(config json.RawMessage, secretsNamespace string) (*step, error) {
+func (p *parser) fail(format string, args ...any) { p.failed(fmt.Errorf(format, args...)) }
+
+// failed keeps an error, unless it is nil.
+func (p *parser) failed(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+func parse(source steps.Source, secretsNamespace string) (*step, error) {
 	var c Config
-	if err := strict.Decode(config, &c); err != nil {
+	if err := strict.Decode(source.Config, &c); err != nil {
 		return nil, err
 	}
-	p := parser{secretsNamespace: secretsNamespace, known: outputNames(c)}
-	switch {
-	case c.Request == nil && c.Poll == nil:
-		return nil, errors.New("request: want a request, or a poll for a step that only waits")
-	case c.Request == nil && c.Find != nil:
-		return nil, errors.New("find: want a request beside it, which it looks for")
-	case c.Request == nil && len(c.Outputs) > 0:
-		return nil, errors.New("outputs: want a request, whose answer they are of; those of a poll are poll.outputs")
-	case c.Find != nil && c.OnUnknown == steps.OnUnknownFail:
-		return nil, errors.New("onUnknown: Fail has no meaning beside find, which looks whether the work was started")
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Outputs)) {
-		if c.Find != nil && c.Find.Outputs[name] == "" {
-			return nil, fmt.Errorf("%s: want this output of find too, as outputs has it: otherwise it is missing after a crash", strict.Join("find.outputs", name))
+	p := &parser{secretsNamespace: secretsNamespace}
+	outputs := map[string]string{}
+	maps.Copy(outputs, c.Outputs)
+	if c.Find != nil {
+		for _, name := range slices.Sorted(maps.Keys(c.Outputs)) {
+			if c.Find.Outputs[name] == "" {
+				p.fail("%s: want this output of find too, as outputs has it: otherwise it is missing after a crash", strict.Join("find.outputs", name))
+			}
 		}
+		maps.Copy(outputs, c.Find.Outputs)
 	}
-	s := &step{settings: c.Settings, needsStable: steps.NeedsStable(config)}
-	if c.Request == nil {
-		s.settings.OnUnknown = "" // A gate starts nothing.
+	if c.Poll != nil {
+		maps.Copy(outputs, c.Poll.Outputs)
 	}
 	var err error
-	if s.request, err = p.call("request", c.Request, nil, methods); err != nil {
+	declared := cel.Declarations{Outputs: slices.Sorted(maps.Keys(outputs))}
+	if p.texts, err = cel.New(declared); err != nil {
 		return nil, err
 	}
-	if s.outputs, err = p.outputs("outputs", c.Outputs); err != nil {
-		return nil, err
-	}
-	if s.find, err = p.find(c.Find, c.Request); err != nil {
-		return nil, err
-	}
-	if s.poll, err = p.poll(c.Poll, c.Request); err != nil {
-		return nil, err
-	}
-	if c.Poll != nil && c.Poll.Interval.Duration != 0 {
-		s.settings.Interval = c.Poll.Interval
-		if err := (steps.Settings{Interval: c.Poll.Interval}).Validate(); err != nil {
-			return nil, fmt.Errorf("poll.%w", err)
-		}
-	}
-	if s.cancel, err = p.call("cancel", c.Cancel, c.Request, methods); err != nil {
-		return nil, err
-	}
-	if s.onAbort, err = p.call("onAbort", c.OnAbort, c.Request, methods); err != nil {
-		return nil, err
-	}
-	if c.Message != "" {
-		if s.message, err = p.template("message", c.Message); err != nil {
-			return nil, err
-		}
-	}
+	p.answers = p.texts.WithResponse()
+	s := p.step(c)
+	s.needsStable = steps.NeedsStable(source.Config)
 	references := map[secret.KeyRef]bool{}
 	for _, c := range s.calls() {
-		for _, t := range c.secrets() {
+		for _, t := range c.references() {
 			references[*t.ref] = true
 		}
 	}
 	if len(references) > maxReferences {
-		return nil, fmt.Errorf("references to %d values of Secrets: want %d at most", len(references), maxReferences)
+		p.fail("references to %d values of Secrets: want %d at most", len(references), maxReferences)
 	}
-	return s, nil
+	return s, p.err
 }
 
-func (p parser) find(f *Find, request *Request) (*findCall, error) {
-	if f == nil {
-		return nil, nil
-	}
-	c, err := p.call("find", &f.Request, request, readMethods)
-	if err != nil {
-		return nil, err
-	}
-	find := &findCall{call: *c}
-	if find.found, err = p.expression("find.found", f.Found); err != nil {
-		return nil, err
-	}
-	find.outputs, err = p.outputs("find.outputs", f.Outputs)
-	return find, err
-}
-
-func (p parser) poll(c *Poll, request *Request) (*pollCall, error) {
-	if c == nil {
-		return nil, nil
-	}
-	read, err := p.call("poll", &c.Request, request, readMethods)
-	if err != nil {
-		return nil, err
-	}
-	if c.FailureCondition != "" && c.SuccessCondition == "" {
-		return nil, errors.New("poll.successCondition: want one beside failureCondition: without it the work would never end well")
-	}
-	poll := &pollCall{call: *read, failureText: c.FailureCondition, accept: c.Accept}
-	if poll.success, err = p.expression("poll.successCondition", c.SuccessCondition); err != nil {
-		return nil, err
-	}
-	if poll.failure, err = p.expression("poll.failureCondition", c.FailureCondition); err != nil {
-		return nil, err
-	}
-	for i, status := range c.Accept {
-		if status < 300 || status > 499 || status == http.StatusTooManyRequests {
-			return nil, fmt.Errorf("poll.accept[%d]: want a status such as 404: 2xx is accepted, 429 and 5xx are tried again", i)
-		}
-	}
-	poll.outputs, err = p.outputs("poll.outputs", c.Outputs)
-	return poll, err
-}
-
-func (p parser) outputs(path string, texts map[string]string) ([]output, error) {
-	if len(texts) > maxOutputs {
-		return nil, fmt.Errorf("%s: %d outputs: want %d at most", path, len(texts), maxOutputs)
-	}
-	var outputs []output
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		under := strict.Join(path, name)
-		if !outputPattern.MatchString(name) {
-			return nil, fmt.Errorf(`%s: want a name of a letter, then letters, digits and "_", up to 63 in all`, under)
-		}
-		value, err := p.expression(under, texts[name])
-		if err != nil {
-			return nil, err
-		}
-		if value == nil {
-			return nil, fmt.Errorf("%s: want an expression", under)
-		}
-		outputs = append(outputs, output{under, name, value})
-	}
-	return outputs, nil
-}
-
-// call reads a request. auth and caFrom default to those of defaults.
-func (p parser) call(path string, r, defaults *Request, methods []string) (*call, error) {
-	if r == nil {
-		return nil, nil
-	}
-	c := &call{path: path, method: r.Method, timeout: r.Timeout.Duration}
-	if c.method == "" {
-		c.method = http.MethodPost
-		if slices.Equal(methods, readMethods) {
-			c.method = http.MethodGet
-		}
-	}
-	withBody := c.method != http.MethodGet && c.method != http.MethodHead && c.method != http.MethodOptions
-	hasJSON := len(r.JSON) > 0 && string(r.JSON) != "null"
+func (p *parser) step(c Config) *step {
 	switch {
-	case !slices.Contains(methods, c.method):
-		return nil, fmt.Errorf("%s.method %q: want one of %s", path, r.Method, strings.Join(methods, ", "))
-	case hasJSON && r.Text != "":
-		return nil, fmt.Errorf("%s.text: want json or text, not both", path)
-	case (hasJSON || r.Text != "") && !withBody:
-		return nil, fmt.Errorf("%s.method %s: want one that has a body, such as POST, beside json or text", path, c.method)
-	case c.timeout < 0 || c.timeout > maxRequestTimeout:
-		return nil, fmt.Errorf("%s.timeout %s: want up to %s", path, c.timeout, maxRequestTimeout)
-	case r.URL.IsZero():
-		return nil, fmt.Errorf("%s.url: want a URL such as https://ci.example.com/runs", path)
+	case c.Request == nil && c.Poll == nil:
+		p.fail("request: want a request, or a poll for a step that only waits")
+	case c.Request == nil && c.Find != nil:
+		p.fail("find: want a request beside it, which it looks for")
+	case c.Request == nil && len(c.Outputs) > 0:
+		p.fail("outputs: want a request, whose answer they are of; those of a poll are poll.outputs")
 	}
-	if c.timeout == 0 {
-		c.timeout = defaultRequestTimeout
-	}
-	var err error
-	if c.url, err = p.text(path+".url", r.URL); err != nil {
-		return nil, err
-	}
-	if source, ref, err := r.URL.Parse("", p.secretsNamespace); err == nil && ref == nil {
-		c.origins = append(c.origins, originOf(c.url.path, source)...)
-	}
-	if hasJSON {
-		if c.json, err = template.ParseJSON(r.JSON); err != nil {
-			return nil, fmt.Errorf("%s.json: %w", path, err)
+	if c.Server != nil {
+		server := p.endpoint("server", *c.Server)
+		switch {
+		case !server.url.isSet():
+			p.fail("server.url: want a URL such as https://ci.example.com/api")
+		case strings.ContainsAny(server.url.source, "?#"):
+			p.failed(errServerQuery)
 		}
-		if err := p.referencesIn(path+".json", decode(r.JSON)); err != nil {
-			return nil, err
-		}
+		p.server = &server
 	}
-	if r.Text != "" {
-		if c.text, err = p.template(path+".text", r.Text); err != nil {
-			return nil, err
-		}
+	s := &step{request: p.call("request", c.Request, methods), outputs: p.outputs("outputs", c.Outputs)}
+	if f := c.Find; f != nil {
+		s.find = &findCall{call: *p.call("find", &f.Request, pollMethods), found: p.condition("find.found", f.Found), outputs: p.outputs("find.outputs", f.Outputs)}
 	}
-	given, ca, from := r.Auth, r.CAFrom, path
-	if defaults != nil && given == nil {
-		given, from = defaults.Auth, "request"
+	if c.Poll != nil {
+		s.poll = p.poll(*c.Poll)
 	}
-	if c.auth, err = p.auth(from+".auth", given); err != nil {
-		return nil, err
+	s.cancel, s.onAbort = p.call("cancel", c.Cancel, methods), p.call("onAbort", c.OnAbort, methods)
+	if c.Message != "" {
+		s.message = read(p, "message", c.Message, p.texts.Text)
 	}
-	if given != nil && given.OAuth2 != nil {
-		c.origins = append(c.origins, originOf(from+".auth.oauth2.tokenURL", given.OAuth2.TokenURL)...)
-	}
-	from = path
-	if defaults != nil && ca == nil {
-		ca, from = defaults.CAFrom, "request"
-	}
-	if err := p.ca(c, from+".caFrom", ca); err != nil {
-		return nil, err
-	}
-	return c, p.headers(c, r.Headers)
+	return s
 }
 
-// originOf returns the beginning of a URL up to its path; none if a template can change it.
-func originOf(path, source string) []origin {
-	literal, _, has := strings.Cut(source, "{{")
-	if !has {
-		return []origin{{path, source}}
+var errServerQuery = errors.New("server.url: want a URL without query, which the paths of requests go on from")
+
+// read reads a text or an expression.
+func read[T any](p *parser, path, source string, as func(string) (T, error)) T {
+	value, err := as(source)
+	if err != nil {
+		p.fail("%s: %w", path, err)
 	}
-	scheme, rest, _ := strings.Cut(literal, "://")
-	end := strings.IndexAny(rest, "/?#")
-	if end < 0 {
+	return value
+}
+
+// condition reads a condition; nil for none.
+func (p *parser) condition(path, source string) *cel.Expression {
+	if source == "" {
 		return nil
 	}
-	return []origin{{path, scheme + "://" + rest[:end]}}
+	return read(p, path, source, p.answers.Condition)
 }
 
-func (p parser) headers(c *call, values map[string]secret.Value) error {
-	seen := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		path := strict.Join(c.path+".headers", name)
+func (p *parser) poll(c Poll) *pollCall {
+	poll := &pollCall{call: *p.call("poll", &c.Request, pollMethods), failureText: c.FailureCondition, accept: c.Accept}
+	if c.FailureCondition != "" && c.SuccessCondition == "" {
+		p.fail("poll.successCondition: want one beside failureCondition: without it the work would never end well")
+	}
+	poll.success = p.condition("poll.successCondition", c.SuccessCondition)
+	poll.failure = p.condition("poll.failureCondition", c.FailureCondition)
+	for i, status := range c.Accept {
+		if status < 300 || status > 499 || slices.Contains(limited, status) {
+			p.fail("poll.accept[%d]: want a status such as 404: 2xx is accepted, 408, 425, 429 and 5xx are tried again", i)
+		}
+	}
+	poll.outputs = p.outputs("poll.outputs", c.Outputs)
+	return poll
+}
+
+func (p *parser) outputs(path string, sources map[string]string) (outputs []output) {
+	if len(sources) > maxOutputs {
+		p.fail("%s: %d outputs: want %d at most", path, len(sources), maxOutputs)
+	}
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		under := strict.Join(path, name)
+		switch {
+		case !outputPattern.MatchString(name):
+			p.fail(`%s: want a name of a letter, then letters, digits and "_", up to 63 in all`, under)
+		case sources[name] == "":
+			p.fail("%s: want an expression", under)
+		}
+		outputs = append(outputs, output{under, name, read(p, under, sources[name], p.answers.Output)})
+	}
+	return outputs
+}
+
+// call reads a request; nil for none.
+func (p *parser) call(path string, r *Request, methods []string) *call {
+	if r == nil {
+		return nil
+	}
+	isQuery, method := path == "find" || path == "poll", http.MethodPost
+	if isQuery {
+		method = http.MethodGet
+	}
+	c := &call{path: path, method: cmp.Or(r.Method, method), timeout: cmp.Or(r.Timeout.Duration, defaultRequestTimeout)}
+	reads := outbound.ReadsOnly(c.method)
+	hasJSON := len(r.JSON) > 0 && string(r.JSON) != "null"
+	bodies := count(hasJSON, r.Form != nil, r.Text != "")
+	switch {
+	case !slices.Contains(methods, c.method):
+		p.fail("%s.method %q: want one of %s", path, r.Method, strings.Join(methods, ", "))
+	case bodies > 1:
+		p.fail("%s: want one of json, form and text, not %d", path, bodies)
+	case bodies > 0 && reads:
+		p.fail("%s.method %s: want one that has a body, such as POST, beside json, form or text", path, c.method)
+	case c.timeout < 0 || c.timeout > maxRequestTimeout:
+		p.fail("%s.timeout %s: want up to %s", path, c.timeout, maxRequestTimeout)
+	case r.URL.IsZero() && p.server == nil:
+		p.fail("%s.url: want a URL such as https://ci.example.com/runs", path)
+	case r.Idempotent != nil && isQuery:
+		p.fail("%s.idempotent: want none: it is repeated anyway", path)
+	}
+	isIdempotent := c.method == http.MethodPut || c.method == http.MethodDelete
+	if r.Idempotent != nil {
+		isIdempotent = *r.Idempotent
+	}
+	c.changes = !reads && !isQuery && !isIdempotent
+	c.own = p.endpoint(path, r.Endpoint)
+	c.endpoint = c.own
+	if p.server != nil && mayBeAt(c.own.url, p.server.url) {
+		c.server, c.endpoint = p.server, c.own.over(*p.server)
+	}
+	if p.server == nil && strings.HasPrefix(c.own.url.source, "/") {
+		p.fail("%s.url: want a whole URL such as https://ci.example.com/runs, or a server that the path goes on from", path)
+	}
+	for _, h := range c.endpoint.headers {
+		if h.name == "Authorization" && c.endpoint.auth.isSet() {
+			p.fail("%s: want auth or this header, not both", h.value.path)
+		}
+	}
+	if hasJSON {
+		c.json = read(p, path+".json", string(r.JSON), func(source string) (*cel.JSON, error) { return p.texts.JSON(json.RawMessage(source)) })
+	}
+	if r.Text != "" {
+		c.text = read(p, path+".text", r.Text, p.texts.Text)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Form)) {
+		c.form = append(c.form, field{name, read(p, strict.Join(path+".form", name), r.Form[name], p.texts.Text)})
+	}
+	return c
+}
+
+// count returns how many conditions are true.
+func count(conditions ...bool) (n int) {
+	for _, is := range conditions {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+// mayBeAt tells whether a request may go to the server: its URL is a path, or does not say
+// another host.
+func mayBeAt(own, server text) bool {
+	return own.origin() == "" || server.origin() == "" || own.origin() == server.origin()
+}
+
+// origin returns the scheme and the host of a URL; empty if it has none, or an expression or
+// a Secret says which.
+func (t text) origin() string {
+	literal, _, has := strings.Cut(t.source, "{{")
+	scheme, rest, absolute := strings.Cut(literal, "://")
+	end := strings.IndexAny(rest, "/?#")
+	if !absolute || has && end < 0 {
+		return ""
+	}
+	if end >= 0 {
+		rest = rest[:end]
+	}
+	if at, err := outbound.ParseURL(scheme + "://" + rest); err == nil {
+		return at.Origin()
+	}
+	return scheme + "://" + rest
+}
+
+// endpoint reads a URL, and what is sent to it.
+func (p *parser) endpoint(path string, given Endpoint) (e endpoint) {
+	if !given.URL.IsZero() {
+		e.url = p.text(path+".url", given.URL, p.texts.URL)
+		e.url.public = true // its host is no secret, and readSecrets adds the rest
+	}
+	for _, name := range slices.Sorted(maps.Keys(given.Headers)) {
+		under := strict.Join(path+".headers", name)
 		if err := outbound.CheckHeaderName(name); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			p.fail("%s: %w", under, err)
 		}
-		canonical := http.CanonicalHeaderKey(name)
-		if seen[canonical] {
-			return fmt.Errorf("%s: the header is there twice", path)
+		h := header{http.CanonicalHeaderKey(name), p.text(under, given.Headers[name], p.texts.Text)}
+		if slices.ContainsFunc(e.headers, func(other header) bool { return other.name == h.name }) {
+			p.fail("%s: the header is there twice", under)
 		}
-		seen[canonical] = true
-		value, err := p.text(path, values[name])
-		if err != nil {
-			return err
+		if h.name == "Authorization" && h.value.ref == nil {
+			p.fail("%s: want valueFrom, or auth in its place: a secret is given by reference", under)
 		}
-		if canonical == "Authorization" {
-			switch {
-			case c.auth.isSet():
-				return fmt.Errorf("%s: want auth or this header, not both", path)
-			case value.ref == nil:
-				return fmt.Errorf("%s: want valueFrom, or auth in its place: a secret is given by reference", path)
-			}
-		}
-		c.headers = append(c.headers, header{canonical, value})
+		e.headers = append(e.headers, h)
 	}
-	return nil
+	if given.Auth != nil {
+		e.auth = p.auth(path+".auth", given.Auth)
+	}
+	if from := given.ClientCertificateFrom; from != nil {
+		under := path + ".clientCertificateFrom"
+		if from.SecretRef == nil {
+			p.fail("%s: want a secretRef", under)
+			return e
+		}
+		ref := secret.KeyRef{Name: from.SecretRef.Name, Namespace: from.SecretRef.Namespace, Key: "tls.key"}
+		e.key = text{path: under, ref: &ref}
+		e.certificate = &secret.KeyRef{Name: ref.Name, Namespace: ref.Namespace, Key: "tls.crt"}
+		p.failed(ref.Check(under+".secretRef", p.secretsNamespace))
+	}
+	if from := given.CAFrom; from != nil {
+		under := path + ".caFrom"
+		switch {
+		case (from.SecretKeyRef == nil) == (from.ConfigMapKeyRef == nil):
+			p.fail("%s: want one of secretKeyRef and configMapKeyRef", under)
+		case from.SecretKeyRef != nil:
+			e.ca, e.caKind = from.SecretKeyRef, "Secret"
+			p.failed(e.ca.Check(under+".secretKeyRef", p.secretsNamespace))
+		default:
+			e.ca, e.caKind = from.ConfigMapKeyRef, "ConfigMap"
+			p.failed(e.ca.Check(under+".configMapKeyRef", p.secretsNamespace))
+		}
+	}
+	return e
 }
 
-func (p parser) text(path string, value secret.Value) (text, error) {
+// text reads a text, or a reference.
+func (p *parser) text(path string, value secret.Value, as func(string) (*cel.Text, error)) text {
 	source, ref, err := value.Parse(path, p.secretsNamespace)
-	if err != nil {
-		return text{}, err
+	if p.failed(err); err != nil || ref != nil {
+		return text{path: path, ref: ref}
 	}
-	if ref != nil {
-		return text{path: path, ref: ref}, nil
-	}
-	parsed, err := p.template(path, source)
-	return text{path: path, template: parsed}, err
+	return text{path: path, source: source, text: read(p, path, source, as)}
 }
 
 // reference reads a value that has to be a reference.
-func (p parser) reference(path string, value secret.Value) (text, error) {
+func (p *parser) reference(path string, value secret.Value) text {
+	return p.text(path, value, func(string) (*cel.Text, error) {
+		return nil, errors.New("want valueFrom with a secretKeyRef: a secret is given by reference")
+	})
+}
+
+// public reads a text, or a reference to what is no secret.
+func (p *parser) public(path string, value secret.Value) text {
 	if value.IsZero() {
-		return text{}, fmt.Errorf("%s: want valueFrom with a secretKeyRef", path)
+		p.fail("%s: want a text", path)
 	}
-	_, ref, err := value.Parse(path, p.secretsNamespace)
-	switch {
-	case err != nil:
-		return text{}, err
-	case ref == nil:
-		return text{}, fmt.Errorf("%s: want valueFrom with a secretKeyRef: a secret is given by reference", path)
-	}
-	return text{path: path, ref: ref}, nil
+	t := p.text(path, value, p.texts.Text)
+	t.public = true
+	return t
 }
 
-func (a auth) isSet() bool {
-	return a.bearer.isSet() || a.password.isSet() || a.tokenURL != nil
-}
-
-func (p parser) auth(path string, given *Auth) (a auth, err error) {
-	if given == nil {
-		return a, nil
-	}
-	several := 0
-	for _, is := range []bool{!given.Bearer.IsZero(), given.Basic != nil, given.OAuth2 != nil} {
-		if is {
-			several++
-		}
-	}
-	if several > 1 {
-		return a, fmt.Errorf("%s: want one of bearer, basic and oauth2, not %d", path, several)
+func (p *parser) auth(path string, given *Auth) *auth {
+	a := &auth{}
+	if several := count(!given.Bearer.IsZero(), given.Basic != nil, given.OAuth2 != nil); several > 1 {
+		p.fail("%s: want one of bearer, basic and oauth2, not %d", path, several)
 	}
 	switch {
 	case !given.Bearer.IsZero():
-		a.bearer, err = p.reference(path+".bearer", given.Bearer)
+		a.bearer = p.reference(path+".bearer", given.Bearer)
 	case given.Basic != nil:
-		path += ".basic"
-		if given.Basic.Username.IsZero() {
-			return a, fmt.Errorf("%s.username: want a name", path)
-		}
-		if a.user, err = p.text(path+".username", given.Basic.Username); err != nil {
-			return a, err
-		}
-		a.password, err = p.reference(path+".password", given.Basic.Password)
+		a.user = p.public(path+".basic.username", given.Basic.Username)
+		a.password = p.reference(path+".basic.password", given.Basic.Password)
 	case given.OAuth2 != nil:
 		path += ".oauth2"
-		if given.OAuth2.TokenURL == "" || given.OAuth2.ClientID.IsZero() {
-			return a, fmt.Errorf("%s: want tokenURL, clientID and clientSecret", path)
+		if given.OAuth2.TokenURL == "" {
+			p.fail("%s.tokenURL: want a URL such as https://login.example.com/token", path)
 		}
-		if a.tokenURL, err = p.template(path+".tokenURL", given.OAuth2.TokenURL); err != nil {
-			return a, err
-		}
-		if a.id, err = p.text(path+".clientID", given.OAuth2.ClientID); err != nil {
-			return a, err
-		}
+		a.tokenURL = text{path: path + ".tokenURL", source: given.OAuth2.TokenURL, text: read(p, path+".tokenURL", given.OAuth2.TokenURL, p.texts.URL)}
+		a.user = p.public(path+".clientID", given.OAuth2.ClientID)
+		a.password = p.reference(path+".clientSecret", given.OAuth2.ClientSecret)
 		a.scopes = given.OAuth2.Scopes
-		a.secret, err = p.reference(path+".clientSecret", given.OAuth2.ClientSecret)
 	}
-	return a, err
+	return a
 }
 
-func (p parser) ca(c *call, path string, from *CAFrom) error {
-	switch {
-	case from == nil:
-		return nil
-	case from.SecretKeyRef != nil && from.ConfigMapKeyRef != nil, from.SecretKeyRef == nil && from.ConfigMapKeyRef == nil:
-		return fmt.Errorf("%s: want one of secretKeyRef and configMapKeyRef", path)
-	case from.SecretKeyRef != nil:
-		c.ca, c.caKind = from.SecretKeyRef, "Secret"
-		return c.ca.Check(path+".secretKeyRef", p.secretsNamespace)
-	default:
-		c.ca, c.caKind = from.ConfigMapKeyRef, "ConfigMap"
-		return c.ca.Check(path+".configMapKeyRef", p.secretsNamespace)
+// calls are the step's requests.
+func (s *step) calls() []*call {
+	all := []*call{s.request, s.cancel, s.onAbort}
+	if s.find != nil {
+		all = append(all, &s.find.call)
 	}
+	if s.poll != nil {
+		all = append(all, &s.poll.call)
+	}
+	return slices.DeleteFunc(all, func(c *call) bool { return c == nil })
 }
 
-// secrets returns the texts of a call that are references.
-func (c *call) secrets() []text {
-	texts := []text{c.url, c.auth.bearer, c.auth.user, c.auth.password, c.auth.id, c.auth.secret}
-	for _, h := range c.headers {
+// references returns the texts of a call that refer to Secrets.
+func (c *call) references() []text {
+	texts := []text{c.own.url, c.endpoint.key}
+	if c.server != nil {
+		texts = append(texts, c.server.url)
+	}
+	if a := c.endpoint.auth; a != nil {
+		texts = append(texts, a.bearer, a.user, a.password)
+	}
+	for _, h := range c.endpoint.headers {
 		texts = append(texts, h.value)
 	}
 	return slices.DeleteFunc(texts, func(t text) bool { return t.ref == nil })
@@ -462,5 +510,22 @@ func (c *call) secrets() []text {
 
 // confined tells whether a call has a secret that may be sent only to the preset's hosts.
 func (c *call) confined() bool {
-	return slices.ContainsFunc(c.secrets(), func(t text) bool { return t.ref.Elsewhere() })
+	return slices.ContainsFunc(c.references(), func(t text) bool { return t.ref.OtherNamespace() })
+}
+
+// joins tells whether a call's URL goes on from the server's.
+func (c *call) joins() bool {
+	return c.server != nil && (!c.own.url.isSet() || strings.HasPrefix(c.own.url.source, "/"))
+}
+
+// urls are the URLs that say where a call goes, with its credentials.
+func (c *call) urls() []text {
+	urls := []text{c.own.url}
+	if c.joins() {
+		urls[0] = c.server.url
+	}
+	if a := c.endpoint.auth; a != nil && a.tokenURL.isSet() {
+		urls = append(urls, a.tokenURL)
+	}
+	return urls
 }

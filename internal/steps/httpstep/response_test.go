@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,43 +23,23 @@ func TestAnswersWithManyValues(t *testing.T) {
 		phase          types.StepPhase
 		words          string
 	}{
-		"not looked at":        {large, `"poll": {"url": "OUTSIDE", "successCondition": "response.status == 200 and response.headers[\"content-type\"] != nil and len(response.text) > 100000"}`, types.PhaseSuccessful, ""},
+		"not looked at":        {large, `"poll": {"url": "OUTSIDE", "successCondition": "response.status == 200 && response.headers[\"content-type\"] != '' && size(response.text) > 100000"}`, types.PhaseSuccessful, ""},
 		"few enough":           {fits, `"poll": {"url": "OUTSIDE", "successCondition": "response.json.list[0] == 0"}`, types.PhaseSuccessful, ""},
-		"no JSON":              {large + "}", `"poll": {"url": "OUTSIDE", "successCondition": "response.json == nil"}`, types.PhaseSuccessful, ""},
-		"a condition":          {large, `"poll": {"url": "OUTSIDE", "successCondition": "response.json.list[0] == 0"}`, types.PhaseRunning, "poll.successCondition: GET OUTSIDE: the answer has 50004 values in its JSON: want 50000 at most"},
-		"all of the answer":    {large, `"poll": {"url": "OUTSIDE", "successCondition": "len(keys(response)) > 0"}`, types.PhaseRunning, "values in its JSON"},
-		"an output of a poll":  {large, `"poll": {"url": "OUTSIDE", "outputs": {"a": "response.json.list[0]"}}`, types.PhaseFailed, "poll.outputs.a: GET OUTSIDE: the answer has"},
-		"an output of request": {large, `"request": {"url": "OUTSIDE"}, "outputs": {"a": "response.json.list[0]"}`, types.PhaseFailed, "outputs.a: POST OUTSIDE: the answer has"},
-		"a look":               {large, `"request": {"url": "OUTSIDE"}, "find": {"url": "OUTSIDE", "found": "response.json.list[0] == 0"}`, types.PhaseFailed, "find.found: GET OUTSIDE: the answer has"},
+		"no JSON":              {large + "}", `"poll": {"url": "OUTSIDE", "successCondition": "response.json == null"}`, types.PhaseSuccessful, ""},
+		"a condition":          {large, `"poll": {"url": "OUTSIDE", "successCondition": "response.json.list[0] == 0"}`, types.PhaseRunning, "poll.successCondition: the answer has 50004 values in its JSON: want 50000 at most"},
+		"an output of a poll":  {large, `"poll": {"url": "OUTSIDE", "outputs": {"a": "response.json.list[0]"}}`, types.PhaseFailed, "poll.outputs.a: the answer has"},
+		"an output of request": {large, `"request": {"url": "OUTSIDE"}, "outputs": {"a": "response.json.list[0]"}`, types.PhaseFailed, "outputs.a: the answer has"},
+		"a look":               {large, `"request": {"url": "OUTSIDE"}, "find": {"url": "OUTSIDE", "found": "response.json.list[0] == 0"}`, types.PhaseRunning, "find.found: the answer has"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOutside(t, answer200(test.answer))
 			h := newHost(t, o, "{"+test.config+"}")
 			h.run()
-			for strings.Contains(h.last.Message, "waiting for an answer") {
+			for strings.Contains(h.last.Message, "waiting for an answer") || strings.Contains(h.last.Message, "about to be cancelled") {
 				h.run()
 			}
 			h.require(test.phase, strings.ReplaceAll(test.words, "OUTSIDE", o.URL))
 		})
-	}
-}
-
-func TestPartsOfAnAnswer(t *testing.T) {
-	for text, want := range map[string]string{
-		"rollout.name == \"response.json\"":                "json",
-		"response.status == 200":                           "",
-		"response.json.state == response . text":           "json text",
-		"response?.json?.state == nil and response.json.a": "json",
-		"response.headers[\"x-a\"]":                        "headers",
-		"response":                                         "headers json text",
-		"response[\"json\"].a":                             "headers json text",
-		"let r = response; r.json.a":                       "headers json text",
-		"keys(response)":                                   "headers json text",
-		"any(steps.a.outputs, # == response.status) ? response.text : \"\"": "text",
-	} {
-		if got := partsIn(text); !slices.Equal(got, strings.Fields(want)) {
-			t.Errorf("%s: got %q, want %q", text, got, want)
-		}
 	}
 }
 
@@ -74,8 +53,8 @@ func TestAnswersAreReadInTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var turns []func()
-	for range readers {
-		turns = append(turns, h.kind.read())
+	for range maxDecoders {
+		turns = append(turns, h.kind.decoding())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	outcome := make(chan string, 1)
@@ -87,7 +66,7 @@ func TestAnswersAreReadInTurn(t *testing.T) {
 	cancel()
 	select {
 	case got := <-outcome:
-		t.Fatalf("read beside %d others: %s", readers, got)
+		t.Fatalf("read beside %d others: %s", maxDecoders, got)
 	case <-time.After(300 * time.Millisecond):
 	}
 	turns[0]()

@@ -35,15 +35,13 @@ func TestNoAnswerIsReadWithoutTheSecrets(t *testing.T) {
 			})
 			const config = `{
 				"request": {"url": "OUTSIDE/runs", "headers": {"X-Key": {"valueFrom": {"secretKeyRef": {"name": "ci", "key": "token"}}}}},
-				"poll": {"url": "OUTSIDE/poll", "successCondition": "false", "outputs": {"with": "response.json.with"}}, "cancel": {"url": "OUTSIDE/CANCEL"}
+				"poll": {"url": "OUTSIDE/poll", "successCondition": "false", "outputs": {"n": "size(response.text)"}}, "cancel": {"url": "OUTSIDE/CANCEL"}
 			}`
 			for _, cancel := range []string{"cancel", "refused"} {
 				h := newHost(t, o, strings.Replace(config, "CANCEL", cancel, 1))
 				h.putSecret("demo", "ci", map[string]string{"token": token})
 				h.until(2)
-				if with := h.outputs()["with"]; with != "***" {
-					t.Fatalf("got output %q", with)
-				}
+				h.require(types.PhaseRunning)
 				hide(h)
 				before := o.count("GET", "/poll")
 				h.run()

@@ -4,9 +4,10 @@
 // The controller's ServiceAccount, under which the plugin runs, needs these permissions
 // (deploy/rbac-step/job.yaml):
 //
-//	batch jobs           create, get     make the Job of a step, and ask how it goes
+//	batch jobs           create, get     create the Job of a step, and ask how it goes
 //	batch jobs           list            find Jobs that an earlier revision has left running
 //	batch jobs           delete          cancel and abort a step
+//	batch cronjobs       get             run the Job of a CronJob (from: cronjob/<name>)
 //	pods                 list            say what a Job waits for, and read outputs
 //	pods/log             get             show the last lines of a log
 //	events               list            say why a Job has no pod, such as a quota
@@ -14,23 +15,29 @@
 //
 // A Rollout's author gains nothing by the controller's permissions. A Rollout runs pods of
 // any template in its namespace anyway, and the Job of a step runs in the same namespace,
-// with the ServiceAccounts and Secrets of that namespace. Pod Security admission, quotas and
-// admission policies apply to both alike. An admin who wants steps to run only certain Jobs
-// gives the registration a preset that has the Job and locks "job".
+// with the ServiceAccounts and Secrets of that namespace; CronJobs are read in that namespace
+// alone. Pod Security admission, quotas and admission policies apply to both alike. An admin
+// who wants steps to run only certain Jobs gives them a preset that has the Job and locks
+// "job".
 package jobstep
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/cel"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/strict"
 )
 
@@ -38,15 +45,27 @@ import (
 const Name = "job"
 
 const (
-	// defaultTTL is how long a finished Job stays, in seconds; minTTL is the least.
+	// defaultTTL is how long a finished Job stays, in seconds; minTTL is the least: the step
+	// has to find it, also after a restart of the controller.
 	defaultTTL = 3600
 	minTTL     = 300
 	// defaultLogLines and maxLogLines are numbers of log lines in a message.
 	defaultLogLines = 10
 	maxLogLines     = 50
+	// cronJobPrefix is how From begins.
+	cronJobPrefix = "cronjob/"
 )
 
-// Config is the configuration of a step that runs a Job.
+// Config is what a step's Job is. Besides the keys below it has those of a
+// [JobSpec](https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/job-v1/#JobSpec).
+// In its `containers` and `initContainers` the `image`, `command`, `args` and the values of
+// `env` may have CEL between `{{` and `}}`. A value that a Rollout's author chooses, such as a
+// label, belongs into `env` or an argument of its own, not into the text of a shell script.
+//
+// Where the Job does not say otherwise, `restartPolicy` is `Never`, `backoffLimit` 0 and
+// `ttlSecondsAfterFinished` 3600; less than 300 counts as 300. `activeDeadlineSeconds` is a
+// minute more than what is left of the step's timeout, or less. A pause of the Rollout does
+// not pause the Job. `selector` and `manualSelector` are not to be set.
 //
 // Each container of the Job has these in its environment, unless its `env` says otherwise:
 //
@@ -62,27 +81,23 @@ const (
 // (`/dev/termination-log`), as a JSON object: `{"buildUrl": "https://..."}`. One may have
 // 1 KiB, all of a step 2 KiB; larger ones are left out, with an Event `StepOutputDropped`.
 //
-// A Job that is there under the step's key is taken for its own: it is made once. A step whose
+// A Job is created once: if it exists under the step's key, the step goes on with it. While a
+// quota of the namespace leaves no room for the Job or its pods, the step waits. A step whose
 // Job is deleted by somebody else fails.
 type Config struct {
-	steps.Settings
-	// Job is what runs. In its `containers` and `initContainers` the `image`, `command`,
-	// `args` and the values of `env` are templates. A value that a Rollout's author chooses,
-	// such as a label, belongs into `env` or an argument of its own, not into the text of a
-	// shell script. Where it does not say otherwise, `restartPolicy` is `Never`,
-	// `backoffLimit` 0 and `ttlSecondsAfterFinished` 3600, which has to be 300 or more.
-	// `activeDeadlineSeconds` is a minute more than what is left of the step's timeout, or
-	// less. A pause of the Rollout does not pause it. `selector` and `manualSelector` are not
-	// to be set.
-	//
-	// Required.
-	Job batchv1.JobSpec `json:"job"`
+	// From is a CronJob of the Rollout's namespace, as in `cronjob/e2e`, whose Job the step
+	// runs. The keys beside it are laid over its `jobTemplate.spec` by a strategic merge patch,
+	// as in Kustomize: containers and variables are merged by name. Text in the CronJob stays
+	// as it is. A CronJob that does not exist is waited for.
+	From string `json:"from,omitempty"`
 	// LogLines is how many of the last lines of a log are in the message of a step that has
 	// failed or timed out, 50 at most; `0` for none. Everybody who may read the Rollout reads
 	// them: nothing is taken out of them.
 	//
 	// Default: `10`.
 	LogLines *int32 `json:"logLines,omitempty"`
+
+	batchv1.JobSpec `json:",inline"`
 }
 
 // Options say how a kind works.
@@ -110,46 +125,51 @@ func (k *kind) Name() string { return Name }
 
 // Parse reads a configuration.
 func (k *kind) Parse(source steps.Source) (steps.Step, error) {
-	var config Config
-	if err := strict.Decode(source.Config, &config); err != nil {
+	s := &step{kind: k}
+	if err := strict.Decode(source.Config, &s.config); err != nil {
 		return nil, err
 	}
-	if err := config.check(); err != nil {
+	if err := s.config.check(); err != nil {
 		return nil, err
 	}
-	texts, err := parseTexts(&config.Job)
-	if err != nil {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(source.Config, &keys); err != nil {
 		return nil, err
 	}
-	return &step{kind: k, config: config, texts: texts}, nil
+	delete(keys, "from")
+	delete(keys, "logLines")
+	env, err := cel.New(cel.Declarations{})
+	if err == nil {
+		s.spec, err = json.Marshal(keys)
+	}
+	if err == nil {
+		s.texts, err = parseTexts(env, s.spec)
+	}
+	return s, err
 }
 
 // check returns what is wrong with a configuration. What it leaves to the API server shows
 // only when the step runs.
 func (c *Config) check() error {
-	template := &c.Job.Template.Spec
+	pod := &c.Template.Spec
+	cronJob, isCronJob := strings.CutPrefix(c.From, cronJobPrefix)
 	switch {
-	case len(template.Containers) == 0:
-		return errors.New("job.template.spec.containers: want one container or more")
-	case template.RestartPolicy != "" && template.RestartPolicy != corev1.RestartPolicyNever && template.RestartPolicy != corev1.RestartPolicyOnFailure:
-		return fmt.Errorf("job.template.spec.restartPolicy %q: want %s (the default) or %s", template.RestartPolicy, corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure)
-	case c.Job.Selector != nil, c.Job.ManualSelector != nil:
-		return errors.New("job.selector, job.manualSelector: leave them out: Kubernetes selects the pods of each Job by labels of its own")
-	case c.Job.TTLSecondsAfterFinished != nil && *c.Job.TTLSecondsAfterFinished < minTTL:
-		return fmt.Errorf("job.ttlSecondsAfterFinished %d: want %d or more: the step has to find the finished Job, also after a restart of the controller", *c.Job.TTLSecondsAfterFinished, minTTL)
-	case c.Job.ActiveDeadlineSeconds != nil && *c.Job.ActiveDeadlineSeconds < 1:
-		return fmt.Errorf("job.activeDeadlineSeconds %d: want 1 or more", *c.Job.ActiveDeadlineSeconds)
+	case c.From == "" && len(pod.Containers) == 0:
+		return errors.New("template.spec.containers: want one container or more (or from: cronjob/<name>)")
+	case c.From != "" && (!isCronJob || len(validation.IsDNS1123Subdomain(cronJob)) > 0):
+		return fmt.Errorf("from: want a CronJob of the Rollout's namespace, such as cronjob/e2e, not %q", c.From)
+	case c.From != "" && slices.ContainsFunc(slices.Concat(pod.InitContainers, pod.Containers), func(c corev1.Container) bool { return c.Name == "" }):
+		return errors.New("template.spec.containers: with from, each needs the name of the CronJob's container that it changes, or one of its own")
+	case pod.RestartPolicy != "" && pod.RestartPolicy != corev1.RestartPolicyNever && pod.RestartPolicy != corev1.RestartPolicyOnFailure:
+		return fmt.Errorf("template.spec.restartPolicy: want Never (the default) or OnFailure, not %q", pod.RestartPolicy)
+	case c.Selector != nil:
+		return errors.New("selector: leave it out: Kubernetes selects the pods of each Job by labels of its own")
+	case c.ManualSelector != nil:
+		return errors.New("manualSelector: leave it out: Kubernetes selects the pods of each Job by labels of its own")
+	case c.ActiveDeadlineSeconds != nil && *c.ActiveDeadlineSeconds < 1:
+		return fmt.Errorf("activeDeadlineSeconds: want 1 or more, not %d", *c.ActiveDeadlineSeconds)
 	case c.LogLines != nil && (*c.LogLines < 0 || *c.LogLines > maxLogLines):
-		return fmt.Errorf("logLines %d: want 0 to %d", *c.LogLines, maxLogLines)
-	case c.OnUnknown == steps.OnUnknownFail:
-		return fmt.Errorf("onUnknown %s: leave it out: a Job is found again by its name, so it is always known whether it was started", c.OnUnknown)
+		return fmt.Errorf("logLines: want 0 to %d, not %d", maxLogLines, *c.LogLines)
 	}
 	return nil
-}
-
-func (c *Config) logLines() int {
-	if c.LogLines == nil {
-		return defaultLogLines
-	}
-	return int(*c.LogLines)
 }

@@ -21,21 +21,23 @@ import (
 func TestConfigMistakes(t *testing.T) {
 	spec := `"template": {"spec": {"containers": [{"name": "c", "image": "c"}]}}`
 	for config, want := range map[string]string{
-		`{}`:                        "job.template.spec.containers",
-		`{"job": {"tempalte": {}}}`: `job.tempalte: the key is not known: did you mean "template"?`,
-		`{"job": {"template": {"spec": {"containers": [{"name": "c", "imgae": "c"}]}}}}`:                                                                                           `containers[0].imgae: the key is not known: did you mean "image"?`,
-		`{"job": {"template": {"spec": {"containers": [{"name": "c", "env": [{"name": "P", "value": 1}]}]}}}}`:                                                                     "env[0].value: want a string, not 1: put it in quotes",
-		`{"job": {"template": {"spec": {"containers": [{"name": "c", "env": [{"name": "P", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "namespace": "other"}}}]}]}}}}`: "secretKeyRef.namespace",
-		`{"job": {"template": {"spec": {"containers": [{"name": "c", "args": ["{{ .rollout.name"]}]}}}}`:                                                                           "job.template.spec.containers[0].args[0]",
-		`{"job": {"template": {"spec": {"restartPolicy": "Always", "containers": [{"name": "c"}]}}}}`:                                                                              "want Never (the default) or OnFailure",
-		`{"job": {"ttlSecondsAfterFinished": 100, ` + spec + `}}`:                                                                                                                  "job.ttlSecondsAfterFinished 100: want 300 or more",
-		`{"job": {"activeDeadlineSeconds": 0, ` + spec + `}}`:                                                                                                                      "job.activeDeadlineSeconds 0",
-		`{"job": {"manualSelector": true, ` + spec + `}}`:                                                                                                                          "job.manualSelector",
-		`{"job": {"selector": {}, ` + spec + `}}`:                                                                                                                                  "job.selector",
-		`{"logLines": 51, "job": {` + spec + `}}`:                                                                                                                                  "logLines 51: want 0 to 50",
-		`{"logLines": -1, "job": {` + spec + `}}`:                                                                                                                                  "logLines -1: want 0 to 50",
-		`{"onUnknown": "Fail", "job": {` + spec + `}}`:                                                                                                                             "onUnknown Fail",
-		`{"timeuot": "1m", "job": {` + spec + `}}`:                                                                                                                                 `timeuot: the key is not known: did you mean "timeout"?`,
+		`{}`:               "template.spec.containers",
+		`{"tempalte": {}}`: `tempalte: the key is not known: did you mean "template"?`,
+		`{"template": {"spec": {"containers": [{"name": "c", "imgae": "c"}]}}}`:                                                                                           `containers[0].imgae: the key is not known: did you mean "image"?`,
+		`{"template": {"spec": {"containers": [{"name": "c", "env": [{"name": "P", "value": 1}]}]}}}`:                                                                     "env[0].value",
+		`{"template": {"spec": {"containers": [{"name": "c", "env": [{"name": "P", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "namespace": "other"}}}]}]}}}`: "secretKeyRef.namespace",
+		`{"template": {"spec": {"containers": [{"name": "c", "args": ["{{ rollout.name"]}]}}}`:                                                                            "template.spec.containers[0].args[0]",
+		`{"template": {"spec": {"initContainers": [{"name": "c", "env": [{"name": "P", "value": "{{ .rollout.name }}"}]}], "containers": [{"name": "c"}]}}}`:              "template.spec.initContainers[0].env[0].value",
+		`{"template": {"spec": {"restartPolicy": "Always", "containers": [{"name": "c"}]}}}`:                                                                              "want Never (the default) or OnFailure",
+		`{"activeDeadlineSeconds": 0, ` + spec + `}`:                                                                                                                      "activeDeadlineSeconds: want 1 or more, not 0",
+		`{"manualSelector": true, ` + spec + `}`:                                                                                                                          "manualSelector: leave it out",
+		`{"selector": {}, ` + spec + `}`:                                                                                                                                  "selector",
+		`{"logLines": 51, ` + spec + `}`:                                                                                                                                  "logLines: want 0 to 50, not 51",
+		`{"logLines": -1, ` + spec + `}`:                                                                                                                                  "logLines: want 0 to 50, not -1",
+		`{"from": "e2e"}`:                                                                                                                                                 `from: want a CronJob of the Rollout's namespace, such as cronjob/e2e, not "e2e"`,
+		`{"from": "cronjob/e2e", "template": {"spec": {"initContainers": [{"image": "e2e:2"}]}}}`:                                                                         "with from, each needs the name",
+		`{"from": "cronjob/"}`:          `not "cronjob/"`,
+		`{"from": "cronjob/other/e2e"}`: `not "cronjob/other/e2e"`,
 	} {
 		_, err := New(Options{}).Parse(steps.Source{Config: json.RawMessage(config)})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -62,16 +64,16 @@ func workFor(rollout, id string) steps.Work {
 // Keys that a configuration leaves out get defaults; keys that it sets stay.
 func TestDefaults(t *testing.T) {
 	work := workFor("app", "smoke")
-	job := build(work, &parse(t, smoke).config.Job, nil)
+	job := build(work, &parse(t, smokeJob).config.JobSpec, nil)
 	if got := []any{*job.Spec.TTLSecondsAfterFinished, *job.Spec.BackoffLimit, *job.Spec.ActiveDeadlineSeconds, job.Spec.Template.Spec.RestartPolicy}; fmt.Sprint(got) != "[3600 0 360 Never]" {
 		t.Errorf("defaults %v", got)
 	}
 	if owner := job.OwnerReferences[0]; owner.Kind != "Rollout" || owner.Name != "app" || owner.UID != "u" || owner.APIVersion != "argoproj.io/v1alpha1" || owner.Controller != nil || owner.BlockOwnerDeletion != nil {
 		t.Errorf("owner %+v", owner)
 	}
-	own := `{"job": {"ttlSecondsAfterFinished": 300, "backoffLimit": 2, "activeDeadlineSeconds": %d, "template": {"spec": {"restartPolicy": "OnFailure", "containers": [{"name": "c", "image": "c"}]}}}}`
+	own := `{"ttlSecondsAfterFinished": 60, "backoffLimit": 2, "activeDeadlineSeconds": %d, "template": {"spec": {"restartPolicy": "OnFailure", "containers": [{"name": "c", "image": "c"}]}}}`
 	for deadline, want := range map[int]string{60: "[300 2 60 OnFailure]", 6000: "[300 2 360 OnFailure]"} {
-		spec := parse(t, fmt.Sprintf(own, deadline)).config.Job
+		spec := parse(t, fmt.Sprintf(own, deadline)).config.JobSpec
 		job := build(work, &spec, nil)
 		if got := []any{*job.Spec.TTLSecondsAfterFinished, *job.Spec.BackoffLimit, *job.Spec.ActiveDeadlineSeconds, job.Spec.Template.Spec.RestartPolicy}; fmt.Sprint(got) != want {
 			t.Errorf("own %v, want %s", got, want)
@@ -115,7 +117,7 @@ func TestNames(t *testing.T) {
 		{"app", strings.Repeat("b", 19) + "_x", "app-" + strings.Repeat("b", 19) + "-0123456789"},
 		{strings.Repeat("a", 62) + ".b", "x__", strings.Repeat("a", 39) + "-x-0123456789"},
 	} {
-		job := build(workFor(tt.rollout, tt.id), &parse(t, smoke).config.Job, nil)
+		job := build(workFor(tt.rollout, tt.id), &parse(t, smokeJob).config.JobSpec, nil)
 		if job.Name != tt.want || len(job.Name) > nameLimit || len(validation.IsDNS1123Label(job.Name)) > 0 {
 			t.Errorf("%s, %s: name %s of %d characters, want %s", tt.rollout, tt.id, job.Name, len(job.Name), tt.want)
 		}
@@ -127,15 +129,18 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// All templates of a Job share one limit on their work.
-func TestManyTemplates(t *testing.T) {
-	args := strings.TrimSuffix(strings.Repeat(`"{{range 9999}}{{len \"\"}}{{end}}",`, 200), ",")
-	parsed, err := New(Options{}).Parse(steps.Source{Config: []byte(`{"job": {"template": {"spec": {"containers": [{"name": "a", "image": "a", "args": [` + args + `]}]}}}}`)})
-	if err != nil {
-		t.Fatal(err)
+// All texts of a Job share one budget.
+func TestManyTexts(t *testing.T) {
+	text := `"{{ [1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, a * b * c > 0))) }}"`
+	render := func(count int) error {
+		s := parse(t, `{"template": {"spec": {"containers": [{"name": "a", "image": "a", "args": [`+text+strings.Repeat(","+text, count-1)+`]}]}}}`)
+		_, err := s.render(t.Context(), steps.Scope(workFor("app", "a"), nil), nil)
+		return err
 	}
-	s, _ := parsed.(*step)
-	if _, err := render(&s.config.Job, s.texts, steps.Scope(workFor("app", "a"), nil)); err == nil || !strings.Contains(err.Error(), "of the step take more work together than is allowed") {
-		t.Errorf("got %v", err)
+	if err := render(1); err != nil {
+		t.Error(err)
+	}
+	if err := render(250); err == nil || !strings.Contains(err.Error(), "args[") {
+		t.Errorf("250 texts: %v", err)
 	}
 }

@@ -17,16 +17,20 @@ var stepID = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]{0,62}|[0-9]{1,3})$`)
 // Whatever a Rollout's author writes, a configuration is refused or makes a Job in the
 // Rollout's namespace, owned by the Rollout, with a deadline, a TTL and a name that fits.
 func FuzzConfig(f *testing.F) {
-	f.Add([]byte(smoke), "app", "smoke")
-	f.Add([]byte(`{"job": {"ttlSecondsAfterFinished": 300, "activeDeadlineSeconds": 9223372036854775807, "template": {"metadata": {"namespace": "x"}, "spec": {"containers": [{"env": [{}]}]}}}}`), "a.b", "A-")
-	f.Add([]byte(`{"job": {"template": {"spec": {"containers": [{"args": ["{{ .rollout.name }}"]}]}}}, "logLines": 0}`), strings.Repeat("a", 253), strings.Repeat("b", 63))
+	f.Add([]byte(smokeJob), "app", "smoke")
+	f.Add([]byte(`{"ttlSecondsAfterFinished": 300, "activeDeadlineSeconds": 9223372036854775807, "template": {"metadata": {"namespace": "x"}, "spec": {"containers": [{"env": [{}]}]}}}`), "a.b", "A-")
+	f.Add([]byte(`{"from": "cronjob/e2e", "template": {"spec": {"containers": [{"name": "e2e", "args": ["{{ rollout.name }}"]}, {"$patch": "delete"}]}}, "logLines": 0}`), strings.Repeat("a", 253), strings.Repeat("b", 63))
 	f.Fuzz(func(t *testing.T, config []byte, rollout, id string) {
 		parsed, err := New(Options{}).Parse(steps.Source{Config: json.RawMessage(config)})
 		if err != nil || len(validation.IsDNS1123Subdomain(rollout)) > 0 || !stepID.MatchString(id) {
 			return
 		}
 		s, work := parsed.(*step), workFor(rollout, id)
-		spec, err := render(&s.config.Job, s.texts, steps.Scope(work, nil))
+		var cronJob json.RawMessage
+		if s.config.From != "" {
+			cronJob = json.RawMessage(cronJobSpec)
+		}
+		spec, err := s.render(t.Context(), steps.Scope(work, nil), cronJob)
 		if err != nil {
 			return
 		}

@@ -23,8 +23,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
-// smoke is the configuration of a step.
-const smoke = `{"id": "smoke", "job": {"template": {"spec": {"containers": [{"name": "smoke", "image": "smoke:1", "args": ["--url", "http://{{ .services.canary }}"]}]}}}}`
+// smokeJob is the configuration of a Job, smoke that of a step with it.
+const (
+	smokeJob = `{"template": {"spec": {"containers": [{"name": "smoke", "image": "smoke:1", "args": ["--url", "http://{{ services.canary }}"]}]}}}`
+	smoke    = `{"id": "smoke", "job": ` + smokeJob + `}`
+)
 
 // host calls the plugin as the controller does, for one step of a Rollout, and acts as
 // the Job controller.
@@ -149,7 +152,7 @@ func (h *host) late() {
 	if err := json.Unmarshal(h.status, &fields); err != nil {
 		h.t.Fatal(err)
 	}
-	fields["elapsed"] = 10000.0
+	fields["elapsed"] = 10000 * time.Second
 	h.status, _ = json.Marshal(fields)
 }
 
@@ -163,6 +166,17 @@ func (h *host) want(got types.RpcStepResult, phase types.StepPhase, words ...str
 		if !strings.Contains(got.Message, word) {
 			h.t.Errorf("message %q, want %q in it", got.Message, word)
 		}
+	}
+}
+
+// wantCancelled is want for a step that fails while its Job runs, and deletes it in the next
+// call.
+func (h *host) wantCancelled(words ...string) {
+	h.t.Helper()
+	h.want(h.run(), types.PhaseRunning, words...)
+	h.want(h.run(), types.PhaseFailed, append(words, "the work was cancelled")...)
+	if len(h.jobs()) != 0 {
+		h.t.Error("the Job of a failed step goes on")
 	}
 }
 

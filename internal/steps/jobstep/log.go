@@ -1,6 +1,7 @@
 package jobstep
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -24,7 +25,7 @@ const (
 // withLog adds the last lines of a container's log to a message.
 func (s *step) withLog(ctx context.Context, work steps.Work, c *container, message string) string {
 	message = bound.Shorten(message, headLimit)
-	lines := s.config.logLines()
+	lines := int(*cmp.Or(s.config.LogLines, new(int32(defaultLogLines))))
 	if c == nil || lines == 0 {
 		return message
 	}

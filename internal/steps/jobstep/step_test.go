@@ -31,7 +31,7 @@ var noSelection = kube.Selection{}
 // termination message.
 func TestAJobSucceeds(t *testing.T) {
 	h := newHost(t, smoke)
-	h.want(h.run(), types.PhaseRunning, "Job demo/app-smoke-", "was made")
+	h.want(h.run(), types.PhaseRunning, "Job demo/app-smoke-", "was created")
 	job := h.job()
 	if got := job.Spec.Template.Spec.Containers[0]; got.Image != "smoke:1" || fmt.Sprint(got.Args) != "[--url http://app-canary]" {
 		t.Errorf("container %+v", got)
@@ -40,9 +40,9 @@ func TestAJobSucceeds(t *testing.T) {
 	pod := h.podOf(job, "p", theContainer(corev1.PodPending, waits("ContainerCreating", "")))
 	h.put(job, func(job *batchv1.Job) { job.Status.Active = 1 })
 	h.want(h.run(), types.PhaseRunning, "waits for pod p to start")
-	h.put(job, func(job *batchv1.Job) { job.Status.Ready = pointer[int32](1) })
+	h.put(job, func(job *batchv1.Job) { job.Status.Ready = new(int32(1)) })
 	h.server.Requests()
-	h.want(h.run(), types.PhaseRunning, "is running (pods: 1 running)")
+	h.want(h.run(), types.PhaseRunning, "is running (pods: 1 active, 0 succeeded, 0 failed)")
 	if requests := h.server.Requests(); len(requests) != 1 || requests[0].Verb != "get" {
 		t.Errorf("requests about a Job whose pod is ready: %v, want to get it and no more", requests)
 	}
@@ -102,7 +102,7 @@ func TestLogLines(t *testing.T) {
 			"its log cannot be read", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHost(t, strings.Replace(smoke, "{", "{"+tt.logLines, 1))
+			h := newHost(t, strings.Replace(smoke, `"job": {`, `"job": {`+tt.logLines, 1))
 			h.run()
 			h.podOf(h.put(h.job(), broken), "p", theContainer(corev1.PodFailed, ended(3, tt.message)))
 			h.logs["p smoke"] = tt.log
@@ -137,7 +137,7 @@ func TestALogThatHangs(t *testing.T) {
 func TestATimeoutShowsTheLog(t *testing.T) {
 	h := newHost(t, smoke)
 	h.run()
-	job := h.put(h.job(), func(job *batchv1.Job) { job.Status.Active, job.Status.Ready = 1, pointer[int32](1) })
+	job := h.put(h.job(), func(job *batchv1.Job) { job.Status.Active, job.Status.Ready = 1, new(int32(1)) })
 	h.podOf(job, "p", theContainer(corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}))
 	h.logs["p smoke"] = "waiting for the database\n"
 	h.late()
@@ -172,7 +172,7 @@ func TestACrashMakesNoSecondJob(t *testing.T) {
 			h.restart()
 			h.want(h.run(), map[string]types.StepPhase{"running": types.PhaseRunning, "completed": types.PhaseSuccessful, "failed": types.PhaseFailed}[name])
 			if job := h.job(); job.UID != made.UID {
-				t.Error("the Job was made anew")
+				t.Error("the Job was created anew")
 			}
 		})
 	}
@@ -198,7 +198,7 @@ func TestACreationWithoutAnAnswer(t *testing.T) {
 	t.Run("made again", func(t *testing.T) {
 		h := newHost(t, smoke)
 		cutAfter(h)
-		h.want(h.run(), types.PhaseRunning, "cannot be made")
+		h.want(h.run(), types.PhaseRunning, "cannot be created")
 		h.fault(nil)
 		h.want(h.run(), types.PhaseRunning, "waits for its pod")
 		h.job()
@@ -229,10 +229,10 @@ func TestAJobOfSomebodyElse(t *testing.T) {
 			started := h.status
 			h.put(h.job(), change)
 			h.put(h.job(), completed)
-			h.want(h.run(), types.PhaseFailed, "is there, and not this step's")
+			h.want(h.run(), types.PhaseFailed, "exists, and is not this step's")
 			h.restart()
 			h.status = nil
-			h.want(h.run(), types.PhaseFailed, "is there, and not this step's")
+			h.want(h.run(), types.PhaseFailed, "exists, and is not this step's")
 			h.restart()
 			h.status = started
 			if result, _ := h.plugin.Abort(h.ro, h.call()); result.Phase != types.PhaseSuccessful {
@@ -303,7 +303,7 @@ func TestADeleteIsTriedAgain(t *testing.T) {
 	h.run()
 	h.refuse("delete jobs", apiservertest.Forbidden)
 	result, _ := h.plugin.Abort(h.ro, h.call())
-	if result.Phase != types.PhaseFailed || !strings.Contains(result.Message, "cannot be deleted") || !strings.Contains(result.Message, "deploy/rbac-step/job.yaml") {
+	if !strings.Contains(result.Message, "cannot be deleted") || !strings.Contains(result.Message, "deploy/rbac-step/job.yaml") {
 		t.Errorf("%+v", result)
 	}
 	h.fault(nil)
@@ -329,7 +329,7 @@ func TestAFinishedJobIsNotTakenForAnother(t *testing.T) {
 			h.want(h.run(), types.PhaseSuccessful)
 			h.status = nil
 			again(h)
-			h.want(h.run(), types.PhaseRunning, "was made")
+			h.want(h.run(), types.PhaseRunning, "was created")
 			if all := h.jobs(); len(all) != 2 {
 				t.Errorf("%d Jobs, want 2", len(all))
 			}
@@ -360,10 +360,10 @@ func TestANewRevisionDeletesTheJobBefore(t *testing.T) {
 	h.refuse("delete jobs", apiservertest.Forbidden)
 	h.want(h.run(), types.PhaseRunning, "of an earlier revision cannot be deleted")
 	if len(h.jobs()) != 6 {
-		t.Error("the new Job was made while the one before runs")
+		t.Error("the new Job was created while the one before runs")
 	}
 	h.fault(nil)
-	h.want(h.run(), types.PhaseRunning, "was made")
+	h.want(h.run(), types.PhaseRunning, "was created")
 	names := []string{}
 	for _, job := range h.jobs() {
 		names = append(names, job.Name)
@@ -378,9 +378,9 @@ func TestAJobThatSomebodyDeletes(t *testing.T) {
 	h := newHost(t, smoke)
 	h.run()
 	h.server.Delete("jobs", "demo", h.job().Name)
-	h.want(h.run(), types.PhaseFailed, "was deleted, or has expired", "not made again")
+	h.want(h.run(), types.PhaseFailed, "was deleted, or has expired", "not created again")
 	if len(h.jobs()) != 0 {
-		t.Error("it was made again")
+		t.Error("it was created again")
 	}
 }
 
@@ -390,7 +390,7 @@ func TestRetries(t *testing.T) {
 	h.run()
 	first := h.put(h.job(), broken)
 	h.want(h.run(), types.PhaseRunning, "attempt 1 of 2 has failed")
-	h.want(h.run(), types.PhaseRunning, "was made")
+	h.want(h.run(), types.PhaseRunning, "was created")
 	for _, job := range h.jobs() {
 		if job.Name != first.Name {
 			h.put(job, completed)
@@ -414,14 +414,11 @@ func TestAPodThatCannotStart(t *testing.T) {
 	h.server.PutObject("pods", pod)
 	h.want(h.run(), types.PhaseRunning)
 	h.clock = h.clock.Add(time.Second)
-	h.want(h.run(), types.PhaseFailed, "has not started within 1m0s: container smoke of pod p does not start: ImagePullBackOff: Back-off; the work was cancelled")
-	if len(h.jobs()) != 0 {
-		t.Error("the Job of a failed step goes on")
-	}
+	h.wantCancelled("has not started within 1m0s: container smoke of pod p does not start: ImagePullBackOff: Back-off")
 }
 
-// An Event says why a Job has no pod.
-func TestAQuotaThatIsUsedUp(t *testing.T) {
+// An Event says why a Job has no pod. While a quota is used up, the step waits.
+func TestAPodThatIsRefused(t *testing.T) {
 	h := newHost(t, smoke)
 	h.run()
 	uid := string(h.job().UID)
@@ -430,11 +427,10 @@ func TestAQuotaThatIsUsedUp(t *testing.T) {
 	h.event("c", "another", "FailedCreate", "of another Job", 30)
 	h.event("d", uid, "SuccessfulCreate", "Created pod", 30)
 	h.want(h.run(), types.PhaseRunning, "it has no pod: Error creating: pods \"p\" is forbidden: exceeded quota")
-	h.clock = h.clock.Add(time.Minute)
-	h.want(h.run(), types.PhaseFailed, "has not started within 1m0s", "exceeded quota", "the work was cancelled")
-	if len(h.jobs()) != 0 {
-		t.Error("the Job of a failed step goes on")
-	}
+	h.clock = h.clock.Add(5 * time.Minute)
+	h.want(h.run(), types.PhaseRunning, "exceeded quota")
+	h.event("e", uid, "FailedCreate", `Error creating: pods "p" is forbidden: violates PodSecurity`, 40)
+	h.wantCancelled("has not started within 1m0s", "violates PodSecurity")
 }
 
 // An Event says why a pod's containers are not made.
@@ -450,7 +446,7 @@ func TestAVolumeThatIsNotThere(t *testing.T) {
 	h.event("a", string(pod.UID), "FailedMount", `MountVolume.SetUp failed for volume "v" : secret "x" not found`, 20)
 	h.want(h.run(), types.PhaseRunning, `the volumes of pod p are not mounted: MountVolume.SetUp failed for volume "v" : secret "x" not found`)
 	h.clock = h.clock.Add(time.Minute)
-	h.want(h.run(), types.PhaseFailed, "has not started within 1m0s", `secret "x" not found`, "the work was cancelled")
+	h.wantCancelled("has not started within 1m0s", `secret "x" not found`)
 }
 
 // An error at the creation of a Job either fails the step at once or makes it wait.
@@ -469,13 +465,14 @@ func TestACreationThatIsRefused(t *testing.T) {
 		phase  types.StepPhase
 		want   string
 	}{
-		"not valid":   {answer(apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "x", nil)), types.PhaseFailed, "cannot be made"},
+		"not valid":   {answer(apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "x", nil)), types.PhaseFailed, "cannot be created"},
 		"bad request": {answer(apierrors.NewBadRequest("strict decoding")), types.PhaseFailed, "strict decoding"},
-		"quota":       {answer(apierrors.NewForbidden(resource, "x", fmt.Errorf("exceeded quota: jobs"))), types.PhaseFailed, "exceeded quota"},
+		"admission":   {answer(apierrors.NewForbidden(resource, "x", fmt.Errorf("no Jobs on Fridays"))), types.PhaseFailed, "no Jobs on Fridays"},
+		"quota":       {answer(apierrors.NewForbidden(resource, "x", fmt.Errorf("exceeded quota: jobs"))), types.PhaseRunning, "exceeded quota: jobs"},
 		"no grant": {answer(apierrors.NewForbidden(resource, "", fmt.Errorf(`User "argo-rollouts" cannot create resource "jobs" in API group "batch" in the namespace "demo"`))),
 			types.PhaseRunning, "deploy/rbac-step/job.yaml"},
-		"too busy":     {func(w http.ResponseWriter, r apiservertest.Request) { apiservertest.ComeBack(w, 429, 5, r) }, types.PhaseRunning, "cannot be made"},
-		"server error": {func(w http.ResponseWriter, r apiservertest.Request) { apiservertest.Fail(w, 500, r) }, types.PhaseRunning, "cannot be made"},
+		"too busy":     {func(w http.ResponseWriter, r apiservertest.Request) { apiservertest.ComeBack(w, 429, 5, r) }, types.PhaseRunning, "cannot be created"},
+		"server error": {func(w http.ResponseWriter, r apiservertest.Request) { apiservertest.Fail(w, 500, r) }, types.PhaseRunning, "cannot be created"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, smoke)
@@ -483,7 +480,7 @@ func TestACreationThatIsRefused(t *testing.T) {
 			h.want(h.run(), tt.phase, tt.want)
 			h.fault(nil)
 			if tt.phase == types.PhaseRunning {
-				h.want(h.run(), types.PhaseRunning, "was made")
+				h.want(h.run(), types.PhaseRunning, "was created")
 			}
 		})
 	}
@@ -508,22 +505,74 @@ func TestWhatCannotBeRead(t *testing.T) {
 }
 
 // A quote in a label stays as it is, and an output that does not exist fails the step
-// before anything is made.
-func TestTemplates(t *testing.T) {
+// before anything is created.
+func TestTexts(t *testing.T) {
 	env := func(value string) string {
-		return fmt.Sprintf(`{"id": "smoke", "job": {"template": {"spec": {"initContainers": [{"name": "i", "image": "{{ .images.new.main }}"}], "containers": [{"name": "c", "image": "c", "env": [{"name": "V", "value": %q}]}]}}}}`, value)
+		return fmt.Sprintf(`{"id": "smoke", "job": {"template": {"spec": {"initContainers": [{"name": "i", "image": "{{ images.new.main }}"}], "containers": [{"name": "c", "image": "c", "env": [{"name": "V", "value": %q}]}]}}}}`, value)
 	}
-	h := newHost(t, env(`{{ .rollout.labels.team }} {{ .images.old.main }}`))
+	h := newHost(t, env(`{{ rollout.labels.team }} {{ images.old.main }} {{ weight }}`))
 	h.want(h.run(), types.PhaseRunning)
 	pod := h.job().Spec.Template.Spec
-	if own := pod.Containers[0].Env[len(pod.Containers[0].Env)-1]; own.Value != `a"b app:1` || pod.InitContainers[0].Image != "app:2" {
+	if own := pod.Containers[0].Env[len(pod.Containers[0].Env)-1]; own.Value != `a"b app:1 20` || pod.InitContainers[0].Image != "app:2" {
 		t.Errorf("env %+v, image %s", own, pod.InitContainers[0].Image)
 	}
-	h = newHost(t, env(`{{ .steps.e2e.outputs.url }}`))
-	h.want(h.run(), types.PhaseFailed, "job.template.spec.containers[0].env[0].value", "e2e")
+	h = newHost(t, env(`{{ steps.e2e.outputs.url }}`))
+	h.want(h.run(), types.PhaseFailed, "template.spec.containers[0].env[0].value", "e2e")
 	if len(h.jobs()) != 0 {
-		t.Error("a Job was made")
+		t.Error("a Job was created")
 	}
+}
+
+// cronJobSpec is the jobTemplate.spec of a CronJob.
+const cronJobSpec = `{"backoffLimit": 3, "ttlSecondsAfterFinished": 60, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"restartPolicy": "OnFailure", "serviceAccountName": "e2e", "containers": [
+	{"name": "e2e", "image": "e2e:1", "args": ["{{ .literal }}"], "env": [{"name": "LEVEL", "value": "full"}, {"name": "URL", "value": "http://app"}]}, {"name": "db", "image": "db:1"}]}}}`
+
+func (h *host) putCronJob(name string) {
+	h.server.PutObject("cronjobs", json.RawMessage(fmt.Sprintf(`{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"namespace": "demo", "name": %q}, "spec": {"suspend": true, "jobTemplate": {"spec": %s}}}`, name, cronJobSpec)))
+}
+
+// A step runs the Job of a CronJob, with its own keys laid over it.
+func TestFromACronJob(t *testing.T) {
+	h := newHost(t, `{"job": {"from": "cronjob/e2e", "backoffLimit": 0, "template": {"spec": {"serviceAccountName": null, "containers": [{"name": "e2e", "env": [{"name": "URL", "value": "http://{{ services.canary }}"}]}]}}}}`)
+	h.want(h.run(), types.PhaseRunning, "from: CronJob demo/e2e cannot be read", "not found")
+	h.putCronJob("e2e")
+	h.want(h.run(), types.PhaseRunning, "was created")
+	job := h.job()
+	spec, pod := job.Spec, job.Spec.Template.Spec
+	if *spec.BackoffLimit != 0 || *spec.TTLSecondsAfterFinished != minTTL || pod.RestartPolicy != corev1.RestartPolicyOnFailure || pod.ServiceAccountName != "" || spec.Template.Labels["a"] != "b" || len(pod.Containers) != 2 {
+		t.Errorf("Job %+v", spec)
+	}
+	own := pod.Containers[0]
+	values := map[string]string{}
+	for _, variable := range own.Env {
+		values[variable.Name] = variable.Value
+	}
+	if own.Image != "e2e:1" || fmt.Sprint(own.Args) != "[{{ .literal }}]" || values["LEVEL"] != "full" || values["URL"] != "http://app-canary" || values["ROLLOUT_NAME"] != "app" {
+		t.Errorf("container %+v", own)
+	}
+}
+
+// An error about what cannot be merged does not show what the CronJob has.
+func TestACronJobIsNotQuoted(t *testing.T) {
+	h := newHost(t, `{"job": {"from": "cronjob/e2e", "template": {"spec": {"containers": [{"name": "e2e", "env": [null]}]}}}}`)
+	h.putCronJob("e2e")
+	got := h.run()
+	h.want(got, types.PhaseFailed, "from: cronjob/e2e and the keys beside it cannot be merged")
+	if strings.Contains(got.Message, "LEVEL") {
+		t.Errorf("message %q", got.Message)
+	}
+}
+
+// After a crash the Job counts, whatever has become of the CronJob.
+func TestTheJobComesBeforeTheCronJob(t *testing.T) {
+	h := newHost(t, `{"job": {"from": "cronjob/e2e"}}`)
+	h.putCronJob("e2e")
+	h.lose()
+	h.server.Delete("cronjobs", "demo", "e2e")
+	h.restart()
+	h.want(h.run(), types.PhaseRunning, "waits for its pod")
+	h.put(h.job(), completed)
+	h.want(h.run(), types.PhaseSuccessful)
 }
 
 // A Job is made in the Rollout's namespace, whatever a configuration says.
@@ -554,7 +603,8 @@ func TestPermissions(t *testing.T) {
 			}
 		}
 	}
-	h := newHost(t, smoke)
+	h := newHost(t, strings.Replace(smoke, `"job": {`, `"job": {"from": "cronjob/e2e",`, 1))
+	h.putCronJob("e2e")
 	h.run()
 	h.run() // without a pod, Events are read
 	h.podOf(h.put(h.job(), broken), "p", theContainer(corev1.PodFailed, ended(1, "")))

@@ -1,87 +1,96 @@
 package jobstep
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
-	"github.com/kedify/argo-rollouts-plugin/internal/steps/template"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/cel"
 )
 
-// text is a string of a JobSpec that is a template.
-type text struct {
-	path     string
-	template *template.Template
+// textPaths are the places of strings in a JobSpec that may have CEL between {{ and }}; * is
+// each item of a list.
+var textPaths = func() (paths [][]string) {
+	for _, containers := range []string{"initContainers", "containers"} {
+		for _, text := range []string{"image", "command.*", "args.*", "env.*.value"} {
+			paths = append(paths, strings.Split("template.spec."+containers+".*."+text, "."))
+		}
+	}
+	return paths
+}()
+
+// eachText returns a JSON object in which f has replaced each string at one of textPaths. The
+// error names the place.
+func eachText(object json.RawMessage, f func(place, text string) (string, error)) (any, error) {
+	var value any
+	err := utiljson.Unmarshal(object, &value)
+	for _, path := range textPaths {
+		if err == nil {
+			value, err = replace(value, path, "", f)
+		}
+	}
+	return value, err
 }
 
-// textsOf calls visit with each string of a JobSpec that is a template, and its path.
-func textsOf(spec *batchv1.JobSpec, visit func(path string, value *string) error) error {
-	pod := &spec.Template.Spec
-	for _, group := range []struct {
-		path       string
-		containers []corev1.Container
-	}{{"initContainers", pod.InitContainers}, {"containers", pod.Containers}} {
-		for i := range group.containers {
-			path := fmt.Sprintf("job.template.spec.%s[%d]", group.path, i)
-			if err := textsOfContainer(path, &group.containers[i], visit); err != nil {
-				return err
+func replace(value any, path []string, place string, f func(place, text string) (string, error)) (any, error) {
+	var err error
+	switch value := value.(type) {
+	case string:
+		if len(path) == 0 {
+			text, err := f(place, value)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", place, err)
+			}
+			return text, err
+		}
+	case []any:
+		for i := range value {
+			if value[i], err = replace(value[i], path[1:], fmt.Sprintf("%s[%d]", place, i), f); err != nil {
+				return nil, err
 			}
 		}
+	case map[string]any:
+		if inner, ok := value[path[0]]; ok {
+			value[path[0]], err = replace(inner, path[1:], strings.TrimPrefix(place+"."+path[0], "."), f)
+		}
 	}
-	return nil
+	return value, err
 }
 
-func textsOfContainer(path string, c *corev1.Container, visit func(path string, value *string) error) error {
-	if err := visit(path+".image", &c.Image); err != nil {
-		return err
-	}
-	for i := range c.Command {
-		if err := visit(fmt.Sprintf("%s.command[%d]", path, i), &c.Command[i]); err != nil {
-			return err
-		}
-	}
-	for i := range c.Args {
-		if err := visit(fmt.Sprintf("%s.args[%d]", path, i), &c.Args[i]); err != nil {
-			return err
-		}
-	}
-	for i := range c.Env {
-		if err := visit(fmt.Sprintf("%s.env[%d].value", path, i), &c.Env[i].Value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// parseTexts reads the templates of a JobSpec. The error names the path.
-func parseTexts(spec *batchv1.JobSpec) ([]text, error) {
-	var texts []text
-	err := textsOf(spec, func(path string, value *string) error {
-		parsed, err := template.Parse(*value)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		texts = append(texts, text{path, parsed})
-		return nil
+// parseTexts compiles the texts of a JobSpec, by place.
+func parseTexts(env *cel.Env, spec json.RawMessage) (map[string]*cel.Text, error) {
+	texts := map[string]*cel.Text{}
+	_, err := eachText(spec, func(place, text string) (_ string, err error) {
+		texts[place], err = env.Text(text)
+		return text, err
 	})
 	return texts, err
 }
 
-// render returns a copy of a JobSpec with its templates rendered. One pool bounds the work
-// of all templates together.
-func render(spec *batchv1.JobSpec, texts []text, scope map[string]any) (*batchv1.JobSpec, error) {
-	rendered := spec.DeepCopy()
-	next, pool := 0, bound.NewPool()
-	err := textsOf(rendered, func(path string, value *string) error {
-		result, err := texts[next].template.Within(pool).Render(scope)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+// render returns the spec of a Job: the step's own with its texts evaluated, laid over that
+// of a CronJob if there is one. The texts of a CronJob are as they are: it also runs without
+// this step.
+func (s *step) render(ctx context.Context, vars cel.Vars, cronJob json.RawMessage) (*batchv1.JobSpec, error) {
+	budget := cel.NewBudget()
+	own, err := eachText(s.spec, func(place, _ string) (string, error) { return s.texts[place].Render(ctx, budget, vars) })
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(own)
+	if err != nil {
+		return nil, err
+	}
+	if cronJob != nil {
+		// The error is not shown, as it quotes the CronJob.
+		if text, err = strategicpatch.StrategicMergePatch(cronJob, text, batchv1.JobSpec{}); err != nil {
+			return nil, fmt.Errorf("from: %s and the keys beside it cannot be merged: each item of a list such as env or volumes needs its name", s.config.From)
 		}
-		*value = result
-		next++
-		return nil
-	})
-	return rendered, err
+	}
+	var spec batchv1.JobSpec
+	return &spec, json.Unmarshal(text, &spec)
 }

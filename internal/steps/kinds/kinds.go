@@ -2,7 +2,7 @@
 package kinds
 
 import (
-	"net/netip"
+	"encoding/json"
 
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/client-go/rest"
@@ -14,42 +14,32 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/rolloutsstep"
 )
 
-// Options are what the kinds need of a registration.
+// Options are what the kinds need.
 type Options struct {
+	registration.Registration
 	// Connect returns the client configuration. It makes no request.
 	Connect func() (*rest.Config, error)
 	Logger  hclog.Logger
 	// Version is the program's.
 	Version string
-	// AllowHosts and AllowAddresses are where requests may go.
-	AllowHosts     []string
-	AllowAddresses []netip.Prefix
-	// SecretsNamespace is the one other namespace of which a preset may name Secrets.
-	SecretsNamespace string
-	// WatchNamespace is the one namespace to watch; all of them when it is empty.
-	WatchNamespace string
-	// AllowNamespaces are those whose Rollouts a Rollout of another namespace may wait for;
-	// "*" is all of them.
-	AllowNamespaces []string
-}
-
-// For returns the options that a registration sets.
-func For(r registration.Registration) Options {
-	return Options{
-		AllowHosts: r.AllowHosts, AllowAddresses: r.AllowAddresses, SecretsNamespace: r.SecretsNamespace,
-		WatchNamespace: r.WatchNamespace, AllowNamespaces: r.AllowNamespaces,
-	}
+	// PresetSection returns what a preset gives steps of a kind, as presetsource.Source does;
+	// nil for a registration with a kind.
+	PresetSection func(name, kind string) (section json.RawMessage, known bool)
 }
 
 // All returns a Kind for each kind of step. They make no request before the first step.
 func All(o Options) []steps.Kind {
+	var presets func(name string) (json.RawMessage, bool)
+	if o.PresetSection != nil {
+		presets = func(name string) (json.RawMessage, bool) { return o.PresetSection(name, "rollouts") }
+	}
 	return []steps.Kind{
 		httpstep.New(httpstep.Options{
 			Connect: o.Connect, Logger: o.Logger, Version: o.Version,
-			AllowHosts: o.AllowHosts, AllowAddresses: o.AllowAddresses, SecretsNamespace: o.SecretsNamespace,
+			AllowHosts: o.AllowHosts, AllowAddresses: o.AllowAddresses, Proxy: o.EgressProxy, SecretsNamespace: o.SecretsNamespace,
 		}),
 		jobstep.New(jobstep.Options{Connect: o.Connect, Logger: o.Logger}),
-		rolloutsstep.New(rolloutsstep.Options{Connect: o.Connect, Logger: o.Logger, WatchNamespace: o.WatchNamespace, Namespaces: o.AllowNamespaces}),
+		rolloutsstep.New(rolloutsstep.Options{Connect: o.Connect, Logger: o.Logger, WatchNamespace: o.WatchNamespace, Namespaces: o.AllowNamespaces, Presets: presets}),
 	}
 }
 

@@ -5,11 +5,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
+
+func noPreset(string) (*steps.Preset, error) { return &steps.Preset{}, nil }
 
 // Each kind has a name of its own, does not connect before the first step, and refuses a
 // key that it does not have.
@@ -24,11 +27,28 @@ func TestKinds(t *testing.T) {
 	}
 	for _, name := range names {
 		kind := Named(All(Options{Connect: connect, Logger: hclog.NewNullLogger()}), name)
-		if _, err := steps.ReadConfig(kind, &steps.Preset{}, []byte(`{"noKindHasThis": 1}`)); err == nil {
+		if _, err := (steps.Reader{Kind: kind}).ReadConfig(&v1alpha1.Rollout{}, []byte(`{"noKindHasThis": 1}`), noPreset); err == nil {
 			t.Errorf("the kind %s takes a key that it cannot have", name)
 		}
 	}
 	if kind := Named(All(Options{}), "none"); kind != nil {
 		t.Errorf("there is a kind %q", kind.Name())
+	}
+}
+
+// Locks name keys that steps of a kind have: one with a typo would lock nothing.
+func TestLocks(t *testing.T) {
+	reader := steps.Reader{Kinds: All(Options{})}
+	for lock, known := range map[string]bool{
+		"http.request.url": true, "http.request.headers.Authorization": true, "http.request.headers.Authorization.valueFrom": true,
+		"http.request.json.inputs.version": true, "http.server.auth": true, "http.server.clientCertificateFrom": true, "http.poll.successCondition": true,
+		"http.onAbort.form.a": true, "http.outputs.id": true, "http.poll.accept": true,
+		"job.template.spec.hostNetwork": true, "job.template.spec.containers": true, "job.from": true, "job.logLines": true, "job.backoffLimit": true,
+		"rollouts.min": true, "rollouts.selector.matchLabels.app": true,
+		"http.request.ulr": false, "http.request.url.x": false, "http.polling": false, "job.template.spec.hostNetwerk": false, "rollouts.minn": false,
+	} {
+		if err := reader.Check(&steps.Preset{Locked: []string{lock}}); (err == nil) != known {
+			t.Errorf("%s: %v", lock, err)
+		}
 	}
 }

@@ -22,8 +22,10 @@ const (
 	ConfigMapName = "argo-rollouts-config"
 	// ListKey is the key of that ConfigMap with the registrations of step plugins.
 	ListKey = "stepPlugins"
-	// binary is the prefix of the file names in a release.
-	binary = "rollouts-plugin-step"
+	// DefaultName is the name that the docs register the plugin under, and binary the prefix of
+	// the file names in a release.
+	DefaultName = "kedify/step"
+	binary      = "rollouts-plugin-step"
 )
 
 // Problem is something that is wrong.
@@ -63,7 +65,7 @@ func ReadEntries(list string, all Kinds) ([]Entry, error) {
 	entries := make([]Entry, len(items))
 	for i, item := range items {
 		r, err := registration.Parse(item.Args, known)
-		ours := strings.Contains(path.Base(item.Location), binary) || r.Kind != ""
+		ours := strings.Contains(path.Base(item.Location), binary) || item.Name == DefaultName || r.Kind != ""
 		entries[i] = Entry{PluginItem: item, Index: i, Ours: ours, Registration: r, Wrong: err}
 	}
 	return entries, nil

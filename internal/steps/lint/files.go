@@ -1,7 +1,9 @@
 package lint
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -11,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/manifest"
+	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/strict"
 )
@@ -44,8 +47,9 @@ func (f Finding) String() string {
 
 // Report is what was found in files.
 type Report struct {
-	// Findings are problems, Unchecked says what was not checked, and why.
-	Findings, Unchecked []Finding
+	// Findings are problems, Unchecked says what was not checked, and why, and Disabled which
+	// steps start nothing.
+	Findings, Unchecked, Disabled []Finding
 	// Counts of what was found and checked.
 	Rollouts, Steps, Checked, Presets, Registrations int
 }
@@ -64,9 +68,14 @@ type object struct {
 
 func (o object) finding(p Problem) Finding { return Finding{o.file, o.document, o.name, p} }
 
+// presetOf is a ConfigMap with a preset.
 type presetOf struct {
-	preset *steps.Preset
-	err    error
+	at              object
+	namespace, name string
+	// isLabelled is true for one that steps can name.
+	isLabelled bool
+	preset     *steps.Preset
+	err        error
 }
 
 // linter collects what the files hold.
@@ -75,16 +84,18 @@ type linter struct {
 	all       Kinds
 	known     bool
 	entries   []Entry
-	presets   map[string]presetOf // by namespace/name
+	presets   []presetOf
 	rollouts  []v1alpha1.Rollout
 	rolloutAt []object
 	entryAt   []object
+	// namespace is that of argo-rollouts-config, in which the presets are that steps name.
+	namespace string
 }
 
 // Files checks the Rollouts, presets and registrations in files against one another.
 // Objects of other kinds are passed over.
 func Files(files []File, all Kinds) Report {
-	l := &linter{all: all, presets: map[string]presetOf{}}
+	l := &linter{all: all}
 	for _, file := range files {
 		for _, document := range manifest.Documents(file.Text) {
 			if document.Err != nil {
@@ -95,10 +106,11 @@ func Files(files []File, all Kinds) Report {
 			}
 		}
 	}
-	for i := range l.entries {
-		l.checkEntry(i)
-	}
 	installation := Installation{Entries: l.entries, Known: l.known, Kinds: all, Preset: l.preset}
+	l.checkPresets(installation)
+	for i := range l.entries {
+		l.checkEntry(installation, i)
+	}
 	for i := range l.rollouts {
 		found := installation.CheckRollout(&l.rollouts[i])
 		for _, p := range found.Problems {
@@ -106,6 +118,9 @@ func Files(files []File, all Kinds) Report {
 		}
 		for _, p := range found.Unchecked {
 			l.report.Unchecked = append(l.report.Unchecked, l.rolloutAt[i].finding(p))
+		}
+		for _, p := range found.Disabled {
+			l.report.Disabled = append(l.report.Disabled, l.rolloutAt[i].finding(p))
 		}
 		l.report.Steps += found.Steps
 		l.report.Checked += found.Checked
@@ -149,11 +164,12 @@ func (l *linter) take(file string, document int, text json.RawMessage) {
 		if text, is := configMap.Data[steps.PresetKey]; is {
 			preset, err := steps.ReadPreset([]byte(text))
 			if err != nil {
-				fail(fmt.Sprintf("data[%q]", steps.PresetKey), "%v", err)
+				fail(dataPath, "%v", err)
 			}
-			l.presets[name] = presetOf{preset, err}
+			l.presets = append(l.presets, presetOf{at, configMap.Namespace, configMap.Name, configMap.Labels[steps.PresetLabel] == "true", preset, err})
 		}
 		if configMap.Name == ConfigMapName {
+			l.namespace = configMap.Namespace
 			l.takeEntries(at, configMap.Data[ListKey], fail)
 		}
 	}
@@ -181,21 +197,39 @@ func (l *linter) takeEntries(at object, list string, fail func(path, format stri
 	}
 }
 
+// dataPath is the path of a preset in its ConfigMap.
+var dataPath = fmt.Sprintf("data[%q]", steps.PresetKey)
+
+// checkPresets checks the presets that steps can name.
+func (l *linter) checkPresets(installation Installation) {
+	for i := range l.presets {
+		p := &l.presets[i]
+		if !p.isLabelled || p.err != nil {
+			continue
+		}
+		if p.err = installation.CheckPreset(Entry{}, p.preset); p.err != nil {
+			l.report.Findings = append(l.report.Findings, p.at.finding(Problem{dataPath, p.err.Error()}))
+		}
+	}
+}
+
 // checkEntry checks a registration against the presets.
-func (l *linter) checkEntry(i int) {
+func (l *linter) checkEntry(installation Installation, i int) {
 	e, at := l.entries[i], l.entryAt[i]
 	if !e.Ours || e.Wrong != nil {
 		return
 	}
 	var preset *steps.Preset
-	if e.Registration.Preset.IsSet() {
-		var known bool
+	if e.Registration.Preset.Name != "" {
 		var err error
-		if preset, known, err = l.preset(e); !known || err != nil {
-			if !known {
+		if preset, err = l.preset(e, ""); err != nil {
+			if errors.Is(err, ErrUnknown) {
 				l.report.Unchecked = append(l.report.Unchecked, at.finding(Problem{e.Path() + ".args", fmt.Sprintf("the preset %s is not among the files", e.Registration.Preset)}))
 			}
 			return
+		}
+		if err := installation.CheckPreset(e, preset); err != nil {
+			l.report.Findings = append(l.report.Findings, at.finding(Problem{e.Path() + ".args", fmt.Sprintf("the preset %s: %v", e.Registration.Preset, err)}))
 		}
 	}
 	if NeedsHosts(e, preset) {
@@ -203,15 +237,34 @@ func (l *linter) checkEntry(i int) {
 	}
 }
 
-// preset returns the preset of a registration among the files.
-func (l *linter) preset(e Entry) (*steps.Preset, bool, error) {
-	preset := e.Registration.Preset
-	if preset.File != "" {
-		return nil, false, nil // it is in the controller's container
+// maxEdits is in how many letters a name that is taken for a mistake differs from a known one.
+const maxEdits = 2
+
+// preset returns a preset among the files. kustomize may set their namespaces later.
+func (l *linter) preset(e Entry, name string) (*steps.Preset, error) {
+	namespace, isNamed := cmp.Or(e.Registration.PresetsNamespace, l.namespace), name != ""
+	if !isNamed {
+		namespace, name = e.Registration.Preset.Namespace, e.Registration.Preset.Name
 	}
-	found, known := l.presets[preset.String()]
-	if !known { // kustomize may set the namespace later
-		found, known = l.presets[preset.Name]
+	var unlabelled *presetOf
+	var names []string
+	for i := range l.presets {
+		switch p := &l.presets[i]; {
+		case p.namespace != namespace && p.namespace != "" && namespace != "":
+		case p.name != name:
+			names = append(names, p.name)
+		case isNamed && !p.isLabelled:
+			unlabelled = p
+		default:
+			return p.preset, p.err
+		}
 	}
-	return found.preset, known, found.err
+	if unlabelled != nil {
+		return nil, fmt.Errorf("its ConfigMap has not the label %s: \"true\"", steps.PresetLabel)
+	}
+	// Others may be in files that were not given, as those that kustomize makes.
+	if near := nearest.Word(name, names); isNamed && near != "" && nearest.Edits(name, near) <= maxEdits {
+		return nil, fmt.Errorf("it is not among the files: did you mean %s?", near)
+	}
+	return nil, ErrUnknown
 }

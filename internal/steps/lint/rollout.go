@@ -19,17 +19,26 @@ type Installation struct {
 	// Entries are the registrations; Known is whether they are known.
 	Entries []Entry
 	Known   bool
-	// Preset returns the preset of a registration, and whether it is known. Its error is
-	// what is wrong with the preset.
-	Preset func(Entry) (preset *steps.Preset, known bool, err error)
+	// Preset returns the preset that a step of a registration names, or that of the
+	// registration, which has no name. It returns ErrUnknown if it does not know whether there
+	// is one; another error says what is wrong with the preset.
+	Preset func(e Entry, name string) (*steps.Preset, error)
 	Kinds  Kinds
 }
+
+// Waits says what a step does whose preset cannot be used.
+const Waits = "so that the step waits until it times out"
+
+// ErrUnknown is the error about a preset of which nothing is known.
+var ErrUnknown = errors.New("is not known")
 
 // Rollout is the result of checking a Rollout's plugin steps.
 type Rollout struct {
 	Problems []Problem
 	// Unchecked says which configurations were not checked, and why.
 	Unchecked []Problem
+	// Disabled says which steps start nothing.
+	Disabled []Problem
 	// Steps is the number of plugin steps, Checked the number of those whose configuration
 	// was read by its kind.
 	Steps, Checked int
@@ -80,8 +89,13 @@ func (i Installation) checkStep(ro *v1alpha1.Rollout, index int, step *v1alpha1.
 	unchecked := func(format string, args ...any) {
 		found.Unchecked = append(found.Unchecked, Problem{s.path, fmt.Sprintf(format, args...)})
 	}
-	s.take((&steps.Preset{}).Over(step.Config))
+	s.take(steps.Merged(step.Config, &steps.Preset{}))
 	entry := entryOf(i.Entries, step.Name)
+	isGuess := entry == nil && !i.Known && step.Name == DefaultName
+	if isGuess { // what authors write is the same wherever it is registered
+		entry = &Entry{Ours: true}
+		entry.Name = step.Name
+	}
 	switch {
 	case !namePattern.MatchString(step.Name):
 		fail(at+".name", "%q is not of the form <namespace>/<name>", step.Name)
@@ -99,40 +113,62 @@ func (i Installation) checkStep(ro *v1alpha1.Rollout, index int, step *v1alpha1.
 		fail(at+".name", "%s is registered with args that are wrong: %v", step.Name, entry.Wrong)
 		return s
 	}
-	preset, known, err := i.presetOf(*entry)
+	reader := i.reader(*entry)
+	of, preset := "the preset of "+step.Name, &steps.Preset{}
+	settings, err := reader.ReadConfig(ro, step.Config, func(name string) (*steps.Preset, error) {
+		if name != "" {
+			of = "the preset " + name
+		} else if own := entry.Registration.Preset; own.Name == "" {
+			return preset, nil
+		} else {
+			of = fmt.Sprintf("the preset %s of %s", own, step.Name)
+		}
+		if isGuess {
+			return nil, ErrUnknown
+		}
+		found, err := i.Preset(*entry, name)
+		switch {
+		case errors.Is(err, ErrUnknown):
+			return nil, err
+		case err != nil:
+			return nil, &steps.PresetError{Cause: err}
+		}
+		preset = found
+		if ro.Namespace == "" { // kustomize may set it later
+			everywhere := *found
+			everywhere.Namespaces = nil
+			return &everywhere, nil
+		}
+		return found, nil
+	})
+	s.take(steps.Merged(step.Config, preset))
+	var unusable *steps.PresetError
 	switch {
+	case errors.Is(err, ErrUnknown):
+		unchecked("%s is not known", of)
+		return s
+	case errors.As(err, &unusable):
+		fail(s.path, "%s cannot be used, %s: %v", of, Waits, err)
+		return s
+	case isGuess && (err == nil || errors.As(err, new(*steps.Error))): // its host is not allowed
+		unchecked("%s with the registration of %s is not known, which says what is allowed", ConfigMapName, step.Name)
 	case err != nil:
-		fail(s.path, "the preset %s of %s is wrong: %v", entry.Registration.Preset, step.Name, err)
-		return s
-	case !known:
-		unchecked("the preset %s of %s is not known", entry.Registration.Preset, step.Name)
-		return s
-	}
-	if preset != nil {
-		s.take(preset.Over(step.Config))
-	} else {
-		preset = &steps.Preset{}
-	}
-	read, err := steps.ReadConfig(i.kind(*entry), preset, step.Config)
-	if err != nil {
 		fail(s.path, "%v", err)
 		return s
+	default:
+		found.Checked++
 	}
-	found.Checked++
-	if id := read.Settings().ID; id != "" {
-		s.id = id
+	if preset.Disabled {
+		found.Disabled = append(found.Disabled, Problem{s.path, of + " is disabled: the step starts nothing, and succeeds"})
 	}
-	if _, err := read.Settings().TimeoutFor(ro); err != nil {
+	if _, err := settings.TimeoutFor(ro); err != nil {
 		fail(s.path, "%v", err)
 	}
 	return s
 }
 
-// take stores a configuration, if it is an object.
-func (s *pluginStep) take(config map[string]any, err error) {
-	if err != nil {
-		return // its kind reports the error
-	}
+// take stores a configuration.
+func (s *pluginStep) take(config map[string]any) {
 	s.config = config
 	if id, ok := config["id"].(string); ok && id != "" {
 		s.id = id
@@ -150,19 +186,19 @@ func (i Installation) meant(name string) string {
 	return fmt.Sprintf("; did you mean %s?", nearest.Word(name, names))
 }
 
-func (i Installation) presetOf(e Entry) (*steps.Preset, bool, error) {
-	if !e.Registration.Preset.IsSet() {
-		return nil, true, nil
-	}
-	return i.Preset(e)
+// reader returns what reads the steps of a registration, without access to a cluster.
+func (i Installation) reader(e Entry) steps.Reader {
+	all := i.Kinds(kinds.Options{
+		Registration: e.Registration, Logger: hclog.NewNullLogger(),
+		Connect: func() (*rest.Config, error) { return nil, errors.New("there is no cluster") },
+	})
+	return steps.Reader{Name: e.Name, Kind: kinds.Named(all, e.Registration.Kind), Kinds: all, AllowKinds: e.Registration.AllowKinds}
 }
 
-// kind returns the kind of a registration, without access to a cluster.
-func (i Installation) kind(e Entry) steps.Kind {
-	options := kinds.For(e.Registration)
-	options.Connect = func() (*rest.Config, error) { return nil, errors.New("there is no cluster") }
-	options.Logger = hclog.NewNullLogger()
-	return kinds.Named(i.Kinds(options), e.Registration.Kind)
+// CheckPreset returns what is wrong with a preset, of a registration or for steps that name
+// it.
+func (i Installation) CheckPreset(e Entry, preset *steps.Preset) error {
+	return i.reader(e).Check(preset)
 }
 
 // duplicates returns a problem for each step with the id of an earlier step.

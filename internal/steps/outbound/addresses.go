@@ -1,13 +1,17 @@
 package outbound
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/netip"
-	"syscall"
+	"slices"
 )
 
 // refused are the addresses that no connection is made to, unless --allow-address names
-// them. Private ranges are not refused: Services of the cluster have private addresses.
+// them. Private ranges are not among them: Services of the cluster have private addresses.
 var refused = []struct {
 	prefix netip.Prefix
 	what   string
@@ -23,7 +27,7 @@ var refused = []struct {
 	{netip.MustParsePrefix("::/96"), "unspecified, loopback or an obsolete form of an IPv4 address"},
 	{netip.MustParsePrefix("64:ff9b:1::/48"), "an IPv4 address behind a local translation"},
 	{netip.MustParsePrefix("2001::/32"), "an IPv4 address in a tunnel (Teredo)"},
-	{netip.MustParsePrefix("fd00:ec2::254/128"), "a metadata service (AWS)"},
+	{netip.MustParsePrefix("fd00:ec2::/32"), "services of the instance, among them its metadata (AWS)"},
 	{netip.MustParsePrefix("fd20:ce::254/128"), "a metadata service (Google Cloud)"},
 	{netip.MustParsePrefix("fe80::/10"), "link-local"},
 	{netip.MustParsePrefix("ff00::/8"), "multicast"},
@@ -36,36 +40,57 @@ var (
 	tunnelled = netip.MustParsePrefix("2002::/16")
 )
 
-// checkAddress returns a RefusedError if no connection is to be made to an address. An IPv6
-// address that stands for an IPv4 address is checked as the IPv4 address.
-func checkAddress(address netip.Addr, allowed []netip.Prefix) error {
+// private are the addresses that a host with a wildcard does not reach, besides those that
+// package netip calls private: whoever controls one name under it could otherwise reach the
+// cluster.
+var private = []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("fec0::/10")}
+
+// checkAddress returns an error if no connection is to be made to an address. An IPv6 address
+// that stands for an IPv4 address is checked as the IPv4 address.
+func (c *Client) checkAddress(address netip.Addr, by access) error {
 	plain := address.WithZone("").Unmap()
-	for _, prefix := range allowed {
-		if prefix.Contains(plain) {
-			return nil
-		}
+	contains := func(prefix netip.Prefix) bool { return prefix.Contains(plain) }
+	if slices.ContainsFunc(c.opts.Addresses, contains) {
+		return nil
 	}
 	bytes := plain.As16()
 	switch {
 	case plain.Is6() && translated.Contains(plain):
-		return checkAddress(netip.AddrFrom4([4]byte(bytes[12:])), allowed)
+		return c.checkAddress(netip.AddrFrom4([4]byte(bytes[12:])), by)
 	case plain.Is6() && tunnelled.Contains(plain):
-		return checkAddress(netip.AddrFrom4([4]byte(bytes[2:6])), allowed)
+		return c.checkAddress(netip.AddrFrom4([4]byte(bytes[2:6])), by)
 	}
+	allow := "--allow-address=" + netip.PrefixFrom(plain, plain.BitLen()).String()
 	for _, r := range refused {
-		if r.prefix.Contains(plain) {
-			return &RefusedError{Cause: fmt.Errorf("the address %s is not allowed (%s): if requests are to go there, register the plugin with --allow-address=%s", plain, r.what, netip.PrefixFrom(plain, plain.BitLen()))}
+		if contains(r.prefix) {
+			return refusal("the address %s is not allowed (%s): if requests are to go there, register the plugin with %s", plain, r.what, allow)
 		}
+	}
+	if by == byWildcard && (plain.IsPrivate() || slices.ContainsFunc(private, contains)) {
+		return refusal("the address %s is private, and a host that is allowed by a wildcard reaches public addresses alone: allow the host by its name, or register the plugin with %s", plain, allow)
 	}
 	return nil
 }
 
-// control checks the address of a connection before it is made. The name has been resolved
-// by then, so a DNS answer that changes between two lookups cannot evade the check.
-func (c *Client) control(_, address string, _ syscall.RawConn) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return &RefusedError{Cause: fmt.Errorf("the address %q is none of TCP", address)}
+// strict fails if it gets no answer to one of its queries, such as that for IPv6 addresses.
+var strict = &net.Resolver{PreferGo: true, StrictErrors: true}
+
+// checkName resolves a host, and returns an error if one of its addresses is refused. It is
+// for requests that an egress proxy makes. The proxy resolves what this pod cannot: a name
+// that does not exist here is no error, and every other failure is one.
+func (c *Client) checkName(ctx context.Context, host string, by access) error {
+	addresses, err := cmp.Or(c.opts.Resolver, strict).LookupNetIP(ctx, "ip", host)
+	var failed *net.DNSError
+	if errors.As(err, &failed) && failed.IsNotFound && !failed.IsTemporary && !failed.IsTimeout {
+		return nil
 	}
-	return checkAddress(at.Addr(), c.opts.Addresses)
+	if err != nil {
+		return fmt.Errorf("it is not known whether the address is allowed: %w", err)
+	}
+	for _, address := range addresses {
+		if err := c.checkAddress(address, by); err != nil {
+			return err
+		}
+	}
+	return nil
 }

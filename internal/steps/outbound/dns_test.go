@@ -12,7 +12,8 @@ import (
 )
 
 // nameServer answers DNS queries for addresses. Each query for a name takes the next
-// answer; the last one stays.
+// answer; the last one stays. An answer may hold "fail4" or "fail6", which fails the queries
+// for IPv4 or IPv6 addresses.
 type nameServer struct {
 	mu      sync.Mutex
 	answers map[string][]string
@@ -28,7 +29,7 @@ func newNameServer(t *testing.T, answers map[string][]string) *net.Resolver {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	go s.serve(conn)
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	return &net.Resolver{PreferGo: strict.PreferGo, StrictErrors: strict.StrictErrors, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "udp", conn.LocalAddr().String())
 	}}
 }
@@ -61,10 +62,13 @@ func (s *nameServer) answer(query []byte) []byte {
 	question := query[12 : at+5]
 	kind := binary.BigEndian.Uint16(query[at+1:])
 	name := strings.ToLower(strings.Join(labels, "."))
-	addresses, known := s.next(name, kind)
+	addresses, known, failed := s.next(name, kind)
 	header := []byte{query[0], query[1], 0x81, 0x80, 0, 1, 0, byte(len(addresses)), 0, 0, 0, 0}
-	if !known {
+	switch {
+	case !known:
 		header[3] |= 3 // no such name
+	case failed:
+		header[3] |= 2 // the server has failed
 	}
 	message := slices.Concat(header, question)
 	for _, address := range addresses {
@@ -78,14 +82,18 @@ func (s *nameServer) answer(query []byte) []byte {
 }
 
 // next returns the addresses of the kind asked for: 1 is IPv4, 28 IPv6.
-func (s *nameServer) next(name string, kind uint16) (addresses []netip.Addr, known bool) {
+func (s *nameServer) next(name string, kind uint16) (addresses []netip.Addr, known, failed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answers, known := s.answers[name]
 	if !known {
-		return nil, false
+		return nil, false, false
 	}
 	for _, text := range strings.Fields(answers[0]) {
+		if strings.HasPrefix(text, "fail") {
+			failed = failed || text == map[uint16]string{1: "fail4", 28: "fail6"}[kind]
+			continue
+		}
 		if address := netip.MustParseAddr(text); address.Is4() == (kind == 1) {
 			addresses = append(addresses, address)
 		}
@@ -95,5 +103,5 @@ func (s *nameServer) next(name string, kind uint16) (addresses []netip.Addr, kno
 	if len(answers) > 1 && len(addresses) > 0 {
 		s.answers[name] = answers[1:]
 	}
-	return addresses, true
+	return addresses, true, failed
 }

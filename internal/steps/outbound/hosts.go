@@ -2,8 +2,10 @@ package outbound
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +26,7 @@ type host struct {
 // ParseHosts reads allowed hosts: a name ("ci.example.com"), all names under one
 // ("*.example.com", to any depth and without example.com itself) or an address ("10.0.0.5",
 // "[fd00::5]"), each with a port ("ci.example.com:8443") or for all ports. Upper and lower
-// case are the same.
+// case are the same. A name that only a wildcard allows reaches public addresses alone.
 func ParseHosts(texts []string) (Hosts, error) {
 	var hosts Hosts
 	for _, text := range texts {
@@ -38,40 +40,41 @@ func ParseHosts(texts []string) (Hosts, error) {
 }
 
 func parseHost(text string) (host, bool) {
-	h := host{}
 	rest, under := strings.CutPrefix(text, "*.")
-	h.under = under
-	if address, err := netip.ParseAddr(rest); err == nil && !under {
-		h.name, err = canonicalAddress(address)
-		return h, err == nil
+	if address, err := netip.ParseAddr(rest); err == nil && address.Is6() {
+		rest = "[" + rest + "]"
 	}
-	parsed, err := url.Parse("http://" + rest)
-	if err != nil || parsed.Host != rest {
+	at, err := ParseURL("http://" + rest)
+	if err != nil || at.url.Host != rest {
 		return host{}, false
 	}
-	var isAddress bool
-	h.name, isAddress, err = canonicalHost(parsed.Hostname())
-	if err != nil || isAddress && under {
-		return host{}, false
-	}
-	h.port = parsed.Port()
-	if strings.HasSuffix(rest, ":") || h.port != "" && !validPort(h.port) {
-		return host{}, false
-	}
-	return h, true
+	_, err = netip.ParseAddr(at.host)
+	return host{name: at.host, under: under, port: at.url.Port()}, !under || err != nil
 }
 
-// Allow tells whether requests may go to the host and port of a target.
-func (h Hosts) Allow(at Target) bool {
+// access says how a host is allowed.
+type access int
+
+const (
+	notAllowed access = iota
+	// byWildcard is the access to a host that an entry such as *.example.com alone allows.
+	byWildcard
+	byName
+)
+
+// access returns how requests may go to the host and port of a target.
+func (h Hosts) access(at Target) access {
+	by := notAllowed
 	for _, host := range h {
-		if host.port != "" && host.port != at.port {
-			continue
-		}
-		if host.under && strings.HasSuffix(at.host, "."+host.name) || !host.under && at.host == host.name {
-			return true
+		switch {
+		case host.port != "" && host.port != at.port:
+		case !host.under && at.host == host.name:
+			return byName
+		case host.under && strings.HasSuffix(at.host, "."+host.name):
+			by = byWildcard
 		}
 	}
-	return false
+	return by
 }
 
 // Target is where a request goes.
@@ -81,6 +84,10 @@ type Target struct {
 	host string
 	port string
 }
+
+var defaultPorts = map[string]string{"http": "80", "https": "443"}
+
+var errNoURL = fmt.Errorf("no valid URL: want one such as https://ci.example.com/runs")
 
 // maxURL bounds a URL, in bytes.
 const maxURL = 8 << 10
@@ -95,14 +102,9 @@ func ParseURL(text string) (Target, error) {
 	if err != nil {
 		return Target{}, errNoURL
 	}
-	return targetOf(parsed)
-}
-
-var errNoURL = fmt.Errorf("no valid URL: want one such as https://ci.example.com/runs")
-
-func targetOf(parsed *url.URL) (Target, error) {
+	port := defaultPorts[parsed.Scheme]
 	switch {
-	case parsed.Scheme != "http" && parsed.Scheme != "https":
+	case port == "":
 		return Target{}, fmt.Errorf("the URL's scheme is neither https nor http: want a URL such as https://ci.example.com/runs")
 	case parsed.Host == "":
 		return Target{}, errNoURL
@@ -112,18 +114,15 @@ func targetOf(parsed *url.URL) (Target, error) {
 		// A server would resolve the dots, to another path than the configuration's.
 		return Target{}, fmt.Errorf("the URL's path has . or .. between its slashes: want the path that is meant")
 	}
-	canonical, _, err := canonicalHost(parsed.Hostname())
+	canonical, err := canonicalHost(parsed.Hostname())
 	if err != nil {
 		return Target{}, err
 	}
-	port := parsed.Port()
-	switch {
-	case port == "" && parsed.Scheme == "https":
-		port = "443"
-	case port == "":
-		port = "80"
-	case !validPort(port):
-		return Target{}, fmt.Errorf("the URL's port is not one of 1 to 65535")
+	if own := parsed.Port(); own != "" {
+		if number, err := strconv.ParseUint(own, 10, 16); err != nil || number == 0 {
+			return Target{}, fmt.Errorf("the URL's port is not one of 1 to 65535")
+		}
+		port = own
 	}
 	clean := *parsed
 	clean.Fragment, clean.RawFragment = "", ""
@@ -145,65 +144,29 @@ func isUpwards(part string) bool {
 func (t Target) Origin() string { return t.url.Scheme + "://" + t.authority() }
 
 func (t Target) authority() string {
-	host := t.host
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
+	if t.port == defaultPorts[t.url.Scheme] {
+		return strings.TrimSuffix(net.JoinHostPort(t.host, ""), ":")
 	}
-	if t.url.Scheme == "https" && t.port == "443" || t.url.Scheme == "http" && t.port == "80" {
-		return host
-	}
-	return host + ":" + t.port
+	return net.JoinHostPort(t.host, t.port)
 }
 
-func validPort(text string) bool {
-	port, err := strconv.ParseUint(text, 10, 16)
-	return err == nil && port > 0
-}
+// name is a name of DNS. It has no other letters, some of which have an ASCII letter as their
+// lower case.
+var name = regexp.MustCompile(`^([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?(\.|$))+$`)
 
 // canonicalHost returns a host in canonical form, for comparison. A host that is neither a
 // name nor an address in its usual form is an error: other programs take 2130706433, 0x7f.1
-// and 0177.0.0.1 for addresses.
-func canonicalHost(text string) (name string, isAddress bool, err error) {
-	if address, err := netip.ParseAddr(text); err == nil {
-		name, err = canonicalAddress(address)
-		return name, true, err
+// and 0177.0.0.1 for addresses. A zone is an error: it would choose the network interface.
+func canonicalHost(text string) (string, error) {
+	if address, err := netip.ParseAddr(text); err == nil && address.Zone() == "" {
+		return address.Unmap().String(), nil
 	}
-	name = strings.ToLower(strings.TrimSuffix(text, "."))
-	labels := strings.Split(name, ".")
-	if len(name) > 253 {
-		return "", false, errNoHost
+	host := strings.TrimSuffix(text, ".")
+	_, err := strconv.ParseUint(host[strings.LastIndexByte(host, '.')+1:], 0, 64)
+	if err == nil || len(host) > 253 || !name.MatchString(host) || strings.HasSuffix(host, ".") {
+		return "", errNoHost
 	}
-	for _, label := range labels {
-		if !validLabel(label) {
-			return "", false, errNoHost
-		}
-	}
-	if _, err := strconv.ParseUint(labels[len(labels)-1], 0, 64); err == nil {
-		return "", false, errNoHost
-	}
-	return name, false, nil
+	return strings.ToLower(host), nil
 }
 
 var errNoHost = fmt.Errorf("the URL's host is neither a name such as ci.example.com (in ASCII) nor an address such as 10.0.0.5 or [fd00::5]")
-
-// canonicalAddress returns an address in the form of a host. A zone is an error: it would
-// choose the network interface.
-func canonicalAddress(address netip.Addr) (string, error) {
-	if address.Zone() != "" {
-		return "", errNoHost
-	}
-	return address.Unmap().String(), nil
-}
-
-func validLabel(label string) bool {
-	if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-		return false
-	}
-	for _, c := range []byte(label) {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		if !letter && (c < '0' || c > '9') && c != '-' && c != '_' {
-			return false
-		}
-	}
-	return true
-}

@@ -1,7 +1,6 @@
 package outbound
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
 // recording is a server that keeps its requests; handle answers them.
@@ -79,6 +80,9 @@ func TestRedirects(t *testing.T) {
 			if err != nil || string(response.Body) != "the end" {
 				t.Fatalf("got %+v, %v", response, err)
 			}
+			if want := test.method != "GET" && test.status < 307; (response.Outcome == steps.MayBeDone) != want {
+				t.Errorf("before the redirect: got the outcome %d", response.Outcome)
+			}
 			requests, bodies := server.all()
 			if len(requests) != 2 || requests[1].Method != test.want || bodies[1] != test.body {
 				t.Fatalf("got %d requests, the last one %s %q", len(requests), requests[len(requests)-1].Method, bodies)
@@ -94,30 +98,60 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-func TestRedirectToAnotherHostHasNoCredentials(t *testing.T) {
-	for _, status := range []int{302, 307} {
+// Another port is another origin, and the credentials do not come back with the way back.
+func TestRedirectToAnotherOriginHasNoCredentials(t *testing.T) {
+	for status, method := range map[int]string{302: "POST", 303: "PUT", 307: "DELETE", 308: "GET"} {
 		back := ""
 		first := newRecording(t, (*httptest.Server).Start, redirectTo(status, &back))
 		there := first.URL + "/end"
-		other := newRecording(t, (*httptest.Server).Start, redirectTo(status, &there))
-		back = other.URL + "/onward" // another port is another host
+		other := newRecording(t, (*httptest.Server).Start, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/onward" {
+				http.Redirect(w, r, "/home", status)
+				return
+			}
+			redirectTo(status, &there)(w, r)
+		})
+		back = other.URL + "/onward"
 		client := New(Options{Hosts: hostsOf(t, "127.0.0.1"), Addresses: loopback})
-		response, err := client.Do(within(t), Request{Method: "POST", URL: first.URL, Header: credentials(), Body: []byte("x")})
-		if err != nil || string(response.Body) != "the end" {
-			t.Fatalf("got %+v, %v", response, err)
+		request := Request{Method: method, URL: first.URL + "/?token=s3cret", Header: credentials()}
+		if status < 307 {
+			request.Body = []byte("s3cret")
 		}
-		elsewhere, _ := other.all()
-		home, _ := first.all()
-		for name, request := range map[string]*http.Request{"the other host": elsewhere[0], "the first host, by way of the other": home[1]} {
+		response, err := client.Do(within(t), request)
+		if err != nil || string(response.Body) != "the end" {
+			t.Fatalf("%d: got %+v, %v", status, response, err)
+		}
+		elsewhere, otherBodies := other.all()
+		home, bodies := first.all()
+		if otherBodies[0] != "" || bodies[1] != "" {
+			t.Errorf("%d: the body went to another origin", status)
+		}
+		for name, request := range map[string]*http.Request{"the other origin": elsewhere[0], "the other origin, by its own redirect": elsewhere[1], "the first origin, by way of the other": home[1]} {
 			for field, values := range request.Header {
 				if strings.Contains(fmt.Sprint(values), "s3cret") {
-					t.Errorf("%s got %s", name, field)
+					t.Errorf("%d: %s got %s", status, name, field)
 				}
 			}
 			if request.Header.Get("Idempotency-Key") != "key" || request.Header.Get("User-Agent") != "test" {
-				t.Errorf("%s: got header %v", name, request.Header)
+				t.Errorf("%d: %s: got header %v", status, name, request.Header)
 			}
 		}
+	}
+}
+
+func TestBodiesDoNotGoToAnotherOrigin(t *testing.T) {
+	victim, count := counting(t, nil)
+	for _, status := range []int{307, 308} {
+		server := newRecording(t, (*httptest.Server).Start, redirectTo(status, &victim.URL))
+		client := New(Options{Hosts: hostsOf(t, "127.0.0.1"), Addresses: loopback})
+		_, err := client.Do(within(t), Request{Method: "POST", URL: server.URL, Body: []byte("body")})
+		wantRefused(t, err, "the body of a request is not sent to another origin")
+		if kind(err) != "refused, not done" {
+			t.Errorf("%d: got %s, though the server has asked for the request elsewhere", status, kind(err))
+		}
+	}
+	if n := count.Load(); n != 0 {
+		t.Errorf("%d requests came through", n)
 	}
 }
 
@@ -146,8 +180,8 @@ func TestRedirectsThatAreRefused(t *testing.T) {
 			if strings.Contains(err.Error(), "path-of-it") {
 				t.Errorf("the error holds the path: %q", err)
 			}
-			if refused := (*RefusedError)(nil); !errors.As(err, &refused) || !refused.Reached {
-				t.Errorf("the error does not say that the outside had the request: %v", err)
+			if kind(err) != "refused, may be done" {
+				t.Errorf("the error does not say that the outside had the request: %s, %v", kind(err), err)
 			}
 		})
 	}

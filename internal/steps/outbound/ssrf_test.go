@@ -2,7 +2,6 @@ package outbound
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -58,9 +57,8 @@ func portOf(t *testing.T, server *httptest.Server) string {
 
 func wantRefused(t *testing.T, err error, words string) {
 	t.Helper()
-	var refused *RefusedError
-	if !errors.As(err, &refused) {
-		t.Fatalf("got %v (%T), want a RefusedError", err, err)
+	if !strings.HasPrefix(kind(err), "refused") {
+		t.Fatalf("got %v (%s), want it to be final", err, kind(err))
 	}
 	if !strings.Contains(err.Error(), words) {
 		t.Errorf("got %q, want it to hold %q", err, words)
@@ -100,11 +98,11 @@ func TestAllowedHosts(t *testing.T) {
 		"https://ci.example.com/a..b/.c/...?../":  true,
 	} {
 		at, err := ParseURL(url)
-		if got := err == nil && allowed.Allow(at); got != want {
+		if got := err == nil && allowed.access(at) != notAllowed; got != want {
 			t.Errorf("%s: allowed %v (%v), want %v", url, got, err, want)
 		}
 	}
-	if (Hosts)(nil).Allow(Target{host: "ci.example.com", port: "443"}) {
+	if (Hosts)(nil).access(Target{host: "ci.example.com", port: "443"}) != notAllowed {
 		t.Error("no hosts allow one")
 	}
 }
@@ -149,6 +147,7 @@ func TestURLsThatPretendToBeAnAllowedHost(t *testing.T) {
 		"trailing dot":             "http://127.0.0.1.:PORT/",
 		"localhost":                "http://localhost:PORT/",
 		"localhost, upper case":    "http://LOCALHOST.:PORT/",
+		"kelvin sign":              "http://\u212a.allowed.example:PORT/",
 		"full-width digits":        "http://\uff11\uff12\uff17.0.0.1:PORT/",
 		"circled digits":           "http://\u2460\u2461\u2466.0.0.1:PORT/",
 		"ideographic full stop":    "http://127\u30020.0.1:PORT/",
@@ -215,29 +214,35 @@ func TestWithoutAllowedHostsNothingIsSent(t *testing.T) {
 }
 
 func TestAddresses(t *testing.T) {
-	for address, allowed := range map[string]bool{
-		"127.0.0.1": false, "127.255.0.3": false, "::1": false, "0.0.0.0": false, "0.1.2.3": false, "::": false,
-		"169.254.169.254": false, "169.254.0.1": false, "fe80::1": false, "fe80::1%eth0": false, "febf::1": false,
-		"fd00:ec2::254": false, "fd20:ce::254": false, "100.100.100.200": false, "168.63.129.16": false, "192.0.0.192": false,
-		"224.0.0.1": false, "239.1.1.1": false, "ff02::1": false, "255.255.255.255": false, "240.0.0.1": false,
-		"::ffff:127.0.0.1": false, "::ffff:169.254.169.254": false, "::ffff:0.0.0.0": false, "::127.0.0.1": false, "::8.8.8.8": false,
-		"64:ff9b::127.0.0.1": false, "64:ff9b::169.254.169.254": false, "64:ff9b:1::127.0.0.1": false,
-		"2002:7f00:1::": false, "2002:a9fe:a9fe::1": false, "2001:0:1::1": false,
-		"10.0.0.1": true, "172.16.3.4": true, "192.168.1.1": true, "fd00::1": true, "100.64.0.1": true, "8.8.8.8": true, "2606:4700::1111": true,
-		"::ffff:10.0.0.1": true, "64:ff9b::8.8.8.8": true, "2002:808:808::1": true,
+	for addresses, want := range map[string]struct{ byName, byWildcard bool }{
+		"127.0.0.1 127.255.0.3 ::1 0.0.0.0 0.1.2.3 :: ::ffff:127.0.0.1 ::ffff:0.0.0.0 ::127.0.0.1 ::8.8.8.8":                  {false, false},
+		"169.254.169.254 169.254.0.1 fe80::1 fe80::1%eth0 febf::1 ::ffff:169.254.169.254":                                     {false, false},
+		"fd00:ec2::254 fd00:ec2::23 fd00:ec2:ffff::1 fd20:ce::254 100.100.100.200 168.63.129.16 192.0.0.192":                  {false, false},
+		"224.0.0.1 239.1.1.1 ff02::1 255.255.255.255 240.0.0.1":                                                               {false, false},
+		"64:ff9b::127.0.0.1 64:ff9b::169.254.169.254 64:ff9b:1::127.0.0.1 2002:7f00:1:: 2002:a9fe:a9fe::1 2001:0:1::1":        {false, false},
+		"10.0.0.1 172.16.3.4 172.31.255.255 192.168.1.1 100.64.0.1 198.18.0.1 fd00::1 fc00::1 fd00:ec3::1 ::ffff:10.0.0.1":    {true, false},
+		"64:ff9b::10.0.0.1 2002:a00:1::1 fec0::1":                                                                             {true, false},
+		"8.8.8.8 172.32.0.1 11.0.0.1 100.128.0.1 2606:4700::1111 64:ff9b::8.8.8.8 2002:808:808::1 ::ffff:8.8.8.8 192.169.1.1": {true, true},
 	} {
-		err := checkAddress(netip.MustParseAddr(address), nil)
-		if (err == nil) != allowed {
-			t.Errorf("%s: got %v, want allowed to be %v", address, err, allowed)
-		}
-		if err != nil {
-			wantRefused(t, err, "--allow-address=")
+		for _, address := range strings.Fields(addresses) {
+			for by, want := range map[access]bool{byName: want.byName, byWildcard: want.byWildcard} {
+				err := New(Options{}).checkAddress(netip.MustParseAddr(address), by)
+				if (err == nil) != want {
+					t.Errorf("%s (%d): got %v, want allowed to be %v", address, by, err, want)
+				}
+				if err != nil {
+					wantRefused(t, err, "--allow-address=")
+				}
+			}
 		}
 	}
-	allowed := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("fe80::/10")}
-	for address, want := range map[string]bool{"127.0.0.1": true, "::ffff:127.0.0.1": true, "64:ff9b::127.0.0.1": true, "fe80::7%eth0": true, "127.0.0.2": false, "::1": false, "169.254.169.254": false} {
-		if err := checkAddress(netip.MustParseAddr(address), allowed); (err == nil) != want {
-			t.Errorf("%s with %v: got %v, want allowed to be %v", address, allowed, err, want)
+	client := New(Options{Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("10.1.0.0/16")}})
+	for address, want := range map[string]bool{
+		"127.0.0.1": true, "::ffff:127.0.0.1": true, "64:ff9b::127.0.0.1": true, "fe80::7%eth0": true, "10.1.2.3": true,
+		"127.0.0.2": false, "::1": false, "169.254.169.254": false, "10.2.0.1": false,
+	} {
+		if err := client.checkAddress(netip.MustParseAddr(address), byWildcard); (err == nil) != want {
+			t.Errorf("%s: got %v, want allowed to be %v", address, err, want)
 		}
 	}
 }
@@ -256,6 +261,55 @@ func TestNamesOfForbiddenAddresses(t *testing.T) {
 	}
 	if n := count.Load(); n != 0 {
 		t.Errorf("%d requests came through", n)
+	}
+}
+
+// Who controls a name under a wildcard does not reach the cluster.
+func TestWildcardsReachPublicAddressesAlone(t *testing.T) {
+	resolver := newNameServer(t, map[string][]string{"a.apps.example": {"10.0.0.5"}, "b.apps.example": {"fd00::5"}, "c.apps.example": {"127.0.0.1"}})
+	for name, test := range map[string]struct {
+		allowed, preset []string
+	}{
+		"of the registration": {allowed: []string{"*.apps.example"}},
+		"of a preset":         {preset: []string{"*.apps.example"}, allowed: []string{"other.example"}},
+	} {
+		client := New(Options{Hosts: hostsOf(t, test.allowed...), Resolver: resolver})
+		for _, host := range []string{"a.apps.example", "b.apps.example"} {
+			_, err := client.Do(within(t), Request{Method: "POST", URL: "http://" + host, Hosts: hostsOf(t, test.preset...)})
+			wantRefused(t, err, "is private, and a host that is allowed by a wildcard reaches public addresses alone")
+			wantRefused(t, err, "--allow-address=")
+			if !strings.Contains(kind(err), "not done") {
+				t.Errorf("%s: got %s", name, kind(err))
+			}
+		}
+	}
+	location := "http://a.apps.example/"
+	redirecting := newRecording(t, (*httptest.Server).Start, redirectTo(http.StatusFound, &location))
+	byRedirect := New(Options{Hosts: hostsOf(t, "127.0.0.1", "*.apps.example"), Addresses: loopback, Resolver: resolver})
+	_, err := byRedirect.Do(within(t), Request{Method: "GET", URL: redirecting.URL})
+	wantRefused(t, err, "redirected to GET http://a.apps.example: the address 10.0.0.5 is private")
+	for name, test := range map[string]struct {
+		allowed, preset []string
+		want            access
+	}{
+		"the name beside the wildcard": {allowed: []string{"*.apps.example", "a.apps.example"}, want: byName},
+		"the name in the preset":       {allowed: []string{"*.apps.example"}, preset: []string{"a.apps.example"}, want: byName},
+		"two wildcards":                {allowed: []string{"*.example"}, preset: []string{"*.apps.example"}, want: byWildcard},
+		"neither":                      {allowed: []string{"*.other.example"}, want: notAllowed},
+	} {
+		at, err := ParseURL("http://a.apps.example")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := New(Options{Hosts: hostsOf(t, test.allowed...)}).allow(at, Request{Hosts: hostsOf(t, test.preset...)})
+		if got != test.want {
+			t.Errorf("%s: got %d, want %d", name, got, test.want)
+		}
+	}
+	server, count := counting(t, nil)
+	client := New(Options{Hosts: hostsOf(t, "*.apps.example"), Addresses: loopback, Resolver: resolver})
+	if _, err := client.Do(within(t), Request{Method: "GET", URL: "http://c.apps.example:" + portOf(t, server)}); err != nil || count.Load() != 1 {
+		t.Errorf("an address of --allow-address: %v", err)
 	}
 }
 

@@ -1,83 +1,77 @@
 package outbound
 
 import (
-	"crypto/sha256"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
-	"sync"
+	"net/netip"
+	"net/url"
+	"syscall"
 	"time"
 )
 
-// maxTransports is the number of sets of CA certificates for which connections are kept.
-const maxTransports = 16
+// connectTimeout bounds the TCP connect, and then the TLS handshake separately.
+const connectTimeout = 10 * time.Second
 
-// transports holds the connections for each set of CA certificates.
-type transports struct {
-	mu  sync.Mutex
-	all map[[sha256.Size]byte]*transportPair
+// ParseProxy reads the URL of an egress proxy. The error does not hold the URL, which may
+// have a password.
+func ParseProxy(text string) (*url.URL, error) {
+	proxy, err := url.Parse(text)
+	if err != nil || proxy.Scheme != "http" || proxy.Hostname() == "" || proxy.Path != "" && proxy.Path != "/" || proxy.RawQuery != "" || proxy.Fragment != "" {
+		return nil, errors.New("no URL of a proxy: want one such as http://proxy.example.com:3128")
+	}
+	return proxy, nil
 }
 
-// transportPair holds the connections for one set of CA certificates.
-type transportPair struct {
-	// kept reuses idle connections, single makes a new connection for each request.
-	kept, single *http.Transport
-	used         time.Time
-}
-
-// of returns the connections for the certificates of a CA.
-func (t *transports) of(ca []byte, newTransport func(*x509.CertPool) *http.Transport) (*transportPair, error) {
-	var pool *x509.CertPool
-	if ca != nil {
-		pool = x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(ca) {
+// tlsConfig returns what a request needs for TLS.
+func (r Request) tlsConfig() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if r.CA != nil {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(r.CA) {
 			return nil, errors.New("the CA has no certificate: want PEM, which begins with -----BEGIN CERTIFICATE-----")
 		}
 	}
-	key := sha256.Sum256(ca)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	pair := t.all[key]
-	if pair == nil {
-		if len(t.all) >= maxTransports {
-			t.dropOldest()
+	if r.ClientCert != nil {
+		pair, err := tls.X509KeyPair(r.ClientCert, r.ClientCert)
+		if err != nil {
+			return nil, fmt.Errorf("the client certificate cannot be used: want a certificate and its key in PEM (%w)", err)
 		}
-		pair = &transportPair{kept: newTransport(pool), single: newTransport(pool)}
-		pair.single.DisableKeepAlives = true
-		if t.all == nil {
-			t.all = map[[sha256.Size]byte]*transportPair{}
-		}
-		t.all[key] = pair
+		config.Certificates = []tls.Certificate{pair}
 	}
-	pair.used = time.Now()
-	return pair, nil
+	return config, nil
 }
 
-// dropOldest evicts the least recently used pair; the caller holds t.mu.
-func (t *transports) dropOldest() {
-	var oldest [sha256.Size]byte
-	for key, pair := range t.all {
-		if there := t.all[oldest]; there == nil || pair.used.Before(there.used) {
-			oldest = key
+// transport returns the connection for one request. It is used once: net/http repeats a
+// request by itself if it failed on a connection that was used before. Without a proxy, the
+// address is checked as the connection is made, when the name has been resolved: a DNS answer
+// that changes between two lookups cannot evade the check.
+func (c *Client) transport(config *tls.Config, by access) *http.Transport {
+	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: c.opts.Resolver}
+	transport := &http.Transport{
+		DialContext: dialer.DialContext, DisableKeepAlives: true, TLSClientConfig: config,
+		TLSHandshakeTimeout: connectTimeout, MaxResponseHeaderBytes: maxResponseHeader,
+	}
+	if c.opts.Proxy == nil {
+		dialer.Control = func(_, address string, _ syscall.RawConn) error {
+			at, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return refusal("the address %q is none of TCP", address)
+			}
+			return c.checkAddress(at.Addr(), by)
 		}
+		return transport
 	}
-	t.all[oldest].kept.CloseIdleConnections()
-	delete(t.all, oldest)
-}
-
-// newTransport returns a transport that trusts the CAs of a pool; nil is the system's pool.
-func (c *Client) newTransport(pool *x509.CertPool) *http.Transport {
-	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second, Control: c.control, Resolver: c.opts.Resolver}
-	return &http.Transport{
-		Proxy:                  nil, // not the environment's: see the package comment
-		DialContext:            dialer.DialContext,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool},
-		TLSHandshakeTimeout:    connectTimeout,
-		MaxIdleConns:           64,
-		MaxIdleConnsPerHost:    8,
-		IdleConnTimeout:        time.Minute,
-		MaxResponseHeaderBytes: maxResponseHeader,
+	transport.Proxy = http.ProxyURL(c.opts.Proxy)
+	transport.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
+		if answer.StatusCode != http.StatusOK {
+			return fmt.Errorf("the egress proxy answered %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
+		}
+		return nil
 	}
+	return transport
 }

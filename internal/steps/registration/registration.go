@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"path"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
@@ -22,14 +23,25 @@ import (
 // Registration is what the args of an entry under stepPlugins say.
 type Registration struct {
 	rolloutsplugin.Flags
-	// Kind is the first argument, such as "http".
-	Kind   string
-	Preset Preset
+	// Kind is the kind of all steps, such as "http"; empty where each step says its own, and
+	// may name a preset.
+	Kind string
+	// Preset is the ConfigMap with the preset of all steps where there is a Kind; its name is
+	// empty for none.
+	Preset types.NamespacedName
+	// PresetsNamespace is where the presets are that steps name; empty means the controller's
+	// own.
+	PresetsNamespace string
+	// AllowKinds are the kinds of step that a Rollout may name without a preset; all if there
+	// are none.
+	AllowKinds []string
 	// AllowHosts are where requests may go, besides the preset's hosts.
 	AllowHosts []string
 	// AllowAddresses are addresses that requests may go to though they are loopback,
 	// link-local or of a metadata service.
 	AllowAddresses []netip.Prefix
+	// EgressProxy makes all requests; nil is none.
+	EgressProxy *url.URL
 	// AllowNamespaces are those whose Rollouts a Rollout of another namespace may wait for;
 	// "*" is all of them.
 	AllowNamespaces []string
@@ -39,40 +51,25 @@ type Registration struct {
 	Name string
 }
 
-// Preset says where a preset is: in a ConfigMap, in a file, or nowhere.
-type Preset struct {
-	Namespace, Name string
-	File            string
-}
-
-// IsSet tells whether there is a preset.
-func (p Preset) IsSet() bool { return p != Preset{} }
-
-// String is the preset as people write it: namespace/name or /path.
-func (p Preset) String() string {
-	if p.File != "" || !p.IsSet() {
-		return p.File
-	}
-	return p.Namespace + "/" + p.Name
-}
-
-// Args are the flags of a registration before they have been read.
+// Args are the flags of a registration before they have been checked.
 type Args struct {
-	allowNamespaces                []string
-	flags                          rolloutsplugin.Flags
-	preset, secretsNamespace, name string
-	allowHosts, allowAddresses     []string
+	r              Registration
+	preset, proxy  string
+	allowAddresses []string
 }
 
 // AddTo adds the flags of a registration.
 func (a *Args) AddTo(flags *pflag.FlagSet) {
-	a.flags.AddTo(flags)
-	flags.StringVar(&a.preset, "preset", "", "defaults of the steps: namespace/name of a ConfigMap, or /path of a file")
-	flags.StringArrayVar(&a.allowHosts, "allow-host", nil, "host that requests may go to, such as ci.example.com, *.example.com or ci.example.com:8443; once for each")
+	a.r.AddTo(flags)
+	flags.StringVar(&a.preset, "preset", "", "preset of all steps, for a registration with a kind: namespace/name of a ConfigMap")
+	flags.StringVar(&a.r.PresetsNamespace, "presets-namespace", "", "namespace of the presets that steps name (default: that of the controller)")
+	flags.StringArrayVar(&a.r.AllowKinds, "allow-kind", nil, "kind of step that a Rollout may have without a preset; once for each (default: all)")
+	flags.StringArrayVar(&a.r.AllowHosts, "allow-host", nil, "host that requests may go to, such as ci.example.com, *.example.com or ci.example.com:8443; once for each")
 	flags.StringArrayVar(&a.allowAddresses, "allow-address", nil, "address or CIDR that requests may go to though it is loopback, link-local or of a metadata service; once for each")
-	flags.StringArrayVar(&a.allowNamespaces, "allow-namespace", nil, "namespace whose Rollouts a Rollout of another namespace may wait for, or *; once for each")
-	flags.StringVar(&a.secretsNamespace, "secrets-namespace", "", "the one other namespace of which a preset may name Secrets")
-	flags.StringVar(&a.name, "name", "", "the name under which argo-rollouts-config registers the plugin (default: that of its file)")
+	flags.StringArrayVar(&a.r.AllowNamespaces, "allow-namespace", nil, "namespace whose Rollouts a Rollout of another namespace may wait for, or *; once for each")
+	flags.StringVar(&a.proxy, "egress-proxy", "", "URL of the proxy that makes all requests, such as http://proxy.example.com:3128")
+	flags.StringVar(&a.r.SecretsNamespace, "secrets-namespace", "", "the one other namespace of which a preset may name Secrets")
+	flags.StringVar(&a.r.Name, "name", "", "the name under which argo-rollouts-config registers the plugin (default: that of its file)")
 }
 
 // Parse reads the args of a registration; kinds are the names of all kinds. The error is for
@@ -93,7 +90,7 @@ func Parse(args, kinds []string) (Registration, error) {
 
 // Registration reads the flags and the arguments beside them.
 func (a *Args) Registration(beside, kinds []string) (Registration, error) {
-	r := Registration{Flags: a.flags, AllowHosts: a.allowHosts, AllowNamespaces: a.allowNamespaces, SecretsNamespace: a.secretsNamespace, Name: a.name}
+	r := a.r
 	var problems []string // on one line, as a Rollout's status shows them
 	fail := func(err error) {
 		if err != nil {
@@ -103,7 +100,6 @@ func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 	list := strings.Join(kinds, ", ")
 	switch {
 	case len(beside) == 0:
-		fail(fmt.Errorf("args name no kind of step: want one of %s first", list))
 	case len(strings.Fields(beside[0])) > 1:
 		fail(fmt.Errorf("argument %q has spaces: each argument is an item of its own in args", beside[0]))
 	case !slices.Contains(kinds, beside[0]):
@@ -111,17 +107,31 @@ func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 	default:
 		r.Kind = beside[0]
 	}
-	for _, flag := range a.unused(r.Kind) {
-		fail(fmt.Errorf("--%s does nothing for steps of the kind %s: take it away", flag, r.Kind))
+	for _, flag := range a.unused(r.Kind, len(beside) > 0) {
+		of := "steps of the kind " + r.Kind
+		if r.Kind == "" {
+			of = "a registration without a kind"
+		}
+		fail(fmt.Errorf("--%s does nothing for %s: take it away", flag, of))
 	}
 	if len(beside) > 1 {
 		fail(fmt.Errorf("argument %q: want one kind, and flags alone beside it", beside[1]))
 	}
-	fail(a.flags.Validate())
+	fail(r.Validate())
 	var err error
 	r.Preset, err = parsePreset(a.preset)
 	fail(err)
-	for _, host := range a.allowHosts {
+	for _, kind := range r.AllowKinds {
+		if !slices.Contains(kinds, kind) {
+			fail(fmt.Errorf("--allow-kind %q: want one of %s%s", kind, list, meant(kind, kinds)))
+		}
+	}
+	if a.proxy != "" {
+		if r.EgressProxy, err = outbound.ParseProxy(a.proxy); err != nil {
+			fail(fmt.Errorf("--egress-proxy: %w", err))
+		}
+	}
+	for _, host := range r.AllowHosts {
 		if _, err := outbound.ParseHosts([]string{host}); err != nil {
 			fail(fmt.Errorf("--allow-host %w", err))
 		}
@@ -131,13 +141,15 @@ func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 		fail(err)
 		r.AllowAddresses = append(r.AllowAddresses, prefix)
 	}
-	for _, namespace := range a.allowNamespaces {
+	for _, namespace := range r.AllowNamespaces {
 		if wrong := validation.IsDNS1123Label(namespace); namespace != "*" && len(wrong) > 0 {
 			fail(fmt.Errorf("--allow-namespace %q: want the name of one namespace, or *: %s", namespace, strings.Join(wrong, "; ")))
 		}
 	}
-	if wrong := validation.IsDNS1123Label(a.secretsNamespace); a.secretsNamespace != "" && len(wrong) > 0 {
-		fail(fmt.Errorf("--secrets-namespace %q: want the name of one namespace: %s", a.secretsNamespace, strings.Join(wrong, "; ")))
+	for flag, namespace := range map[string]string{"secrets-namespace": r.SecretsNamespace, "presets-namespace": r.PresetsNamespace} {
+		if wrong := validation.IsDNS1123Label(namespace); namespace != "" && len(wrong) > 0 {
+			fail(fmt.Errorf("--%s %q: want the name of one namespace: %s", flag, namespace, strings.Join(wrong, "; ")))
+		}
 	}
 	if len(problems) > 0 {
 		return r, errors.New(strings.Join(problems, "; "))
@@ -145,14 +157,19 @@ func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 	return r, nil
 }
 
-// unused returns the flags that are set and do nothing for a kind. An admin who has set such
-// a flag believes that it restricts the steps, and it does not.
-func (a *Args) unused(kind string) []string {
-	ofHTTP := map[string]bool{"allow-host": len(a.allowHosts) > 0, "allow-address": len(a.allowAddresses) > 0, "secrets-namespace": a.secretsNamespace != ""}
-	ofRollouts := map[string]bool{"allow-namespace": len(a.allowNamespaces) > 0, "watch-namespace": a.flags.WatchNamespace != ""}
-	others := map[string][]map[string]bool{"http": {ofRollouts}, "job": {ofHTTP, ofRollouts}, "rollouts": {ofHTTP}}
+// unused returns the flags that are set and do nothing for a kind, or without one. An admin
+// who has set such a flag believes that it restricts the steps, and it does not.
+func (a *Args) unused(kind string, hasKind bool) []string {
+	ofHTTP := map[string]bool{"allow-host": len(a.r.AllowHosts) > 0, "allow-address": len(a.allowAddresses) > 0, "secrets-namespace": a.r.SecretsNamespace != "", "egress-proxy": a.proxy != ""}
+	ofRollouts := map[string]bool{"allow-namespace": len(a.r.AllowNamespaces) > 0, "watch-namespace": a.r.WatchNamespace != ""}
+	ofNone := map[string]bool{"allow-kind": len(a.r.AllowKinds) > 0, "presets-namespace": a.r.PresetsNamespace != ""}
+	ofAny := map[string]bool{"preset": a.preset != ""}
+	others := map[string][]map[string]bool{"http": {ofRollouts, ofNone}, "job": {ofHTTP, ofRollouts, ofNone}, "rollouts": {ofHTTP, ofNone}}[kind]
+	if !hasKind {
+		others = append(others, ofAny)
+	}
 	var unused []string
-	for _, flags := range others[kind] {
+	for _, flags := range others {
 		for flag, isSet := range flags {
 			if isSet {
 				unused = append(unused, flag)
@@ -166,7 +183,7 @@ func (a *Args) unused(kind string) []string {
 // Unknown adds the nearest flag to the error about an unknown flag.
 func Unknown(flags *pflag.FlagSet, err error) error {
 	if errors.Is(err, pflag.ErrHelp) {
-		return errors.New("--help: a registration has a kind and its flags alone")
+		return errors.New("--help: a registration has flags alone, and a kind where all its steps are to have that")
 	}
 	name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --") // pflag 1.0.6 has no type for it
 	if !unknown {
@@ -184,16 +201,14 @@ func meant(word string, known []string) string {
 	return ""
 }
 
-func parsePreset(text string) (Preset, error) {
+func parsePreset(text string) (types.NamespacedName, error) {
 	switch namespace, name, ok := strings.Cut(text, "/"); {
 	case text == "":
-		return Preset{}, nil
-	case path.IsAbs(text):
-		return Preset{File: text}, nil
+		return types.NamespacedName{}, nil
 	case !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0:
-		return Preset{}, fmt.Errorf("--preset %q: want namespace/name of a ConfigMap, or /path of a file", text)
+		return types.NamespacedName{}, fmt.Errorf("--preset %q: want namespace/name of a ConfigMap", text)
 	default:
-		return Preset{Namespace: namespace, Name: name}, nil
+		return types.NamespacedName{Namespace: namespace, Name: name}, nil
 	}
 }
 

@@ -2,11 +2,13 @@ package registration
 
 import (
 	"net/netip"
+	"net/url"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 )
@@ -23,7 +25,7 @@ func TestParse(t *testing.T) {
 			[]string{"http", "--preset=argo-rollouts/e2e", "--allow-host=ci.example.com", "--allow-host", "*.example.com:8443", "--allow-host=[::1]:80",
 				"--allow-address=127.0.0.1", "--allow-address=10.1.2.3/8", "--secrets-namespace=ci", "--log-level=debug", "--log-format=text", "--name=acme/e2e"},
 			Registration{
-				Kind: "http", Preset: Preset{Namespace: "argo-rollouts", Name: "e2e"}, AllowHosts: []string{"ci.example.com", "*.example.com:8443", "[::1]:80"},
+				Kind: "http", Preset: types.NamespacedName{Namespace: "argo-rollouts", Name: "e2e"}, AllowHosts: []string{"ci.example.com", "*.example.com:8443", "[::1]:80"},
 				AllowAddresses:   []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")},
 				SecretsNamespace: "ci", Name: "acme/e2e",
 				Flags: rolloutsplugin.Flags{LogLevel: "debug", LogFormat: "text"},
@@ -33,7 +35,15 @@ func TestParse(t *testing.T) {
 			[]string{"rollouts", "--allow-namespace=team-a", "--allow-namespace=*", "--watch-namespace", "demo"},
 			Registration{Kind: "rollouts", AllowNamespaces: []string{"team-a", "*"}, Flags: rolloutsplugin.Flags{WatchNamespace: "demo", LogLevel: "info", LogFormat: "json"}},
 		},
-		"flags before the kind": {[]string{"--preset", "/etc/preset.yaml", "rollouts"}, Registration{Kind: "rollouts", Preset: Preset{File: "/etc/preset.yaml"}}},
+		"flags before the kind": {[]string{"--preset", "a/b", "rollouts"}, Registration{Kind: "rollouts", Preset: types.NamespacedName{Namespace: "a", Name: "b"}}},
+		"no kind":               {nil, Registration{}},
+		"all flags without a kind": {
+			[]string{"--allow-kind=http", "--allow-kind=rollouts", "--allow-host=a", "--allow-namespace=b", "--presets-namespace=c", "--egress-proxy=http://proxy:3128", "--watch-namespace=d"},
+			Registration{
+				AllowKinds: []string{"http", "rollouts"}, AllowHosts: []string{"a"}, AllowNamespaces: []string{"b"}, PresetsNamespace: "c", EgressProxy: &url.URL{Scheme: "http", Host: "proxy:3128"},
+				Flags: rolloutsplugin.Flags{WatchNamespace: "d", LogLevel: "info", LogFormat: "json"},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.want.LogLevel == "" {
@@ -52,17 +62,22 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		args []string
 		want string
 	}{
-		"nothing":             {nil, "args name no kind of step: want one of http, job, rollouts first"},
-		"no kind":             {[]string{"--preset=a/b"}, "args name no kind of step"},
+		"a preset, no kind":   {[]string{"--preset=a/b"}, "--preset does nothing for a registration without a kind: take it away"},
+		"unknown kind of own": {[]string{"--allow-kind=htpp"}, `--allow-kind "htpp": want one of http, job, rollouts; did you mean http?`},
+		"kinds of a kind":     {[]string{"http", "--allow-kind=http"}, "--allow-kind does nothing for steps of the kind http"},
+		"presets of a kind":   {[]string{"job", "--presets-namespace=a"}, "--presets-namespace does nothing for steps of the kind job"},
+		"presets namespace":   {[]string{"--presets-namespace=a,b"}, `--presets-namespace "a,b": want the name of one namespace`},
+		"proxy":               {[]string{"--egress-proxy=ftp://user:secret@x"}, "--egress-proxy: no URL of a proxy"},
+		"preset in a file":    {[]string{"http", "--preset=/etc/preset.yaml"}, `--preset "/etc/preset.yaml": want namespace/name of a ConfigMap`},
 		"unknown kind":        {[]string{"htpp"}, `kind "htpp" is not known: want one of http, job, rollouts; did you mean http?`},
 		"a subcommand":        {[]string{"version"}, `kind "version" is not known`},
-		"help":                {[]string{"http", "--help"}, "--help: a registration has a kind and its flags alone"},
+		"help":                {[]string{"http", "--help"}, "--help: a registration has flags alone"},
 		"one item":            {[]string{"http --preset a/b"}, `argument "http --preset a/b" has spaces: each argument is an item of its own`},
 		"two kinds":           {[]string{"http", "job"}, `argument "job": want one kind`},
 		"unknown flag":        {[]string{"http", "--alow-host=x"}, "unknown flag: --alow-host: did you mean --allow-host?"},
 		"unknown shorthand":   {[]string{"http", "-p", "x"}, "unknown shorthand flag: 'p' in -p"},
 		"no value":            {[]string{"http", "--preset"}, "flag needs an argument: --preset"},
-		"preset, no slash":    {[]string{"http", "--preset=e2e"}, `--preset "e2e": want namespace/name of a ConfigMap, or /path of a file`},
+		"preset, no slash":    {[]string{"http", "--preset=e2e"}, `--preset "e2e": want namespace/name of a ConfigMap`},
 		"preset, two slashes": {[]string{"http", "--preset=a/b/c"}, `--preset "a/b/c"`},
 		"preset, upper case":  {[]string{"http", "--preset=Argo/e2e"}, `--preset "Argo/e2e"`},
 		"preset, parent":      {[]string{"http", "--preset=../e2e"}, `--preset "../e2e"`},
@@ -101,8 +116,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("http --preset=a/b --allow-host=x:1 --allow-address=::1/64")
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := Parse(strings.Fields(text), kinds)
-		if err == nil && r.Kind == "" {
-			t.Errorf("%q: neither kind nor error", text)
+		if err == nil && r.Kind == "" && r.Preset.Name != "" {
+			t.Errorf("%q: a preset without a kind", text)
 		}
 	})
 }

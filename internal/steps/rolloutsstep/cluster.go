@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// watchWait is how long a look waits for the watch to begin.
+	// watchWait is how long a check waits for the watch to begin.
 	watchWait = 10 * time.Second
 	// versionWait is the default of cluster.versionWait: a watch is seldom seconds behind.
 	versionWait = 5 * time.Second
@@ -29,7 +29,7 @@ type cluster struct {
 	rollouts *kube.Summaries[Rollout]
 	objects  *kube.Objects
 	now      func() time.Time
-	// versionWait is how long a look waits for the watch to come as far as the controller
+	// versionWait is how long a check waits for the watch to come as far as the controller
 	// is; tests shorten it.
 	versionWait time.Duration
 
@@ -39,7 +39,7 @@ type cluster struct {
 }
 
 func newCluster(opts Options) *cluster {
-	c := &cluster{objects: kube.NewObjects(opts.Connect), now: opts.Now, versionWait: versionWait, retried: map[name]time.Time{}}
+	c := &cluster{objects: kube.NewObjects(opts.Connect), now: time.Now, versionWait: versionWait, retried: map[name]time.Time{}}
 	c.rollouts = kube.NewSummaries(opts.Connect, kube.SummariesOptions[Rollout]{
 		Resource:     v1alpha1.RolloutGVR,
 		Namespace:    opts.WatchNamespace,
@@ -53,7 +53,7 @@ func newCluster(opts Options) *cluster {
 
 func (c *cluster) close() { c.rollouts.Close() }
 
-// changed notes when a Rollout is retried, as nothing in its status keeps that time. The
+// changed keeps when a Rollout is retried, as nothing in its status keeps that time. The
 // canary then begins anew, at times with the pods that it had: after an abort they stay
 // for abortScaleDownDelaySeconds.
 func (c *cluster) changed(before, after *kube.Summary[Rollout]) {
@@ -66,7 +66,8 @@ func (c *cluster) changed(before, after *kube.Summary[Rollout]) {
 	case before.UID != after.UID:
 		delete(c.retried, name{after.Namespace, after.Name})
 	case before.Content.Aborted && !after.Content.Aborted:
-		c.retried[name{after.Namespace, after.Name}] = c.now()
+		// In whole seconds, as the times of failures are.
+		c.retried[name{after.Namespace, after.Name}] = c.now().Truncate(time.Second)
 	}
 }
 
@@ -118,24 +119,19 @@ func (c *cluster) selected(own name, s selection) (Snapshot, error) {
 		namespaces = []string{own.namespace}
 	}
 	var snapshot Snapshot
-	alone := false
 	for _, namespace := range namespaces {
 		found, ok := c.rollouts.List(namespace, s.selector)
 		if !ok {
 			return Snapshot{}, fmt.Errorf("which Rollouts of namespace %s the selector (%s) matches is known from a watch alone, and there is none: grant the controller list and watch of rollouts.argoproj.io, or give names", namespace, s.text)
 		}
 		for _, rollout := range found {
-			n := name{rollout.Namespace, rollout.Name}
-			switch {
-			case n == own:
-				alone = true
-			case !rollout.Content.Deleted:
+			if n := (name{rollout.Namespace, rollout.Name}); n != own && !rollout.Content.Deleted {
 				snapshot.Others = append(snapshot.Others, Other{Name: n.String(), Rollout: &rollout.Content})
 			}
 		}
 	}
-	if !alone {
-		snapshot.WhyNoOthers = fmt.Sprintf("the selector (%s) matches no Rollout in namespace %s, not even this one", s.text, strings.Join(namespaces, ", "))
+	if count := len(snapshot.Others); count < s.min {
+		snapshot.TooFew = fmt.Sprintf("the selector (%s) matches %d other Rollouts in namespace %s, and min is %d: create or label them, or set min: 0", s.text, count, strings.Join(namespaces, ", "), s.min)
 	}
 	return snapshot, nil
 }

@@ -1,6 +1,7 @@
 package rolloutsstep
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -10,34 +11,35 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
-
-	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
 // Config is the configuration of a step that waits for other Rollouts. It has `names` or a
 // `selector`, and not both.
 type Config struct {
-	steps.Settings `json:",inline"`
 	// Names are the Rollouts that are waited for, 200 at most: `checkout` in the Rollout's own
 	// namespace, `payments/checkout` in another one, which `--allow-namespace` has to allow.
 	// The Rollout's own name is left out, so that all Rollouts of a group can have one list. A
 	// Rollout that does not exist is waited for.
 	Names []string `json:"names,omitempty"`
 	// Selector selects the Rollouts that are waited for by their labels; `{}` is all of the
-	// namespace. It needs list and watch of Rollouts. One that matches not even this Rollout
-	// waits until its timeout.
+	// namespace. It needs list and watch of Rollouts.
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 	// Namespaces are those in which `selector` selects. Others than the Rollout's own have to
 	// be allowed with `--allow-namespace`.
 	//
 	// Default: the Rollout's own.
 	Namespaces []string `json:"namespaces,omitempty"`
+	// Min is how many other Rollouts `selector` has to match; with fewer the step waits. `0` lets
+	// a Rollout go on that is alone.
+	//
+	// Default: `1`.
+	Min *int `json:"min,omitempty"`
 	// Barrier names the step, so that Rollouts whose steps differ meet at it: letters, digits,
 	// `.`, `_` and `-`, 63 at most, with a letter or digit at both ends. Steps of one Rollout
 	// with the same name are told apart by their order: the first meets the first of the
 	// others, the second the second.
 	//
-	// Default: the registered name.
+	// Default: the name of the preset, or without one the registered name.
 	Barrier string `json:"barrier,omitempty"`
 }
 
@@ -52,6 +54,7 @@ type selection struct {
 	// selector is nil where there are names.
 	selector   labels.Selector
 	namespaces []string
+	min        int
 	// text is the selector for people.
 	text string
 }
@@ -72,39 +75,39 @@ func (n name) String() string { return n.namespace + "/" + n.name }
 // selection returns the Rollouts that the step waits for, or what is wrong with the
 // configuration.
 func (c *Config) selection() (selection, error) {
-	var s selection
+	s := selection{min: *cmp.Or(c.Min, new(1))}
 	switch {
 	case c.Selector != nil && len(c.Names) > 0:
-		return s, errors.New("names and selector: want one of the two (a preset may have set the other)")
+		return s, errors.New("want names or a selector, and not both (a preset may have set the other)")
 	case c.Selector == nil && len(c.Names) == 0:
 		return s, errors.New("names or selector is missing: which Rollouts does the step wait for?")
 	case c.Selector == nil && len(c.Namespaces) > 0:
 		return s, errors.New("namespaces: these are for a selector; give a name its namespace as in payments/checkout")
 	case len(c.Names) > maxNames:
 		return s, fmt.Errorf("names: want up to %d, not %d; use a selector", maxNames, len(c.Names))
-	case c.OnUnknown == steps.OnUnknownFail:
-		return s, fmt.Errorf("onUnknown %s: leave it out: the step only looks at other Rollouts, and may look again", c.OnUnknown)
+	case s.min < 0:
+		return s, fmt.Errorf("min: want 0 or more, not %d", s.min)
+	case c.Min != nil && c.Selector == nil:
+		return s, errors.New("min: this is for a selector; each of names is waited for")
 	case c.Barrier != "" && !barrierPattern.MatchString(c.Barrier):
-		return s, fmt.Errorf(`barrier %q: want up to 63 letters, digits, ".", "_" and "-", with a letter or digit at both ends`, c.Barrier)
+		return s, fmt.Errorf(`barrier: want up to 63 letters, digits, ".", "_" and "-", with a letter or digit at both ends, not %q`, c.Barrier)
 	}
 	for i, text := range c.Names {
 		n, err := readName(text)
 		if err != nil {
 			return s, fmt.Errorf("names[%d]: %w", i, err)
 		}
-		if slices.Contains(s.names, n) {
-			return s, fmt.Errorf("names[%d]: %s is there twice", i, text)
+		if !slices.Contains(s.names, n) {
+			s.names = append(s.names, n)
 		}
-		s.names = append(s.names, n)
 	}
 	for i, namespace := range c.Namespaces {
 		if len(validation.IsDNS1123Label(namespace)) > 0 {
 			return s, fmt.Errorf("namespaces[%d]: %q is no name of a namespace", i, namespace)
 		}
-		if slices.Contains(s.namespaces, namespace) {
-			return s, fmt.Errorf("namespaces[%d]: %s is there twice", i, namespace)
+		if !slices.Contains(s.namespaces, namespace) {
+			s.namespaces = append(s.namespaces, namespace)
 		}
-		s.namespaces = append(s.namespaces, namespace)
 	}
 	if c.Selector != nil {
 		selector, err := metav1.LabelSelectorAsSelector(c.Selector)

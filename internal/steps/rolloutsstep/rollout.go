@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
@@ -26,7 +25,7 @@ const (
 // textLimit bounds what is kept of a Rollout's message, in bytes.
 const textLimit = 160
 
-// Rollout is what a verdict needs to know of a Rollout.
+// Rollout is what a decision needs to know of a Rollout.
 type Rollout struct {
 	// Unreadable is why the other fields are not known; empty for a Rollout that could be
 	// read.
@@ -52,69 +51,32 @@ type Rollout struct {
 	TimedOut bool
 	// Step is the index of the canary's present step, Steps the number of its steps.
 	Step, Steps int
-	// Places are the canary's plugin steps.
-	Places []Place
-}
-
-// object is the fields of a Rollout that are read.
-type object struct {
-	Metadata struct {
-		Generation        int64             `json:"generation"`
-		DeletionTimestamp *metav1.Time      `json:"deletionTimestamp"`
-		Annotations       map[string]string `json:"annotations"`
-	} `json:"metadata"`
-	Spec struct {
-		WorkloadRef *struct{} `json:"workloadRef"`
-		Strategy    struct {
-			Canary *struct {
-				Steps []struct {
-					Plugin *v1alpha1.PluginStep `json:"plugin"`
-				} `json:"steps"`
-			} `json:"canary"`
-		} `json:"strategy"`
-	} `json:"spec"`
-	Status struct {
-		Abort                      bool                  `json:"abort"`
-		AbortedAt                  *metav1.Time          `json:"abortedAt"`
-		ObservedGeneration         string                `json:"observedGeneration"`
-		WorkloadObservedGeneration string                `json:"workloadObservedGeneration"`
-		Phase                      v1alpha1.RolloutPhase `json:"phase"`
-		Message                    string                `json:"message"`
-		StableRS                   string                `json:"stableRS"`
-		CurrentPodHash             string                `json:"currentPodHash"`
-		CurrentStepIndex           int                   `json:"currentStepIndex"`
-		Conditions                 []struct {
-			Type               v1alpha1.RolloutConditionType `json:"type"`
-			Reason             string                        `json:"reason"`
-			Message            string                        `json:"message"`
-			LastTransitionTime metav1.Time                   `json:"lastTransitionTime"`
-		} `json:"conditions"`
-	} `json:"status"`
+	// PluginSteps are the canary's plugin steps.
+	PluginSteps []PluginStep
 }
 
 // readRollout reads a Rollout from the API server's JSON.
 func readRollout(text []byte) Rollout {
-	var o object
-	if err := utiljson.Unmarshal(text, &o); err != nil {
+	var ro v1alpha1.Rollout
+	if err := utiljson.Unmarshal(text, &ro); err != nil {
 		return Rollout{Unreadable: shorten(err.Error())}
 	}
 	r := Rollout{
-		Deleted:  o.Metadata.DeletionTimestamp != nil,
-		Observed: o.Status.ObservedGeneration == strconv.FormatInt(o.Metadata.Generation, 10),
-		Phase:    v1alpha1.RolloutPhase(strings.Clone(string(o.Status.Phase))),
-		Message:  shorten(o.Status.Message),
-		Deployed: o.Status.StableRS != "",
-		UnderWay: o.Status.StableRS != "" && o.Status.StableRS != o.Status.CurrentPodHash,
-		Aborted:  o.Status.Abort,
-		Step:     o.Status.CurrentStepIndex,
+		Deleted:  ro.DeletionTimestamp != nil,
+		Observed: ro.Status.ObservedGeneration == strconv.FormatInt(ro.Generation, 10),
+		Phase:    ro.Status.Phase,
+		Message:  shorten(ro.Status.Message),
+		Deployed: ro.Status.StableRS != "",
+		UnderWay: ro.Status.StableRS != "" && ro.Status.StableRS != ro.Status.CurrentPodHash,
+		Aborted:  ro.Status.Abort,
 	}
-	if generation, ok := o.Metadata.Annotations[workloadGeneration]; ok && o.Spec.WorkloadRef != nil {
-		r.Observed = r.Observed && o.Status.WorkloadObservedGeneration == generation
+	if generation, ok := ro.Annotations[workloadGeneration]; ok && ro.Spec.WorkloadRef != nil {
+		r.Observed = r.Observed && ro.Status.WorkloadObservedGeneration == generation
 	}
-	if r.Aborted && o.Status.AbortedAt != nil {
-		r.AbortedAt = o.Status.AbortedAt.Time
+	if r.Aborted && ro.Status.AbortedAt != nil {
+		r.AbortedAt = ro.Status.AbortedAt.Time
 	}
-	for _, condition := range o.Status.Conditions {
+	for _, condition := range ro.Status.Conditions {
 		switch {
 		case condition.Type == v1alpha1.InvalidSpec:
 			r.Invalid, r.InvalidAt = shorten(condition.Message), condition.LastTransitionTime.Time
@@ -122,11 +84,14 @@ func readRollout(text []byte) Rollout {
 			r.TimedOut = true
 		}
 	}
-	if canary := o.Spec.Strategy.Canary; canary != nil {
+	if ro.Status.CurrentStepIndex != nil {
+		r.Step = int(*ro.Status.CurrentStepIndex)
+	}
+	if canary := ro.Spec.Strategy.Canary; canary != nil {
 		r.Steps = len(canary.Steps)
 		for i, step := range canary.Steps {
 			if step.Plugin != nil {
-				r.Places = append(r.Places, Place{Index: i, Plugin: step.Plugin.Name, Barrier: configuredBarrier(step.Plugin.Config)})
+				r.PluginSteps = append(r.PluginSteps, readPluginStep(i, step.Plugin))
 			}
 		}
 	}

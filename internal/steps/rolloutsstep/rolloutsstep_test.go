@@ -178,8 +178,8 @@ func TestRolloutsMeetAtABarrier(t *testing.T) {
 	c.put(canary("c", 2, all))
 	c.mustRun(a, types.PhaseRunning, "barrier acme/check-others#1: waiting for 1 of 2: demo/b is at step 1 of 3, before step 2")
 	b := c.put(canary("b", 1, all))
-	c.mustRun(b, types.PhaseSuccessful, "barrier acme/check-others#1: demo/a stands at it; demo/c is past it")
-	c.eventually(a, types.PhaseSuccessful, "barrier acme/check-others#1: demo/b stands at it; demo/c is past it")
+	c.mustRun(b, types.PhaseSuccessful, "barrier acme/check-others#1: demo/a is at it; demo/c is past it")
+	c.eventually(a, types.PhaseSuccessful, "barrier acme/check-others#1: demo/b is at it; demo/c is past it")
 	if len(c.events) != 1 || !strings.HasPrefix(c.events[0], "a StepWaiting: ") {
 		t.Errorf("Events: %v", c.events)
 	}
@@ -191,7 +191,7 @@ func TestABarrierAtTheFirstStep(t *testing.T) {
 	all := withSteps(check(`{"names": ["a", "b"]}`), weight(20))
 	a := c.put(canary("a", 0, all))
 	c.put(canary("b", 0, all))
-	c.mustRun(a, types.PhaseSuccessful, "demo/b stands at it")
+	c.mustRun(a, types.PhaseSuccessful, "demo/b is at it")
 }
 
 func TestAWaitForSomethingElseIsSaidInAnEvent(t *testing.T) {
@@ -242,13 +242,14 @@ func TestAnOlderFailureIsWaitedFor(t *testing.T) {
 	c.put(canary("b", 0))
 	c.eventually(a, types.PhaseRunning, "demo/b is at step 1 of 5")
 	c.put(canary("b", 1))
-	c.eventually(a, types.PhaseSuccessful, "demo/b stands at it")
+	c.eventually(a, types.PhaseSuccessful, "demo/b is at it")
 }
 
 // The pods of an aborted canary stay for abortScaleDownDelaySeconds. A retry in that time
 // begins with those pods, and earlier failures must not fail it again.
 func TestARetryWithThePodsOfBeforeWaitsForAnOlderFailure(t *testing.T) {
-	c := newController(t, func(opts *Options) { opts.Now = func() time.Time { return at(10).Time } })
+	c := newController(t)
+	c.kind.cluster.now = func() time.Time { return at(10).Add(700 * time.Millisecond) }
 	a := c.put(canary("a", 1, waitsFor("b")))
 	c.pod(a, "a-1", at(0))
 	c.put(canary("b", 1, aborted(1)))
@@ -257,8 +258,8 @@ func TestARetryWithThePodsOfBeforeWaitsForAnOlderFailure(t *testing.T) {
 	c.put(canary("a", 0, waitsFor("b"))) // retried
 	a = c.put(canary("a", 1, waitsFor("b"), c.anew))
 	c.mustRun(a, types.PhaseRunning, "demo/b failed at 2026-11-22T12:00:01Z, before this canary began: retry it")
-	c.put(canary("b", 1, aborted(11)))
-	c.eventually(a, types.PhaseFailed, "demo/b failed at 2026-11-22T12:00:11Z")
+	c.put(canary("b", 1, aborted(10))) // in the second of the retry
+	c.eventually(a, types.PhaseFailed, "demo/b failed at 2026-11-22T12:00:10Z")
 }
 
 // A Rollout that is created anew under the same name has not been retried, whether the
@@ -274,7 +275,8 @@ func TestARetryIsOfOneRollout(t *testing.T) {
 		"another, later": func(c *cluster) { c.changed(kept("1", true), kept("2", false)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCluster(Options{Logger: hclog.NewNullLogger(), Now: func() time.Time { return now }})
+			c := newCluster(Options{Logger: hclog.NewNullLogger()})
+			c.now = func() time.Time { return now }
 			c.changed(nil, kept("1", true))
 			c.changed(kept("1", true), kept("1", false))
 			if got := c.retried[nameOf("a")]; !got.Equal(now) {
@@ -318,7 +320,8 @@ func TestTheAgeOfPodsIsAskedForOnce(t *testing.T) {
 // from before it comes to the barrier is older than the canary, and a later failure is
 // newer, in the same second, too: the API server's times have whole seconds.
 func TestACanaryWithoutPods(t *testing.T) {
-	c := newController(t, func(opts *Options) { opts.Now = func() time.Time { return at(5).Add(300 * time.Millisecond) } })
+	c := newController(t)
+	c.kind.cluster.now = func() time.Time { return at(5).Add(300 * time.Millisecond) }
 	c.server.SetFault(without("pods", "list")) // pods are not listed
 	noPods := func(ro *v1alpha1.Rollout) { ro.Status.UpdatedReplicas = 0 }
 	a := c.put(canary("a", 1, waitsFor("b"), noPods))
@@ -346,7 +349,7 @@ func TestPodsThatMayNotBeListed(t *testing.T) {
 	c.put(canary("b", 1))
 	c.mustRun(a, types.PhaseRunning, "grant the controller list of pods in namespace demo")
 	c.server.SetFault(nil)
-	c.mustRun(a, types.PhaseSuccessful, "demo/b stands at it")
+	c.mustRun(a, types.PhaseSuccessful, "demo/b is at it")
 }
 
 func TestASelectorSelects(t *testing.T) {
@@ -354,9 +357,13 @@ func TestASelectorSelects(t *testing.T) {
 	team := func(ro *v1alpha1.Rollout) { ro.Labels = map[string]string{"team": "shop"} }
 	selects := withSteps(weight(20), check(`{"selector": {"matchLabels": {"team": "shop"}}}`))
 	a := c.put(canary("a", 1, selects))
-	c.mustRun(a, types.PhaseRunning, "the selector (team=shop) matches no Rollout in namespace demo, not even this one")
-	a = c.put(canary("a", 1, selects, team))
-	c.mustRun(a, types.PhaseSuccessful, "there is no other Rollout to wait for")
+	alone := "the selector (team=shop) matches 0 other Rollouts in namespace demo, and min is 1: create or label them, or set min: 0"
+	c.mustRun(a, types.PhaseRunning, alone)
+	if len(c.events) != 1 || !strings.Contains(c.events[0], alone) {
+		t.Errorf("Events: %v", c.events)
+	}
+	a = c.put(canary("a", 1, team, c.anew, withSteps(weight(20), check(`{"selector": {"matchLabels": {"team": "shop"}}, "min": 0}`))))
+	c.eventually(a, types.PhaseSuccessful, "there is no other Rollout to wait for")
 
 	a = canary("a", 1, selects, team, c.anew)
 	c.put(canary("b", 0, team))
@@ -366,7 +373,7 @@ func TestASelectorSelects(t *testing.T) {
 	a = c.put(a) // the watch shows everything up to here
 	c.mustRun(a, types.PhaseRunning, "waiting for 1 of 1: demo/b is at step 1")
 	c.server.Delete("rollouts", "demo", "b")
-	c.eventually(a, types.PhaseSuccessful, "there is no other Rollout to wait for")
+	c.eventually(a, types.PhaseRunning, alone)
 
 	a = c.put(canary("a", 1, team, c.anew, withSteps(weight(20), check(`{"selector": {"matchLabels": {"team": "shop"}}, "namespaces": ["demo", "payments"]}`))))
 	c.eventually(a, types.PhaseRunning, "waiting for 1 of 1: payments/d is at step 1")
@@ -374,7 +381,7 @@ func TestASelectorSelects(t *testing.T) {
 
 // The controller may read all Rollouts. The author of a Rollout must not learn through it
 // about Rollouts of other namespaces.
-func TestRolloutsOfOtherNamespacesAreNotLookedAt(t *testing.T) {
+func TestRolloutsOfOtherNamespacesAreNotRead(t *testing.T) {
 	for _, config := range []string{
 		`{"names": ["payments/b"]}`, `{"names": ["b", "payments/none"]}`,
 		`{"selector": {}, "namespaces": ["payments"]}`, `{"selector": {}, "namespaces": ["demo", "payments"]}`,
@@ -398,7 +405,7 @@ func TestRolloutsOfOtherNamespacesThatAreAllowed(t *testing.T) {
 		c := newController(t, func(opts *Options) { opts.Namespaces = []string{allowed} })
 		c.put(canary("b", 1, func(ro *v1alpha1.Rollout) { ro.Namespace = "payments" }))
 		a := c.put(canary("a", 1, waitsFor("payments/b", "demo/a")))
-		c.mustRun(a, types.PhaseSuccessful, "payments/b stands at it")
+		c.mustRun(a, types.PhaseSuccessful, "payments/b is at it")
 	}
 }
 
@@ -411,7 +418,7 @@ func TestWithoutAWatchNamesAreReadOneByOne(t *testing.T) {
 		c.mustRun(a, types.PhaseRunning, "waiting for 2 of 2: demo/c does not exist; demo/b is at step 1")
 		c.put(canary("b", 1))
 		c.put(canary("c", 1))
-		c.mustRun(a, types.PhaseSuccessful, "demo/b stands at it; demo/c stands at it")
+		c.mustRun(a, types.PhaseSuccessful, "demo/b is at it; demo/c is at it")
 		selects := c.put(canary("s", 1, withSteps(weight(20), check(`{"selector": {}}`))))
 		c.mustRun(selects, types.PhaseRunning, "grant the controller list and watch of rollouts.argoproj.io, or give names")
 	}
@@ -439,7 +446,7 @@ func TestOneNamespaceIsWatched(t *testing.T) {
 	c := newController(t, func(opts *Options) { opts.WatchNamespace, opts.Namespaces = "demo", []string{"payments"} })
 	c.put(canary("b", 1, func(ro *v1alpha1.Rollout) { ro.Namespace = "payments" }))
 	a := c.put(canary("a", 1, waitsFor("payments/b")))
-	c.mustRun(a, types.PhaseSuccessful, "payments/b stands at it")
+	c.mustRun(a, types.PhaseSuccessful, "payments/b is at it")
 	a = c.put(canary("s", 1, withSteps(weight(20), check(`{"selector": {}, "namespaces": ["payments"]}`))))
 	c.mustRun(a, types.PhaseRunning, "which Rollouts of namespace payments the selector ({}) matches is known from a watch alone")
 	for _, request := range c.server.Requests() {
@@ -476,9 +483,9 @@ func TestAWatchThatIsBehindIsNotGoneBy(t *testing.T) {
 	c.put(b)
 	a = c.put(canary("a", 1, waitsFor("b"), c.anew))
 	c.kind.cluster.versionWait = 100 * time.Millisecond
-	c.mustRun(a, types.PhaseRunning, "the watch of Rollouts is behind the controller")
+	c.eventually(a, types.PhaseRunning, "the watch of Rollouts is behind the controller")
 	close(gate)
-	c.eventually(a, types.PhaseRunning, "demo/b has a change that the controller has not taken up")
+	c.eventually(a, types.PhaseRunning, "demo/b has a change that the controller has not observed")
 }
 
 // An abort or a full promotion has nothing to undo.
@@ -518,7 +525,7 @@ func TestManyWaitingBarriersMakeNoRequests(t *testing.T) {
 		waiting = append(waiting, ro)
 	}
 	c.put(canary("late", 0, func(ro *v1alpha1.Rollout) { ro.Labels = map[string]string{"late": "yes"} }))
-	look := func() {
+	checkAll := func() {
 		for _, ro := range waiting {
 			// On a busy machine the first answer can take longer than a Run waits.
 			for end := time.Now().Add(time.Minute); ; {
@@ -532,13 +539,13 @@ func TestManyWaitingBarriersMakeNoRequests(t *testing.T) {
 			}
 		}
 	}
-	look()
+	checkAll()
 	first := c.server.Requests()
 	if watches := slices.DeleteFunc(first, func(r apiservertest.Request) bool { return r.Resource != "rollouts" || r.Verb != "watch" }); len(watches) != 1 {
 		t.Errorf("watches of Rollouts: %v", watches)
 	}
-	look()
-	look()
+	checkAll()
+	checkAll()
 	if requests := c.server.Requests(); len(requests) > 0 {
 		t.Errorf("%d requests while they wait, the first %v", len(requests), requests[0])
 	}

@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -12,7 +13,7 @@ import (
 )
 
 const (
-	// MaxValue bounds a secret, in bytes: a Redactor makes some hundred encodings of each.
+	// MaxValue bounds a secret, in bytes: a Redactor looks for some thirty forms of each.
 	MaxValue = 8 << 10
 	// maxValues bounds the secrets that one Reader returns, together, in bytes.
 	maxValues = 32 << 10
@@ -25,20 +26,31 @@ type Reader struct {
 	objects   *kube.Objects
 	namespace string
 	read      map[string]map[string][]byte
-	// size is the length in bytes of each value of a Secret that was read.
-	size map[KeyRef]int
+	// size is the length in bytes of the values of Secrets that were read, which are counted.
+	size    int
+	counted map[KeyRef]bool
 	// Redactor replaces the values of Secrets that were read.
 	Redactor Redactor
 }
 
 // NewReader returns a Reader for a Rollout in a namespace.
 func NewReader(objects *kube.Objects, namespace string) *Reader {
-	return &Reader{objects: objects, namespace: namespace, read: map[string]map[string][]byte{}, size: map[KeyRef]int{}}
+	return &Reader{objects: objects, namespace: namespace, read: map[string]map[string][]byte{}, counted: map[KeyRef]bool{}}
 }
 
 // Secret returns a value of a Secret, without trailing line breaks. A value has 8 KiB at
 // most, and all values that a Reader returns have 32 KiB at most together.
 func (r *Reader) Secret(ctx context.Context, ref *KeyRef) (string, error) {
+	value, err := r.Public(ctx, ref)
+	if err == nil {
+		r.Redactor.Add(value)
+	}
+	return value, err
+}
+
+// Public returns a value of a Secret that is no secret itself, such as a user's name. It has
+// the limits of Secret.
+func (r *Reader) Public(ctx context.Context, ref *KeyRef) (string, error) {
 	raw, err := r.key(ctx, "Secret", ref)
 	if err != nil {
 		return "", err
@@ -50,26 +62,14 @@ func (r *Reader) Secret(ctx context.Context, ref *KeyRef) (string, error) {
 	if len(value) > MaxValue {
 		return "", fmt.Errorf("%s: the key %q has %d bytes: want %d at most", r.name("Secret", ref), ref.Key, len(value), MaxValue)
 	}
-	if err := r.fits(ref, len(value)); err != nil {
-		return "", err
-	}
-	r.Redactor.Add(value)
-	return value, nil
-}
-
-// fits returns an error if a value of a Secret makes all values together too large.
-func (r *Reader) fits(ref *KeyRef, size int) error {
-	all := size
-	for other, size := range r.size {
-		if other != *ref {
-			all += size
+	if !r.counted[*ref] {
+		all := r.size + len(value)
+		if all > maxValues {
+			return "", fmt.Errorf("%s: with the key %q all values of Secrets that the step refers to have %d bytes: want %d at most", r.name("Secret", ref), ref.Key, all, maxValues)
 		}
+		r.counted[*ref], r.size = true, all
 	}
-	if all > maxValues {
-		return fmt.Errorf("%s: with the key %q all values of Secrets that the step refers to have %d bytes: want %d at most", r.name("Secret", ref), ref.Key, all, maxValues)
-	}
-	r.size[*ref] = size
-	return nil
+	return value, nil
 }
 
 // Certificates returns a value of a Secret or a ConfigMap that is not secret.
@@ -81,12 +81,7 @@ func (r *Reader) name(kind string, ref *KeyRef) string {
 	return kind + " " + r.namespaceOf(ref) + "/" + ref.Name
 }
 
-func (r *Reader) namespaceOf(ref *KeyRef) string {
-	if ref.Namespace != "" {
-		return ref.Namespace
-	}
-	return r.namespace
-}
+func (r *Reader) namespaceOf(ref *KeyRef) string { return cmp.Or(ref.Namespace, r.namespace) }
 
 func (r *Reader) key(ctx context.Context, kind string, ref *KeyRef) ([]byte, error) {
 	name := r.name(kind, ref)

@@ -68,7 +68,7 @@ func put(server *apiservertest.Server, namespace, name string, data map[string]s
 
 func TestReader(t *testing.T) {
 	server := apiservertest.New(t)
-	put(server, "demo", "ci", map[string]string{"token": "s3cret\r\n", "empty": "\n", "inner": "a\nb"})
+	put(server, "demo", "ci", map[string]string{"token": "s3cret\r\n", "user": "jenkins\n", "empty": "\n", "inner": "a\nb"})
 	put(server, "secrets", "ci", map[string]string{"token": "elsewhere"})
 	server.PutObject("configmaps", corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "ca"}, Data: map[string]string{"ca.crt": "PEM"}, BinaryData: map[string][]byte{"binary": []byte("bytes")}})
 	reader := NewReader(kube.NewObjects(server.Config), "demo")
@@ -103,6 +103,12 @@ func TestReader(t *testing.T) {
 	}
 	if got := reader.Redactor.Text("PEM"); got != "PEM" {
 		t.Error("certificates are replaced")
+	}
+	if got, err := reader.Public(t.Context(), &KeyRef{Name: "ci", Key: "user"}); err != nil || got != "jenkins" {
+		t.Errorf("a user's name: got %q, %v", got, err)
+	}
+	if got := reader.Redactor.Text("/job/jenkins/17"); got != "/job/jenkins/17" {
+		t.Errorf("a user's name is replaced: %q", got)
 	}
 	server.Requests()
 	if _, err := reader.Secret(t.Context(), &KeyRef{Name: "ci", Key: "token"}); err != nil || len(server.Requests()) != 0 {

@@ -2,15 +2,11 @@ package secret
 
 import (
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
-	"html"
-	"maps"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 const (
@@ -25,11 +21,14 @@ const (
 	mark = "***"
 )
 
-// Redactor replaces secrets in texts: as they are, as they appear in base64, URLs, JSON,
-// HTML, hexadecimal digits and Go's quotes, and quoted twice. It ignores case, because names
-// of hosts and headers change theirs. Values of fewer than 4 bytes are not replaced. The zero
-// Redactor replaces nothing.
-type Redactor struct{ forms map[string]bool }
+// Redactor replaces secrets in what people read: as they are, and as they appear in base64,
+// in URLs and in JSON. It ignores case, because names of hosts and headers change theirs.
+// Values of fewer than 4 bytes are not replaced. The zero Redactor replaces nothing.
+type Redactor struct {
+	forms map[string]bool
+	// longest is the length in bytes of the longest form.
+	longest int
+}
 
 // Add has the Redactor replace a value, and also the text after its first space: the header
 // Authorization has a scheme before the secret.
@@ -44,33 +43,30 @@ func (r *Redactor) add(value string) {
 	if len(value) < shortest {
 		return
 	}
-	if r.forms == nil {
-		r.forms = map[string]bool{}
+	inQuery := url.QueryEscape(value)
+	forms := []string{value, url.PathEscape(value), inQuery, asComponent.Replace(inQuery)}
+	for _, text := range []string{value, inQuery} { // OAuth2 escapes what it puts into Basic
+		forms = append(forms, inBase64(text)...)
 	}
-	forms := []string{value, url.PathEscape(value)}
-	for _, text := range []string{value, url.QueryEscape(value)} { // OAuth2 escapes what it puts into Basic
-		forms = append(append(forms, hex.EncodeToString([]byte(text))), inBase64(text)...)
+	quoted := []string{strconv.QuoteToASCII(value)}
+	if escaped, err := json.Marshal(value); err == nil {
+		quoted = append(quoted, string(escaped), unescapedHTML.Replace(string(escaped)))
 	}
-	// What is quoted is often quoted again: an error in JSON.
-	for _, form := range append(forms, quotings(value)...) {
-		forms = append(forms, quotings(form)...)
+	for _, form := range quoted {
+		forms = append(forms, form[1:len(form)-1])
 	}
 	for _, form := range forms {
-		if len(form) >= shortest {
+		for _, form := range []string{form, strings.ReplaceAll(form, "/", `\/`)} { // JSON may escape a slash
+			if len(form) < shortest {
+				continue
+			}
+			if r.forms == nil {
+				r.forms = map[string]bool{}
+			}
 			r.forms[lower(form)] = true
+			r.longest = max(r.longest, len(form))
 		}
 	}
-}
-
-// quotings returns a text, and how it appears in JSON, in the query of a URL, in HTML and in
-// Go's quotes.
-func quotings(text string) []string {
-	forms := []string{text, url.QueryEscape(text), html.EscapeString(text), quoted(strconv.Quote(text)), quoted(strconv.QuoteToASCII(text))}
-	if escaped, err := json.Marshal(text); err == nil {
-		plain := quoted(string(escaped))
-		forms = append(forms, plain, unescapedHTML.Replace(plain), strings.ReplaceAll(plain, "/", `\/`))
-	}
-	return forms
 }
 
 // inBase64 returns the base64 digits of a text that is part of a longer text, such as a
@@ -112,6 +108,10 @@ func (r *Redactor) AddURL(text string) {
 	}
 }
 
+// asComponent turns what url.QueryEscape returns into what JavaScript's encodeURIComponent does.
+var asComponent = strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*")
+
+// unescapedHTML turns what json.Marshal returns into what other programs write.
 var unescapedHTML = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
 
 // lower makes ASCII letters lower case, which keeps the length of the text.
@@ -125,129 +125,69 @@ func lower(text string) string {
 	return string(small)
 }
 
-func quoted(text string) string { return text[1 : len(text)-1] }
-
 // Text returns a text with the secrets replaced, also where they overlap.
 func (r *Redactor) Text(text string) string { return without(text, r.find(text)) }
 
-// find returns which bytes of a text belong to a secret, or nil if none does.
-func (r *Redactor) find(text string) (hidden []bool) {
-	if len(r.forms) == 0 {
-		return nil
+// Contains tells whether a text has a secret in it.
+func (r *Redactor) Contains(text string) bool { return r.find(text) != nil }
+
+// Quote returns the beginning of a text, with limit bytes of it at most, on one line and with
+// the secrets replaced. It shows no part of a secret that goes on behind the limit, and does
+// not read the text further than that.
+func (r *Redactor) Quote(text string, limit int) string {
+	shown := min(limit, len(text))
+	hidden := r.find(text[:min(shown+r.longest, len(text))])
+	line := without(text[:shown], hidden)
+	line = strings.Map(func(c rune) rune {
+		if c == unicode.ReplacementChar || !unicode.IsPrint(c) {
+			return ' '
+		}
+		return c
+	}, line)
+	// A secret may have spaces, which were ends of lines before.
+	line = r.Text(strings.Join(strings.Fields(line), " "))
+	if shown < len(text) && line != "" {
+		line += "…"
 	}
-	small := lower(text)
+	return line
+}
+
+// find tells for each byte of a text whether it is a secret's; nil if there is none.
+func (r *Redactor) find(text string) (hidden []bool) {
+	text = lower(text)
 	for form := range r.forms {
-		marked := 0
-		for from := 0; ; {
-			at := strings.Index(small[from:], form)
+		for from, end := 0, 0; ; from++ {
+			at := strings.Index(text[from:], form)
 			if at < 0 {
 				break
 			}
 			if hidden == nil {
 				hidden = make([]bool, len(text))
 			}
-			from += at + 1
-			for at, end := max(from-1, marked), from-1+len(form); at < end; at++ {
-				hidden[at] = true
+			from += at
+			for end = max(end, from); end < from+len(form); end++ {
+				hidden[end] = true
 			}
-			marked = from - 1 + len(form)
 		}
 	}
 	return hidden
 }
 
-// without replaces each hidden part of a text by the mark.
+// without returns a text with the mark in the place of what is hidden in it.
 func without(text string, hidden []bool) string {
-	if !slices.Contains(hidden, true) {
+	if hidden == nil {
 		return text
 	}
 	var out strings.Builder
-	for from := 0; from < len(text); {
-		to := from
-		for to < len(text) && hidden[to] == hidden[from] {
-			to++
-		}
-		if hidden[from] {
+	for i := range len(text) {
+		switch {
+		case !hidden[i]:
+			out.WriteByte(text[i])
+		case i == 0 || !hidden[i-1]:
 			out.WriteString(mark)
-		} else {
-			out.WriteString(text[from:to])
 		}
-		from = to
 	}
 	return out.String()
-}
-
-// JSON returns a value as encoding/json decodes it, with the secrets replaced in its
-// strings, keys and numbers. A number that contains a secret becomes a string.
-func (r *Redactor) JSON(value any) any {
-	if len(r.forms) == 0 {
-		return value
-	}
-	// All texts are searched as one: an answer may have many, and there are many forms.
-	var all strings.Builder
-	eachText(value, func(text string) {
-		all.WriteString(text)
-		all.WriteByte('\n')
-	})
-	hidden := r.find(all.String())
-	if hidden == nil {
-		return value
-	}
-	return cleaned(value, func(text string) string {
-		clean := without(text, hidden[:len(text)])
-		hidden = hidden[len(text)+1:]
-		return clean
-	})
-}
-
-// eachText calls visit with each key, string and number of a value, in the order of cleaned.
-func eachText(value any, visit func(string)) {
-	switch value := value.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(value)) {
-			visit(key)
-			eachText(value[key], visit)
-		}
-	case []any:
-		for _, item := range value {
-			eachText(item, visit)
-		}
-	case string:
-		visit(value)
-	case nil, bool:
-	default:
-		visit(fmt.Sprint(value))
-	}
-}
-
-// cleaned returns a value with each key, string and number replaced by what clean makes of
-// it.
-func cleaned(value any, clean func(string) string) any {
-	switch value := value.(type) {
-	case map[string]any:
-		all := make(map[string]any, len(value))
-		for _, key := range slices.Sorted(maps.Keys(value)) {
-			name := clean(key)
-			all[name] = cleaned(value[key], clean)
-		}
-		return all
-	case []any:
-		all := make([]any, len(value))
-		for i, item := range value {
-			all[i] = cleaned(item, clean)
-		}
-		return all
-	case string:
-		return clean(value)
-	case nil, bool:
-		return value
-	default:
-		text := fmt.Sprint(value)
-		if clean := clean(text); clean != text {
-			return clean
-		}
-		return value
-	}
 }
 
 // Error returns an error with the secrets replaced in its text. It wraps err, whose own text

@@ -16,8 +16,8 @@ import (
 //	  valueFrom:
 //	    secretKeyRef: {name: ci, key: url}
 //
-// A text is a template. The value of a Secret is taken as it is, without the ends of lines
-// at its end.
+// A text has CEL between {{ and }}. The value of a Secret is taken as it is, without the ends
+// of lines at its end.
 type Value struct{ raw json.RawMessage }
 
 // UnmarshalJSON takes any value; Parse reads it.
@@ -35,7 +35,9 @@ func (v Value) MarshalJSON() ([]byte, error) {
 }
 
 // IsZero tells whether the value is not given.
-func (v Value) IsZero() bool { return len(v.raw) == 0 || string(v.raw) == "null" }
+func (v Value) IsZero() bool {
+	return len(v.raw) == 0 || string(v.raw) == "null" || string(v.raw) == `""`
+}
 
 // KeyRef is a key of a Secret or a ConfigMap.
 type KeyRef struct {
@@ -65,7 +67,7 @@ type Reference struct {
 
 // ValueFrom says where a text is that is secret.
 type ValueFrom struct {
-	// SecretKeyRef is the key of a Secret. Its value is taken as it is, and is no template;
+	// SecretKeyRef is the key of a Secret. Its value is taken as it is, without CEL;
 	// the ends of lines at its end are left out. A Secret that does not exist is waited for. A
 	// value has 8 KiB at most, and the 32 values that a step may refer to have 32 KiB.
 	//
@@ -73,14 +75,14 @@ type ValueFrom struct {
 	SecretKeyRef *KeyRef `json:"secretKeyRef"`
 }
 
-// Parse returns the text, or the reference. The error names the path, and does not hold the
+// Parse returns the text, or the reference; an empty text if the value is not given. The error names the path, and does not hold the
 // text. Only secretsNamespace can be a reference's namespace.
 func (v Value) Parse(path, secretsNamespace string) (text string, ref *KeyRef, err error) {
-	if json.Unmarshal(v.raw, &text) == nil {
+	if v.IsZero() || json.Unmarshal(v.raw, &text) == nil {
 		return text, nil, nil
 	}
 	var from Reference
-	if len(v.raw) == 0 || v.raw[0] != '{' {
+	if v.raw[0] != '{' {
 		return "", nil, fmt.Errorf("%s: want a string, or valueFrom with a secretKeyRef", path)
 	}
 	if err := strict.Decode(v.raw, &from); err != nil {
@@ -107,6 +109,6 @@ func (r *KeyRef) Check(path, secretsNamespace string) error {
 	return nil
 }
 
-// Elsewhere tells whether a reference is to another namespace than the Rollout's, which
+// OtherNamespace tells whether a reference is to another namespace than the Rollout's, which
 // only a preset can make: such a secret goes to the preset's hosts alone.
-func (r *KeyRef) Elsewhere() bool { return r != nil && r.Namespace != "" }
+func (r *KeyRef) OtherNamespace() bool { return r != nil && r.Namespace != "" }

@@ -2,7 +2,9 @@ package strict
 
 import (
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -18,48 +20,51 @@ type Key struct {
 // Keys returns the keys of a struct, in the order of its fields, those of embedded structs
 // after its own. Where two have the same name, the one that is embedded less deep counts.
 func Keys(t reflect.Type) []Key {
-	var keys []Key
-	level, visited := []reflect.Type{t}, map[reflect.Type]bool{t: true}
-	for len(level) > 0 {
-		var next []reflect.Type
-		for _, t := range level {
-			for i := range t.NumField() {
-				field := t.Field(i)
-				tag := field.Tag.Get("json")
-				name, _, _ := strings.Cut(tag, ",")
-				inner := field.Type
-				if inner.Kind() == reflect.Pointer {
-					inner = inner.Elem()
-				}
-				switch {
-				case tag == "-":
-					continue
-				case field.Anonymous && name == "" && inner.Kind() == reflect.Struct:
-					if !visited[inner] {
-						visited[inner] = true
-						next = append(next, inner)
-					}
-					continue
-				case !field.IsExported():
-					continue
-				case name == "":
-					name = field.Name
-				}
-				if !slices.ContainsFunc(keys, func(k Key) bool { return k.Name == name }) {
-					keys = append(keys, Key{name, field, t})
-				}
-			}
+	var keys, embedded []Key
+	for i := range t.NumField() {
+		field := t.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		inner := field.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
 		}
-		level = next
+		switch {
+		case name == "-":
+		case field.Anonymous && name == "" && inner.Kind() == reflect.Struct:
+			embedded = append(embedded, Keys(inner)...)
+		case field.IsExported():
+			if name == "" {
+				name = field.Name
+			}
+			keys = append(keys, Key{name, field, t})
+		}
+	}
+	for _, key := range embedded {
+		if !slices.ContainsFunc(keys, func(k Key) bool { return k.Name == key.Name }) {
+			keys = append(keys, key)
+		}
 	}
 	return keys
 }
 
-// fieldsOf returns the types of a struct's keys by their names.
-func fieldsOf(t reflect.Type) map[string]reflect.Type {
-	fields := map[string]reflect.Type{}
-	for _, key := range Keys(t) {
-		fields[key.Name] = key.Field.Type
+var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// maxShown bounds what a path shows of a key, in bytes.
+const maxShown = 64
+
+// Join returns the path of a key in the object at a path: request.url, or
+// labels["app.kubernetes.io/name"] for a key that is not a plain word.
+func Join(path, key string) string {
+	shown := key
+	if len(key) > maxShown {
+		shown = strings.ToValidUTF8(key[:maxShown], "") + "…"
 	}
-	return fields
+	switch {
+	case !plainKey.MatchString(strings.TrimSuffix(shown, "…")):
+		return path + "[" + strconv.Quote(shown) + "]"
+	case path == "":
+		return shown
+	default:
+		return path + "." + shown
+	}
 }

@@ -1,7 +1,7 @@
 // Package rolloutsstep is the kind of step that waits for other Rollouts: canaries meet at a
 // barrier, and roll back together when one of them fails.
 //
-// A pure function (verdict.go) of a snapshot decides what other Rollouts mean for a canary.
+// A pure function (decision.go) of a snapshot decides what other Rollouts mean for a canary.
 // The snapshot of this cluster comes from one watch for all steps of the process
 // (cluster.go); a snapshot of another cluster would come from another source.
 package rolloutsstep
@@ -30,9 +30,11 @@ type Options struct {
 	// Namespaces are the namespaces for whose Rollouts a Rollout of another namespace may
 	// wait. It thereby learns their names, steps and failures. "*" is all namespaces.
 	Namespaces []string
-	Logger     hclog.Logger
-	// Now returns the time; nil means time.Now.
-	Now func() time.Time
+	// Presets returns what a preset has under `rollouts`: null if it is for another kind of
+	// step. known is false for a preset that does not exist. Presets is nil for a registration
+	// whose steps are all of this kind.
+	Presets func(name string) (section json.RawMessage, known bool)
+	Logger  hclog.Logger
 }
 
 // Kind makes steps that wait for other Rollouts.
@@ -43,9 +45,6 @@ type Kind struct {
 
 // New returns the kind. It makes no request before the first step.
 func New(opts Options) *Kind {
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
 	return &Kind{opts: opts, cluster: newCluster(opts)}
 }
 
@@ -57,55 +56,39 @@ func (k *Kind) Name() string { return "rollouts" }
 
 // Parse reads the configuration of a step.
 func (k *Kind) Parse(source steps.Source) (steps.Step, error) {
-	s := &step{kind: k, presetBarrier: configuredBarrier(source.Defaults)}
-	if err := strict.Decode(source.Config, &s.config); err != nil {
+	s := &step{kind: k, naming: naming{defaults: source.Defaults, presets: k.opts.Presets}}
+	var config Config
+	if err := strict.Decode(source.Config, &config); err != nil {
 		return nil, err
 	}
 	var err error
-	s.selection, err = s.config.selection()
+	s.selection, err = config.selection()
 	return s, err
 }
 
 type step struct {
 	kind      *Kind
-	config    Config
 	selection selection
-	// presetBarrier is the barrier that the preset gives to steps that name none.
-	presetBarrier string
+	naming    naming
 }
 
-// state is what a step keeps between two looks.
+// state is what a step keeps between two checks.
 type state struct {
-	// Since is Snapshot.Since, of the first look: the pods that it is known from may be gone
+	// Since is Snapshot.Since, of the first check: the pods that it is known from may be gone
 	// later.
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// Settings are the keys that all kinds have.
-func (s *step) Settings() steps.Settings { return s.config.Settings }
+// Repeatable is true: the step changes nothing outside.
+func (s *step) Repeatable() bool { return true }
 
-// Start looks at the other Rollouts.
+// Finds is false: there is nothing to find.
+func (s *step) Finds() bool { return false }
+
+// Start checks the other Rollouts.
 func (s *step) Start(ctx context.Context, work steps.Work) (steps.Progress, error) {
-	return s.look(ctx, work)
-}
-
-// Poll looks at the other Rollouts again.
-func (s *step) Poll(ctx context.Context, work steps.Work) (steps.Progress, error) {
-	return s.look(ctx, work)
-}
-
-// Cancel has nothing to do: looking changes nothing.
-func (s *step) Cancel(context.Context, steps.Work) error { return steps.ErrNoEffect }
-
-// Undo has nothing to do.
-func (s *step) Undo(context.Context, steps.Work) error { return steps.ErrNoEffect }
-
-// Left names nothing.
-func (s *step) Left(steps.Work) string { return "nothing" }
-
-func (s *step) look(ctx context.Context, work steps.Work) (steps.Progress, error) {
 	own := name{work.Rollout.Namespace, work.Rollout.Name}
-	barrier, err := barrierOf(work.Rollout, work.PluginName, work.Index, s.presetBarrier)
+	barrier, err := barrierOf(work.Rollout, work.Index, s.naming)
 	if err == nil {
 		err = s.allowed(own.namespace)
 	}
@@ -129,35 +112,40 @@ func (s *step) look(ctx context.Context, work steps.Work) (steps.Progress, error
 			return steps.Progress{}, err
 		}
 		if since.IsZero() {
-			since = snapshot.upTo(s.kind.opts.Now())
+			since = snapshot.afterFailuresUntil(s.kind.cluster.now())
 		}
 		kept.Since = &since
 	}
 	snapshot.Since = *kept.Since
 	progress := decide(snapshot)
-	if progress.State, err = json.Marshal(kept); err != nil {
-		return steps.Progress{}, err
-	}
-	return progress, nil
+	progress.State, err = json.Marshal(kept)
+	return progress, err
 }
+
+// Poll checks the other Rollouts again.
+func (s *step) Poll(ctx context.Context, work steps.Work) (steps.Progress, error) {
+	return s.Start(ctx, work)
+}
+
+// Cancel has nothing to do: a check changes nothing.
+func (s *step) Cancel(context.Context, steps.Work) error { return steps.ErrNoEffect }
+
+// Undo has nothing to do.
+func (s *step) Undo(context.Context, steps.Work) error { return steps.ErrNoEffect }
+
+// Left names nothing.
+func (s *step) Left(steps.Work) string { return "nothing" }
 
 // allowed returns an error if the step waits for Rollouts of a namespace that Rollouts of
 // own may not learn about.
 func (s *step) allowed(own string) error {
-	check := func(key, namespace string) error {
-		if namespace == "" || namespace == own || slices.Contains(s.kind.opts.Namespaces, namespace) || slices.Contains(s.kind.opts.Namespaces, "*") {
-			return nil
-		}
-		return fmt.Errorf("%s: a Rollout of namespace %s may not wait for those of %s: the registration of the plugin does not allow it (--allow-namespace=%[3]s)", key, own, namespace)
+	namespaces := slices.Clone(s.selection.namespaces)
+	for _, n := range s.selection.names {
+		namespaces = append(namespaces, n.in(own).namespace)
 	}
-	for i, n := range s.selection.names {
-		if err := check(fmt.Sprintf("names[%d]", i), n.namespace); err != nil {
-			return err
-		}
-	}
-	for i, namespace := range s.selection.namespaces {
-		if err := check(fmt.Sprintf("namespaces[%d]", i), namespace); err != nil {
-			return err
+	for _, namespace := range namespaces {
+		if namespace != own && !slices.Contains(s.kind.opts.Namespaces, namespace) && !slices.Contains(s.kind.opts.Namespaces, "*") {
+			return fmt.Errorf("a Rollout of namespace %s may not wait for those of %s: the registration of the plugin does not allow it (--allow-namespace=%[2]s)", own, namespace)
 		}
 	}
 	return nil

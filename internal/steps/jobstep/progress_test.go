@@ -13,7 +13,7 @@ import (
 )
 
 // What a Job, its pods and Events mean for a step.
-func TestJudge(t *testing.T) {
+func TestResult(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	condition := func(of batchv1.JobConditionType, reason, message string) []batchv1.JobCondition {
 		return []batchv1.JobCondition{{Type: of, Status: corev1.ConditionTrue, Reason: reason, Message: message}}
@@ -47,37 +47,38 @@ func TestJudge(t *testing.T) {
 		phase   steps.Phase
 		waiting string
 		want    string
-		mayRun  bool
+		outcome steps.Outcome
 		log     string
 	}{
 		"nothing yet":      {phase: steps.Running, waiting: "start", want: "waits for its pod"},
 		"suspended":        {status: batchv1.JobStatus{Conditions: condition(batchv1.JobSuspended, "", "")}, phase: steps.Running, waiting: "suspended", want: "is suspended"},
 		"not scheduled":    {pods: []corev1.Pod{pod("p", unschedulable)}, state: since(long, ""), phase: steps.Running, waiting: "schedule", want: "p is not scheduled (Unschedulable): 0/3 nodes"},
 		"starting":         {pods: []corev1.Pod{pod("p", theContainer(corev1.PodPending, waits("PodInitializing", "")))}, phase: steps.Running, waiting: "start", want: "waits for pod p to start"},
-		"running":          {status: batchv1.JobStatus{Active: 2, Succeeded: 1, Failed: 1}, phase: steps.Running, waiting: "running", want: "1 succeeded, 1 failed"},
-		"a bad image name": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodPending, waits("InvalidImageName", "no")))}, phase: steps.Failed, waiting: "container smoke", want: "cannot start: container smoke of pod p does not start: InvalidImageName: no", mayRun: true},
+		"running":          {status: batchv1.JobStatus{Active: 2, Succeeded: 1, Failed: 1}, phase: steps.Running, waiting: "running", want: "is running (pods: 2 active, 1 succeeded, 1 failed)"},
+		"a bad image name": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodPending, waits("InvalidImageName", "no")))}, phase: steps.Failed, waiting: "container smoke", want: "cannot start: container smoke of pod p does not start: InvalidImageName: no", outcome: steps.Done},
 		"no image yet": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodPending, waits("ErrImagePull", "no")))}, state: since(59*time.Second, "container smoke"), phase: steps.Running,
 			waiting: "container smoke", want: "ErrImagePull"},
 		"no image for long": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodPending, waits("ImagePullBackOff", "no")))}, state: since(time.Minute, "container smoke"), phase: steps.Failed,
-			waiting: "container smoke", want: "has not started within 1m0s", mayRun: true},
+			waiting: "container smoke", want: "has not started within 1m0s", outcome: steps.Done},
 		"no image after another problem": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodPending, waits("ImagePullBackOff", "no")))}, state: since(long, "pod"), phase: steps.Running,
 			waiting: "container smoke", want: "ImagePullBackOff"},
 		"no image of an initContainer": {pods: []corev1.Pod{pod("p", func(pod *corev1.Pod) {
 			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init", State: waits("ImagePullBackOff", "no")}}
-		})}, state: since(long, "container init"), phase: steps.Failed, waiting: "container init", want: "container init", mayRun: true},
+		})}, state: since(long, "container init"), phase: steps.Failed, waiting: "container init", want: "container init", outcome: steps.Done},
 		"no Secret": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodPending, waits("CreateContainerConfigError", `secret "x" not found`)))}, state: since(long, "container smoke"), phase: steps.Failed,
-			waiting: "container smoke", want: `secret "x" not found`, mayRun: true},
+			waiting: "container smoke", want: `secret "x" not found`, outcome: steps.Done},
 		"no image of a pod that is deleted": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodPending, waits("ImagePullBackOff", "no")), func(pod *corev1.Pod) {
 			pod.DeletionTimestamp = &metav1.Time{Time: now}
 		})}, state: since(long, "container smoke"), phase: steps.Running, waiting: "start"},
-		"a quota":                        {refused: "is forbidden: exceeded quota", state: since(time.Minute, "pod"), phase: steps.Failed, waiting: "pod", want: "exceeded quota", mayRun: true},
-		"a quota, first":                 {refused: "is forbidden: exceeded quota", phase: steps.Running, waiting: "pod", want: "exceeded quota"},
-		"Pod Security":                   {refused: `pods "x" is forbidden: violates PodSecurity "restricted:latest"`, state: since(long, "pod"), phase: steps.Failed, waiting: "pod", want: "violates PodSecurity", mayRun: true},
-		"a webhook that says no":         {refused: `admission webhook "w" denied the request: no`, state: since(long, "pod"), phase: steps.Failed, waiting: "pod", want: "denied", mayRun: true},
+		"a quota":                        {refused: "is forbidden: exceeded quota", state: since(long, "pod"), phase: steps.Running, waiting: "pod", want: "exceeded quota"},
+		"a quota that wants limits":      {refused: "is forbidden: failed quota: must specify limits.cpu", state: since(time.Minute, "pod"), phase: steps.Failed, waiting: "pod", want: "failed quota", outcome: steps.Done},
+		"Pod Security, first":            {refused: `pods "x" is forbidden: violates PodSecurity "restricted:latest"`, phase: steps.Running, waiting: "pod", want: "violates PodSecurity"},
+		"Pod Security":                   {refused: `pods "x" is forbidden: violates PodSecurity "restricted:latest"`, state: since(long, "pod"), phase: steps.Failed, waiting: "pod", want: "violates PodSecurity", outcome: steps.Done},
+		"a webhook that says no":         {refused: `admission webhook "w" denied the request: no`, state: since(long, "pod"), phase: steps.Failed, waiting: "pod", want: "denied", outcome: steps.Done},
 		"a webhook that does not answer": {refused: `Internal error occurred: failed calling webhook "w"`, state: since(long, "pod"), phase: steps.Running, waiting: "pod", want: "failed calling webhook"},
 		"a quota of earlier":             {pods: []corev1.Pod{pod("p")}, refused: "is forbidden: exceeded quota", state: since(long, "pod"), phase: steps.Running, waiting: "start"},
 		"a Secret of a volume, first":    {pods: []corev1.Pod{pod("p", creating)}, mount: `volume "v": secret "x" not found`, phase: steps.Running, waiting: "volume", want: `secret "x" not found`},
-		"a Secret of a volume":           {pods: []corev1.Pod{pod("p", creating)}, mount: `volume "v": secret "x" not found`, state: since(time.Minute, "volume"), phase: steps.Failed, waiting: "volume", want: `the volumes of pod p are not mounted: volume "v": secret "x" not found`, mayRun: true},
+		"a Secret of a volume":           {pods: []corev1.Pod{pod("p", creating)}, mount: `volume "v": secret "x" not found`, state: since(time.Minute, "volume"), phase: steps.Failed, waiting: "volume", want: `the volumes of pod p are not mounted: volume "v": secret "x" not found`, outcome: steps.Done},
 		"a disk":                         {pods: []corev1.Pod{pod("p", creating)}, mount: "timed out waiting for the condition", state: since(long, "volume"), phase: steps.Running, waiting: "volume", want: "timed out waiting"},
 		"a volume of earlier":            {pods: []corev1.Pod{pod("p", pulling)}, mount: `secret "x" not found`, state: since(long, "volume"), phase: steps.Running, waiting: "start"},
 		"starts again and again": {pods: []corev1.Pod{pod("p", theContainer(corev1.PodRunning, waits("CrashLoopBackOff", "back-off")), func(pod *corev1.Pod) {
@@ -105,12 +106,12 @@ func TestJudge(t *testing.T) {
 			if tt.deleted {
 				job.DeletionTimestamp = &metav1.Time{Time: now}
 			}
-			got := judge(seen{job: job, pods: tt.pods, refused: tt.refused, unmounted: tt.mount, state: tt.state, now: now})
+			got := observation{job: job, pods: tt.pods, createProblem: tt.refused, mountProblem: tt.mount, state: tt.state, now: now}.result()
 			log := ""
 			if got.log != nil {
 				log = got.log.pod + " " + got.log.name
 			}
-			if got.phase != tt.phase || got.waiting != tt.waiting || !strings.Contains(got.message, tt.want) || got.mayRun != tt.mayRun || log != tt.log {
+			if got.Phase != tt.phase || got.Waiting != tt.waiting || !strings.Contains(got.Message, tt.want) || got.Outcome != tt.outcome || log != tt.log {
 				t.Errorf("%+v, log %q", got, log)
 			}
 		})

@@ -43,13 +43,12 @@ const (
 	deadlineMargin = time.Minute
 )
 
-// build returns the Job of an attempt at a step: the rendered spec, with the defaults,
-// environment and metadata that every step's Job has.
+// build returns the Job of an attempt at a step: the evaluated spec, which it changes,
+// with the defaults, environment and metadata that every step's Job has.
 func build(work steps.Work, spec *batchv1.JobSpec, old *corev1.PodTemplateSpec) *batchv1.Job {
 	ro := work.Rollout
-	spec = spec.DeepCopy()
-	spec.TTLSecondsAfterFinished = cmp.Or(spec.TTLSecondsAfterFinished, pointer[int32](defaultTTL))
-	spec.BackoffLimit = cmp.Or(spec.BackoffLimit, pointer[int32](0))
+	spec.TTLSecondsAfterFinished = new(max(*cmp.Or(spec.TTLSecondsAfterFinished, new(int32(defaultTTL))), minTTL))
+	spec.BackoffLimit = cmp.Or(spec.BackoffLimit, new(int32(0)))
 	longest := int64(math.Ceil((work.Remaining + deadlineMargin).Seconds()))
 	if spec.ActiveDeadlineSeconds == nil || *spec.ActiveDeadlineSeconds > longest {
 		spec.ActiveDeadlineSeconds = &longest
@@ -112,12 +111,9 @@ func firstImage(template *corev1.PodTemplateSpec) string {
 // withDefaults adds variables that a container does not set. They come first, so that the
 // container's own can refer to them.
 func withDefaults(own, defaults []corev1.EnvVar) []corev1.EnvVar {
-	var env []corev1.EnvVar
-	for _, variable := range defaults {
-		if !slices.ContainsFunc(own, func(o corev1.EnvVar) bool { return o.Name == variable.Name }) {
-			env = append(env, variable)
-		}
-	}
+	env := slices.DeleteFunc(slices.Clone(defaults), func(d corev1.EnvVar) bool {
+		return slices.ContainsFunc(own, func(o corev1.EnvVar) bool { return o.Name == d.Name })
+	})
 	return append(env, own...)
 }
 
@@ -142,8 +138,6 @@ func dnsLabel(text string, limit int) string {
 func labelOf(text string) string {
 	return strings.Trim(text[:min(validation.LabelValueMaxLength, len(text))], "-_.")
 }
-
-func pointer[T any](value T) *T { return &value }
 
 // isOf tells whether a Job belongs to an attempt at a step.
 func isOf(job *batchv1.Job, work steps.Work) bool {

@@ -108,48 +108,48 @@ func read(t testing.TB, ro *v1alpha1.Rollout) *Rollout {
 }
 
 func firstBarrier() Barrier {
-	return Barrier{Name: plugin, Occurrence: 1, Plugin: plugin, Default: plugin}
+	return Barrier{Name: plugin, Occurrence: 1, naming: naming{plugin: plugin}}
 }
 
 func TestAnotherRolloutIs(t *testing.T) {
 	tests := []struct {
 		name   string
 		other  *v1alpha1.Rollout
-		want   standing
+		want   readiness
 		saying string
 	}{
-		{"fine when Healthy", canary("b", 0, healthy), fine, "is Healthy"},
-		{"fine when Healthy without this barrier", canary("b", 0, withSteps(weight(20)), healthy), fine, "is Healthy"},
-		{"waited for when Healthy, with a change that is not observed", canary("b", 0, healthy, func(ro *v1alpha1.Rollout) { ro.Generation = 3 }), before, "has a change that the controller has not taken up"},
-		{"waited for when its step is of an earlier generation", canary("b", 3, func(ro *v1alpha1.Rollout) { ro.Generation = 3 }), before, "has a change that the controller has not taken up"},
+		{"ready when Healthy", canary("b", 0, healthy), ready, "is Healthy"},
+		{"ready when Healthy without this barrier", canary("b", 0, withSteps(weight(20)), healthy), ready, "is Healthy"},
+		{"waited for when Healthy, with a change that is not observed", canary("b", 0, healthy, func(ro *v1alpha1.Rollout) { ro.Generation = 3 }), notReady, "has a change that the controller has not observed"},
+		{"waited for when its step is of an earlier generation", canary("b", 3, func(ro *v1alpha1.Rollout) { ro.Generation = 3 }), notReady, "has a change that the controller has not observed"},
 		{"waited for when its Deployment has a change that is not observed", canary("b", 0, healthy, func(ro *v1alpha1.Rollout) {
 			ro.Spec.WorkloadRef = &v1alpha1.ObjectRef{Kind: "Deployment", Name: "b"}
 			ro.Annotations = map[string]string{"rollout.argoproj.io/workload-generation": "7"}
 			ro.Status.WorkloadObservedGeneration = "6"
-		}), before, "has a change that the controller has not taken up"},
-		{"fine when its Deployment is observed", canary("b", 0, healthy, func(ro *v1alpha1.Rollout) {
+		}), notReady, "has a change that the controller has not observed"},
+		{"ready when its Deployment is observed", canary("b", 0, healthy, func(ro *v1alpha1.Rollout) {
 			ro.Spec.WorkloadRef = &v1alpha1.ObjectRef{Kind: "Deployment", Name: "b"}
 			ro.Annotations = map[string]string{"rollout.argoproj.io/workload-generation": "7"}
 			ro.Status.WorkloadObservedGeneration = "7"
-		}), fine, "is Healthy"},
-		{"waited for before the barrier", canary("b", 0), before, "is at step 1 of 5, before step 2: it is Progressing (more replicas need to be updated)"},
-		{"waited for before the barrier without a step index", canary("b", 0, func(ro *v1alpha1.Rollout) { ro.Status.CurrentStepIndex = nil }), before, "is at step 1 of 5, before step 2: it is Progressing (more replicas need to be updated)"},
-		{"waited for when paused before the barrier", canary("b", 0, paused), before, "is at step 1 of 5, before step 2: it is Paused (CanaryPauseStep)"},
-		{"waited for when its deadline has passed before the barrier", canary("b", 0, timedOut), before, "is at step 1 of 5, before step 2: it is Degraded (ProgressDeadlineExceeded: ReplicaSet has timed out progressing.)"},
-		{"fine at the barrier", canary("b", 1), fine, "stands at it"},
-		{"fine when paused at the barrier", canary("b", 1, paused), fine, "stands at it"},
-		{"fine at the barrier of its first step", canary("b", 0, withSteps(check(""))), fine, "stands at it"},
-		{"waited for at the barrier after its deadline", canary("b", 1, timedOut), before, "stands at it, but has exceeded its progress deadline, and the controller does not call its step any more: promote or retry it"},
-		{"fine past the barrier", canary("b", 2), fine, "is past it"},
-		{"fine past the barrier when paused", canary("b", 2, paused), fine, "is past it"},
-		{"fine past the barrier after its deadline", canary("b", 2, timedOut), fine, "is past it"},
-		{"fine past all steps", canary("b", 5), fine, "is past it"},
-		{"waited for without this barrier", canary("b", 1, withSteps(weight(20), weight(50))), before, "does not have this barrier and has to become Healthy: it is Progressing (more replicas need to be updated)"},
-		{"waited for with no steps", canary("b", 0, withSteps()), before, "does not have this barrier and has to become Healthy: it is Progressing (more replicas need to be updated)"},
-		{"waited for when no update is under way and pods are not available", canary("b", 5, func(ro *v1alpha1.Rollout) { ro.Status.StableRS = "v2" }), before, "is Progressing (more replicas need to be updated)"},
-		{"waited for when it is held at its version", canary("b", 5, func(ro *v1alpha1.Rollout) { ro.Status.StableRS = "v2"; paused(ro) }), before, "is Paused (CanaryPauseStep)"},
-		{"waited for when it is deployed for the first time", canary("b", 3, func(ro *v1alpha1.Rollout) { ro.Status.StableRS = "" }), before, "is Progressing (more replicas need to be updated)"},
-		{"waited for without a status", &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{Generation: 1}}, before, "has a change that the controller has not taken up"},
+		}), ready, "is Healthy"},
+		{"waited for before the barrier", canary("b", 0), notReady, "is at step 1 of 5, before step 2: it is Progressing (more replicas need to be updated)"},
+		{"waited for before the barrier without a step index", canary("b", 0, func(ro *v1alpha1.Rollout) { ro.Status.CurrentStepIndex = nil }), notReady, "is at step 1 of 5, before step 2: it is Progressing (more replicas need to be updated)"},
+		{"waited for when paused before the barrier", canary("b", 0, paused), notReady, "is at step 1 of 5, before step 2: it is Paused (CanaryPauseStep)"},
+		{"waited for when its deadline has passed before the barrier", canary("b", 0, timedOut), notReady, "is at step 1 of 5, before step 2: it is Degraded (ProgressDeadlineExceeded: ReplicaSet has timed out progressing.)"},
+		{"ready at the barrier", canary("b", 1), ready, "is at it"},
+		{"ready when paused at the barrier", canary("b", 1, paused), ready, "is at it"},
+		{"ready at the barrier of its first step", canary("b", 0, withSteps(check(""))), ready, "is at it"},
+		{"waited for at the barrier after its deadline", canary("b", 1, timedOut), notReady, "is at it, but has exceeded its progress deadline, and the controller does not call its step any more: promote or retry it"},
+		{"ready past the barrier", canary("b", 2), ready, "is past it"},
+		{"ready past the barrier when paused", canary("b", 2, paused), ready, "is past it"},
+		{"ready past the barrier after its deadline", canary("b", 2, timedOut), ready, "is past it"},
+		{"ready past all steps", canary("b", 5), ready, "is past it"},
+		{"waited for without this barrier", canary("b", 1, withSteps(weight(20), weight(50))), notReady, "does not have this barrier and has to become Healthy: it is Progressing (more replicas need to be updated)"},
+		{"waited for with no steps", canary("b", 0, withSteps()), notReady, "does not have this barrier and has to become Healthy: it is Progressing (more replicas need to be updated)"},
+		{"waited for when no update is under way and pods are not available", canary("b", 5, func(ro *v1alpha1.Rollout) { ro.Status.StableRS = "v2" }), notReady, "is Progressing (more replicas need to be updated)"},
+		{"waited for when it is held at its version", canary("b", 5, func(ro *v1alpha1.Rollout) { ro.Status.StableRS = "v2"; paused(ro) }), notReady, "is Paused (CanaryPauseStep)"},
+		{"waited for when it is deployed for the first time", canary("b", 3, func(ro *v1alpha1.Rollout) { ro.Status.StableRS = "" }), notReady, "is Progressing (more replicas need to be updated)"},
+		{"waited for without a status", &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{Generation: 1}}, notReady, "has a change that the controller has not observed"},
 		{"missing when it is being deleted", canary("b", 1, func(ro *v1alpha1.Rollout) { now := at(0); ro.DeletionTimestamp = &now }), missing, "is being deleted"},
 
 		{"failed when aborted later", canary("b", 1, aborted(1)), failedSince, "failed at 2026-11-22T12:00:01Z, after this canary began (RolloutAborted: Rollout aborted update to revision 2)"},
@@ -157,20 +157,20 @@ func TestAnotherRolloutIs(t *testing.T) {
 		{"failed when aborted at the barrier of its first step", canary("b", 0, withSteps(check("")), aborted(1)), failedSince, "failed at"},
 		{"failed when its abort is not carried out yet", canary("b", 1, func(ro *v1alpha1.Rollout) { ro.Status.Abort = true }), failedSince, "is being aborted"},
 		{"waited for when aborted before", canary("b", 1, aborted(-1)), failedBefore, "failed at 2026-11-22T11:59:59Z, before this canary began: retry it (RolloutAborted: Rollout aborted update to revision 2)"},
-		{"waited for when aborted in the second in which the canary began", canary("b", 1, aborted(0)), failedBefore, "failed at"},
-		{"waited for once it is retried", canary("b", 0, aborted(1), func(ro *v1alpha1.Rollout) { ro.Status.Abort = false }), before, "is at step 1 of 5, before step 2: it is Degraded"},
+		{"failed when aborted in the second in which the canary began", canary("b", 1, aborted(0)), failedSince, "failed at"},
+		{"waited for once it is retried", canary("b", 0, aborted(1), func(ro *v1alpha1.Rollout) { ro.Status.Abort = false }), notReady, "is at step 1 of 5, before step 2: it is Degraded"},
 		{"failed when its spec is invalid since then", canary("b", 1, invalid(1)), failedSince, "failed at 2026-11-22T12:00:01Z, after this canary began (no such Service)"},
 		{"waited for when its spec is invalid since before", canary("b", 1, invalid(-1)), failedBefore, "retry it (no such Service)"},
-		{"waited for when its spec is invalid and it never ran", canary("b", 1, invalid(1), func(ro *v1alpha1.Rollout) { ro.Status.StableRS = "" }), before, "is Degraded (InvalidSpec: no such Service)"},
+		{"waited for when its spec is invalid and it never ran", canary("b", 1, invalid(1), func(ro *v1alpha1.Rollout) { ro.Status.StableRS = "" }), notReady, "is Degraded (InvalidSpec: no such Service)"},
 
-		{"fine when it is blue-green and Healthy", canary("b", 0, blueGreen, healthy), fine, "is Healthy"},
-		{"waited for when it is blue-green and paused", canary("b", 0, blueGreen, paused), before, "does not have this barrier and has to become Healthy: it is Paused (CanaryPauseStep)"},
+		{"ready when it is blue-green and Healthy", canary("b", 0, blueGreen, healthy), ready, "is Healthy"},
+		{"waited for when it is blue-green and paused", canary("b", 0, blueGreen, paused), notReady, "does not have this barrier and has to become Healthy: it is Paused (CanaryPauseStep)"},
 		{"failed when it is blue-green and aborted", canary("b", 0, blueGreen, aborted(1), func(ro *v1alpha1.Rollout) { ro.Status.CurrentStepIndex = nil }), failedSince, "failed at"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := Snapshot{Barrier: firstBarrier(), Since: noon}
-			got, saying := s.judge(read(t, test.other))
+			got, saying := s.readinessOf(read(t, test.other))
 			if got != test.want || !strings.HasPrefix(saying, test.saying) && !strings.HasSuffix(saying, test.saying) {
 				t.Errorf("%v: %q, want %v: %q", got, saying, test.want, test.saying)
 			}
@@ -180,8 +180,8 @@ func TestAnotherRolloutIs(t *testing.T) {
 
 func TestARolloutThatCannotBeReadIsWaitedFor(t *testing.T) {
 	r := readRollout([]byte(`{"metadata": {"generation": 1}, "spec": {"strategy": {"canary": {"steps": "none"}}}, "status": {"observedGeneration": "1", "phase": "Healthy"}}`))
-	got, saying := Snapshot{Barrier: firstBarrier(), Since: noon}.judge(&r)
-	if got != before || !strings.HasPrefix(saying, "cannot be understood: ") {
+	got, saying := Snapshot{Barrier: firstBarrier(), Since: noon}.readinessOf(&r)
+	if got != notReady || !strings.HasPrefix(saying, "cannot be understood: ") {
 		t.Errorf("%v: %q", got, saying)
 	}
 }
@@ -196,25 +196,27 @@ func TestDecide(t *testing.T) {
 	tests := []struct {
 		name             string
 		others           []Other
-		nobody           string
+		tooFew           string
 		phase            steps.Phase
 		message, waiting string
 	}{
 		{"all are fine", []Other{other("c", canary("c", 2)), other("b", canary("b", 1)), other("d", canary("d", 0, healthy))}, "", steps.Successful,
-			"barrier acme/check-others#1: demo/b stands at it; demo/c is past it; demo/d is Healthy", ""},
+			"barrier acme/check-others#1: demo/b is at it; demo/c is past it; demo/d is Healthy", ""},
 		{"one is missing", []Other{other("c", canary("c", 2)), other("b", nil)}, "", steps.Running,
 			"barrier acme/check-others#1: waiting for 1 of 2: demo/b does not exist", "demo/b (missing)"},
 		{"what needs somebody comes first", []Other{other("b", canary("b", 0, paused)), other("c", canary("c", 0, aborted(-9)))}, "", steps.Running,
 			"barrier acme/check-others#1: waiting for 2 of 2: demo/c failed at 2026-11-22T11:59:51Z, before this canary began: retry it (RolloutAborted: Rollout aborted update to revision 2); demo/b is at step 1 of 5, before step 2: it is Paused (CanaryPauseStep)",
-			"demo/b (before), demo/c (failed before)"},
+			"demo/b (not ready), demo/c (failed before)"},
 		{"one has failed", []Other{other("b", canary("b", 0)), other("c", canary("c", 0, aborted(9))), other("d", canary("d", 0, aborted(-9)))}, "", steps.Failed,
 			"barrier acme/check-others#1: failed with others: demo/c failed at 2026-11-22T12:00:09Z, after this canary began (RolloutAborted: Rollout aborted update to revision 2)", ""},
 		{"there is nobody", nil, "", steps.Successful, "barrier acme/check-others#1: there is no other Rollout to wait for", ""},
-		{"nobody is selected", nil, "the selector (app=x) matches no Rollout", steps.Running, "barrier acme/check-others#1: the selector (app=x) matches no Rollout", "other Rollouts"},
+		{"too few are selected", []Other{other("b", canary("b", 1))}, "min is 2", steps.Running, "barrier acme/check-others#1: min is 2", "more Rollouts"},
+		{"too few are selected, and one has failed", []Other{other("b", canary("b", 0, aborted(9)))}, "min is 2", steps.Failed,
+			"barrier acme/check-others#1: failed with others: demo/b failed at 2026-11-22T12:00:09Z, after this canary began (RolloutAborted: Rollout aborted update to revision 2)", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got := decide(Snapshot{Barrier: firstBarrier(), Since: noon, Others: test.others, WhyNoOthers: test.nobody})
+			got := decide(Snapshot{Barrier: firstBarrier(), Since: noon, Others: test.others, TooFew: test.tooFew})
 			if got.Phase != test.phase || got.Message != test.message || got.Waiting != test.waiting {
 				t.Errorf("%s\n %q\n(%q), want %s\n %q\n(%q)", got.Phase, got.Message, got.Waiting, test.phase, test.message, test.waiting)
 			}
