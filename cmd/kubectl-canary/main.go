@@ -1,5 +1,6 @@
 // Command kubectl-canary is the kubectl plugin `kubectl canary`. Its `check` looks at a
-// cluster for what keeps a canary from working with the plugins of this project.
+// cluster for what keeps a canary from working with the plugins of this project; its `steps`
+// shows how the plugin steps of a canary go.
 package main
 
 import (
@@ -40,7 +41,7 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(preflight.NewCommand(), &cobra.Command{
+	root.AddCommand(preflight.NewCommand(), preflight.NewStepsCommand(), &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,

@@ -23,6 +23,7 @@ func TestCommandLine(t *testing.T) {
 		"unknown command":  {[]string{"chekc"}, 2, `unknown command "chekc" for "kubectl canary"`},
 		"check, no config": {[]string{"check", "-n", "demo"}, 2, "no cluster to look at"},
 		"check, bad flag":  {[]string{"check", "-o", "xml"}, 2, "xml"},
+		"steps of nothing": {[]string{"steps"}, 2, "accepts 1 arg(s)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := command()
