@@ -48,12 +48,12 @@ func TestHelmValuesAreTheCharts(t *testing.T) {
 	equal(t, "problems of broken values", want, undocumented("", broken, chart.Values))
 }
 
-// The values with which docs/steps.md installs the step plugin from its image have keys
+// The values with which docs/steps-admin.md installs the step plugin from its image have keys
 // of the chart alone, and the init container of deploy/step.
 func TestHelmValuesOfTheStepsPage(t *testing.T) {
-	shown := regexp.MustCompile("(?s)\n```yaml {fragment}\n(controller:\n.*?\n)```\n").FindStringSubmatch(readText(t, "../docs/steps.md"))
+	shown := regexp.MustCompile("(?s)\n```yaml {fragment}\n(controller:\n.*?\n)```\n").FindStringSubmatch(readText(t, "../docs/steps-admin.md"))
 	if shown == nil {
-		t.Fatal("docs/steps.md shows no values of the chart")
+		t.Fatal("docs/steps-admin.md shows no values of the chart")
 	}
 	var values map[string]any
 	if err := yaml.UnmarshalStrict([]byte(shown[1]), &values); err != nil {

@@ -201,16 +201,16 @@ func TestInitContainersCopyPlugins(t *testing.T) {
 }
 
 // locationInStepsPage returns the one file:// location in a directory that the
-// registrations of docs/steps.md have.
+// registrations of docs/steps-admin.md have.
 func locationInStepsPage(t *testing.T, dir string) string {
 	t.Helper()
-	found := regexp.MustCompile(`(?m)^ +location: file://`+dir+`\S+$`).FindAllString(readText(t, "../docs/steps.md"), -1)
+	found := regexp.MustCompile(`(?m)^ +location: file://`+dir+`\S+$`).FindAllString(readText(t, "../docs/steps-admin.md"), -1)
 	for i, line := range found {
 		found[i] = strings.TrimPrefix(strings.TrimSpace(line), "location: ")
 	}
 	slices.Sort(found)
 	if found = slices.Compact(found); len(found) != 1 {
-		t.Fatalf("docs/steps.md has registrations with %q, want one location in %s", found, dir)
+		t.Fatalf("docs/steps-admin.md has registrations with %q, want one location in %s", found, dir)
 	}
 	return found[0]
 }

@@ -135,10 +135,10 @@ func TestReleaseNotesHoldAnEntryForEachPlatform(t *testing.T) {
 		checksums.WriteString(sum("0") + "  " + asset + ".sbom.json\n")
 		if strings.HasPrefix(asset, "rollouts-plugin-step-") {
 			want = append(want, types.PluginItem{
-				Name:     "acme/run-job",
+				Name:     "kedify/step",
 				Location: "https://github.com/kedify/argo-rollouts-plugin/releases/download/v1.2.3/" + asset,
 				Sha256:   sum(string("0123456789abcdef"[i%16])),
-				Args:     []string{"job"},
+				Args:     []string{"--allow-host=hooks.slack.com"},
 			})
 		}
 		for _, plugin := range plugins {

@@ -19,6 +19,7 @@ var stepRules = map[string][]rbacv1.PolicyRule{
 	},
 	"job": {
 		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create", "get", "list", "delete"}},
+		{APIGroups: []string{"batch"}, Resources: []string{"cronjobs"}, Verbs: []string{"get"}},
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
 		{APIGroups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}},
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list"}},
@@ -71,7 +72,7 @@ func TestStepPermissions(t *testing.T) {
 	}
 }
 
-// A preset is read from the controller's namespace alone.
+// Presets are read and watched in the controller's namespace alone.
 func TestPermissionForPresets(t *testing.T) {
 	found := documents(t, "rbac-step/every-kind.yaml")
 	var role rbacv1.Role
@@ -83,5 +84,17 @@ func TestPermissionForPresets(t *testing.T) {
 	}
 	equal(t, "namespaces", "argo-rollouts argo-rollouts", role.Namespace+" "+binding.Namespace)
 	equal(t, "role referred to", rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name}, binding.RoleRef)
-	equal(t, "rules", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}}, role.Rules)
+	equal(t, "rules", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}}}, role.Rules)
+}
+
+// A release has the schemas that samples name, as they are.
+func TestReleaseHasTheSchemasOfSteps(t *testing.T) {
+	files, err := filepath.Glob("schema/*.json")
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	released := madeRelease(t)
+	for _, file := range files {
+		equal(t, file, readText(t, file), readText(t, filepath.Join(released, filepath.Base(file))))
+	}
 }

@@ -148,8 +148,8 @@ func TestReleaseIsTestedAndCompleteBeforeItIsPublished(t *testing.T) {
 	equal(t, "order", []string{
 		"make release",
 		`make release-manifests VERSION="$TAG" DIGESTS=dist/digests.txt MANIFESTS=dist/manifests`,
-		"attest dist/checksums.txt", "attest dist/digests.txt", "attest dist/manifests/*.yaml",
-		`gh release upload "$TAG" dist/manifests/*.yaml`,
+		"attest dist/checksums.txt", "attest dist/digests.txt", "attest dist/manifests/*",
+		`gh release upload "$TAG" dist/manifests/*`,
 		`gh release edit "$TAG" --draft=false`,
 	}, order)
 }

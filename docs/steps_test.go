@@ -24,7 +24,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/registration"
 )
 
-const stepsPage = "steps.md"
+const (
+	stepsPage      = "steps.md"
+	stepsAdminPage = "steps-admin.md"
+)
 
 // The page lists the flags of a registration, and no other.
 func TestStepsPageListsEveryFlag(t *testing.T) {
@@ -32,7 +35,7 @@ func TestStepsPageListsEveryFlag(t *testing.T) {
 	new(registration.Args).AddTo(flags)
 	var made, listed []string
 	flags.VisitAll(func(f *pflag.Flag) { made = append(made, "--"+f.Name) })
-	for _, word := range cells(sectionOf(t, stepsPage, "## The program"), 0) {
+	for _, word := range cells(sectionOf(t, stepsAdminPage, "## The program"), 0) {
 		if strings.HasPrefix(word, "--") {
 			listed = append(listed, word)
 		}
@@ -65,7 +68,7 @@ func TestStepsPageSaysWhatEachVerbIsFor(t *testing.T) {
 		}
 	}
 	var kind, resource string
-	for line := range strings.Lines(sectionOf(t, stepsPage, "## Permissions")) {
+	for line := range strings.Lines(sectionOf(t, stepsAdminPage, "## Permissions")) {
 		if named := cells(line, 0); len(named) > 0 {
 			kind = named[0]
 		}
@@ -83,10 +86,10 @@ func TestStepsPageSaysWhatEachVerbIsFor(t *testing.T) {
 	}
 }
 
-// The lint command that the page shows finds nothing wrong with the YAML that the page
-// shows, and reads all of its steps. The command's files are the page's registrations,
-// presets and Rollouts.
-func TestStepsPageLintsWhatItShows(t *testing.T) {
+// The lint command that the pages show finds nothing wrong with the YAML that they show,
+// and reads all of its steps. The command's files are the pages' registrations, presets
+// and Rollouts.
+func TestStepsPagesLintWhatTheyShow(t *testing.T) {
 	shown := readShownSteps(t)
 	dir := t.TempDir()
 	for name, text := range shown.files(t) {
@@ -98,7 +101,7 @@ func TestStepsPageLintsWhatItShows(t *testing.T) {
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	commands := fence.FindAllStringSubmatch(sectionOf(t, stepsPage, "## Look before a canary does"), -1)
+	commands := fence.FindAllStringSubmatch(sectionOf(t, stepsAdminPage, "## Look before a canary does"), -1)
 	if len(commands) != 1 || commands[0][1] != "sh" {
 		t.Fatalf("%d fences, want one of sh", len(commands))
 	}
@@ -110,30 +113,29 @@ func TestStepsPageLintsWhatItShows(t *testing.T) {
 	if err != nil || string(output) != want {
 		t.Errorf("%s%v\n%swant %s", commands[0][2], err, output, want)
 	}
-	for _, kind := range kinds.Names(kinds.All(kinds.Options{})) {
-		isShown := func(e lint.Entry) bool { return e.Registration.Kind == kind && slices.Contains(shown.used, e.Name) }
-		if !slices.ContainsFunc(shown.entries, isShown) {
-			t.Errorf("no step of kind %s is shown, with its registration", kind)
+	for _, key := range append(kinds.Names(kinds.All(kinds.Options{})), "use") {
+		if !slices.ContainsFunc(shown.used, func(config map[string]any) bool { return config[key] != nil }) {
+			t.Errorf("no step with %s is shown", key)
 		}
 	}
 }
 
-// shownSteps is the YAML that the page shows.
+// shownSteps is the YAML that the pages show.
 type shownSteps struct {
-	// list has the first registration of each name: the page shows several locations for
-	// one program.
+	// list has the first registration of each name: a page shows several locations for one
+	// program.
 	list     []any
 	entries  []lint.Entry
 	presets  []any
 	rollouts []any
-	// used are the names of the plugin steps.
-	used []string
+	// used are the configurations of the plugin steps.
+	used []map[string]any
 }
 
 func readShownSteps(t *testing.T) *shownSteps {
 	t.Helper()
 	var shown shownSteps
-	for _, match := range fence.FindAllStringSubmatch(readText(t, stepsPage), -1) {
+	for _, match := range fence.FindAllStringSubmatch(readText(t, stepsAdminPage)+readText(t, stepsPage), -1) {
 		if !strings.HasPrefix(match[1], "yaml") {
 			continue
 		}
@@ -148,6 +150,7 @@ func readShownSteps(t *testing.T) *shownSteps {
 		case object["controller"] != nil: // values of the argo-rollouts chart
 			entries, _, _ := unstructured.NestedSlice(object, "controller", "stepPlugins")
 			shown.addEntries(entries)
+		case object["configMapGenerator"] != nil: // of kustomize
 		case object["kind"] == "ConfigMap":
 			shown.presets = append(shown.presets, object)
 		case object["steps"] != nil:
@@ -186,17 +189,17 @@ func (s *shownSteps) listText(t *testing.T) string {
 func (s *shownSteps) addRollout(spec any) {
 	s.rollouts = append(s.rollouts, map[string]any{
 		"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout",
-		"metadata": map[string]any{"name": fmt.Sprintf("shown-%d", len(s.rollouts)+1)}, "spec": spec,
+		"metadata": map[string]any{"namespace": "shop", "name": fmt.Sprintf("shown-%d", len(s.rollouts)+1)}, "spec": spec,
 	})
 	steps, _, _ := unstructured.NestedSlice(map[string]any{"spec": spec}, "spec", "strategy", "canary", "steps")
 	for _, step := range steps {
-		if name, isPlugin, _ := unstructured.NestedString(step.(map[string]any), "plugin", "name"); isPlugin {
-			s.used = append(s.used, name)
+		if config, isPlugin, _ := unstructured.NestedMap(step.(map[string]any), "plugin", "config"); isPlugin {
+			s.used = append(s.used, config)
 		}
 	}
 }
 
-// files are the files that the page's command names.
+// files are the files that the pages's command names.
 func (s *shownSteps) files(t *testing.T) map[string]string {
 	t.Helper()
 	join := func(objects []any) string {
@@ -223,13 +226,13 @@ func (s *shownSteps) files(t *testing.T) map[string]string {
 func TestStepsPageListsTheScope(t *testing.T) {
 	scope := steps.Scope(steps.Work{Rollout: &v1alpha1.Rollout{}}, nil)
 	made := append(slices.Collect(maps.Keys(scope)), "outputs", "response") // the last two are of the kind http
-	listed := cells(sectionOf(t, stepsPage, "## Templates and expressions"), 0)
+	listed := cells(sectionOf(t, stepsPage, "## Texts and conditions"), 0)
 	slices.Sort(made)
 	slices.Sort(listed)
 	if diff := cmp.Diff(made, listed); diff != "" {
 		t.Errorf("names (-made +listed):\n%s", diff)
 	}
-	told := sectionOf(t, stepsPage, "## Templates and expressions")
+	told := sectionOf(t, stepsPage, "## Texts and conditions")
 	for name, value := range scope {
 		fields, _ := value.(map[string]any)
 		for field := range fields {

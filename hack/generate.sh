@@ -12,7 +12,8 @@
 #                                       its data, from the files of deploy/kedify-proxy
 #   docs/reference.md                   its table of checks, from internal/preflight
 #   docs/interceptor.md                 its tables of settings, from internal/interceptor/settings
-#   docs/steps-reference.md             from the Go types that steps are configured with
+#   docs/steps-reference.md, deploy/schema/*.json
+#                                       from the Go types that steps are configured with
 # With --check it fails when one of them was not as it is made (and leaves the
 # one that is).
 set -euo pipefail
@@ -23,7 +24,7 @@ generated=(api/http/v1alpha1/zz_generated.deepcopy.go deploy/crds/http.keda.sh_h
   sandbox/addons/prometheusrule/monitoring.coreos.com_prometheusrules.yaml deploy/kedify-proxy/configmap.yaml
   deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml deploy/agent/configmap-kedify-proxy.yaml
   docs/reference.md
-  docs/interceptor.md docs/steps-reference.md)
+  docs/interceptor.md docs/steps-reference.md deploy/schema/step-rollout.schema.json deploy/schema/step-preset.schema.json)
 
 controller_gen() {
   go tool -modfile=tools/controller-gen/go.mod controller-gen \
@@ -97,6 +98,10 @@ put_kedify_proxy deploy/agent/configmap-kedify-proxy.yaml
 go run ./hack/tables
 go run ./hack/stepsreference >"$before/reference"
 cat "$before/reference" >docs/steps-reference.md
+for schema in step-rollout step-preset; do
+  go run ./hack/stepsreference "$schema.schema.json" >"$before/schema"
+  cat "$before/schema" >"deploy/schema/$schema.schema.json"
+done
 
 if [[ ${1:-} == --check ]]; then
   stale=0

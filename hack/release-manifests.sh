@@ -6,6 +6,8 @@
 #                                          both for argoproj-labs/gatewayAPI
 #   rbac-step-<kind>.yaml                  what the step plugin may do, kind by kind
 #   step-init-container-patch.yaml         takes the step plugin from its image
+#   step-rollout.schema.json, step-preset.schema.json
+#                                          for editors: Rollouts with steps, presets
 #   crds.yaml, interceptor.yaml, kedify-proxy.yaml, scaler.yaml, agent.yaml
 #   all.yaml                               what a cluster with KEDA needs, of these
 #   agent-uninstall.yaml                   takes back what the agent has done
@@ -231,5 +233,7 @@ done
 if [[ $krew =~ @[A-Z0-9]+[@\ ] ]]; then fail "deploy/krew/canary.yaml: there is nothing to fill in for ${BASH_REMATCH[0]}"; fi
 printf '%s\n%s\n' "$header" "$krew" >"$made/canary.yaml"
 
-mv "$made"/*.yaml "$directory"
-echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml and argo-rollouts-values-<os>-<arch>.yaml, the same with gatewayapi- before <os>, rbac-step-<kind>.yaml, step-init-container-patch.yaml, crds.yaml, interceptor.yaml, kedify-proxy.yaml, scaler.yaml, agent.yaml, all.yaml, agent-uninstall.yaml, canary.yaml"
+cp deploy/schema/*.json "$made"
+
+mv "$made"/*.yaml "$made"/*.json "$directory"
+echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml and argo-rollouts-values-<os>-<arch>.yaml, the same with gatewayapi- before <os>, rbac-step-<kind>.yaml, step-init-container-patch.yaml, step-rollout.schema.json, step-preset.schema.json, crds.yaml, interceptor.yaml, kedify-proxy.yaml, scaler.yaml, agent.yaml, all.yaml, agent-uninstall.yaml, canary.yaml"

@@ -92,10 +92,15 @@ func (r *reference) section(page *strings.Builder, p part) (inner []part, err er
 	for _, key := range strict.Keys(p.of) {
 		if key.In != p.of {
 			title, ok := r.sections[key.In]
-			if !ok {
+			words, told := elsewhere[key.In]
+			if !ok && !told {
 				return nil, fmt.Errorf("%s: the keys of %s, which is embedded, are told nowhere", p.of, key.In)
 			}
-			if other := link(title); !slices.Contains(others, other) {
+			other := words.one
+			if ok {
+				other = link(title)
+			}
+			if !slices.Contains(others, other) {
 				others = append(others, other)
 			}
 			continue
@@ -118,7 +123,7 @@ func (r *reference) section(page *strings.Builder, p part) (inner []part, err er
 		fmt.Fprintf(page, "| `%s` | %s | %s | %s |\n", key.Name, shown, cell(c.standard), cell(c.text))
 	}
 	if len(others) > 0 {
-		fmt.Fprintf(page, "\nIt also has the keys under %s.\n", strings.Join(others, " and "))
+		fmt.Fprintf(page, "\nIt also has the keys of %s.\n", strings.Join(others, " and "))
 	}
 	return inner, nil
 }
@@ -170,6 +175,8 @@ func (r *reference) wordsFor(t reflect.Type) (words, error) {
 			return words{one: "`" + strings.Join(values, "` or `") + "`"}, nil
 		}
 		return words{"string", "strings"}, nil
+	case reflect.Bool:
+		return words{one: "`true` or `false`"}, nil
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		return words{"whole number", "whole numbers"}, nil
 	default:

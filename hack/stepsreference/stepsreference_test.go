@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +18,7 @@ import (
 var root = filepath.Join("..", "..")
 
 func TestPageIsCurrent(t *testing.T) {
-	want, err := newReference(root).page(introduction, parts)
+	want, err := makePage(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,28 +33,31 @@ func TestPageIsCurrent(t *testing.T) {
 
 // Each kind has its part, with exactly the keys that the kind takes.
 func TestPartsAreOfTheKinds(t *testing.T) {
-	for _, kind := range kinds.All(kinds.Options{}) {
-		i := slices.IndexFunc(parts, func(p part) bool { return p.title == "Kind `"+kind.Name()+"`" })
-		if i < 0 {
-			t.Errorf("there is no part for the kind %s", kind.Name())
+	all := kinds.All(kinds.Options{})
+	if len(all) != len(kindParts) {
+		t.Errorf("%d kinds, %d parts", len(all), len(kindParts))
+	}
+	for _, part := range kindParts {
+		kind := kinds.Named(all, part.name)
+		if kind == nil {
+			t.Errorf("there is no kind %s", part.name)
 			continue
 		}
-		for _, key := range append(strict.Keys(parts[i].of), strict.Key{Name: "noKindHasThis"}) {
+		for _, key := range append(strict.Keys(part.of), strict.Key{Name: "noKindHasThis"}) {
 			raw, err := json.Marshal(map[string]any{key.Name: nil})
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = steps.ReadConfig(kind, &steps.Preset{}, raw)
-			if unknown := err != nil && strings.Contains(err.Error(), key.Name+": the key is not known"); unknown != (key.Name == "noKindHasThis") {
-				t.Errorf("kind %s with the key %s: %v", kind.Name(), key.Name, err)
+			_, err = kind.Parse(steps.Source{Config: raw})
+			if unknown := err != nil && strings.Contains(err.Error(), key.Name) && strings.Contains(err.Error(), "known"); unknown != (key.Name == "noKindHasThis") {
+				t.Errorf("kind %s with the key %s: %v", part.name, key.Name, err)
 			}
 		}
 	}
 }
 
 func TestPresetsHaveTheKeysOfTheirPart(t *testing.T) {
-	part := parts[slices.IndexFunc(parts, func(p part) bool { return p.title == "Presets" })]
-	for _, key := range strict.Keys(part.of) {
+	for _, key := range strict.Keys(reflect.TypeFor[steps.Preset]()) {
 		if _, err := steps.ReadPreset([]byte(key.Name + ":")); err != nil {
 			t.Errorf("%s: %v", key.Name, err)
 		}
@@ -151,7 +153,7 @@ An object is one.
 |---|---|---|---|
 | 'own' | string |  | 'own' is its own. |
 
-It also has the keys under ['inner'](#inner).
+It also has the keys of ['inner'](#inner).
 `, "'", "`")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
