@@ -1,6 +1,6 @@
 // Package stepplugin is the add-on with this project's canary step plugin: served
-// like a release, and registered with Argo Rollouts under a name for each kind of
-// step, and under the names that examples/steps use.
+// like a release, and registered with Argo Rollouts as kedify/step, which the steps of
+// examples/steps use, and under some names more.
 package stepplugin
 
 import (
@@ -26,7 +26,7 @@ const (
 	// Image is a release's image; with any tag it runs this sandbox's plugin.
 	Image = "ghcr.io/kedify/argo-rollouts-step-plugin"
 	// ControllerImage is the image that users build to have the plugin in the
-	// controller's image, as docs/steps.md shows.
+	// controller's image, as docs/steps-admin.md shows.
 	ControllerImage = "registry.example.com/argo-rollouts"
 
 	// inController is the program's path in ControllerImage.
@@ -46,7 +46,7 @@ var registrations string
 func Addon() addon.Addon {
 	return addon.Addon{
 		Name:      Name,
-		Summary:   "the canary step plugin, registered with Argo Rollouts under a name for each kind of step",
+		Summary:   "the canary step plugin, registered with Argo Rollouts as kedify/step",
 		Needs:     []string{argorollouts.Name},
 		Prepare:   prepare,
 		Programs:  []addon.Program{{Name: Program, Variable: "STEP_PLUGIN", Built: Program}},

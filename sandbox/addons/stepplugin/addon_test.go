@@ -13,15 +13,15 @@ import (
 )
 
 // The controller's image with the plugin equals the one that the Dockerfile in
-// docs/steps.md makes.
+// docs/steps-admin.md makes.
 func TestControllerImageIsThatOfTheDockerfile(t *testing.T) {
-	document, err := os.ReadFile("../../../docs/steps.md")
+	document, err := os.ReadFile("../../../docs/steps-admin.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	shown := regexp.MustCompile("(?s)\n```dockerfile\n(.*?\n)```\n").FindStringSubmatch(string(document))
 	if shown == nil {
-		t.Fatal("docs/steps.md shows no Dockerfile")
+		t.Fatal("docs/steps-admin.md shows no Dockerfile")
 	}
 	entries, err := images(t.Context(), addon.Paths{Program: "/programs/step", addon.Copier: "/programs/cp"})
 	if err != nil {
@@ -40,6 +40,6 @@ func TestControllerImageIsThatOfTheDockerfile(t *testing.T) {
 		t.Errorf("(-image +Dockerfile):\n%s", diff)
 	}
 	if !strings.Contains(string(document), "="+controllers.Repository+":"+argorollouts.Version+"-steps\n") {
-		t.Errorf("docs/steps.md does not run %s", controllers.Repository)
+		t.Errorf("docs/steps-admin.md does not run %s", controllers.Repository)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
@@ -18,6 +19,8 @@ const slowness = 10 * time.Second
 type outside struct {
 	*http.Server
 	url string
+	// started counts the runs.
+	started atomic.Int32
 }
 
 func newOutside() (*outside, error) {
@@ -25,9 +28,11 @@ func newOutside() (*outside, error) {
 	if err != nil {
 		return nil, err
 	}
+	o := &outside{url: "http://" + listener.Addr().String()}
 	mux := http.NewServeMux()
 	running := func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{"id":"1","status":"running"}`) }
 	mux.HandleFunc("POST /runs", func(w http.ResponseWriter, _ *http.Request) {
+		o.started.Add(1)
 		w.WriteHeader(http.StatusCreated)
 		running(w)
 	})
@@ -39,20 +44,22 @@ func newOutside() (*outside, error) {
 		case <-r.Context().Done():
 		}
 	})
-	return &outside{Server: serve(listener, mux), url: "http://" + listener.Addr().String()}, nil
+	o.Server = serve(listener, mux)
+	return o, nil
 }
 
 // config is the configuration of a step that starts a run, and polls it at a path.
 func (o *outside) config(path string) json.RawMessage {
-	return fmt.Appendf(nil, `{
-		"request": {"url": %q, "json": {"image": "{{ index .images.new \"app\" }}"}},
+	return fmt.Appendf(nil, `{"http": {
+		"server": {"url": %q},
+		"request": {"url": "/runs", "json": {"image": "{{ images.new[\"app\"] }}"}},
 		"outputs": {"id": "response.json.id"},
 		"poll": {
-			"url": %q,
+			"url": "%s/{{ outputs.id }}",
 			"successCondition": "response.json.status == \"passed\"",
 			"failureCondition": "response.json.status in [\"failed\", \"cancelled\"]"
 		}
-	}`, o.url+"/runs", o.url+path+"/{{ .outputs.id }}")
+	}}`, o.url, path)
 }
 
 // serve serves until the server is closed.

@@ -19,14 +19,14 @@ type registration struct {
 
 func (w *world) doNothing() registration { return registration{"bench/idle", w.idle, nil} }
 
-func (w *world) http() registration {
-	return registration{"bench/http", w.plugin, []string{"http", "--allow-host=" + cluster.NodeIP.String()}}
+// every is the one registration of all steps, with presets.
+func (w *world) every() registration {
+	return registration{"kedify/step", w.plugin, []string{"--presets-namespace=" + gauge.Namespace, "--allow-host=" + cluster.NodeIP.String()}}
 }
 
-func (w *world) job() registration { return registration{"bench/job", w.plugin, []string{"job"}} }
-
-func (w *world) others() registration {
-	return registration{"bench/rollouts", w.plugin, []string{"rollouts"}}
+// ofKind is a registration of one kind, under a name of its own.
+func (w *world) ofKind(kind string) registration {
+	return registration{"bench/" + kind, w.plugin, []string{kind}}
 }
 
 // wait is a step that waits.
@@ -43,16 +43,16 @@ func (w *world) nothing() wait {
 }
 
 func (w *world) poll() wait {
-	return wait{"http", w.http(), func(string) json.RawMessage { return w.outside.config("/runs") }}
+	return wait{"http", w.every(), func(string) json.RawMessage { return w.outside.config("/runs") }}
 }
 
 func (w *world) slowPoll() wait {
-	return wait{"http, polls answered after " + slowness.String(), w.http(), func(string) json.RawMessage { return w.outside.config("/slow") }}
+	return wait{"http, polls answered after " + slowness.String(), w.every(), func(string) json.RawMessage { return w.outside.config("/slow") }}
 }
 
 func (w *world) barrier() wait {
-	return wait{fmt.Sprintf("a barrier of %d Rollouts", groupSize+1), w.others(), func(group string) json.RawMessage {
-		return json.RawMessage(`{"selector": {"matchLabels": {"group": "` + group + `"}}}`)
+	return wait{fmt.Sprintf("a barrier of %d Rollouts", groupSize+1), w.every(), func(group string) json.RawMessage {
+		return json.RawMessage(`{"rollouts": {"selector": {"matchLabels": {"group": "` + group + `"}}}}`)
 	}}
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// httpPlugin is the program of the registration sandbox/http, as the node runs it in
-// the controller's container.
-const httpPlugin = "/home/argo-rollouts/plugin-bin/sandbox/http"
+// program is the program of the registration kedify/step, as the node runs it in the
+// controller's container.
+const program = "/home/argo-rollouts/plugin-bin/kedify/step"
 
 // deleteRollout deletes a Rollout, and waits until it is gone with its pods.
 func deleteRollout(t *testing.T, n *e2etest.Namespace, name string) {
@@ -53,7 +53,7 @@ func TestRolloutDeletedDuringAStep(t *testing.T) {
 	for _, name := range []string{"app", "api", "next"} {
 		awaitStep(n, name, 0, v1alpha1.StepPluginPhaseRunning)
 	}
-	plugin := controllertest.Process(t, httpPlugin)
+	plugin := controllertest.Process(t, program)
 
 	deleteRollout(t, n, "app")
 	awaitNoPods(t, n)
@@ -65,7 +65,7 @@ func TestRolloutDeletedDuringAStep(t *testing.T) {
 	if all := deleted.all(); len(all) != 1 || all[0].Status != "running" || deleted.requests() != requests {
 		t.Errorf("runs of the Rollout that was deleted: %+v, and %d requests since", all, deleted.requests()-requests)
 	}
-	if now := controllertest.Process(t, httpPlugin); now != plugin {
+	if now := controllertest.Process(t, program); now != plugin {
 		t.Errorf("the plugin is process %d, it was %d", now, plugin)
 	}
 }

@@ -14,13 +14,14 @@ import (
 // has failed.
 func TestCommandsThatShowHowAStepGoes(t *testing.T) {
 	t.Parallel()
-	shown := guidetest.StepsBetween(t, "docs/steps.md", "### See how a step goes\n", "\n### ")
-	if len(shown) != 2 {
-		t.Fatalf("%d fences of commands, want 2", len(shown))
+	shown := guidetest.StepsBetween(t, "docs/steps.md", "## See how a step goes\n", "The first command")
+	if len(shown) != 1 {
+		t.Fatalf("%d fences of commands, want 1", len(shown))
 	}
+	logs := guidetest.StepsBetween(t, "docs/steps-admin.md", "\nIts log lines are in", "\n### ")[0].Commands
 	o := newOutside(t)
-	n := startOne(t, o.step("build", "message: run {{ .outputs.id }}"), "")
-	fill := strings.NewReplacer("-n shop", "-n "+n.Name, "rollout/checkout", "rollout/app", "rollout checkout", "rollout app", "acme/call-ci", "sandbox/http")
+	n := startOne(t, o.step("build", "", "message: run {{ outputs.id }}"), "")
+	fill := strings.NewReplacer("-n shop", "-n "+n.Name, "rollout/checkout", "rollout/app", "steps checkout", "steps app")
 	require := func(commands string, want ...string) {
 		t.Helper()
 		if printed := e2etest.Shell(t, fill.Replace(commands)); !e2etest.ContainsAll(printed, want) {
@@ -29,13 +30,13 @@ func TestCommandsThatShowHowAStepGoes(t *testing.T) {
 	}
 	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning, "run 1")
 	n.AwaitEvent("Rollout", "app", "StepWaiting", "run 1")
-	require(shown[0].Commands, "StepWaiting", "step 1 (build): run 1", "sandbox/http: Run Running: run 1")
+	require(shown[0].Commands, "StepWaiting", "build: step 1: run 1", "Running", "cancels it", "run 1")
 	o.end("failed")
 	ro := n.AwaitAborted("app")
 	const why = "poll.failureCondition is true"
 	if !strings.Contains(ro.Status.Message, why) {
 		t.Errorf("the Rollout's message is %q, want that of the step", ro.Status.Message)
 	}
-	require(shown[0].Commands, "sandbox/http: Run Failed: "+why)
-	require(shown[1].Commands, "sandbox/http", "starting")
+	require(shown[0].Commands, "Failed", why)
+	require(logs, "kedify/step", "build: ")
 }

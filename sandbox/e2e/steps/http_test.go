@@ -19,15 +19,15 @@ func TestHTTPStep(t *testing.T) {
 	o := newOutside(t)
 	n := startOne(t, o.step("build", "")+fmt.Sprintf(`
 - plugin:
-    name: sandbox/http
+    name: kedify/step
     config:
       id: told
-      request:
-        method: POST
-        url: %s/runs
-        json: {about: '{{ .steps.build.outputs.url }}'}`, o.URL), "")
+      http:
+        request:
+          url: %s/runs
+          json: {about: '{{ steps.build.outputs.url }}'}`, o.URL), "")
 	o.await(t, 1, "running")
-	n.AwaitEvent("Rollout", "app", "StepWaiting", "step 1 (build)")
+	n.AwaitEvent("Rollout", "app", "StepWaiting", "build: step 1: ")
 	// Argo Rollouts turns an interval of at most 10 s into 30 s.
 	s := stepStatus(awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning), 0, v1alpha1.StepPluginOperationRun)
 	if s.Backoff != "11s" {
@@ -180,10 +180,10 @@ func TestWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ step, want string }{
 		"unknown-kind": {"- plugin: {name: sandbox/unknown-kind}", `kind "htp" is not known`},
-		"unknown-key":  {"- plugin: {name: sandbox/http, config: {requst: {url: http://10.244.0.1/}}}", "request"},
-		"host":         {"- plugin: {name: sandbox/http, config: {request: {url: http://elsewhere.example.com/}, timeout: 20s}}", "elsewhere.example.com"},
-		"loopback":     {"- plugin: {name: sandbox/http, config: {request: {url: http://127.0.0.1:8080/}, timeout: 20s}}", "127.0.0.1"},
-		"timeout":      {"- plugin: {name: sandbox/http, config: {request: {url: http://10.244.0.1/}, timeout: 10m}}", "progressDeadlineSeconds"},
+		"unknown-key":  {"- plugin: {name: kedify/step, config: {http: {requst: {url: http://10.244.0.1/}}}}", "request"},
+		"host":         {"- plugin: {name: kedify/step, config: {http: {request: {url: http://elsewhere.example.com/}}, timeout: 20s}}", "elsewhere.example.com"},
+		"loopback":     {"- plugin: {name: kedify/step, config: {http: {request: {url: http://127.0.0.1:8080/}}, timeout: 20s}}", "127.0.0.1"},
+		"timeout":      {"- plugin: {name: kedify/step, config: {http: {request: {url: http://10.244.0.1/}}, timeout: 10m}}", "progressDeadlineSeconds"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,7 +14,7 @@ import (
 )
 
 // page is the document that says how to take the program from an image.
-const page = "docs/steps.md"
+const page = "docs/steps-admin.md"
 
 // By the page's commands and registrations, the program comes first with the
 // controller's image, and then from its own image by an init container. The controller
@@ -24,7 +24,7 @@ func TestProgramOutOfAnImage(t *testing.T) {
 	const own, controllers = "\n### From its image\n", "\n### In the controller's image\n"
 	before := controllertest.KeepTemplate(t)
 	registered := controllertest.KeepStepPlugins(t)
-	guidetest.GetFiles(t, guidetest.MakeRelease(t), page, "Install", "How a step runs")
+	guidetest.GetFiles(t, guidetest.MakeRelease(t), page, "Install", "Presets")
 	e2etest.Shell(t, guidetest.StepsBetween(t, page, "\n## Install\n", own)[1].Commands)
 	bake := guidetest.StepsBetween(t, page, controllers, "\n### ")[0].Commands
 	copyAndGoBack := guidetest.StepsBetween(t, page, own, controllers)
@@ -65,15 +65,13 @@ func register(t *testing.T, heading string) {
 // file, and that a canary goes through a step.
 func requireProgramFrom(t *testing.T, file string) {
 	t.Helper()
-	const name = "acme/check-others"
 	e2etest.Shell(t, controllertest.StatusCommand)
-	const program = "/home/argo-rollouts/plugin-bin/" + name
 	log := controllertest.AwaitLog(t, controllertest.Await(t), "Copied plugin from "+file+" to "+program)
-	if strings.Contains(log, "Downloading plugin "+name) {
+	if strings.Contains(log, "Downloading plugin kedify/step") {
 		t.Errorf("the controller has downloaded the program:\n%s", e2etest.LinesWith(log, "plugin"))
 	}
 	// There are no other Rollouts, so the step succeeds at once.
-	n := startOne(t, "- plugin: {name: "+name+", config: {selector: {}}}\n- pause: {}", "")
+	n := startOne(t, "- plugin: {name: kedify/step, config: {rollouts: {selector: {}, min: 0}}}\n- pause: {}", "")
 	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseSuccessful)
 	n.Promote("app")
 	n.AwaitHealthy("app", e2etest.Image("yellow"))

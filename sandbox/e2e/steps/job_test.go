@@ -51,7 +51,7 @@ data:
 func jobStep(id, podSpec, more string) string {
 	return fmt.Sprintf(`
 - plugin:
-    name: sandbox/job
+    name: kedify/step
     config:
       id: %s
       interval: 11s
@@ -128,7 +128,7 @@ func TestJobStep(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	n.Apply(results)
-	next := strings.Replace(succeeds, "    command:", `    env: [{name: ABOUT, value: 'build {{ .steps.smoke.outputs.build }} of {{ .images.new.app }}'}]
+	next := strings.Replace(succeeds, "    command:", `    env: [{name: ABOUT, value: 'build {{ steps.smoke.outputs.build }} of {{ images.new.app }}'}]
     command:`, 1)
 	start(t, n, map[string]string{"app": rollout("app", jobStep("smoke", succeeds, "")+jobStep("next", next, ""), "")})
 	n.AwaitHealthy("app", e2etest.Image("yellow"))

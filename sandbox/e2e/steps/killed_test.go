@@ -17,20 +17,22 @@ import (
 // started.
 const find = `
 find:
-  url: %s/runs?key={{ .step.key }}
-  found: len(response.json.runs) > 0`
+  url: /runs?key={{ step.key }}
+  found: size(response.json.runs) > 0`
 
 // startStep returns a step that is done as soon as the outside has started a run.
-func startStep(o *outside, more string) string {
+func startStep(o *outside, more string, under ...string) string {
 	return fmt.Sprintf(`
 - plugin:
-    name: sandbox/http
+    name: kedify/step
     config:
-      request:
-        method: POST
-        url: %s/runs
-        json: {for: '{{ .rollout.name }}'}
-%s`, o.URL, indent(6, more))
+%s
+      http:
+        server: {url: "%s"}
+        request:
+          url: /runs
+          json: {for: '{{ rollout.name }}'}
+%s`, indent(6, more), o.URL, indent(8, strings.Join(under, "\n")))
 }
 
 // forInstance returns a Rollout for a controller of the test's own, whose instance id
@@ -67,7 +69,7 @@ func TestKilledAtEachWrite(t *testing.T) {
 	c := newOwnController(t, n, "app")
 	honours, finds, neither := newOutside(t), newOutside(t), newOutside(t)
 	finds.honoursKey, neither.honoursKey = false, false
-	n.Apply(forInstance("app", startStep(honours, "")+startStep(finds, fmt.Sprintf(find, finds.URL))+startStep(neither, "")))
+	n.Apply(forInstance("app", startStep(honours, "")+startStep(finds, "", find)+startStep(neither, "")))
 	n.AwaitHealthy("app", e2etest.Image("blue"))
 
 	canaries := 0
@@ -191,7 +193,7 @@ func TestPluginKilledDuringAStep(t *testing.T) {
 	n.SetImage("app", e2etest.Image("yellow"))
 	o.await(t, 1, "running")
 	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning)
-	program := c.plugin("sandbox/http")
+	program := c.plugin("kedify/step")
 	plugin := controllertest.Process(t, program)
 	e2etest.KillProcess(t, plugin)
 	o.end("passed")

@@ -19,10 +19,10 @@ func others(t *testing.T, names ...string) *e2etest.Namespace {
 - setWeight: 0
 - pause: {}
 - plugin:
-    name: acme/check-others
+    name: kedify/step
     config:
       interval: 11s
-      selector: {matchLabels: {team: a}}`
+      rollouts: {barrier: together, selector: {matchLabels: {team: a}}}`
 	manifests := map[string]string{}
 	for _, name := range names {
 		manifests[name] = rollout(name, steps, "")

@@ -182,32 +182,34 @@ func (o *outside) await(t *testing.T, n int, status string) {
 	})
 }
 
-// step returns a step of kind http that starts a run outside and waits for its end.
-func (o *outside) step(id string, more string) string {
+// step returns a step of kind http that starts a run outside and waits for its end. more are
+// keys beside http, under keys in it.
+func (o *outside) step(id, more string, under ...string) string {
 	return fmt.Sprintf(`
 - plugin:
-    name: sandbox/http
+    name: kedify/step
     config:
       id: %s
       interval: 11s
-      request:
-        method: POST
-        url: %s/runs
-        json:
-          image: '{{ index .images.new .rollout.name }}'
-          team: '{{ .rollout.labels.team }}'
-      outputs:
-        id: response.json.id
-        url: response.json.url
-      poll:
-        url: '{{ .steps.%s.outputs.url }}'
-        successCondition: response.json.status == "passed"
-        failureCondition: response.json.status in ["failed", "cancelled"]
-      cancel:
-        method: DELETE
-        url: '{{ .steps.%s.outputs.url }}'
-      onAbort:
-        method: POST
-        url: '{{ .steps.%s.outputs.url }}/undo'
-%s`, id, o.URL, id, id, id, indent(6, more))
+%s
+      http:
+        server: {url: "%s"}
+        request:
+          url: /runs
+          json:
+            image: '{{ images.new[rollout.name] }}'
+            team: '{{ rollout.labels.team }}'
+        outputs:
+          id: response.json.id
+          url: response.json.url
+        poll:
+          url: /runs/{{ outputs.id }}
+          successCondition: response.json.status == "passed"
+          failureCondition: response.json.status in ["failed", "cancelled"]
+        cancel:
+          method: DELETE
+          url: '{{ outputs.url }}'
+        onAbort:
+          url: '{{ outputs.url }}/undo'
+%s`, id, indent(6, more), o.URL, indent(8, strings.Join(under, "\n")))
 }

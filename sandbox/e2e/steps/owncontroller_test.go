@@ -60,8 +60,7 @@ metadata:
   name: argo-rollouts-config
 data:
   stepPlugins: |
-    - {name: sandbox/http, location: "file://%[1]s", args: [http, --allow-host=10.244.0.1]}
-    - {name: sandbox/job, location: "file://%[1]s", args: [job]}
+    - {name: kedify/step, location: "file://%s", args: [--allow-host=10.244.0.1]}
 `, path(stepplugin.Name, stepplugin.Program)))
 
 	c := &ownController{t: t, dir: t.TempDir(), ended: make(chan struct{})}

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -61,6 +62,35 @@ func (a *approvals) decide(key, state string) {
 	a.states[key] = state
 }
 
+// The sample of a chat: it gets one message, and the canary goes on. The Secret's URL is
+// nowhere in the Rollout or its Events.
+func TestChatSample(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var posted []string
+	url := e2etest.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		posted = append(posted, r.Method+" "+r.URL.Path+" "+string(body))
+	}))
+	manifests := sample(t, "chat.yaml", "hooks.slack.com", url)
+	n := e2etest.NewNamespace(t)
+	n.Apply(manifests[0])
+	n.Apply("apiVersion: v1\nkind: Secret\nmetadata: {namespace: argo-rollouts, name: chat}\nstringData: {url: " + url + "/services/hidden}\n")
+	start(t, n, map[string]string{"web": manifests[1]})
+	n.AwaitHealthy("web", e2etest.Image("yellow"))
+	mu.Lock()
+	defer mu.Unlock()
+	want := `POST /services/hidden {"text":"` + n.Name + `/web: the canary of revision 2 has begun"}`
+	if len(posted) != 1 || posted[0] != want {
+		t.Errorf("posted %q, want %s", posted, want)
+	}
+	if said := n.Kubectl("get", "rollouts,events", "-o", "yaml"); strings.Contains(said, "services/hidden") {
+		t.Error("the URL of the Secret is in the Rollout or its Events")
+	}
+}
+
 // The sample of an approval: the step's message says where to approve the change, and
 // the decision made there lets the canary go on or aborts it.
 func TestApprovalSample(t *testing.T) {
@@ -97,7 +127,7 @@ func TestApprovalSample(t *testing.T) {
 // the canary's Service, and its outcome is the step's.
 func TestSmokeTestsSample(t *testing.T) {
 	t.Parallel()
-	manifests := sample(t, "run-smoke-tests.yaml", "", "")
+	manifests := sample(t, "smoke-tests.yaml", "", "")
 	e2etest.NewNamespace(t).Apply(manifests[0]) // the preset, in the controller's namespace
 	const path = "acme.example.com/smoke-path: "
 	for name, tc := range map[string]struct {
@@ -130,12 +160,13 @@ func TestSmokeTestsSample(t *testing.T) {
 
 // The sample of Rollouts that go together: both are promoted; when one is aborted, both roll
 // back.
-func TestCheckOthersSample(t *testing.T) {
+func TestBarrierSample(t *testing.T) {
 	t.Parallel()
-	manifests := sample(t, "check-others.yaml", "", "")
+	manifests := sample(t, "barrier.yaml", "", "")
 	n := e2etest.NewNamespace(t)
+	n.Apply(manifests[0]) // the preset, in the controller's namespace
 	names := []string{"frontend", "backend"}
-	start(t, n, map[string]string{names[0]: manifests[0], names[1]: manifests[1]})
+	start(t, n, map[string]string{names[0]: manifests[1], names[1]: manifests[2]})
 	for i, name := range names {
 		n.AwaitHealthy(name, e2etest.Image("yellow"))
 		awaitStep(n, name, 2, v1alpha1.StepPluginPhaseSuccessful, names[1-i])

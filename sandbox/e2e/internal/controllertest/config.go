@@ -90,7 +90,7 @@ func KeepConfig(t testing.TB) string {
 // KeepStepPlugins is KeepConfig for the list of step plugins.
 func KeepStepPlugins(t testing.TB) string {
 	t.Helper()
-	return keep(t, steps, "sandbox/job")
+	return keep(t, steps, "kedify/step")
 }
 
 // keep is KeepConfig for the list under a key, which has to contain registered.
