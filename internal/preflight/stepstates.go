@@ -3,7 +3,6 @@ package preflight
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -138,17 +137,15 @@ type stepConfig struct {
 	id, preset string
 	// unread is what an abort does where the preset has a say and is not known.
 	unread string
-	// given are the Rollout's configuration and the preset's defaults.
-	given []map[string]any
+	// keys are the Rollout's configuration over the preset's defaults.
+	keys map[string]any
 }
 
 func readStepConfig(step *v1alpha1.PluginStep, preset func(string) (*steps.Preset, error)) stepConfig {
-	var c stepConfig
-	var own map[string]any
-	_ = json.Unmarshal(step.Config, &own) // the step fails with what is wrong
-	c.id, _ = own["id"].(string)
-	c.preset, _ = own["use"].(string)
-	c.given = append(c.given, own)
+	// The step itself fails with what is wrong.
+	c := stepConfig{keys: steps.Merged(step.Config, &steps.Preset{})}
+	c.id, _ = c.keys["id"].(string)
+	c.preset, _ = c.keys["use"].(string)
 	switch {
 	case c.preset != "":
 		found, err := preset(c.preset)
@@ -156,7 +153,7 @@ func readStepConfig(step *v1alpha1.PluginStep, preset func(string) (*steps.Prese
 			c.unread = "what its preset says"
 			break
 		}
-		c.given = append(c.given, found.Defaults)
+		c.keys = steps.Merged(step.Config, found)
 	case step.Name != lint.DefaultName: // it may be registered for one kind, with a preset
 		c.unread = "what its preset says, if it has one"
 	}
@@ -165,13 +162,8 @@ func readStepConfig(step *v1alpha1.PluginStep, preset func(string) (*steps.Prese
 
 // has tells whether a step of kind http has a request, such as cancel.
 func (c stepConfig) has(request string) bool {
-	for _, given := range c.given {
-		section, _ := given["http"].(map[string]any)
-		if section[request] != nil || given[request] != nil {
-			return true
-		}
-	}
-	return false
+	section, _ := c.keys["http"].(map[string]any)
+	return section[request] != nil || c.keys[request] != nil
 }
 
 // onAbort says what an abort does about a step that has run.

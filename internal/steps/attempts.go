@@ -279,14 +279,14 @@ func boundOf(step Step) time.Duration {
 func guarded(logger hclog.Logger, run func() (Progress, error)) (progress Progress, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			progress, err = Progress{}, &Error{Outcome: MayBeDone, Cause: panicError(logger, "in an operation of a step", cause)}
+			progress, err = Progress{}, &Error{Outcome: MayBeDone, Cause: PanicError(logger, "in an operation of a step", cause)}
 		}
 	}()
 	return run()
 }
 
-// panicError logs a panic, with its stack, and returns it as an error for people.
-func panicError(logger hclog.Logger, where string, cause any) error {
+// PanicError logs a panic, with its stack, and returns it as an error for people.
+func PanicError(logger hclog.Logger, where string, cause any) error {
 	logger.Error("panic "+where, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	return fmt.Errorf("a bug in the plugin: panic: %v (stack in the controller's log; please report it)", cause)
 }

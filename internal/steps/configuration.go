@@ -43,7 +43,7 @@ type Reader struct {
 func (p *Plugin) read(ctx context.Context, ro *v1alpha1.Rollout, pluginName, attempt string, config json.RawMessage, begun bool) (c configured, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			c, err = configured{}, panicError(p.opts.Logger, "while the configuration of a step is read", cause)
+			c, err = configured{}, PanicError(p.opts.Logger, "while the configuration of a step is read", cause)
 		}
 	}()
 	reader := Reader{Name: pluginName, Kind: p.opts.Kind, Kinds: p.opts.Kinds, AllowKinds: p.opts.AllowKinds}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -185,8 +184,7 @@ func (s *Source) contentOf(configMap *corev1.ConfigMap) (seen content) {
 	where := fmt.Sprintf("preset ConfigMap %s/%s", configMap.Namespace, configMap.Name)
 	defer func() {
 		if cause := recover(); cause != nil {
-			s.opts.Logger.Error("panic while a preset is read", "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			seen = content{err: fmt.Errorf("%s: a bug in the plugin: panic: %v (stack in the controller's log; please report it)", where, cause)}
+			seen = content{err: fmt.Errorf("%s: %w", where, steps.PanicError(s.opts.Logger, "while a preset is read", cause))}
 		}
 	}()
 	text, found := configMap.Data[steps.PresetKey]

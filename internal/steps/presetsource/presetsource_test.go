@@ -225,13 +225,7 @@ func TestAnEventOnTheConfigMap(t *testing.T) {
 // there too.
 func TestTheWatchIsNotGranted(t *testing.T) {
 	s := newSetup(t, "")
-	s.server.SetFault(func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
-		if r.Verb == "get" {
-			return false
-		}
-		apiservertest.Forbidden(w, r)
-		return true
-	})
+	s.server.SetFault(forbidAllButGet)
 	s.put("smoke", "true", preset(right))
 	s.put("legacy", "", preset(right))
 	s.eventually("smoke", "a.example.com")
@@ -389,13 +383,7 @@ func TestThePresetOfARegistration(t *testing.T) {
 // read: a hole that was closed since the last read stays closed.
 func TestThePresetThatWasLastSeen(t *testing.T) {
 	s := newSetup(t, "")
-	s.server.SetFault(func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
-		if r.Verb == "get" {
-			return false
-		}
-		apiservertest.Forbidden(w, r)
-		return true
-	})
+	s.server.SetFault(forbidAllButGet)
 	s.put("smoke", "true", preset(right))
 	s.eventually("smoke", "a.example.com")
 	s.saw("smoke", s.contentOf(&corev1.ConfigMap{Data: map[string]string{steps.PresetKey: other}}), nil) // the watch is granted for a while
@@ -420,4 +408,13 @@ func TestTwoCallsAtOnce(t *testing.T) {
 	if got, err := s.Preset(ctx, ""); err != nil || got.Hosts[0] != "a.example.com" {
 		t.Errorf("%+v, %v", got, err)
 	}
+}
+
+// forbidAllButGet is the API server of a plugin that may neither list nor watch.
+func forbidAllButGet(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+	if r.Verb == "get" {
+		return false
+	}
+	apiservertest.Forbidden(w, r)
+	return true
 }
