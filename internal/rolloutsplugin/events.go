@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,8 +26,13 @@ const (
 	// repeatAfter is when a warning that still holds becomes an Event again: API
 	// servers keep Events for an hour.
 	repeatAfter = 50 * time.Minute
-	// queuedEvents bounds the Events that wait for the API server.
+	// eventsAtOnce bounds the namespaces whose Events are written at the same time. Those
+	// of one namespace are written one after the other.
+	eventsAtOnce = 16
+	// queuedEvents bounds the Events that wait for the API server, and queuedEach those of
+	// one namespace.
 	queuedEvents = 1000
+	queuedEach   = 200
 	// eventTimeout bounds one attempt to write an Event.
 	eventTimeout = 10 * time.Second
 	// messageLimit is the API server's limit of an Event's message, in bytes.
@@ -40,11 +46,10 @@ type Events struct {
 	objects   *kube.Objects
 	component string
 	logger    hclog.Logger
-	queue     chan *corev1.Event
+	shares    *Shares
 	ctx       context.Context
 	cancel    context.CancelFunc
-	start     sync.Once
-	// unwritten counts the Events in the queue and the one that is being written.
+	// unwritten counts the Events that wait and those that are being written.
 	unwritten atomic.Int32
 
 	mu   sync.Mutex
@@ -53,9 +58,10 @@ type Events struct {
 
 // warning is the key that tells one warning from another.
 type warning struct {
-	uid             types.UID
-	namespace, name string
-	reason, topic   string
+	kind          string
+	uid           types.UID
+	object        types.NamespacedName
+	reason, topic string
 }
 
 // NewEvents returns Events in the name of a component, written with the
@@ -64,7 +70,7 @@ type warning struct {
 func NewEvents(connect func() (*rest.Config, error), component string, logger hclog.Logger) *Events {
 	e := &Events{
 		objects: kube.NewObjects(connect), component: component, logger: logger,
-		queue: make(chan *corev1.Event, queuedEvents), told: map[warning]time.Time{},
+		shares: NewShares(eventsAtOnce, 1), told: map[warning]time.Time{},
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	return e
@@ -90,7 +96,7 @@ func (e *Events) Flush(ctx context.Context) {
 // details that change from one time to the next. An Event that the API server does not
 // accept within about a minute is in the log alone.
 func (e *Events) Warn(about *corev1.ObjectReference, reason, topic, message string) {
-	if !e.due(warning{about.UID, about.Namespace, about.Name, reason, topic}) {
+	if !e.due(warning{about.Kind, about.UID, types.NamespacedName{Namespace: about.Namespace, Name: about.Name}, reason, topic}) {
 		return
 	}
 	e.logger.Warn(message, "reason", reason, "object", objectOf(about))
@@ -123,14 +129,15 @@ func (e *Events) enqueue(about *corev1.ObjectReference, eventType, reason, messa
 		LastTimestamp:       now,
 		Count:               1,
 	}
-	e.start.Do(func() { go e.run() })
-	e.unwritten.Add(1)
-	select {
-	case e.queue <- event:
-	default:
-		e.unwritten.Add(-1)
+	if e.unwritten.Load() >= queuedEvents || e.shares.Waiting(event.Namespace) >= queuedEach {
 		e.logger.Warn("too many Events wait for the API server: one is in the log alone", "object", objectOf(about))
+		return
 	}
+	e.unwritten.Add(1)
+	e.shares.Go(event.Namespace, func() {
+		defer e.unwritten.Add(-1)
+		e.writeOrLog(event)
+	})
 }
 
 func (e *Events) due(w warning) bool {
@@ -149,21 +156,18 @@ func (e *Events) due(w warning) bool {
 	return true
 }
 
-// run writes one Event after the other.
-func (e *Events) run() {
-	for {
-		select {
-		case <-e.ctx.Done():
-			return
-		case event := <-e.queue:
-			e.writeOrLog(event)
-			e.unwritten.Add(-1)
-		}
-	}
+// Prune drops which warnings about Rollouts that are gone have been written.
+func (e *Events) Prune(gone func(types.NamespacedName) bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.told, func(w warning, _ time.Time) bool { return w.kind == "Rollout" && gone(w.object) })
 }
 
 func (e *Events) writeOrLog(event *corev1.Event) {
 	defer LogPanic(e.logger, "writing an Event")
+	if e.ctx.Err() != nil {
+		return
+	}
 	if err := e.write(event); err != nil {
 		e.logger.Warn("an Event could not be written", "event", event.Message, "error", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
@@ -143,4 +144,52 @@ func TestFlush(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	unreachable.Flush(ctx)
+}
+
+// A namespace whose Events hang has its share of the queue and of the time, no more.
+func TestANamespaceWhoseEventsHangHoldsUpNoOther(t *testing.T) {
+	server := apiservertest.New(t)
+	hung, end := make(chan struct{}, 1000), make(chan struct{})
+	defer close(end)
+	server.SetFault(func(_ http.ResponseWriter, req *http.Request, r apiservertest.Request) bool {
+		if r.Verb != "create" || r.Namespace != "hangs" {
+			return false
+		}
+		hung <- struct{}{}
+		select {
+		case <-end:
+		case <-req.Context().Done():
+		}
+		return true
+	})
+	events := NewEvents(server.Config, "router", hclog.NewNullLogger())
+	t.Cleanup(events.Close)
+	for range 2 * queuedEvents {
+		events.Note(rolloutIn("hangs"), "Reason", "hangs")
+	}
+	<-hung
+	began := time.Now()
+	events.Note(rolloutIn("demo"), "Reason", "written at once")
+	if got := written(t, server, 1)[0]; got.Namespace != "demo" || time.Since(began) > eventTimeout/2 {
+		t.Errorf("Event %q after %s", got.Message, time.Since(began))
+	}
+}
+
+// Which warnings have been written is not kept for a Rollout that is gone.
+func TestWarningsGoWithTheirRollout(t *testing.T) {
+	events := NewEvents(func() (*rest.Config, error) { return nil, rest.ErrNotInCluster }, "router", hclog.NewNullLogger())
+	defer events.Close()
+	route := rolloutIn("demo")
+	route.Kind = "HTTPRoute"
+	for _, about := range []*corev1.ObjectReference{rolloutIn("demo"), rolloutIn("other"), route} {
+		events.Warn(about, "Reason", "topic", "a warning")
+	}
+	events.Prune(func(rollout types.NamespacedName) bool {
+		return rollout == types.NamespacedName{Namespace: "demo", Name: "app"}
+	})
+	events.mu.Lock()
+	defer events.mu.Unlock()
+	if len(events.told) != 2 {
+		t.Errorf("kept: %v", events.told)
+	}
 }
