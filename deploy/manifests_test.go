@@ -154,6 +154,7 @@ func TestGatewayAPIPermissions(t *testing.T) {
 	}
 	equal(t, "rules", []rbacv1.PolicyRule{
 		{APIGroups: []string{gatewayapi.Group}, Resources: routes, Verbs: []string{"get", "list", "watch", "patch"}},
+		{APIGroups: []string{gatewayapi.Group}, Resources: []string{"referencegrants"}, Verbs: []string{"list"}},
 		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}},
 		{APIGroups: []string{"argoproj.io"}, Resources: []string{"rollouts"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},

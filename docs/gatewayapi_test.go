@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
 )
 
@@ -52,17 +53,25 @@ func TestGatewayAPIPageListsEveryKey(t *testing.T) {
 	_, block, _ := strings.Cut(sectionOf(t, gatewayPage, "## Configuration in the Rollout"), "| key | value |")
 	block, _, _ = strings.Cut(block, "\n\n")
 	listed := cells(block, 0)
+	source := readText(t, "../internal/trafficrouter/gatewayapi/configparse.go")
+	_, source, _ = strings.Cut(source, "type settings struct {")
+	settings, source, _ := strings.Cut(source, "}")
+	_, source, _ = strings.Cut(source, "type listedRoute struct {")
+	ofOne, _, _ := strings.Cut(source, "}")
+	keys := regexp.MustCompile(`json:"(\w+)"`)
 	var want []string
-	for _, match := range regexp.MustCompile(`(?m)^\tkey[A-Z]\w+ += "(\w+)"$`).FindAllStringSubmatch(readText(t, "../internal/trafficrouter/gatewayapi/configvalues.go"), -1) {
-		if key := match[1]; key != "name" && key != "useHeaderRoutes" { // keys of one route in a list
-			want = append(want, key)
-		} else if !strings.Contains(block, key) {
-			t.Errorf("the key %s of a route in a list is not told", key)
+	for _, match := range keys.FindAllStringSubmatch(settings, -1) {
+		want = append(want, match[1])
+	}
+	want = slices.DeleteFunc(want, func(key string) bool { return key == "ruleName" }) // which is for a route in a list
+	for _, match := range keys.FindAllStringSubmatch(ofOne, -1) {
+		if !strings.Contains(block, match[1]) {
+			t.Errorf("the key %s of a route in a list is not told", match[1])
 		}
 	}
 	for _, kind := range gatewayapi.Kinds {
 		key := strings.ToLower(strings.TrimSuffix(string(kind), "Route")) + "Route"
-		want = append(want, key, key+"s", key+"Selector")
+		want = append(want, key, key+"s", key+"Selector", key+"RuleName")
 	}
 	slices.Sort(want)
 	slices.Sort(listed)
@@ -83,7 +92,7 @@ func TestGatewayAPIPageListsEveryEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var made []string
+	made := []string{trafficrouter.ReasonError}
 	for _, source := range sources {
 		for _, match := range regexp.MustCompile(`(?m)^(?:\t|const )reason\w+ += "(\w+)"`).FindAllStringSubmatch(readText(t, source), -1) {
 			made = append(made, match[1])

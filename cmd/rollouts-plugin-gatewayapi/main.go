@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
@@ -53,12 +54,15 @@ const (
 	formerQPS    = "kubeClientQPS"
 	formerBurst  = "kubeClientBurst"
 	formerFormat = "logformat"
+	// formerKubeconfig names the kubeconfig file, as it does there.
+	formerKubeconfig = "kubeconfig"
 )
 
 // command returns the command line of a program that was started as path.
 func command(path string) *cobra.Command {
 	registered := cmp.Or(rolloutsplugin.RegisteredAs(path), gatewayapi.DefaultPluginName)
 	var former *pflag.FlagSet
+	var file string
 	root := rolloutsplugin.TrafficRouter{
 		Program: rolloutsplugin.Program{
 			Name: name, Version: version, Commit: commit,
@@ -74,6 +78,11 @@ The Argo Rollouts controller starts it; register it in the ConfigMap argo-rollou
 					logger.Warn("a flag of argoproj-labs/gatewayAPI is ignored: take it out of argo-rollouts-config (requests are not throttled; the format is set by --log-format)", "flag", flag)
 				}
 			}
+			if former.Changed(formerKubeconfig) {
+				if err := os.Setenv(clientcmd.RecommendedConfigPathEnvVar, file); err != nil {
+					return nil, err
+				}
+			}
 			return gatewayapi.New(connect, logger, gatewayapi.Options{
 				PluginName: registered, WatchNamespace: options.WatchNamespace, SelfHeal: options.SelfHeal,
 			}), nil
@@ -81,6 +90,7 @@ The Argo Rollouts controller starts it; register it in the ConfigMap argo-rollou
 	}.Command()
 	former = root.Flags()
 	former.StringVar(&registered, "name", registered, "the name under which argo-rollouts-config registers the plugin")
+	former.StringVar(&file, formerKubeconfig, "", "the kubeconfig file to use rather than that of KUBECONFIG, or the pod's ServiceAccount")
 	former.Float64(formerQPS, 0, "of argoproj-labs/gatewayAPI: ignored")
 	former.Int(formerBurst, 0, "of argoproj-labs/gatewayAPI: ignored")
 	former.String(formerFormat, "", "of argoproj-labs/gatewayAPI: ignored")
@@ -93,7 +103,7 @@ func withTwoDashes(args []string) []string {
 	var all []string
 	for _, arg := range args {
 		switch flag, _, _ := strings.Cut(arg, "="); flag {
-		case "-" + formerQPS, "-" + formerBurst, "-" + formerFormat:
+		case "-" + formerQPS, "-" + formerBurst, "-" + formerFormat, "-" + formerKubeconfig:
 			arg = "-" + arg
 		}
 		all = append(all, arg)

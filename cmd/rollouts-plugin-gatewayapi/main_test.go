@@ -42,7 +42,7 @@ func TestCommandLine(t *testing.T) {
 		"version":         {[]string{"version"}, 0, "rollouts-plugin-gatewayapi v1.2.3 (commit abc, go1.", ""},
 		"help":            {[]string{"--help"}, 0, "(default \"acme/gateway\")", ""},
 		"run by a person": {nil, 2, "", "this is a plugin: the Argo Rollouts controller runs it"},
-		"flags of before": {[]string{"-kubeClientQPS", "50", "-kubeClientBurst=100", "-logformat", "text"}, 2, "", "this is a plugin"},
+		"flags of before": {[]string{"-kubeClientQPS", "50", "-kubeClientBurst=100", "-logformat", "text", "-kubeconfig", "file"}, 2, "", "this is a plugin"},
 		"unknown flag":    {[]string{"-kubeClientX", "1"}, 2, "", "unknown shorthand flag"},
 	} {
 		t.Run(title, func(t *testing.T) {
@@ -58,8 +58,8 @@ func TestCommandLine(t *testing.T) {
 }
 
 func TestWithTwoDashes(t *testing.T) {
-	got := withTwoDashes([]string{"-kubeClientQPS", "5", "--kubeClientBurst", "6", "-logformat=json", "--log-level=info", "-kubeClient", "logformat"})
-	want := []string{"--kubeClientQPS", "5", "--kubeClientBurst", "6", "--logformat=json", "--log-level=info", "-kubeClient", "logformat"}
+	got := withTwoDashes([]string{"-kubeClientQPS", "5", "--kubeClientBurst", "6", "-logformat=json", "-kubeconfig", "a", "-kubeconfig=a", "--log-level=info", "-kubeClient", "logformat"})
+	want := []string{"--kubeClientQPS", "5", "--kubeClientBurst", "6", "--logformat=json", "--kubeconfig", "a", "--kubeconfig=a", "--log-level=info", "-kubeClient", "logformat"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

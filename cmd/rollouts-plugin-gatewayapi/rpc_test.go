@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +88,27 @@ func TestOverRPC(t *testing.T) {
 		if !strings.Contains(stderr.String(), line) {
 			t.Errorf("the log lacks %q:\n%s", line, stderr)
 		}
+	}
+}
+
+// The flag of argoproj-labs/gatewayAPI names the kubeconfig file, whatever KUBECONFIG says.
+func TestKubeconfigFlag(t *testing.T) {
+	for title, args := range map[string]func(file string) []string{
+		"one dash":   func(file string) []string { return []string{"-kubeconfig", file} },
+		"two dashes": func(file string) []string { return []string{"--kubeconfig=" + file} },
+	} {
+		t.Run(title, func(t *testing.T) {
+			server := apiservertest.New(t)
+			server.Serve(group, apiservertest.Version{Name: "v1", Kinds: map[string]string{"HTTPRoute": httpRoutes}})
+			server.PutObject(httpRoutes, object("app", 1, 0))
+			file := filepath.Join(t.TempDir(), "config")
+			if err := os.WriteFile(file, []byte(server.Kubeconfig()), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			router, _ := plugintest.Start(t, installed, "not a kubeconfig", args(file)...)
+			succeed(t, router.SetWeight(rollout(), 20, nil))
+			requireRoute(t, server, `"weight":80`, `"weight":20`)
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -22,6 +23,12 @@ type State struct{ apiVersion, namespace, name, resourceVersion string }
 // StateOf returns the State in which an object of a Group was read.
 func StateOf(object *unstructured.Unstructured) State {
 	return State{object.GetAPIVersion(), object.GetNamespace(), object.GetName(), object.GetResourceVersion()}
+}
+
+// StateOfMetadata returns the State in which an object of a Metadata store was read; all
+// objects of a store are of one API version.
+func StateOfMetadata(object *metav1.PartialObjectMetadata) State {
+	return State{namespace: object.Namespace, name: object.Name, resourceVersion: object.ResourceVersion}
 }
 
 // State returns the State of the object that Watched would return; the zero value when

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,8 +47,11 @@ func gatewayNeeds(namespace, watched string, routes []routesAt) []access {
 			access{verb: "list", resource: resource, namespace: watched, without: unwatched},
 			access{verb: "watch", resource: resource, namespace: watched, without: unwatched})
 	}
+	if slices.ContainsFunc(routes, func(r routesAt) bool { return r.namespace != namespace }) {
+		needs = append(needs, access{verb: "list", resource: "referencegrants." + gatewayapi.Group, namespace: namespace, without: "what a gateway has against a rule of others holds a canary"})
+	}
 	return append(needs,
-		access{verb: "get", resource: "services", namespace: namespace, without: "experiments with a weight get no requests"},
+		access{verb: "get", resource: "services", namespace: namespace, without: "experiments with a weight get no requests, and what a gateway has against a rule of others holds a canary"},
 		access{verb: "get", resource: "rollouts.argoproj.io", namespace: namespace, without: "changed routes are not put back, and every other Rollout is taken to own its rules"},
 		access{verb: "create", resource: "events", namespace: namespace, without: "warnings are in the controller's log alone"})
 }

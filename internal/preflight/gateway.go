@@ -26,7 +26,7 @@ type gatewaySnapshot struct {
 	gateways map[types.NamespacedName]read[gatewayObject]
 	// grants are the ReferenceGrants of the namespaces to which routes of other
 	// namespaces refer.
-	grants map[string]read[[]referenceGrant]
+	grants map[string]read[[]gatewayapi.ReferenceGrant]
 	argoCD argoCDSnapshot
 }
 
@@ -42,24 +42,6 @@ type gatewayObject struct {
 	Status            struct {
 		Conditions []condition `json:"conditions"`
 	} `json:"status"`
-}
-
-// referenceGrant is the part of a ReferenceGrant that the checks read.
-type referenceGrant struct {
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
-		From []struct {
-			Group     string `json:"group"`
-			Kind      string `json:"kind"`
-			Namespace string `json:"namespace"`
-		} `json:"from"`
-		To []struct {
-			Group string `json:"group"`
-			Kind  string `json:"kind"`
-			// Name is nil for all of the kind.
-			Name *string `json:"name"`
-		} `json:"to"`
-	} `json:"spec"`
 }
 
 // gatewayUse is a configuration of a Rollout for a router of the Gateway API that can
@@ -154,12 +136,12 @@ func gatherGateway(ctx context.Context, c *cluster, s snapshot) gatewaySnapshot 
 		}
 		return get[gatewayObject](ctx, c, t)
 	})
-	g.grants = readAll(granting, func(namespace string) read[[]referenceGrant] {
+	g.grants = readAll(granting, func(namespace string) read[[]gatewayapi.ReferenceGrant] {
 		t, missing := gatewayTarget(served, "ReferenceGrant", "referencegrants", namespace)
 		if missing != nil {
-			return read[[]referenceGrant]{Err: missing}
+			return read[[]gatewayapi.ReferenceGrant]{Err: missing}
 		}
-		return list[referenceGrant](ctx, c, t)
+		return list[gatewayapi.ReferenceGrant](ctx, c, t)
 	})
 	g.argoCD = gatherArgoCD(ctx, c, used)
 	return g

@@ -85,8 +85,7 @@ func healthyGateway() snapshot {
 metadata: {name: public, namespace: infra}
 status: {conditions: [{type: Accepted, status: "True", reason: Accepted, message: ""}, {type: Programmed, status: "True", reason: Programmed, message: ""}]}
 `)}},
-		grants: map[string]read[[]referenceGrant]{"legal": {Value: []referenceGrant{parse[referenceGrant](`
-metadata: {name: shop, namespace: legal}
+		grants: map[string]read[[]gatewayapi.ReferenceGrant]{"legal": {Value: []gatewayapi.ReferenceGrant{parse[gatewayapi.ReferenceGrant](`
 spec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: shop}], to: [{group: "", kind: Service}]}
 `)}}},
 		argoCD: argoCDSnapshot{
@@ -227,7 +226,7 @@ func TestGatewayFaults(t *testing.T) {
 			s.gateway.argoCD.config.Value.Data = map[string]string{argoCDIgnore + "gateway.networking.k8s.io_HTTPRoute": settings}
 		}
 	}
-	noGrant := func(s *snapshot) { s.gateway.grants["legal"] = read[[]referenceGrant]{} }
+	noGrant := func(s *snapshot) { s.gateway.grants["legal"] = read[[]gatewayapi.ReferenceGrant]{} }
 	testFaultsOf(t, healthyGateway, faults{
 		// The plugin.
 		"not registered, ReplicaSet at 0": {all(complain, func(s *snapshot) {
@@ -285,7 +284,7 @@ func TestGatewayFaults(t *testing.T) {
 			one("route-rules", Failure, route, "has both the stable Service demo-stable and the canary Service demo-canary")},
 		"no such rule": {withPlugins(`{argoproj-labs/gatewayAPI: {httpRoute: demo, rules: [api, legal]}}`),
 			one("route-rules", Failure, route, `has no rule named "legal" with both Services`)},
-		"another Rollout's": {changeRoute(`shop/demo\"`, `elsewhere/other\"`),
+		"another Rollout's": {changeRoute(`shop/demo\":`, `elsewhere/other\":`),
 			one("route-rules", Failure, route, "Rollout elsewhere/other")},
 		"taken back": {changeRoute(`"weight":80`, `"weight":100`),
 			one("route-split", Failure, route, `has rule "api" demo-stable=100,demo-canary=20, the Rollout's status says rule "api" demo-stable=80,demo-canary=20`, "argocd-settings", "--show-managed-fields")},
@@ -315,6 +314,14 @@ func TestGatewayFaults(t *testing.T) {
 		// Its parents.
 		"refused": {changeRoute(`"status":"True","type":"Accepted"`, `"status":"False","type":"Accepted"`),
 			one("route-parents", Failure, route, "Gateway infra/public (projectcontour.io/gateway-controller): refused, Accepted: Accepted HTTPRoute")},
+		"one of its rules is broken": {changeRoute(`"status":"True","type":"ResolvedRefs"`, `"status":"False","type":"ResolvedRefs"`),
+			one("route-parents", Failure, route, "Gateway infra/public (projectcontour.io/gateway-controller): refused, ResolvedRefs")},
+		"one of its rules was broken before": {all(func(s *snapshot) {
+			s.settleGateway()
+		}, changeRoute(`"status":"True","type":"ResolvedRefs"`, `"status":"False","type":"ResolvedRefs"`)),
+			one("route-parents", Warning, route, "accepted, but for what was so before the canary: ResolvedRefs", "a canary goes on")},
+		"refused before": {all(changeRoute(`"status":"True","type":"ResolvedRefs"`, `"status":"False","type":"ResolvedRefs"`), changeRoute(`"generation":3`, `"generation":4`)),
+			one("route-parents", Warning, route, "has refused an earlier state of the route", "reported on generation 3 of 4")},
 		"behind":     {changeRoute(`"generation":3`, `"generation":4`), one("route-parents", Warning, route, "reported on generation 3 of 4")},
 		"unreported": {func(s *snapshot) { delete(s.route().Object, "status") }, one("route-parents", Warning, route, "no controller says")},
 		"no parent": {func(s *snapshot) { unstructured.RemoveNestedField(s.route().Object, "spec", "parentRefs") },
@@ -337,11 +344,10 @@ func TestGatewayFaults(t *testing.T) {
 			s.gateway.grants["legal"].Value[0].Spec.From[0].Namespace = "elsewhere"
 		}, one("reference-grants", Failure, route, "Service legal/imprint")},
 		"another Service granted": {func(s *snapshot) {
-			other := "other"
-			s.gateway.grants["legal"].Value[0].Spec.To[0].Name = &other
+			s.gateway.grants["legal"].Value[0].Spec.To[0].Name = "other"
 		}, one("reference-grants", Failure, route, "Service legal/imprint")},
 		"grants not to be read": {func(s *snapshot) {
-			s.gateway.grants["legal"] = read[[]referenceGrant]{Err: forbidden("list", "referencegrants.gateway.networking.k8s.io", "legal", "")}
+			s.gateway.grants["legal"] = read[[]gatewayapi.ReferenceGrant]{Err: forbidden("list", "referencegrants.gateway.networking.k8s.io", "legal", "")}
 		}, one("reference-grants", Warning, route, "need list on referencegrants")},
 
 		// Argo CD.

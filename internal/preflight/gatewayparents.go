@@ -61,7 +61,7 @@ func checkGateway(route routeUse, name types.NamespacedName, gateway read[gatewa
 func checkParents(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []Result {
 	var results []Result
 	for _, route := range routesUsed(s, ro, use) {
-		parents := gatewayapi.ParentsOf(route.Unstructured)
+		parents := gatewayapi.ParentsOf(route.Unstructured, route.rollout)
 		if len(parents) == 0 {
 			results = append(results, failure(route.at(), "names no parent: no gateway serves it", "set spec.parentRefs: "+route.edit()))
 			continue
@@ -70,6 +70,10 @@ func checkParents(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []Result {
 		for _, parent := range parents {
 			switch parent.State {
 			case gatewayapi.Accepted:
+				if len(parent.Excused) > 0 {
+					results = append(results, warning(route.at(), parent.String(), "correct what it names: "+route.edit()+"; a canary goes on all the same if that is not in a rule of its own"))
+					continue
+				}
 				accepted = append(accepted, parent.Name)
 			case gatewayapi.Refused:
 				results = append(results, failure(route.at(), parent.String(), "correct what it names: "+route.edit()))
@@ -100,7 +104,7 @@ func checkGrants(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []Result {
 			switch {
 			case grants.Err != nil && !grants.Err.notFound():
 				results = append(results, couldNotLook(route.at(), grants.Err))
-			case slices.ContainsFunc(grants.Value, func(g referenceGrant) bool { return g.grants(route, b) }):
+			case slices.ContainsFunc(grants.Value, func(g gatewayapi.ReferenceGrant) bool { return g.Grants(route.Unstructured, b) }):
 				results = append(results, ok(route.at(), "is granted "+backend+" by a ReferenceGrant"))
 			default:
 				results = append(results, failure(route.at(), fmt.Sprintf("refers to %s in another namespace, where no ReferenceGrant allows that", backend),
@@ -109,16 +113,4 @@ func checkGrants(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []Result {
 		}
 	}
 	return results
-}
-
-// grants tells whether a ReferenceGrant lets a route refer to a backend.
-func (g referenceGrant) grants(route routeUse, b gatewayapi.Backend) bool {
-	from, to := false, false
-	for _, f := range g.Spec.From {
-		from = from || f.Group == gatewayapi.Group && f.Kind == route.GetKind() && f.Namespace == route.GetNamespace()
-	}
-	for _, t := range g.Spec.To {
-		to = to || t.Group == b.Group && t.Kind == b.Kind && (t.Name == nil || *t.Name == "" || *t.Name == b.Name)
-	}
-	return from && to
 }

@@ -44,7 +44,7 @@ func routesUsed(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []routeUse {
 			}
 		}
 		rollout := gatewayapi.RolloutOf(ro, rules)
-		rollout.Label = use.config.Label
+		rollout.Plugin, rollout.Label = use.plugin, use.config.Label
 		rollout.MirrorPercent = true
 		used = append(used, routeUse{route, rollout})
 	}
@@ -140,7 +140,7 @@ func checkRouteRules(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []Result 
 	var results []Result
 	for _, route := range routesUsed(s, ro, use) {
 		// What the router would do at the next weight, whichever that is.
-		_, err := gatewayapi.SetWeight(route.Unstructured, route.rollout, gatewayapi.Weights{Stable: 1, Canary: 1})
+		_, err := gatewayapi.Apply(route.Unstructured, route.rollout, gatewayapi.Wanted{Weights: &gatewayapi.Weights{Stable: 1, Canary: 1}})
 		if err != nil {
 			message := strings.TrimPrefix(err.Error(), route.at()+": ")
 			results = append(results, failure(route.at(), message, fmt.Sprintf("correct the route: %s; or the Rollout: %s", route.edit(), editRollout(ro))))

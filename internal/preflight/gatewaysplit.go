@@ -22,11 +22,11 @@ func decided(ro *v1alpha1.Rollout, route routeUse) (gatewayapi.Decision, bool) {
 	if err != nil {
 		return gatewayapi.Decision{}, false
 	}
-	decision, err := gatewayapi.SetWeight(route.Unstructured, route.rollout, wanted)
+	decision, err := gatewayapi.Apply(route.Unstructured, route.rollout, gatewayapi.Wanted{Weights: &wanted})
 	if err == nil && decision.Changed {
 		// A CRD that does not have the percentage of a mirror drops it.
 		route.rollout.MirrorPercent = false
-		if without, err := gatewayapi.SetWeight(route.Unstructured, route.rollout, wanted); err == nil && !without.Changed {
+		if without, err := gatewayapi.Apply(route.Unstructured, route.rollout, gatewayapi.Wanted{Weights: &wanted}); err == nil && !without.Changed {
 			decision = without
 		}
 	}
@@ -84,7 +84,8 @@ func checkRoutesLeft(s snapshot) []Result {
 
 func checkRouteLeft(s snapshot, route routeUse) []Result {
 	var results []Result
-	for _, name := range gatewayapi.RolloutsOn(route.Unstructured) {
+	for _, owner := range gatewayapi.RolloutsOn(route.Unstructured) {
+		name := owner.Rollout
 		ro := s.objects.rollout(name.Name)
 		why := "does not exist"
 		switch {

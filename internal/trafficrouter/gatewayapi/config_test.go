@@ -88,6 +88,33 @@ func TestParseConfig(t *testing.T) {
 				{Kind: HTTPRoute, Name: "c", Rules: []string{"z"}},
 			}},
 		},
+		"ruleName of a route in a list": {
+			`{"rules": ["x"], "httpRoutes": [{"name": "a", "ruleName": "argo"}, {"name": "b", "ruleName": null}], "tlsRoutes": [{"NAME": "c", "RULENAME": "tls"}]}`,
+			config{Routes: []RouteConfig{
+				{Kind: HTTPRoute, Name: "a", Rules: []string{"argo"}}, {Kind: HTTPRoute, Name: "b", Rules: []string{"x"}}, {Kind: TLSRoute, Name: "c", Rules: []string{"tls"}},
+			}},
+		},
+		"the rule of one route of each kind": {
+			`{"httpRoute": "a", "httpRouteRuleName": "A", "grpcRoute": "b", "grpcRouteRuleName": "B", "tcpRoute": "c", "tcpRouteRuleName": "C", "tlsRoute": "d", "tlsRouteRuleName": "D", "udpRoute": "e", "udpRouteRuleName": "E"}`,
+			config{Routes: []RouteConfig{
+				{Kind: HTTPRoute, Name: "a", UseHeaderRoutes: true, Rules: []string{"A"}}, {Kind: GRPCRoute, Name: "b", UseHeaderRoutes: true, Rules: []string{"B"}},
+				{Kind: TCPRoute, Name: "c", Rules: []string{"C"}}, {Kind: TLSRoute, Name: "d", Rules: []string{"D"}}, {Kind: UDPRoute, Name: "e", Rules: []string{"E"}},
+			}},
+		},
+		"a rule named at one of two places of a route": {
+			`{"httpRoute": "a", "httpRouteRuleName": "x", "httpRoutes": [{"name": "a"}, {"name": "b", "rules": ["y"]}, {"name": "b", "ruleName": "z"}]}`,
+			config{
+				Routes:   []RouteConfig{{Kind: HTTPRoute, Name: "a", UseHeaderRoutes: true, Rules: []string{"x"}}, {Kind: HTTPRoute, Name: "b", Rules: []string{"y", "z"}}},
+				Warnings: []string{`httpRoutes[0]: HTTPRoute "a" is named twice; once is enough`, `httpRoutes[2]: HTTPRoute "b" is named twice; once is enough`},
+			},
+		},
+		"the annotation of Rollouts that share a route": {
+			`{"httpRoute": "a", "activeRolloutsAnnotationKey": "rollouts.argoproj.io/gatewayapi-active-rollouts"}`,
+			config{
+				Routes:   []RouteConfig{{Kind: HTTPRoute, Name: "a", UseHeaderRoutes: true}},
+				Warnings: []string{"activeRolloutsAnnotationKey is ignored: the label stays until each Rollout of a route is done, without that annotation; take the key out"},
+			},
+		},
 		"another label": {
 			`{"httpRoute": "a", "inProgressLabelKey": "example.com/canary", "inProgressLabelValue": "on"}`,
 			config{Routes: []RouteConfig{{Kind: HTTPRoute, Name: "a", UseHeaderRoutes: true}}, Label: Label{"example.com/canary", "on"}},
@@ -173,6 +200,12 @@ func TestParseConfigRefuses(t *testing.T) {
 		"rule of a wrong type":   {`{"httpRoute": "a", "rules": [1]}`, "rules[0]: want one of the names of rules, got a number"},
 		"rules of a wrong type":  {`{"httpRoute": "a", "rules": "x"}`, "rules: want a list of the names of rules, got a string"},
 		"empty rule":             {`{"httpRoutes": [{"name": "a", "rules": [""]}]}`, "httpRoutes[0].rules[0] is empty"},
+		"ruleName and rules":     {`{"httpRoutes": [{"name": "a", "rules": ["x"], "ruleName": "y"}]}`, `httpRoutes[0].ruleName and httpRoutes[0].rules exclude each other: put "y" into rules`},
+		"ruleName of all routes": {`{"httpRoute": "a", "ruleName": "x"}`, "ruleName: write rules, a list, for the rules of all routes, or ruleName beside the name of a route in a list"},
+		"ruleName of no route":   {`{"httpRoutes": [{"name": "a"}], "httpRouteRuleName": "x"}`, "httpRouteRuleName is for httpRoute, which is missing: write ruleName beside the name of a route in httpRoutes, or rules: [x] for all routes"},
+		"ruleName of wrong type": {`{"httpRoutes": [{"name": "a", "ruleName": ["x"]}]}`, "httpRoutes[0].ruleName: want the name of a rule, got a list"},
+		"RuleName of wrong type": {`{"httpRoute": "a", "httpRouteRuleName": 1}`, "httpRouteRuleName: want the name of a rule, got a number"},
+		"several":                {`{"httpRoute": 1, "tcpRoute": "B"}`, "httpRoute: want the name of the HTTPRoute, got a number\ntcpRoute: \"B\" is no valid object name"},
 		"label key":              {`{"httpRoute": "a", "inProgressLabelKey": "a/b/c"}`, `inProgressLabelKey: "a/b/c" is no valid label key`},
 		"label value":            {`{"httpRoute": "a", "inProgressLabelValue": "a b"}`, `inProgressLabelValue: "a b" is no valid label value`},
 		"label disabled as text": {`{"httpRoute": "a", "disableInProgressLabel": "true"}`, "disableInProgressLabel: want true or false, got a string"},
@@ -243,6 +276,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"httpRoute": "app", "namespace": "x", "rules": ["a"]}`))
 	f.Add([]byte(`{"HTTPROUTES": [{"NAME": "a", "useheaderroutes": true}], "grpcRouteSelector": {"matchLabels": {"a": "b"}}}`))
 	f.Add([]byte(`{"udpRouteSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}, "verification": "off"}`))
+	f.Add([]byte(`{"httpRoute": "a", "httpRouteRuleName": "x", "tcpRoutes": [{"name": "a", "ruleName": "y"}], "ruleName": null}`))
 	f.Add([]byte(`{"httpRoute": "a", "inProgressLabelKey": "k", "disableInProgressLabel": false, "configMap": {}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		c, err := ParseConfig(raw, "demo")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -32,26 +31,34 @@ type draft struct {
 	given     *unstructured.Unstructured
 	route     *unstructured.Unstructured
 	state     state
-	// broken is true where the annotation could not be read.
-	broken bool
-	// leftBehind is true if the Rollout's traffic was not at rest although nothing is
-	// remembered of it: then the Rollout's label is taken to be left behind, too.
-	leftBehind bool
-	// own is the Rollout's entry.
-	own *entry
+	// stateChanged is true if the annotation has to be written although the owner's entry
+	// stays as it is.
+	stateChanged bool
+	// own is the owner's entry; isNew is true if the route has none.
+	own   *entry
+	isNew bool
+	// unrecorded is true if traffic is found on the canary of which no record says what it
+	// was before. Then a label is taken to be of that canary, too.
+	unrecorded bool
 	// rules are all rules, in the order of the route.
 	rules []*rule
+	// present are the owner's managed rules as they are on the route.
+	present []*rule
 	// experiments are the destinations that were added for any Rollout.
 	experiments []service
-	// records are the Rollout's records, by the user's rule that they describe.
+	// records are the owner's records, by the user's rule that they describe; no rule fits
+	// those in lost.
 	records map[*rule]ruleRecord
-	// setting is the header or mirror route that a call sets; only that call warns of
-	// what the route does not cover.
-	setting  string
-	warnings []string
+	lost    []ruleRecord
+	// claims are the user's rules that other owners split, with the owner's key.
+	claims map[*rule]string
+	// announced are the names of the header and mirror routes that the call sets; of these
+	// alone it is said what they do not cover.
+	announced []string
+	warnings  []string
 }
 
-// newDraft reads a route as one Rollout sees it.
+// newDraft reads a route as one owner sees it.
 func newDraft(route *unstructured.Unstructured, ro Rollout) (*draft, error) {
 	if route == nil || route.Object == nil {
 		return nil, errors.New("there is no route to decide on")
@@ -60,23 +67,16 @@ func newDraft(route *unstructured.Unstructured, ro Rollout) (*draft, error) {
 		ro: ro, kind: Kind(route.GetKind()), namespace: route.GetNamespace(),
 		name:  fmt.Sprintf("%s %s/%s", route.GetKind(), route.GetNamespace(), route.GetName()),
 		given: route, route: route.DeepCopy(),
-		records: map[*rule]ruleRecord{},
 	}
 	if !d.kind.known() {
 		return nil, fmt.Errorf("%s: want one of %v", d.name, Kinds)
 	}
 	var warning string
 	if d.state, warning = stateOf(route); warning != "" {
-		d.broken, d.leftBehind = true, true
+		d.stateChanged, d.unrecorded = true, true
 		d.warn("%s", warning)
 	}
-	d.own = d.state.entry(d.key())
-	for _, key := range d.state.keys() {
-		namespace, _, _ := strings.Cut(key, "/")
-		for _, e := range d.state.entry(key).Experiments {
-			d.experiments = append(d.experiments, service{namespace, e.Service})
-		}
-	}
+	d.readEntry()
 	spec, _ := d.route.Object["spec"].(map[string]any)
 	list, _ := spec["rules"].([]any)
 	for _, raw := range list {
@@ -85,138 +85,52 @@ func newDraft(route *unstructured.Unstructured, ro Rollout) (*draft, error) {
 	}
 	d.findManaged()
 	d.findRecords()
+	d.findClaims()
 	return d, nil
 }
 
-func (d *draft) key() string     { return d.ro.String() }
+// readEntry reads the owner's entry. Entries of registrations that the Rollout does not
+// have any more become part of it.
+func (d *draft) readEntry() {
+	own, ok := d.state.entry(d.key())
+	d.own, d.isNew = own, !ok
+	for _, key := range d.state.keys() {
+		owner := ownerOf(key)
+		gone := len(d.ro.Registrations) > 0 && !slices.Contains(d.ro.Registrations, owner.Plugin)
+		if owner.Rollout == d.ro.NamespacedName && key != d.key() && gone {
+			d.own.add(d.state.entries[key])
+			d.state.remove(key)
+			d.stateChanged, d.isNew = true, false
+		}
+	}
+	d.state.entries[d.key()] = d.own
+	for _, key := range d.state.keys() {
+		for _, e := range d.state.entries[key].Experiments {
+			d.experiments = append(d.experiments, service{ownerOf(key).Rollout.Namespace, e.Service})
+		}
+	}
+}
+
+func (d *draft) owner() Owner    { return d.ro.owner() }
+func (d *draft) key() string     { return keyOf(d.owner()) }
 func (d *draft) stable() service { return service{d.ro.Namespace, d.ro.Stable} }
 func (d *draft) canary() service { return service{d.ro.Namespace, d.ro.Canary} }
 
+// warn adds a warning, each text once.
 func (d *draft) warn(format string, args ...any) {
-	d.warnings = append(d.warnings, d.name+": "+fmt.Sprintf(format, args...))
+	warning := d.name + ": " + fmt.Sprintf(format, args...)
+	if !slices.Contains(d.warnings, warning) {
+		d.warnings = append(d.warnings, warning)
+	}
+}
+
+// warnWithout warns of a header or mirror route that cannot be set together with a weight.
+func (d *draft) warnWithout(err error) {
+	d.warnings = append(d.warnings, err.Error()+"; the weight is set without it")
 }
 
 func (d *draft) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", d.name, fmt.Errorf(format, args...))
-}
-
-// findManaged finds the rules that were made for the header and mirror routes of
-// all Rollouts.
-func (d *draft) findManaged() {
-	type made struct {
-		owner, route string
-		before       bool
-	}
-	var all []made
-	var wanted []known
-	for _, key := range d.state.keys() {
-		for _, route := range d.state.entry(key).Routes {
-			for _, r := range route.Rules {
-				all = append(all, made{key, route.Name, r.Before})
-				wanted = append(wanted, known{r.Name, r.Hash})
-			}
-		}
-	}
-	for i, r := range d.find(wanted, d.rules) {
-		if r != nil {
-			r.owner, r.route, r.given, r.before = all[i].owner, all[i].route, wanted[i].name, all[i].before
-		}
-	}
-}
-
-// findRecords finds the user's rules that the Rollout's entry is about. If one record
-// and one rule with both Services are left, they belong together, unless the rule is
-// at rest: the rule has been edited beyond recognition.
-func (d *draft) findRecords() {
-	wanted := make([]known, len(d.own.Rules))
-	for i, record := range d.own.Rules {
-		wanted[i] = known{record.Name, record.Hash}
-	}
-	var lost []ruleRecord
-	for i, r := range d.find(wanted, d.userRules()) {
-		if r != nil {
-			d.records[r] = d.own.Rules[i]
-		} else {
-			lost = append(lost, d.own.Rules[i])
-		}
-	}
-	var left []*rule
-	for _, r := range d.sources() {
-		if _, ok := d.records[r]; !ok {
-			left = append(left, r)
-		}
-	}
-	if len(lost) == 1 && len(left) == 1 && !d.isAtRest(left[0]) {
-		d.records[left[0]] = lost[0]
-	}
-}
-
-// userRules are the rules that are not the router's.
-func (d *draft) userRules() []*rule {
-	return slices.DeleteFunc(slices.Clone(d.rules), func(r *rule) bool { return r.owner != "" || r.body == nil })
-}
-
-// sources are the user's rules that the Rollout splits.
-func (d *draft) sources() []*rule {
-	if d.ro.Unconfigured {
-		return slices.DeleteFunc(d.userRules(), func(r *rule) bool { _, ok := d.records[r]; return !ok })
-	}
-	return slices.DeleteFunc(d.userRules(), func(r *rule) bool {
-		return !d.holdsBoth(r) || len(d.ro.Rules) > 0 && !slices.Contains(d.ro.Rules, r.name())
-	})
-}
-
-// toSplit returns the sources. It fails if there is none, or if one of them belongs to
-// another Rollout.
-func (d *draft) toSplit() ([]*rule, error) {
-	if d.ro.Unconfigured {
-		return nil, d.errorf("the configuration of Rollout %s cannot be read: only weight 0 can be set", d.key())
-	}
-	sources := d.sources()
-	if len(sources) == 0 {
-		return nil, d.noSource()
-	}
-	claims := d.claims()
-	for _, r := range sources {
-		if owner := claims[r]; owner != "" {
-			return nil, &ForeignError{Route: d.name, Rule: d.describe(r), Rollout: d.key(), Owner: owner}
-		}
-		for _, s := range []service{d.stable(), d.canary()} {
-			if n := len(d.refsTo(r, s)); n > 1 {
-				return nil, d.errorf("%s has %d backendRefs to Service %s/%s: a weight needs one; take the others out", d.describe(r), n, s.namespace, s.name)
-			}
-		}
-	}
-	return sources, nil
-}
-
-func (d *draft) noSource() error {
-	if len(d.ro.Rules) > 0 {
-		return d.errorf("no rule named %s has both the stable Service %s and the canary Service %s of namespace %s in its backendRefs: correct the rule, or rules in the Rollout's configuration (CRDs older than Gateway API v1.4 drop the names of rules)",
-			quoted(d.ro.Rules), d.ro.Stable, d.ro.Canary, d.ro.Namespace)
-	}
-	return d.errorf("no rule has both the stable Service %s and the canary Service %s of namespace %s in its backendRefs: add the one that is missing, the canary with weight 0",
-		d.ro.Stable, d.ro.Canary, d.ro.Namespace)
-}
-
-// claims returns the Rollout that a rule belongs to, for each rule of another Rollout.
-func (d *draft) claims() map[*rule]string {
-	claims := map[*rule]string{}
-	for _, key := range d.state.keys() {
-		if key == d.key() {
-			continue
-		}
-		var wanted []known
-		for _, record := range d.state.entry(key).Rules {
-			wanted = append(wanted, known{record.Name, record.Hash})
-		}
-		for _, r := range d.find(wanted, d.userRules()) {
-			if r != nil && claims[r] == "" {
-				claims[r] = key
-			}
-		}
-	}
-	return claims
 }
 
 // describe names a rule for a message.
@@ -229,11 +143,14 @@ func (d *draft) describe(r *rule) string {
 
 // finish returns the decision: rules, label and annotation together.
 func (d *draft) finish() Decision {
-	d.keepRecords()
+	d.putRecords()
+	d.putMade()
 	d.putRules()
 	d.putLabel()
-	d.own.Plugin = d.ro.Plugin
-	if d.state.set(d.key(), d.own) || d.broken {
+	if d.isNew && !d.unrecorded {
+		d.own.Refused = refusalsOf(d.given)
+	}
+	if d.state.set(d.key(), d.own) || d.stateChanged {
 		d.state.write(d.route)
 	}
 	return Decision{
@@ -244,20 +161,30 @@ func (d *draft) finish() Decision {
 	}
 }
 
-// keepRecords puts the rules that are the Rollout's into the entry, ordered by name and
+// putRecords puts the rules that are the owner's into the entry, ordered by name and
 // fingerprint: others may change the order of the route.
-func (d *draft) keepRecords() {
-	d.own.Rules = nil
+func (d *draft) putRecords() {
+	d.own.Rules = slices.Clone(d.lost)
 	for _, r := range d.userRules() {
 		if record, ok := d.records[r]; ok {
-			now := d.recordOf(r)
-			now.Rest = record.Rest
-			d.own.Rules = append(d.own.Rules, now)
+			d.own.Rules = append(d.own.Rules, ruleRecord{r.name(), d.fingerprint(r.body), record.Rest})
 		}
 	}
 	slices.SortStableFunc(d.own.Rules, func(a, b ruleRecord) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Hash, b.Hash))
 	})
+}
+
+// putMade puts into the entry what identifies the owner's managed rules at a later call.
+func (d *draft) putMade() {
+	for i := range d.own.Routes {
+		d.own.Routes[i].Rules = nil
+		for _, r := range d.rules {
+			if r.owner == d.key() && r.route == d.own.Routes[i].Name {
+				d.own.Routes[i].Rules = append(d.own.Routes[i].Rules, madeRecord{r.given, d.fingerprint(r.body), r.before})
+			}
+		}
+	}
 }
 
 // putRules writes the rules: the user's in their order, each after the managed

@@ -31,9 +31,6 @@ func (d *draft) setExperiments(sources []*rule, wanted []ExperimentWeight) error
 			refs, _ := r.body["backendRefs"].([]any)
 			r.body["backendRefs"] = append(slices.Clone(refs), any(ref))
 		}
-		if n := len(r.refs()); n > maxListed && len(kept) > 0 {
-			return d.errorf("%s would have %d backendRefs with those of the experiment, a rule takes %d", d.describe(r), n, maxListed)
-		}
 	}
 	d.own.Experiments = kept
 	for _, e := range kept {

@@ -5,23 +5,26 @@ import (
 	"io"
 	"regexp"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter"
 )
 
-// known tells whether the age of a route's generation has been asked for.
-func (r *reports) known(ref routeRef) bool {
+// known tells whether a route has been judged.
+func (r *reports) known(ref trafficrouter.Ref) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, ok := r.since[ref]
-	return ok
+	return r.routes[ref] != nil
 }
 
-// backdate makes the current generation of each route older.
+// backdate makes what has been seen of each route older.
 func (r *reports) backdate(by time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for ref, since := range r.since {
-		since.at = since.at.Add(-by)
-		r.since[ref] = since
+	for _, seen := range r.routes {
+		seen.since = seen.since.Add(-by)
+		for parent, since := range seen.unreported {
+			seen.unreported[parent] = since.Add(-by)
+		}
 	}
 }
 

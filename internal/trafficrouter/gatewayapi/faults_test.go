@@ -9,6 +9,7 @@ import (
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter"
 )
 
 // A fault of the API server at a write is the call's error, within the call's timeout;
@@ -47,14 +48,20 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 			t.Parallel()
 			server := newServer(t, httpRoute("app"))
 			router := newRouter(t, server)
-			router.timeout = 1500 * time.Millisecond
+			router.Timeout = 1500 * time.Millisecond
 			ro := app(`{"httpRoute": "app", "verification": "off"}`)
 			succeed(t, router.SetWeight(ro, 20, nil))
 			server.SetFault(tc.fault)
 			started := time.Now()
-			fail(t, router.SetWeight(ro, 50, nil), tc.want, "SetWeight for Rollout demo/app")
+			if name == "forbidden" { // it would be so again: the split is held
+				succeed(t, router.SetWeight(ro, 50, nil))
+				requireEvent(t, server, trafficrouter.ReasonError, tc.want)
+				fail(t, router.SetWeight(ro, 10, nil), tc.want, "SetWeight for Rollout demo/app")
+			} else {
+				fail(t, router.SetWeight(ro, 50, nil), tc.want, "SetWeight for Rollout demo/app")
+			}
 			if took := time.Since(started); took > 5*time.Second {
-				t.Errorf("the call took %s, its bound is %s", took, router.timeout)
+				t.Errorf("the call took %s, its bound is %s", took, router.Timeout)
 			}
 			verified(t, router, ro, 50, types.NotVerified)
 			requireSplit(t, router, "app", "app-stable=80 app-canary=20")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -45,20 +46,37 @@ func FuzzDecide(f *testing.F) {
 		weights := Weights{Stable: 100 - canary%101, Canary: canary % 101, Experiments: []ExperimentWeight{{"exp", 5}}}
 		header := &v1alpha1.SetHeaderRoute{Name: "hdr", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "X-Canary", HeaderValue: &v1alpha1.StringMatch{Prefix: "yes"}}}}
 		mirror := &v1alpha1.SetMirrorRoute{Name: "mirror", Match: []v1alpha1.RouteMatch{{Path: &v1alpha1.StringMatch{Prefix: "/a"}}}}
+		steps := []v1alpha1.CanaryStep{{SetHeaderRoute: header}, {SetMirrorRoute: mirror}}
+		under := ro
+		under.Steps, under.Passed, under.Registrations = steps, steps, []string{"kedify/other"}
 		for name, c := range map[string]call{
-			"SetWeight":           func(r *unstructured.Unstructured) (Decision, error) { return SetWeight(r, ro, weights) },
-			"SetWeight(0)":        func(r *unstructured.Unstructured) (Decision, error) { return SetWeight(r, ro, Weights{}) },
-			"SetHeaderRoute":      func(r *unstructured.Unstructured) (Decision, error) { return SetHeaderRoute(r, ro, header) },
-			"SetMirrorRoute":      func(r *unstructured.Unstructured) (Decision, error) { return SetMirrorRoute(r, ro, mirror) },
-			"RemoveManagedRoutes": func(r *unstructured.Unstructured) (Decision, error) { return RemoveManagedRoutes(r, ro) },
-			"Release":             func(r *unstructured.Unstructured) (Decision, error) { return Release(r, ro.NamespacedName, "") },
+			"SetWeight with all": func(r *unstructured.Unstructured) (Decision, error) {
+				return Apply(r, under, Wanted{Weights: &weights, Calls: []RouteCall{{RemoveAll: true}, {Header: header}}, PutBack: true})
+			},
+			"SetWeight(0) with all": func(r *unstructured.Unstructured) (Decision, error) {
+				return Apply(r, under, Wanted{Weights: &Weights{}, Calls: []RouteCall{{Mirror: mirror}}, PutBack: true})
+			},
+			"SetWeight":    func(r *unstructured.Unstructured) (Decision, error) { return Apply(r, ro, Wanted{Weights: &weights}) },
+			"SetWeight(0)": func(r *unstructured.Unstructured) (Decision, error) { return Apply(r, ro, Wanted{Weights: &Weights{}}) },
+			"SetHeaderRoute": func(r *unstructured.Unstructured) (Decision, error) {
+				return Apply(r, ro, Wanted{Calls: []RouteCall{{Header: header}}})
+			},
+			"SetMirrorRoute": func(r *unstructured.Unstructured) (Decision, error) {
+				return Apply(r, ro, Wanted{Calls: []RouteCall{{Mirror: mirror}}})
+			},
+			"RemoveManagedRoutes": func(r *unstructured.Unstructured) (Decision, error) {
+				return Apply(r, ro, Wanted{Calls: []RouteCall{{RemoveAll: true}}})
+			},
+			"Release": func(r *unstructured.Unstructured) (Decision, error) {
+				return Release(r, ro.NamespacedName, ro.Plugin, "")
+			},
 		} {
 			first, err := c(route)
 			if diff := cmp.Diff(given.Object, route.Object); diff != "" {
 				t.Fatalf("%s has changed the route that it was given:\n%s", name, diff)
 			}
 			if err != nil {
-				if name == "SetWeight(0)" && Kind(route.GetKind()).known() {
+				if strings.HasPrefix(name, "SetWeight(0)") && Kind(route.GetKind()).known() {
 					t.Fatalf("%s: %v", name, err)
 				}
 				continue
@@ -74,7 +92,7 @@ func FuzzDecide(f *testing.F) {
 				t.Fatalf("%s once more:\n%s", name, cmp.Diff(first.Route.Object, second.Route.Object))
 			}
 		}
-		ParentsOf(route)
+		parentsOf(route, nil)
 		RolloutsOn(route)
 	})
 }

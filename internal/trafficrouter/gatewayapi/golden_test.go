@@ -42,6 +42,13 @@ type goldenRollout struct {
 	Label         *Label   `json:"label"`
 	Unconfigured  bool     `json:"unconfigured"`
 	MirrorPercent bool     `json:"mirrorPercent"`
+	Plugin        string   `json:"plugin"`
+	Registrations []string `json:"registrations"`
+	// Steps are the Rollout's, Passed is how many of them are before the current one.
+	Steps  []v1alpha1.CanaryStep `json:"steps"`
+	Passed int                   `json:"passed"`
+	// NoHeaderRoutes is true where the route takes no header routes.
+	NoHeaderRoutes bool `json:"noHeaderRoutes"`
 	// Ports are the ports of experiments' Services; the stable Service has 80, any other
 	// has none.
 	Ports map[string]int32 `json:"ports"`
@@ -54,9 +61,10 @@ type goldenCall struct {
 	SetMirrorRoute      *v1alpha1.SetMirrorRoute `json:"setMirrorRoute"`
 	RemoveManagedRoutes bool                     `json:"removeManagedRoutes"`
 	Release             *string                  `json:"release"` // the stable Service, or ""
-	Apply               *goldenWanted            `json:"apply"`
-	Others              map[string]any           `json:"others"` // others merge this into the route; null removes
+	Others              map[string]any           `json:"others"`  // others merge this into the route; null removes
 	Additional          []additional             `json:"additional"`
+	Due                 []goldenCall             `json:"due"`     // calls that SetWeight makes up for
+	PutBack             bool                     `json:"putBack"` // SetWeight also sets what passed steps have set
 	Rollout             string                   `json:"rollout"` // "app" when left out
 	Error               string                   `json:"error"`   // the whole text
 	Warnings            []string                 `json:"warnings"`
@@ -69,17 +77,11 @@ type additional struct {
 	Weight  int32  `json:"weight"`
 }
 
-type goldenWanted struct {
-	SetWeight int32                     `json:"setWeight"`
-	Headers   []v1alpha1.SetHeaderRoute `json:"headers"`
-	Mirrors   []v1alpha1.SetMirrorRoute `json:"mirrors"`
-}
-
 func defaultRollout() Rollout {
 	return Rollout{
 		NamespacedName: types.NamespacedName{Namespace: "demo", Name: "app"},
 		Stable:         "app-stable", Canary: "app-canary", Max: 100, Label: defaultLabel,
-		ManagedRoutes: []string{"hdr", "mirror"},
+		ManagedRoutes: []string{"hdr", "mirror"}, UseHeaderRoutes: true,
 	}
 }
 
@@ -103,6 +105,8 @@ func (g goldenRollout) rollout() Rollout {
 	if g.Label != nil {
 		r.Label = *g.Label
 	}
+	r.Plugin, r.Registrations = g.Plugin, g.Registrations
+	r.Steps, r.Passed, r.UseHeaderRoutes = g.Steps, g.Steps[:g.Passed], !g.NoHeaderRoutes
 	r.PingPong, r.Rules, r.Unconfigured, r.MirrorPercent = g.PingPong, g.Rules, g.Unconfigured, g.MirrorPercent
 	r.Port = func(experiment, stable string, port int32) (int32, error) {
 		if p, ok := g.Ports[experiment]; ok && port == 80 && stable == r.Stable {
@@ -116,32 +120,22 @@ func (g goldenRollout) rollout() Rollout {
 func (c goldenCall) decide(route *unstructured.Unstructured, ro Rollout) (Decision, error) {
 	switch {
 	case c.SetWeight != nil:
-		return SetWeight(route, ro, c.weights(ro, *c.SetWeight))
-	case c.SetHeaderRoute != nil:
-		return SetHeaderRoute(route, ro, c.SetHeaderRoute)
-	case c.SetMirrorRoute != nil:
-		return SetMirrorRoute(route, ro, c.SetMirrorRoute)
-	case c.RemoveManagedRoutes:
-		return RemoveManagedRoutes(route, ro)
+		weights := c.weights(ro, *c.SetWeight)
+		wanted := Wanted{Weights: &weights, PutBack: c.PutBack}
+		for _, due := range c.Due {
+			wanted.Calls = append(wanted.Calls, due.routeCall())
+		}
+		return Apply(route, ro, wanted)
+	case c.SetHeaderRoute != nil || c.SetMirrorRoute != nil || c.RemoveManagedRoutes:
+		return Apply(route, ro, Wanted{Calls: []RouteCall{c.routeCall()}})
 	case c.Release != nil:
-		return Release(route, ro.NamespacedName, *c.Release)
-	case c.Apply != nil:
-		return Apply(route, ro, Wanted{c.weights(ro, c.Apply.SetWeight), Managed{}.with(c.Apply)})
+		return Release(route, ro.NamespacedName, ro.Plugin, *c.Release)
 	}
 	return Decision{}, fmt.Errorf("a call of no known kind")
 }
 
-// with returns the header and mirror routes as an earlier call has decided on them.
-func (m Managed) with(wanted *goldenWanted) Managed {
-	for i := range wanted.Headers {
-		route, _ := headerRouteOf(&wanted.Headers[i])
-		m.routes = append(m.routes, route)
-	}
-	for i := range wanted.Mirrors {
-		route, _ := mirrorRouteOf(&wanted.Mirrors[i], true)
-		m.routes = append(m.routes, route)
-	}
-	return m
+func (c goldenCall) routeCall() RouteCall {
+	return RouteCall{RemoveAll: c.RemoveManagedRoutes, Header: c.SetHeaderRoute, Mirror: c.SetMirrorRoute}
 }
 
 func (c goldenCall) weights(ro Rollout, canary int32) Weights {
@@ -329,7 +323,7 @@ func served(route *unstructured.Unstructured, dropNames bool) *unstructured.Unst
 	made := map[string]bool{}
 	s, _ := stateOf(route)
 	for _, key := range s.keys() {
-		for _, m := range s.entry(key).Routes {
+		for _, m := range s.entries[key].Routes {
 			for _, r := range m.Rules {
 				made[r.Name] = true
 			}

@@ -1,6 +1,11 @@
 package gatewayapi
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
 // Group is the API group of the routes.
 const Group = "gateway.networking.k8s.io"
@@ -27,6 +32,11 @@ func (k Kind) TakesHeaderRoutes() bool { return k == HTTPRoute || k == GRPCRoute
 // Resource is the name of the kind's resource in lower case, as in RBAC.
 func (k Kind) Resource() string { return strings.ToLower(string(k)) + "s" }
 
+// groupResource is the kind's resource.
+func (k Kind) groupResource() schema.GroupResource {
+	return schema.GroupResource{Group: Group, Resource: k.Resource()}
+}
+
 // key is the configuration's key for one route of the kind; httpRoutes and
 // httpRouteSelector are made of it.
 func (k Kind) key() string {
@@ -35,11 +45,4 @@ func (k Kind) key() string {
 }
 
 // known tells whether the kind is one of Kinds.
-func (k Kind) known() bool {
-	for _, kind := range Kinds {
-		if k == kind {
-			return true
-		}
-	}
-	return false
-}
+func (k Kind) known() bool { return slices.Contains(Kinds, k) }

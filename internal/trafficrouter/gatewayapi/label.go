@@ -1,8 +1,8 @@
 package gatewayapi
 
-// putLabel sets the Rollout's label on the route while the route is not at rest for
-// the Rollout, and removes it after the last Rollout that wants it. If another Rollout
-// has set a label with that key, its value stays: two Rollouts that overwrite each
+// putLabel sets the owner's label on the route while the route is not at rest for
+// the owner, and removes it after the last owner that wants it. If another owner
+// has set a label with that key, its value stays: two owners that overwrite each
 // other's value in turn would never come to rest.
 func (d *draft) putLabel() {
 	had := d.own.Label
@@ -11,7 +11,7 @@ func (d *draft) putLabel() {
 		switch {
 		case had != nil:
 			d.dropLabel(*had)
-		case d.leftBehind && d.ro.Label.Key != "":
+		case d.unrecorded && d.ro.Label.Key != "":
 			d.dropLabel(labelRecord{Label: d.ro.Label})
 		}
 		return
@@ -45,7 +45,7 @@ func (d *draft) putLabel() {
 }
 
 // dropLabel removes a label, or restores the value that it had before, unless another
-// writer has changed the value or another Rollout wants the label.
+// writer has changed the value or another owner wants the label.
 func (d *draft) dropLabel(record labelRecord) {
 	now, has := stringsOf(d.route, "labels")[record.Key]
 	if has && now == record.Value && len(d.labelsOfOthers(record.Key)) == 0 {
@@ -53,14 +53,14 @@ func (d *draft) dropLabel(record labelRecord) {
 	}
 }
 
-// labelsOfOthers are the labels with a key that other Rollouts have set.
+// labelsOfOthers are the labels with a key that other owners have set.
 func (d *draft) labelsOfOthers(key string) []labelRecord {
 	var records []labelRecord
-	for _, rollout := range d.state.keys() {
-		if rollout == d.key() {
+	for _, owner := range d.state.keys() {
+		if owner == d.key() {
 			continue
 		}
-		if label := d.state.entry(rollout).Label; label != nil && label.Key == key {
+		if label := d.state.entries[owner].Label; label != nil && label.Key == key {
 			records = append(records, *label)
 		}
 	}

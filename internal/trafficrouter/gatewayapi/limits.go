@@ -5,7 +5,6 @@ const (
 	maxRules          = 16
 	maxMatches        = 64
 	maxMatchesOfRules = 128
-	maxListed         = 16 // headers, query parameters, filters and backendRefs
 )
 
 // checkLimits refuses rules that the API server would refuse, with the numbers.
@@ -22,16 +21,6 @@ func (d *draft) checkLimits(rules []*rule) error {
 		}
 		if len(matches) > maxMatches {
 			return d.errorf("a rule of route %q would have %d matches, a rule takes %d: match less in the step, or in the rule that it is made from", r.route, len(matches), maxMatches)
-		}
-		for _, field := range []string{"filters", "backendRefs"} {
-			if n := len(objects(r.body[field])); n > maxListed {
-				return d.errorf("a rule of route %q would have %d %s, a rule takes %d", r.route, n, field, maxListed)
-			}
-		}
-		for _, match := range objects(r.body["matches"]) {
-			if n := len(objects(match["headers"])); n > maxListed {
-				return d.errorf("a match of route %q would have conditions on %d headers, a match takes %d: match fewer headers in the step", r.route, n, maxListed)
-			}
 		}
 	}
 	if len(rules) > maxRules {

@@ -1,7 +1,8 @@
 package gatewayapi
 
 import (
-	"fmt"
+	"cmp"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -43,51 +44,82 @@ type madeRule struct {
 	before  bool
 }
 
-// note warns of a header or mirror route once, in the call that sets it.
-func (d *draft) note(route managedRoute, format string, args ...any) {
-	warning := d.name + ": " + fmt.Sprintf(format, args...)
-	if route.Name == d.setting && !slices.Contains(d.warnings, warning) {
-		d.warnings = append(d.warnings, warning)
+// announce warns of a header or mirror route in the call that sets it.
+func (d *draft) announce(route managedRoute, format string, args ...any) {
+	if slices.Contains(d.announced, route.Name) {
+		d.warn(format, args...)
 	}
 }
 
-// renderManaged makes the rules of the Rollout's header and mirror routes again from
+// hasRoute tells whether the owner has a header or mirror route of that name.
+func (d *draft) hasRoute(name string) bool {
+	return slices.ContainsFunc(d.own.Routes, func(m managedRoute) bool { return m.Name == name })
+}
+
+// hasEqual tells whether the owner has a header or mirror route that asks for the same.
+func (d *draft) hasEqual(route managedRoute) bool {
+	return slices.ContainsFunc(d.own.Routes, func(m managedRoute) bool {
+		m.Rules, route.Rules = nil, nil
+		return reflect.DeepEqual(m, route)
+	})
+}
+
+// putRoute puts a header or mirror route into the owner's entry, in place of one of that
+// name.
+func (d *draft) putRoute(route managedRoute) {
+	others := filter(d.own.Routes, func(m managedRoute) bool { return m.Name != route.Name })
+	d.own.Routes = slices.Concat(others, []managedRoute{route})
+}
+
+// renderManaged makes the rules of the owner's header and mirror routes again from
 // the present rules. A managed rule that would come out the same stays as it is. If it
-// fails, it has changed nothing.
+// fails, only the rules of routes that the owner does not have any more are gone.
 func (d *draft) renderManaged() error {
+	before := d.rules
+	for _, route := range d.own.Routes {
+		d.dropUnrecorded(route.Name)
+	}
+	rules, err := d.managedRules()
+	if err != nil {
+		d.rules = filter(before, func(r *rule) bool { return r.owner != d.key() || d.hasRoute(r.route) })
+		return err
+	}
+	d.rules = rules
+	return nil
+}
+
+// managedRules are the rules of the route with the owner's managed rules made again.
+func (d *draft) managedRules() ([]*rule, error) {
 	d.sortRoutes()
 	sources := d.ownSources()
 	var made []*madeRule
 	for _, route := range d.own.Routes {
 		rules, err := d.makeRules(route, sources)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		d.noteUsersRules(route, rules, sources)
 		made = append(made, rules...)
 	}
 	d.nameRules(made)
 	rules := d.placeRules(made)
-	if len(made) > 0 {
-		if err := d.checkLimits(rules); err != nil {
-			return err
-		}
-		for _, r := range sources {
-			if _, ok := d.records[r]; !ok {
-				d.records[r] = ruleRecord{}
-			}
+	if len(made) == 0 {
+		return rules, nil
+	}
+	if err := d.checkLimits(rules); err != nil {
+		return nil, err
+	}
+	for _, r := range sources {
+		if _, ok := d.records[r]; !ok {
+			d.records[r] = ruleRecord{}
 		}
 	}
-	d.rules = rules
-	d.recordMade()
-	return nil
+	return rules, nil
 }
 
-// ownSources are the sources that are not another Rollout's.
+// ownSources are the sources that are not another owner's.
 func (d *draft) ownSources() []*rule {
-	claims := d.claims()
-	return slices.DeleteFunc(d.sources(), func(r *rule) bool {
-		return claims[r] != "" || len(d.refsTo(r, d.canary())) == 0
+	return filter(d.sources(), func(r *rule) bool {
+		return d.claims[r] == "" && len(d.refsTo(r, d.canary())) > 0
 	})
 }
 
@@ -101,10 +133,7 @@ func (d *draft) sortRoutes() {
 		return len(d.ro.ManagedRoutes)
 	}
 	slices.SortStableFunc(d.own.Routes, func(a, b managedRoute) int {
-		if byPlace := place(a.Name) - place(b.Name); byPlace != 0 {
-			return byPlace
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(cmp.Compare(place(a.Name), place(b.Name)), strings.Compare(a.Name, b.Name))
 	})
 }
 
@@ -118,7 +147,7 @@ func (d *draft) makeRules(route managedRoute, sources []*rule) ([]*madeRule, err
 		for _, reason := range skipped {
 			reason = d.describe(source) + " " + reason
 			reasons = append(reasons, reason)
-			d.note(route, "%s route %q does not cover all requests: %s", route.what(), route.Name, reason)
+			d.announce(route, "%s route %q does not cover all requests: %s", route.what(), route.Name, reason)
 		}
 		reasons = append(reasons, elsewhere...)
 		groups := [][]match{matches}

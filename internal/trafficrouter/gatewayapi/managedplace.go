@@ -42,23 +42,17 @@ func numbered(name string, n int) string {
 }
 
 func (d *draft) isManagedRoute(name string) bool {
-	return slices.Contains(d.ro.ManagedRoutes, name) || slices.ContainsFunc(d.own.Routes, func(m managedRoute) bool { return m.Name == name })
+	return slices.Contains(d.ro.ManagedRoutes, name) || d.hasRoute(name)
 }
 
-// placeRules returns the rules of the route, with the Rollout's managed rules replaced
+// placeRules returns the rules of the route, with the owner's managed rules replaced
 // by made. These stand at the end, or right before their source if they would lose
 // against it as the later of two equal rules.
 func (d *draft) placeRules(made []*madeRule) []*rule {
-	var present []*rule
-	for _, r := range d.rules {
-		if r.owner == d.key() {
-			present = append(present, r)
-		}
-	}
 	var ordered, last []*rule
 	before := map[*rule][]*rule{}
 	for _, m := range made {
-		r := &rule{raw: m.body, body: d.asPresent(m.body, present), owner: d.key(), route: m.route, before: m.before}
+		r := &rule{raw: m.body, body: d.asPresent(m.body), owner: d.key(), route: m.route, before: m.before}
 		r.given, _ = m.body["name"].(string)
 		if m.before {
 			before[m.source] = append(before[m.source], r)
@@ -76,8 +70,8 @@ func (d *draft) placeRules(made []*madeRule) []*rule {
 
 // asPresent returns the rule that the route already has instead of an equal new one.
 // The name does not count if the route's rule has none: old CRDs drop it.
-func (d *draft) asPresent(body map[string]any, present []*rule) map[string]any {
-	for _, r := range present {
+func (d *draft) asPresent(body map[string]any) map[string]any {
+	for _, r := range d.present {
 		if (r.name() == "" || r.name() == body["name"]) && reflect.DeepEqual(d.inFull(r.body), d.inFull(body)) {
 			return r.body
 		}
@@ -96,16 +90,4 @@ func (d *draft) inFull(body map[string]any) map[string]any {
 	}
 	full["backendRefs"] = refs
 	return full
-}
-
-// recordMade records what identifies the managed rules at a later call.
-func (d *draft) recordMade() {
-	for i := range d.own.Routes {
-		d.own.Routes[i].Rules = nil
-		for _, r := range d.rules {
-			if r.owner == d.key() && r.route == d.own.Routes[i].Name {
-				d.own.Routes[i].Rules = append(d.own.Routes[i].Rules, madeRecord{r.given, d.fingerprint(r.body), r.before})
-			}
-		}
-	}
 }

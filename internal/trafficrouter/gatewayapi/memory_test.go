@@ -2,12 +2,14 @@ package gatewayapi
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,19 +24,43 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter"
 )
 
 // world is a cluster with a router that repairs only when it is told to.
 type world struct {
 	server *apiservertest.Server
 	router *Router
-	// forgetful makes the router remember no call.
-	forgetful bool
+	store  *countingStore
+}
+
+// countingStore counts the reads of a router's calls.
+type countingStore struct {
+	*store
+	reads atomic.Int32
+	// blind makes the router remember no call.
+	blind atomic.Bool
+}
+
+func (s *countingStore) Find(ctx context.Context, q trafficrouter.Query) ([]*unstructured.Unstructured, error) {
+	s.reads.Add(1)
+	return s.store.Find(ctx, q)
+}
+
+func (s *countingStore) States(q trafficrouter.Query) ([]kube.State, bool) {
+	if s.blind.Load() {
+		return nil, false
+	}
+	return s.store.States(q)
 }
 
 func newWorld(t *testing.T, forgetful bool) *world {
-	w := &world{server: newServer(t, httpRoute("app"), httpRoute("second")), forgetful: forgetful}
-	w.router = New(w.server.Config, hclog.NewNullLogger(), Options{SelfHeal: true})
+	w := &world{server: newServer(t, httpRoute("app"), httpRoute("second")), store: &countingStore{}}
+	w.store.blind.Store(forgetful)
+	w.router = newRouterOf(w.server.Config, hclog.NewNullLogger(), Options{SelfHeal: true}, func(s *store) routes {
+		w.store.store = s
+		return w.store
+	})
 	t.Cleanup(w.router.Close)
 	w.settle(t)
 	return w
@@ -267,7 +293,7 @@ func (g generator) foreign(ro *v1alpha1.Rollout) step {
 			return ""
 		}},
 		{name: "time goes by", do: func(w *world) string {
-			w.router.reports.backdate(reportPatience + time.Second)
+			w.router.routes.reports.backdate(reportPatience + time.Second)
 			return ""
 		}},
 		{name: "repair", do: func(w *world) string { return w.repair(object) }},
@@ -277,10 +303,13 @@ func (g generator) foreign(ro *v1alpha1.Rollout) step {
 
 // repair runs the repair of each route that is kept for a Rollout.
 func (w *world) repair(ro *v1alpha1.Rollout) string {
-	kept, refs, _ := w.router.healer.Kept(nameOf(ro))
+	_, kept, _ := w.router.PutsBack(nameOf(ro))
 	said := ""
-	for _, ref := range refs {
-		said += fmt.Sprint(ref, w.router.repair(w.router.ctx, nameOf(ro), ref, kept), " ")
+	for _, name := range []string{"app", "second"} {
+		ref := refOf(httpRoute(name))
+		if _, ok := kept[ref]; ok {
+			said += fmt.Sprint(ref, w.router.PutBackOnce(context.Background(), ref), " ")
+		}
 	}
 	return said
 }
@@ -288,7 +317,7 @@ func (w *world) repair(ro *v1alpha1.Rollout) string {
 // upToDate removes reports on former generations: a call would wait for the next report.
 func upToDate(w *world) {
 	for _, name := range []string{"app", "second"} {
-		if slices.ContainsFunc(ParentsOf(w.route(name)), func(p Parent) bool { return p.State == Behind }) {
+		if slices.ContainsFunc(parentsOf(w.route(name), nil), func(p Parent) bool { return p.State == Behind }) {
 			w.change(name, func(r *unstructured.Unstructured) { delete(r.Object, "status") })
 		}
 	}
@@ -316,12 +345,9 @@ func TestMemoryChangesNothing(t *testing.T) {
 					for _, w := range worlds {
 						upToDate(w)
 						w.settle(t)
-						if w.forgetful {
-							w.router.memory.calls = nil
-						}
-						before := w.router.memory.calls[nameOf(on)][next.name]
+						before := w.store.reads.Load()
 						said = append(said, next.do(w))
-						if before != nil && before == w.router.memory.calls[nameOf(on)][next.name] {
+						if next.isCall && before == w.store.reads.Load() {
 							answered.Add(1)
 						}
 						routes = append(routes, w.routes())
@@ -365,8 +391,8 @@ func TestMemoryChangesNothing(t *testing.T) {
 
 // kept returns what is put back for a Rollout, and on which routes.
 func (w *world) kept(ro *v1alpha1.Rollout) []any {
-	decision, refs, ok := w.router.healer.Kept(nameOf(ro))
-	return []any{decision, refs, ok}
+	plan, objects, ok := w.router.PutsBack(nameOf(ro))
+	return []any{plan.Weights, plan.Unconfigured, objects, ok}
 }
 
 func (w *world) events() []string {
@@ -397,17 +423,15 @@ func TestAnUnchangedCallDecodesNothing(t *testing.T) {
 			r.Object["status"] = reported(r, r.GetGeneration(), r.GetGeneration(), true, "x").Object["status"]
 		})
 		w.settle(t)
-		// Calls are not remembered before all kinds are watched and searched for
-		// leftovers of the Rollout.
-		eventually(t, "unchanged calls are remembered", func() bool {
-			reconcile()
-			return len(w.router.memory.calls[nameOf(ro)]) == 3
-		})
+		reconcile()
+		before := w.store.reads.Load()
 		remembered := testing.AllocsPerRun(20, reconcile)
-		decided := testing.AllocsPerRun(20, func() {
-			w.router.memory.calls = nil
-			reconcile()
-		})
+		if reads := w.store.reads.Load() - before; reads > 0 {
+			t.Errorf("at weight %d unchanged calls read %d times", weight, reads)
+		}
+		w.store.blind.Store(true)
+		decided := testing.AllocsPerRun(20, reconcile)
+		w.store.blind.Store(false)
 		if remembered*4 > decided {
 			t.Errorf("at weight %d unchanged calls take %v allocations, and %v without memory", weight, remembered, decided)
 		}
@@ -441,11 +465,10 @@ func TestWhatACallIsRememberedBy(t *testing.T) {
 		"managedRoutes": func(_ *world, a *asked) {
 			a.ro.Spec.Strategy.Canary.TrafficRouting.ManagedRoutes = []v1alpha1.MangedRoutes{{Name: "beta"}}
 		},
-		"generation":         func(_ *world, a *asked) { a.ro.Generation++ },
-		"step":               func(_ *world, a *asked) { step := int32(1); a.ro.Status.CurrentStepIndex = &step },
-		"abort":              func(_ *world, a *asked) { a.ro.Status.Abort = true },
-		"uid":                func(_ *world, a *asked) { a.ro.UID = "u-9" },
-		"mirror percentages": func(w *world, _ *asked) { w.router.mirroring.lacksPercent.Store(true) },
+		"generation": func(_ *world, a *asked) { a.ro.Generation++ },
+		"step":       func(_ *world, a *asked) { step := int32(1); a.ro.Status.CurrentStepIndex = &step },
+		"abort":      func(_ *world, a *asked) { a.ro.Status.Abort = true },
+		"uid":        func(_ *world, a *asked) { a.ro.UID = "u-9" },
 		"route": func(w *world, _ *asked) {
 			w.change("app", func(r *unstructured.Unstructured) { r.SetAnnotations(nil) })
 		},
@@ -457,6 +480,8 @@ func TestWhatACallIsRememberedBy(t *testing.T) {
 		},
 		"another route carries the Rollout": func(w *world, _ *asked) {
 			annotation := w.route("app").GetAnnotations()
+			annotation[Annotation] = strings.ReplaceAll(annotation[Annotation], "demo/app\",\"rules", "demo/second\",\"rules")
+			annotation[Annotation] = strings.Replace(annotation[Annotation], `"route":"demo/app"`, `"route":"demo/second"`, 1)
 			w.change("second", func(r *unstructured.Unstructured) { r.SetAnnotations(annotation) })
 		},
 		"no watch": func(w *world, _ *asked) { w.router.routes.Close() },
@@ -466,15 +491,17 @@ func TestWhatACallIsRememberedBy(t *testing.T) {
 			w := newWorld(t, false)
 			a := &asked{ro: app(named), weight: 20}
 			remembered := func() bool {
-				return w.router.memory.find(nameOf(a.ro), w.router.questionOf(a.ro, "SetWeight", a.weight, a.experiments)) != nil
+				before := w.store.reads.Load()
+				_ = w.router.SetWeight(a.ro, a.weight, a.experiments)
+				return before == w.store.reads.Load()
 			}
-			// Calls are not remembered before all kinds are watched and searched for
-			// leftovers of the Rollout.
-			eventually(t, "an unchanged call is remembered", func() bool {
+			for range 2 {
 				succeed(t, w.router.SetWeight(a.ro, a.weight, a.experiments))
 				w.settle(t)
-				return remembered()
-			})
+			}
+			if !remembered() {
+				t.Fatal("an unchanged call is not remembered")
+			}
 			change(w, a)
 			if name == "nothing" {
 				w.settle(t)
@@ -523,34 +550,21 @@ func TestACallThatHasAProblemIsNotRemembered(t *testing.T) {
 	requireSplit(t, w.router, "app", "app-stable=90 app-canary=0 app-experiment=10")
 }
 
-// A call from memory keeps the same state to put back as one that decides.
-func TestARememberedCallIsKept(t *testing.T) {
-	w := newWorld(t, false)
-	ro := app(named)
-	for range 3 {
-		succeed(t, w.router.SetWeight(ro, 20, nil))
-		w.settle(t)
-	}
-	want := w.kept(ro)
-	w.router.healer.Forget(nameOf(ro)) // as a repair does if it does not find the Rollout
-	succeed(t, w.router.SetWeight(ro, 20, nil))
-	if got := w.kept(ro); !reflect.DeepEqual(want, got) || got[2] != true {
-		t.Errorf("put back: %+v, want %+v", got, want)
-	}
-}
-
-// What is remembered of a deleted Rollout is forgotten after a while.
-func TestWhatIsUnusedIsForgotten(t *testing.T) {
-	var m memory
-	gone, there := nameOf(app(named)), nameOf(app(named))
-	there.Name = "there"
-	q := question{call: "SetWeight"}
-	m.note(gone, q, &notes{}, nil)
-	m.calls[gone]["SetWeight"].used = time.Now().Add(-unusedFor)
-	m.note(there, q, &notes{}, nil)
-	m.swept = time.Now().Add(-unusedFor)
-	m.note(there, q, &notes{}, nil)
-	if m.find(gone, q) != nil || m.find(there, q) == nil {
-		t.Errorf("remembered: %v", m.calls)
-	}
+// A header route that a step removes, and whose removal the API server has refused, goes with
+// the next weight, also from a plugin that was started again meanwhile.
+func TestARefusedRemovalOutlivesThePlugin(t *testing.T) {
+	server := newServer(t, httpRoute("app"))
+	router := newRouter(t, server)
+	ro := headers()
+	steps := ro.Spec.Strategy.Canary.Steps
+	succeed(t, router.SetHeaderRoute(at(ro, 0), steps[0].SetHeaderRoute))
+	succeed(t, router.SetWeight(at(ro, 1), 20, nil))
+	refuse(server, httpRoutes, "app", "patch", "update")
+	succeed(t, router.SetHeaderRoute(at(ro, 2), steps[2].SetHeaderRoute))
+	succeed(t, router.SetWeight(at(ro, 2), 20, nil)) // held
+	server.SetFault(nil)
+	router.Close()
+	router = newRouter(t, server)
+	succeed(t, router.SetWeight(at(ro, 3), 60, nil))
+	requireSplit(t, router, "app", "app-stable=40 app-canary=60")
 }

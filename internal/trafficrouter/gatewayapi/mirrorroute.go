@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // mirrorMatch is one match of a mirror route; what is empty is not restricted.
@@ -17,41 +16,12 @@ type mirrorMatch struct {
 	Headers []header   `json:"headers,omitempty"`
 }
 
-// SetMirrorRoute decides what a route should be for a call of that name: requests
-// that satisfy one match of the step are also sent to the canary, whose answers are
-// dropped. It copies each rule that the Rollout splits, with its present weights, and
-// SetWeight keeps these up to date. Without a match it removes the mirror route, as
-// RemoveRoute does.
+// mirrorRouteOf translates a step into the terms of a route: requests that satisfy one
+// match of the step are also sent to the canary, whose answers are dropped.
 //
-// A prefix of a path matches whole path elements, as in the Gateway API. The
-// percentage is the share of the requests that is mirrored; nil is all of them.
-// (Over RPC 0 arrives as nil.)
-//
-// It fails for other kinds than HTTPRoute, for a percentage if the CRD has none, for a
-// step whose matches have nothing in common with the route's, and where SetHeaderRoute
-// fails.
-func SetMirrorRoute(route *unstructured.Unstructured, ro Rollout, step *v1alpha1.SetMirrorRoute) (Decision, error) {
-	if step == nil {
-		step = &v1alpha1.SetMirrorRoute{}
-	}
-	if len(step.Match) == 0 {
-		return RemoveRoute(route, ro, step.Name)
-	}
-	d, err := newDraft(route, ro)
-	if err != nil {
-		return Decision{}, err
-	}
-	if d.kind != HTTPRoute {
-		return Decision{}, d.errorf("mirror route %q: mirror routes are for HTTPRoute alone", step.Name)
-	}
-	managed, err := mirrorRouteOf(step, ro.MirrorPercent)
-	if err != nil {
-		return Decision{}, d.errorf("mirror route %q: %w", step.Name, err)
-	}
-	return d.setManaged(managed)
-}
-
-// mirrorRouteOf translates a step into the terms of a route.
+// A prefix of a path matches whole path elements, as in the Gateway API. The percentage is
+// the share of the requests that is mirrored; nil is all of them. (Over RPC 0 arrives as
+// nil.)
 func mirrorRouteOf(step *v1alpha1.SetMirrorRoute, hasPercent bool) (managedRoute, error) {
 	managed := managedRoute{Name: step.Name}
 	if p := step.Percentage; p != nil && *p != 100 {
@@ -151,16 +121,4 @@ func (d *draft) mirrorFilter(canary map[string]any, percent *int32) map[string]a
 		mirror["percent"] = int64(*percent)
 	}
 	return map[string]any{"type": "RequestMirror", "requestMirror": mirror}
-}
-
-// mirrorsToCanary tells whether a rule mirrors to the canary Service.
-func (d *draft) mirrorsToCanary(r *rule) bool {
-	for _, filter := range objects(r.body["filters"]) {
-		mirror, _ := filter["requestMirror"].(map[string]any)
-		ref, ok := mirror["backendRef"].(map[string]any)
-		if ok && backendOf(ref, d.namespace).isService(d.canary()) {
-			return true
-		}
-	}
-	return false
 }

@@ -24,12 +24,9 @@ import (
 func looking(t *testing.T, server *apiservertest.Server) *Router {
 	t.Helper()
 	router := newRouter(t, server)
-	if err := router.rollouts.Connect(); err != nil {
-		t.Fatal(err)
-	}
-	router.watchAll(t.Context())
+	router.routes.watchAll(t.Context())
 	eventually(t, "the watches are current", func() bool {
-		_, rollouts := router.rollouts.Watched("demo", "none")
+		_, rollouts := router.Exists(nameOf(app(named)))
 		current := !slices.ContainsFunc([]Kind{HTTPRoute, GRPCRoute, TCPRoute}, func(kind Kind) bool {
 			_, ok := router.routes.Keyed(string(kind))
 			return !ok
@@ -45,12 +42,12 @@ func looking(t *testing.T, server *apiservertest.Server) *Router {
 func carrying(t *testing.T, ro *v1alpha1.Rollout, route *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	of := RolloutOf(ro, nil)
-	of.Label = Label{DefaultLabelKey, DefaultLabelValue}
-	header, err := SetHeaderRoute(route, of, headers().Spec.Strategy.Canary.Steps[0].SetHeaderRoute)
+	of.Label, of.UseHeaderRoutes = Label{DefaultLabelKey, DefaultLabelValue}, true
+	header, err := Apply(route, of, Wanted{Calls: []RouteCall{{Header: headers().Spec.Strategy.Canary.Steps[0].SetHeaderRoute}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	weighed, err := SetWeight(header.Route, of, Weights{Stable: 60, Canary: 40})
+	weighed, err := Apply(header.Route, of, Wanted{Weights: &Weights{Stable: 60, Canary: 40}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +83,7 @@ func TestManyRolloutsInAnAnnotation(t *testing.T) {
 	route := httpRoute("app")
 	route.SetAnnotations(map[string]string{Annotation: string(text)})
 	router := looking(t, newServer(t, route))
-	if got := router.marks(t.Context()); len(got) != maxRules {
+	if got := router.routes.Marks(t.Context()); len(got) != maxRules {
 		t.Errorf("a look takes up %d Rollouts of one route, want %d", len(got), maxRules)
 	}
 }
@@ -130,7 +127,7 @@ func TestWhatARolloutHasLeftIsTakenOff(t *testing.T) {
 				server.PutObject(rolloutResource, tc.rollout)
 			}
 			router := looking(t, server)
-			router.orphans.Look(t.Context())
+			router.TakeOff(t.Context())
 			if !tc.owns {
 				want = rest
 			}
@@ -141,13 +138,13 @@ func TestWhatARolloutHasLeftIsTakenOff(t *testing.T) {
 				eventually(t, "an Event on the route", func() bool {
 					return slices.ContainsFunc(server.Events(), func(e corev1.Event) bool {
 						return e.Reason == reasonReleased && e.InvolvedObject.Kind == "HTTPRoute" && e.InvolvedObject.Name == "app" &&
-							strings.Contains(e.Message, "Rollout demo/app") && strings.Contains(e.Message, "does not exist, or does not use this route any more")
+							strings.Contains(e.Message, "Rollout demo/app") && strings.Contains(e.Message, "does not exist, or does not use this HTTPRoute any more")
 					})
 				})
 			}
 			// A second look finds nothing to do.
 			server.Requests()
-			router.orphans.Look(t.Context())
+			router.TakeOff(t.Context())
 			if got := server.Requests(); len(got) > 0 {
 				t.Errorf("requests of a second look: %v", got)
 			}
@@ -169,10 +166,10 @@ func TestASharedRouteKeepsTheOthersPart(t *testing.T) {
 	server.PutObject(rolloutResource, other)
 	router := looking(t, server)
 	succeed(t, router.SetWeight(other, 20, nil))
-	router.orphans.Look(t.Context())
+	router.TakeOff(t.Context())
 	requireSplit(t, router, "app", "app-stable=100 app-canary=0; other-stable=80 other-canary=20")
 	route := stored(t, router, "app")
-	if got := RolloutsOn(route); len(got) != 1 || got[0] != nameOf(other) {
+	if got := RolloutsOn(route); len(got) != 1 || got[0].Rollout != nameOf(other) {
 		t.Errorf("the route carries %v", got)
 	}
 	if value := route.GetLabels()[DefaultLabelKey]; value != DefaultLabelValue {
@@ -222,15 +219,15 @@ func TestARolloutThatCannotBeReadKeepsItsRoute(t *testing.T) {
 				return true
 			})
 			router := newRouter(t, server)
-			eventually(t, "the API server does not say", func() bool { router.orphans.Look(t.Context()); return len(asked) > 0 })
-			router.orphans.Look(t.Context())
+			eventually(t, "the API server does not say", func() bool { router.TakeOff(t.Context()); return len(asked) > 0 })
+			router.TakeOff(t.Context())
 			requireSplit(t, router, "app", "app-stable=60 app-canary=40; app-canary=1")
 			// The fault ends: the Rollout is absent.
 			server.SetFault(nil)
 			if name == "they may not be listed" || name == "they may not be watched" {
 				return // the watch comes back in its own time
 			}
-			router.orphans.Look(t.Context())
+			router.TakeOff(t.Context())
 			requireSplit(t, router, "app", "app-stable=100 app-canary=0")
 		})
 	}
@@ -250,9 +247,9 @@ func TestARolloutThatTheWatchDoesNotShowKeepsItsRoute(t *testing.T) {
 	})
 	router := looking(t, server)
 	server.PutObject(rolloutResource, app(named))
-	router.orphans.Look(t.Context())
-	if rollout, ok := router.rollouts.Watched("demo", "app"); rollout != nil || !ok {
-		t.Fatalf("the watch shows %v, %t: the test is about one that is behind", rollout, ok)
+	router.TakeOff(t.Context())
+	if exists, ok := router.Exists(nameOf(app(named))); exists || !ok {
+		t.Fatalf("the watch shows it: %t, %t; the test is about one that is behind", exists, ok)
 	}
 	requireSplit(t, router, "app", "app-stable=60 app-canary=40; app-canary=1")
 }
@@ -266,15 +263,15 @@ kind: TCPRoute
 metadata: {namespace: demo, name: app}
 spec: {rules: [{backendRefs: [{name: app-stable, port: 80, weight: 1}, {name: app-canary, port: 80, weight: 0}]}]}
 `)
-	weighed, err := SetWeight(route, RolloutOf(app(named), nil), Weights{Stable: 60, Canary: 40})
+	weighed, err := Apply(route, RolloutOf(app(named), nil), Wanted{Weights: &Weights{Stable: 60, Canary: 40}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := newServer(t)
 	server.PutObject("tcproutes", weighed.Route)
 	router := looking(t, server)
-	router.orphans.Look(t.Context())
-	got, err := router.routes.Read(t.Context(), "TCPRoute", "demo", "app")
+	router.TakeOff(t.Context())
+	got, err := router.routes.Group.Read(t.Context(), "TCPRoute", "demo", "app")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,9 +288,9 @@ func TestARouteThatACallHasWrittenIsNotAskedAbout(t *testing.T) {
 	server.PutObject(rolloutResource, ro)
 	router := looking(t, server)
 	succeed(t, router.SetWeight(ro, 20, nil))
-	eventually(t, "the watch shows the write", func() bool { return len(router.marks(t.Context())) == 1 })
+	eventually(t, "the watch shows the write", func() bool { return len(router.routes.Marks(t.Context())) == 1 })
 	server.Requests()
-	router.orphans.Look(t.Context())
+	router.TakeOff(t.Context())
 	if got := server.Requests(); len(got) > 0 {
 		t.Errorf("requests %v", got)
 	}
@@ -301,7 +298,7 @@ func TestARouteThatACallHasWrittenIsNotAskedAbout(t *testing.T) {
 	changed.Generation = 2
 	server.PutObject(rolloutResource, changed)
 	eventually(t, "the route goes back to rest", func() bool {
-		router.orphans.Look(t.Context())
+		router.TakeOff(t.Context())
 		return split(stored(t, router, "app")) == "app-stable=100 app-canary=0"
 	})
 }
@@ -310,7 +307,7 @@ func TestARouteThatACallHasWrittenIsNotAskedAbout(t *testing.T) {
 func TestARolloutMadeAnewMeanwhileKeepsItsRoute(t *testing.T) {
 	server := newServer(t, carrying(t, app(named), httpRoute("app")))
 	router := looking(t, server)
-	newer, err := SetWeight(stored(t, router, "app"), RolloutOf(app(named), nil), Weights{Stable: 90, Canary: 10})
+	newer, err := Apply(stored(t, router, "app"), RolloutOf(app(named), nil), Wanted{Weights: &Weights{Stable: 90, Canary: 10}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +319,7 @@ func TestARolloutMadeAnewMeanwhileKeepsItsRoute(t *testing.T) {
 		}
 		return false
 	})
-	router.orphans.Look(t.Context())
+	router.TakeOff(t.Context())
 	requireSplit(t, router, "app", "app-stable=90 app-canary=10; app-canary=1")
 }
 
@@ -336,10 +333,10 @@ func TestWhatIsTakenOffIsNotPutBack(t *testing.T) {
 	succeed(t, router.SetWeight(ro, 40, nil))
 	server.Delete(rolloutResource, "demo", "app")
 	eventually(t, "the route goes back to rest", func() bool {
-		router.orphans.Look(t.Context())
+		router.TakeOff(t.Context())
 		return split(stored(t, router, "app")) == "app-stable=100 app-canary=0"
 	})
-	eventually(t, "nothing is put back any more", func() bool { _, _, kept := router.healer.Kept(nameOf(ro)); return !kept })
+	eventually(t, "nothing is put back any more", func() bool { _, _, kept := router.PutsBack(nameOf(ro)); return !kept })
 	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
 }
 
@@ -354,11 +351,11 @@ func TestWhatAnotherRegistrationHasWrittenStays(t *testing.T) {
 	t.Cleanup(acme.Close)
 	succeed(t, acme.SetWeight(ro, 40, nil))
 	router := looking(t, server)
-	router.orphans.Look(t.Context())
+	router.TakeOff(t.Context())
 	requireSplit(t, router, "app", "app-stable=60 app-canary=40")
 	server.Delete(rolloutResource, "demo", "app")
 	eventually(t, "the route goes back to rest", func() bool {
-		router.orphans.Look(t.Context())
+		router.TakeOff(t.Context())
 		return split(stored(t, router, "app")) == "app-stable=100 app-canary=0"
 	})
 }
@@ -396,13 +393,13 @@ func TestAHeldRolloutKeepsItsRoute(t *testing.T) {
 	held.Generation = 2
 	server.PutObject(rolloutResource, held)
 	succeed(t, router.SetWeight(held, 20, nil))
-	eventually(t, "the watch shows the edit", func() bool {
-		rollout, ok := router.rollouts.Watched("demo", "app")
-		return ok && rollout.Generation == 2
-	})
 	before := stored(t, router, "app").GetResourceVersion()
-	router.orphans.Look(t.Context())
-	router.orphans.Look(t.Context())
+	server.Requests()
+	eventually(t, "the edited Rollout is asked about", func() bool {
+		router.TakeOff(t.Context())
+		return slices.ContainsFunc(server.Requests(), func(r apiservertest.Request) bool { return r.Resource == rolloutResource && r.Verb == "get" })
+	})
+	router.TakeOff(t.Context())
 	if got := stored(t, router, "app").GetResourceVersion(); got != before {
 		t.Error("the route is written")
 	}
@@ -413,7 +410,7 @@ func TestAHeldRolloutKeepsItsRoute(t *testing.T) {
 	aborted.Generation, aborted.Status.Abort = 2, true
 	server.PutObject(rolloutResource, aborted)
 	eventually(t, "what is left is taken off", func() bool {
-		router.orphans.Look(t.Context())
+		router.TakeOff(t.Context())
 		return split(stored(t, router, "app")) == "app-stable=100 app-canary=0"
 	})
 }
@@ -437,7 +434,7 @@ func TestARouteThatIsNoLongerSelected(t *testing.T) {
 	server.PutObject(httpRoutes, route)
 	eventually(t, "the watch shows the change", func() bool { _, ok := watched(router).GetLabels()["team"]; return !ok })
 	before := stored(t, router, "app").GetResourceVersion()
-	router.orphans.Look(t.Context())
+	router.TakeOff(t.Context())
 	if got := stored(t, router, "app").GetResourceVersion(); got != before {
 		t.Error("the route is written")
 	}

@@ -12,24 +12,24 @@ import (
 // ParentState is what a parent says of the present generation of a route.
 type ParentState int
 
-// The states of a parent.
+// The states of a parent. The worst state of its conditions, which is the greater one,
+// counts.
 const (
 	// Accepted: Accepted and ResolvedRefs are True at this generation.
 	Accepted ParentState = iota
-	// Refused: one of the two is False at this generation.
-	Refused
-	// Behind: the parent has reported both conditions, but not yet at this generation,
-	// or not yet as True or False.
-	Behind
-	// Unreported: the parent has never reported one of the two conditions.
+	// Unreported: Accepted or ResolvedRefs has never been reported, or never with an
+	// observedGeneration, so that nothing shows whether the parent follows the route.
 	Unreported
-	// RefusedBefore: one of the two was reported as False last, at an earlier
-	// generation.
-	RefusedBefore
+	// Behind: the parent has followed the route, or refused it, and has not reported on this
+	// generation yet, or not yet with True or False.
+	Behind
+	// Refused: a condition is against the route at this generation: Accepted or ResolvedRefs
+	// is False, or PartiallyInvalid is True.
+	Refused
 )
 
 func (s ParentState) String() string {
-	return []string{"accepted", "refused", "behind", "unreported", "has refused an earlier state of the route and not reported on this one"}[s]
+	return []string{"accepted", "unreported", "has not reported on this state of the route yet", "refused"}[s]
 }
 
 // Parent is what one controller says of a route for one of its parentRefs.
@@ -40,37 +40,71 @@ type Parent struct {
 	// Controller is the controllerName; empty if no controller has reported.
 	Controller string
 	State      ParentState
-	// Reason and Message are those of the condition that refuses, or has refused
-	// before. If the reason is a missing ReferenceGrant, the message names the
+	// Reason and Message are those of the condition that refuses this generation, or, if the
+	// parent is Behind, an earlier one. If the reason is a missing ReferenceGrant, the message names the
 	// ReferenceGrants that the route needs.
 	Reason, Message string
 	// Generation is the last generation with a report; 0 if there is none.
 	Generation int64
+	// Excused are the messages of conditions that are against the route and do not count,
+	// because they were there before.
+	Excused []string
 }
 
 // String describes the parent's state on one line.
 func (p Parent) String() string {
-	text := fmt.Sprintf("%s: %s", p.Name, p.State)
+	text := p.Name
 	if p.Controller != "" {
-		text = fmt.Sprintf("%s (%s): %s", p.Name, p.Controller, p.State)
+		text += " (" + p.Controller + ")"
+	}
+	if p.State == Behind && p.Reason != "" {
+		text += ": has refused an earlier state of the route and not reported on this one"
+	} else {
+		text += ": " + p.State.String()
 	}
 	if p.Reason != "" {
 		text += fmt.Sprintf(", %s: %s", p.Reason, p.Message)
 	}
+	if len(p.Excused) > 0 {
+		text += ", but for what was so before the canary: " + strings.Join(p.Excused, "; ")
+	}
 	return text
 }
 
-// ParentsOf returns what the parents of a route say of its present generation: one
-// for each parentRef and each controller that reports on it, in the order of the
-// route. Reports on a parent that the route does not name any more are left out.
-func ParentsOf(route *unstructured.Unstructured) []Parent {
+// ParentsOf returns what the parents of a route say of its present generation for a
+// Rollout: one for each parentRef and each controller that reports on it, in the order of
+// the route. Reports on a parent that the route does not name any more are left out.
+//
+// A condition is about the whole route, which may have rules of other Rollouts. What a
+// parent has had against a part of the route before the Rollout's first write, and still has
+// in the same words, is in Excused and does not make it refuse. While the Rollout has
+// written nothing, that is what parents say now.
+func ParentsOf(route *unstructured.Unstructured, ro Rollout) []Parent {
+	before, ok := refusedBefore(route, ro.owner())
+	if !ok {
+		before = refusalsOf(route)
+	}
+	return parentsOf(route, before)
+}
+
+// parentsOf is ParentsOf with the conditions that do not count.
+func parentsOf(route *unstructured.Unstructured, before []refusal) []Parent {
+	var parents []Parent
+	eachReport(route, func(ref parentRef, report map[string]any) {
+		parents = append(parents, judge(route, ref, report, before))
+	})
+	return parents
+}
+
+// eachReport calls do for each parentRef of a route and each report on it, with nil if there
+// is none.
+func eachReport(route *unstructured.Unstructured, do func(ref parentRef, report map[string]any)) {
 	if route == nil || route.Object == nil {
-		return nil
+		return
 	}
 	spec, _ := route.Object["spec"].(map[string]any)
 	status, _ := route.Object["status"].(map[string]any)
 	reports := objects(status["parents"])
-	var parents []Parent
 	seen := map[parentRef]bool{}
 	for _, raw := range objects(spec["parentRefs"]) {
 		ref := parentRefOf(raw, route.GetNamespace())
@@ -82,15 +116,14 @@ func ParentsOf(route *unstructured.Unstructured) []Parent {
 		for _, report := range reports {
 			reportedRef, _ := report["parentRef"].(map[string]any)
 			if parentRefOf(reportedRef, route.GetNamespace()) == ref {
-				parents = append(parents, judge(route, ref, report))
+				do(ref, report)
 				reported = true
 			}
 		}
 		if !reported {
-			parents = append(parents, Parent{Name: ref.String(), State: Unreported})
+			do(ref, nil)
 		}
 	}
-	return parents
 }
 
 // parentRef is a parentRef with the CRD's defaults.
@@ -127,54 +160,33 @@ func (p parentRef) String() string {
 }
 
 // judge says what a report means for the present generation.
-func judge(route *unstructured.Unstructured, ref parentRef, report map[string]any) Parent {
+func judge(route *unstructured.Unstructured, ref parentRef, report map[string]any, before []refusal) Parent {
 	p := Parent{Name: ref.String()}
 	p.Controller, _ = report["controllerName"].(string)
-	conditions := objects(report["conditions"])
-	for _, kind := range []string{"Accepted", "ResolvedRefs"} {
-		i := slices.IndexFunc(conditions, func(c map[string]any) bool { return c["type"] == kind })
-		state := Unreported
-		if i >= 0 {
-			generation, _ := number(conditions[i]["observedGeneration"])
-			p.Generation = max(p.Generation, generation)
-			state = stateOfCondition(conditions[i], generation, route.GetGeneration())
+	for _, kind := range []string{typeAccepted, typeResolvedRefs, typePartiallyInvalid} {
+		c := parentConditionOf(report, kind)
+		p.Generation = max(p.Generation, c.generation)
+		said := c.refusal(ref, report)
+		if c.against && c.mayBeOfOthers() && slices.ContainsFunc(before, func(r refusal) bool { return r.covers(said) }) {
+			p.Excused = append(p.Excused, c.reason+": "+oneLine(c.message))
+			c.against = false
 		}
-		worst := worse(p.State, state)
-		if worst != p.State && (worst == Refused || worst == RefusedBefore) {
-			p.Reason, _ = conditions[i]["reason"].(string)
-			p.Message, _ = conditions[i]["message"].(string)
+		state := c.state(route.GetGeneration())
+		if c.against && (state > p.State || state == Behind && p.State == Behind && p.Reason == "") {
+			p.Reason, p.Message = c.reason, oneLine(c.message)
 			if p.Reason == "RefNotPermitted" {
 				p.Message = strings.TrimPrefix(p.Message+"; "+missingGrants(route), "; ")
 			}
 		}
-		p.State = worst
+		p.State = max(p.State, state)
 	}
 	return p
 }
 
-func stateOfCondition(condition map[string]any, observed, generation int64) ParentState {
-	switch status, _ := condition["status"].(string); {
-	case observed < generation && status == "False":
-		return RefusedBefore
-	case observed < generation:
-		return Behind
-	case status == "True":
-		return Accepted
-	case status == "False":
-		return Refused
-	}
-	return Behind
-}
-
-// worse is the state of a parent with one condition in state a and the other in b: a
-// refusal counts first, and a condition that was never reported is not waited for.
-func worse(a, b ParentState) ParentState {
-	for _, state := range []ParentState{Refused, RefusedBefore, Unreported, Behind} {
-		if a == state || b == state {
-			return state
-		}
-	}
-	return Accepted
+// oneLine is a parent's message for the middle of a sentence. Envoy Gateway writes a sentence
+// a line.
+func oneLine(message string) string {
+	return strings.ReplaceAll(strings.TrimSuffix(message, "."), "\n", " ")
 }
 
 // missingGrants names the ReferenceGrants that a route needs for the backends of

@@ -40,11 +40,11 @@ func TestParentsOf(t *testing.T) {
 		"never reported": {gateway, "[]", []string{"Gateway infra/public: unreported"}},
 		"behind with both": {
 			gateway, "[" + report(short, condition("Accepted", "True", 2, "Accepted"), condition("ResolvedRefs", "True", 2, "ResolvedRefs")) + "]",
-			[]string{"Gateway infra/public (example.com/c): behind"},
+			[]string{"Gateway infra/public (example.com/c): has not reported on this state of the route yet"},
 		},
 		"behind with one": {
 			gateway, "[" + report(short, accepted, condition("ResolvedRefs", "True", 2, "ResolvedRefs")) + "]",
-			[]string{"Gateway infra/public (example.com/c): behind"},
+			[]string{"Gateway infra/public (example.com/c): has not reported on this state of the route yet"},
 		},
 		"refused before, and not yet again": {
 			gateway, "[" + report(short, accepted, condition("ResolvedRefs", "False", 2, "BackendNotFound")) + "]",
@@ -60,7 +60,7 @@ func TestParentsOf(t *testing.T) {
 		},
 		"not decided yet": {
 			gateway, "[" + report(short, condition("Accepted", "Unknown", 3, "Pending"), resolved) + "]",
-			[]string{"Gateway infra/public (example.com/c): behind"},
+			[]string{"Gateway infra/public (example.com/c): has not reported on this state of the route yet"},
 		},
 		"refused though the other condition is behind": {
 			gateway, "[" + report(short, condition("Accepted", "False", 3, "NoMatchingParent"), condition("ResolvedRefs", "True", 2, "ResolvedRefs")) + "]",
@@ -78,6 +78,18 @@ func TestParentsOf(t *testing.T) {
 			gateway, "[{parentRef: " + short + ", controllerName: example.com/c, conditions: [" + accepted + "]}]",
 			[]string{"Gateway infra/public (example.com/c): unreported"},
 		},
+		"a condition that is never reported, and the other behind": {
+			gateway, "[{parentRef: " + short + ", controllerName: example.com/c, conditions: [" + condition("Accepted", "True", 2, "Accepted") + "]}]",
+			[]string{"Gateway infra/public (example.com/c): has not reported on this state of the route yet"},
+		},
+		"reported without a generation": {
+			gateway, "[" + report(short, `{type: Accepted, status: "True"}`, `{type: ResolvedRefs, status: "True"}`) + "]",
+			[]string{"Gateway infra/public (example.com/c): unreported"},
+		},
+		"some rules are not served": {
+			gateway, "[" + report(short, accepted, resolved+", "+condition("PartiallyInvalid", "True", 3, "UnsupportedValue")) + "]",
+			[]string{"Gateway infra/public (example.com/c): refused, UnsupportedValue: said"},
+		},
 		"two controllers for one parent": {
 			gateway, "[" + report(short, accepted, resolved) + ", {parentRef: " + short + ", controllerName: example.com/d}]",
 			[]string{"Gateway infra/public (example.com/c): accepted", "Gateway infra/public (example.com/d): unreported"},
@@ -92,7 +104,7 @@ func TestParentsOf(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, p := range ParentsOf(routeOf(t, parentsRoute(tc.spec, tc.status))) {
+			for _, p := range parentsOf(routeOf(t, parentsRoute(tc.spec, tc.status)), nil) {
 				got = append(got, p.String())
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

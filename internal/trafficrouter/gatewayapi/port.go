@@ -10,13 +10,13 @@ import (
 
 // port returns the PortFunc for Rollouts of a namespace, for as long as ctx lives. It
 // reads both Services, and is called only for an experiment that is new on a route.
-func (r *Router) port(ctx context.Context, namespace string) PortFunc {
+func (b *backend) port(ctx context.Context, namespace string) PortFunc {
 	return func(experiment, stable string, port int32) (int32, error) {
-		from, err := r.service(ctx, namespace, stable)
+		from, err := b.service(ctx, namespace, stable)
 		if err != nil {
 			return 0, err
 		}
-		to, err := r.service(ctx, namespace, experiment)
+		to, err := b.service(ctx, namespace, experiment)
 		if err != nil {
 			return 0, err
 		}
@@ -24,9 +24,9 @@ func (r *Router) port(ctx context.Context, namespace string) PortFunc {
 	}
 }
 
-func (r *Router) service(ctx context.Context, namespace, name string) (*corev1.Service, error) {
+func (b *backend) service(ctx context.Context, namespace, name string) (*corev1.Service, error) {
 	service := &corev1.Service{}
-	if err := r.whole.Get(ctx, corev1.SchemeGroupVersion.WithResource("services"), namespace, name, service); err != nil {
+	if err := b.whole.Get(ctx, corev1.SchemeGroupVersion.WithResource("services"), namespace, name, service); err != nil {
 		return nil, fmt.Errorf("Service %s/%s, for the ports of an experiment: %w", namespace, name, err)
 	}
 	return service, nil

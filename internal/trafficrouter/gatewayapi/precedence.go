@@ -36,52 +36,6 @@ func (d *draft) precedenceOf(match map[string]any) precedence {
 
 func (p precedence) compare(other precedence) int { return slices.Compare(p[:], other[:]) }
 
-// mayOverlap tells whether a request may satisfy two matches.
-func (d *draft) mayOverlap(a, b map[string]any) bool {
-	method := func(m map[string]any) any { return m["method"] }
-	if d.kind == HTTPRoute {
-		pathA, _ := a["path"].(map[string]any)
-		pathB, _ := b["path"].(map[string]any)
-		if _, o := conditionIn(pathA).andPath(conditionIn(pathB)); o == none {
-			return false
-		}
-		if method(a) != nil && method(b) != nil && method(a) != method(b) {
-			return false
-		}
-	} else if methodsDiffer(method(a), method(b)) {
-		return false
-	}
-	for _, field := range []string{"headers", "queryParams"} {
-		for _, x := range objects(a[field]) {
-			for _, y := range objects(b[field]) {
-				nameX, _ := x["name"].(string)
-				nameY, _ := y["name"].(string)
-				if _, o := conditionIn(x).and(conditionIn(y)); o == none && strings.EqualFold(nameX, nameY) {
-					return false
-				}
-			}
-		}
-	}
-	return true
-}
-
-// methodsDiffer tells whether two matches of a GRPCRoute want different methods.
-func methodsDiffer(a, b any) bool {
-	x, okX := a.(map[string]any)
-	y, okY := b.(map[string]any)
-	if !okX || !okY || x["type"] != exact || y["type"] != exact {
-		return false
-	}
-	for _, field := range []string{"service", "method"} {
-		valueX, _ := x[field].(string)
-		valueY, _ := y[field].(string)
-		if valueX != "" && valueY != "" && valueX != valueY {
-			return true
-		}
-	}
-	return false
-}
-
 // covers tells whether each request that satisfies m satisfies u, too.
 func (d *draft) covers(u, m map[string]any) bool {
 	if d.kind == HTTPRoute {
@@ -136,46 +90,4 @@ func (d *draft) reaches(m match, source *rule) *rule {
 		}
 	}
 	return nil
-}
-
-// noteUsersRules warns of the user's rules that take requests that a header or mirror
-// route is for, and of those that lose requests to it. Sources are left out: a match
-// made from a source's has a greater precedence, or stands before it.
-func (d *draft) noteUsersRules(route managedRoute, made []*madeRule, sources []*rule) {
-	if route.Name != d.setting {
-		return
-	}
-	for _, r := range d.userRules() {
-		if slices.Contains(sources, r) {
-			continue
-		}
-		loses, wins := d.compareTo(r, made)
-		if loses {
-			d.note(route, "%s takes precedence over %s route %q for the requests that both match: it has the more specific path, method, headers or query, or comes first among equals",
-				d.describe(r), route.what(), route.Name)
-		}
-		if wins {
-			d.note(route, "%s route %q takes requests from %s that match both: it has the more specific path, method, headers or query",
-				route.what(), route.Name, d.describe(r))
-		}
-	}
-}
-
-// compareTo tells whether managed rules lose requests to a user's rule, and whether
-// they take requests that would reach that rule without them.
-func (d *draft) compareTo(r *rule, made []*madeRule) (loses, wins bool) {
-	for _, users := range objects(d.matchesOf(r.body)) {
-		for _, rule := range made {
-			for _, m := range rule.matches {
-				switch {
-				case !d.mayOverlap(users, m.body):
-				case d.precedenceOf(users).compare(d.precedenceOf(m.body)) >= 0:
-					loses = true
-				case d.winsAgainst(r, users, rule.source, m.source):
-					wins = true
-				}
-			}
-		}
-	}
-	return loses, wins
 }

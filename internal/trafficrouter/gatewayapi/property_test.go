@@ -115,7 +115,7 @@ func (g generator) rollout(name string) Rollout {
 // call is one call of a Rollout.
 type call func(*unstructured.Unstructured) (Decision, error)
 
-func (g generator) calls(ro Rollout) (w Weights, calls []call) {
+func (g generator) calls(ro Rollout) (w Weights, steps []v1alpha1.CanaryStep, calls []call) {
 	canary := 1 + g.Int32N(ro.Max-1)
 	w = Weights{Canary: canary, Stable: ro.Max - canary}
 	if g.IntN(2) == 0 {
@@ -123,13 +123,13 @@ func (g generator) calls(ro Rollout) (w Weights, calls []call) {
 		w.Stable -= share
 		w.Experiments = []ExperimentWeight{{"exp", share}}
 	}
-	calls = append(calls, func(r *unstructured.Unstructured) (Decision, error) { return SetWeight(r, ro, w) })
+	calls = append(calls, func(r *unstructured.Unstructured) (Decision, error) { return Apply(r, ro, Wanted{Weights: &w}) })
 	for _, header := range []v1alpha1.SetHeaderRoute{
 		{Name: "hdr", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "X-Canary", HeaderValue: &v1alpha1.StringMatch{Exact: "yes"}}}},
 		{Name: "more", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "X-More", HeaderValue: &v1alpha1.StringMatch{Prefix: "v."}}}},
 	} {
 		if g.IntN(2) == 0 {
-			calls = append(calls, func(r *unstructured.Unstructured) (Decision, error) { return SetHeaderRoute(r, ro, &header) })
+			steps = append(steps, v1alpha1.CanaryStep{SetHeaderRoute: &header})
 		}
 	}
 	if g.IntN(2) == 0 {
@@ -138,9 +138,14 @@ func (g generator) calls(ro Rollout) (w Weights, calls []call) {
 			percent = 30
 		}
 		mirror := v1alpha1.SetMirrorRoute{Name: "mirror", Percentage: &percent, Match: []v1alpha1.RouteMatch{{Method: &v1alpha1.StringMatch{Exact: "GET"}, Path: &v1alpha1.StringMatch{Prefix: "/"}}}}
-		calls = append(calls, func(r *unstructured.Unstructured) (Decision, error) { return SetMirrorRoute(r, ro, &mirror) })
+		steps = append(steps, v1alpha1.CanaryStep{SetMirrorRoute: &mirror})
 	}
-	return w, calls
+	for _, c := range callsOf(steps) {
+		calls = append(calls, func(r *unstructured.Unstructured) (Decision, error) {
+			return Apply(r, ro, Wanted{Calls: []RouteCall{c}})
+		})
+	}
+	return w, steps, calls
 }
 
 // made makes calls one after the other; a call that fails changes nothing.
@@ -172,7 +177,7 @@ func TestProperties(t *testing.T) {
 	for seed := range uint64(600) {
 		g := generator{rand.New(rand.NewPCG(seed, 11))}
 		route, ro := g.route(), g.rollout("a")
-		w, calls := g.calls(ro)
+		w, steps, calls := g.calls(ro)
 		given := canonical(t, route)
 
 		after, managedAfter, failed := made(route, calls...)
@@ -188,14 +193,25 @@ func TestProperties(t *testing.T) {
 		if diff := cmp.Diff(canonical(t, after), canonical(t, again)); diff != "" {
 			t.Fatalf("seed %d: another order, another route:\n%s", seed, diff)
 		}
-		wanted := Wanted{w, managedAfter}
-		if applied, err := Apply(route, ro, wanted); failed == 0 && (err != nil || canonical(t, applied.Route) != canonical(t, after)) {
-			t.Fatalf("seed %d: all at once, another route: %v\n%s", seed, err, cmp.Diff(canonical(t, after), canonical(t, applied.Route)))
+		passed := ro
+		passed.Steps, passed.Passed = steps, steps
+		for name, wanted := range map[string]Wanted{
+			"as self-healing has it": {Weights: &w, Exactly: &managedAfter},
+			"all calls at once":      {Weights: &w, Calls: callsOf(steps)},
+			"put back":               {Weights: &w, PutBack: true},
+		} {
+			if applied, err := Apply(route, passed, wanted); failed == 0 && (err != nil || canonical(t, applied.Route) != canonical(t, after)) {
+				t.Fatalf("seed %d: %s, another route: %v\n%s", seed, name, err, cmp.Diff(canonical(t, after), canonical(t, applied.Route)))
+			}
 		}
 
-		rest := func(r *unstructured.Unstructured) (Decision, error) { return SetWeight(r, ro, Weights{}) }
-		remove := func(r *unstructured.Unstructured) (Decision, error) { return RemoveManagedRoutes(r, ro) }
-		release := func(r *unstructured.Unstructured) (Decision, error) { return Release(r, ro.NamespacedName, "") }
+		rest := func(r *unstructured.Unstructured) (Decision, error) { return Apply(r, ro, Wanted{Weights: &Weights{}}) }
+		remove := func(r *unstructured.Unstructured) (Decision, error) {
+			return Apply(r, ro, Wanted{Calls: []RouteCall{{RemoveAll: true}}})
+		}
+		release := func(r *unstructured.Unstructured) (Decision, error) {
+			return Release(r, ro.NamespacedName, ro.Plugin, "")
+		}
 		for name, ending := range map[string][]call{"promoted": {remove, rest}, "aborted": {rest, remove}, "released": {release}} {
 			if ended, _, failed := made(after, ending...); failed > 0 || canonical(t, ended) != given {
 				t.Fatalf("seed %d: %s, the route is not as it was:\n%s", seed, name, cmp.Diff(given, canonical(t, ended)))
@@ -204,12 +220,16 @@ func TestProperties(t *testing.T) {
 
 		// Another Rollout makes calls meanwhile, with rules of its own.
 		other := g.rollout("b")
-		_, others := g.calls(other)
+		_, _, others := g.calls(other)
 		both, _, _ := made(after, others...)
 		both, _, _ = made(both, remove, rest)
 		both, _, _ = made(both,
-			func(r *unstructured.Unstructured) (Decision, error) { return RemoveManagedRoutes(r, other) },
-			func(r *unstructured.Unstructured) (Decision, error) { return SetWeight(r, other, Weights{}) })
+			func(r *unstructured.Unstructured) (Decision, error) {
+				return Apply(r, other, Wanted{Calls: []RouteCall{{RemoveAll: true}}})
+			},
+			func(r *unstructured.Unstructured) (Decision, error) {
+				return Apply(r, other, Wanted{Weights: &Weights{}})
+			})
 		if canonical(t, both) != given {
 			t.Fatalf("seed %d: with another Rollout, the route is not as it was:\n%s", seed, cmp.Diff(given, canonical(t, both)))
 		}

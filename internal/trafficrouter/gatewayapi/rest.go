@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// isAtRest tells whether a rule is at rest, by its weights alone.
+// isAtRest tells by its weights alone whether a rule is at rest: the canary has no
+// requests, and another backend has.
 func (d *draft) isAtRest(r *rule) bool {
-	return total(d.refsTo(r, d.canary())) == 0 && total(d.refsTo(r, d.stable())) > 0
+	return total(d.refsTo(r, d.canary())) == 0 && total(r.refs()) > 0
 }
 
 func total(refs []map[string]any) int64 {
@@ -18,18 +19,9 @@ func total(refs []map[string]any) int64 {
 	return sum
 }
 
-// remember records the weights of a rule at rest, unless they are recorded. With
-// pingPong, git may give all of the traffic to either Service.
-func (d *draft) remember(r *rule) {
-	record := d.records[r]
-	if record.Rest == nil {
-		record.Rest = d.restOf(r)
-	}
-	d.records[r] = record
-}
-
-// restOf returns the weights at rest of a rule of which nothing is remembered.
-func (d *draft) restOf(r *rule) map[string]*int64 {
+// weightsNow are a rule's weights at rest if no record has them. With pingPong, git may
+// give all of the traffic to either Service.
+func (d *draft) weightsNow(r *rule) map[string]*int64 {
 	stable, canary := d.refsTo(r, d.stable()), d.refsTo(r, d.canary())
 	swapped := d.ro.PingPong && total(stable) == 0 && total(canary) > 0
 	if d.isAtRest(r) || swapped {
@@ -53,83 +45,121 @@ func writtenWeight(ref map[string]any) *int64 {
 	return &weight
 }
 
-// leaveAllBut restores the Rollout's rules that are not among sources.
-func (d *draft) leaveAllBut(sources []*rule) {
-	for _, r := range d.userRules() {
-		if record, ok := d.records[r]; ok && !slices.Contains(sources, r) {
-			if d.ro.PingPong && record.Rest != nil && len(d.refsTo(r, d.stable())) > 0 {
-				d.restOnStable(r, record.Rest)
-			} else {
-				d.restore(r, record.Rest)
-			}
-			d.dropExperiments(r, nil)
-			delete(d.records, r)
-		}
-	}
-}
-
-// leaveOtherServices restores a rule that was split between other Services than now.
-func (d *draft) leaveOtherServices(r *rule) {
-	record := d.records[r]
-	_, stable := record.Rest[d.ro.Stable]
-	_, canary := record.Rest[d.ro.Canary]
-	if record.Rest == nil || d.ro.Unconfigured || stable && canary && len(record.Rest) == 2 {
-		return
-	}
-	d.restore(r, record.Rest)
-	record.Rest = nil
-	d.records[r] = record
-}
-
-// restore gives the backendRefs of a rule the weights that they had.
-func (d *draft) restore(r *rule, rest map[string]*int64) {
-	for _, name := range slices.Sorted(maps.Keys(rest)) {
-		for _, ref := range d.refsTo(r, service{d.ro.Namespace, name}) {
-			setWeight(ref, rest[name])
-		}
-	}
-}
-
-// rest brings the Rollout's rules to rest.
+// rest brings the owner's rules to rest. Of a rule without a record, only a canary that
+// has requests is taken to be split: a user may have any weights for stable.
 func (d *draft) rest() {
 	sources := d.sources()
 	if len(sources) == 0 && !d.ro.Unconfigured {
 		d.warnings = append(d.warnings, d.noSource().Error())
 	}
-	claims := d.claims()
-	d.leaveAllBut(sources)
+	d.endOtherSplits(sources)
 	for _, r := range sources {
-		d.leaveOtherServices(r)
 		d.dropExperiments(r, nil)
-		if record, ok := d.records[r]; ok && record.Rest != nil {
-			record.Rest = d.restFrom(r, record.Rest)
+		record, ok := d.records[r]
+		switch {
+		case ok && record.Rest != nil:
+			record.Rest = d.restore(r, record.Rest)
 			d.records[r] = record
-			if d.holdsBoth(r) && !d.isAtRest(r) { // the annotation has been edited
-				d.restore(r, d.allForStable())
-			}
-		} else if claims[r] == "" && !d.isAtRest(r) && d.holdsBoth(r) {
-			d.records[r] = ruleRecord{Rest: d.restFrom(r, d.restOf(r))}
-			d.leftBehind = true
+		case d.claims[r] == "" && d.holdsBoth(r) && total(d.refsTo(r, d.canary())) > 0:
+			d.records[r] = ruleRecord{Rest: d.restore(r, d.weightsNow(r))}
+			d.unrecorded = true
 		}
 	}
+	d.endLostSplits()
 	d.own.Experiments = nil
 }
 
-// restFrom brings a rule to rest, given the weights that it had, and returns what
-// is still to be remembered. That is nothing, unless with pingPong the Service that
-// is stable now is not the one that has the traffic in git.
-func (d *draft) restFrom(r *rule, had map[string]*int64) map[string]*int64 {
-	if !d.ro.PingPong || d.ro.Stable == "" || d.ro.Canary == "" {
-		d.restore(r, had)
-		return nil
+// endOtherSplits restores the owner's rules that are not among sources, and those of
+// sources that were split between other Services than now. Experiments go from each rule
+// but the sources: a rule whose record is lost may have them.
+func (d *draft) endOtherSplits(sources []*rule) {
+	for _, r := range d.userRules() {
+		record, ok := d.records[r]
+		isSource := slices.Contains(sources, r)
+		if !isSource && d.claims[r] == "" {
+			d.dropExperiments(r, nil)
+		}
+		switch {
+		case !ok:
+		case !isSource:
+			d.restore(r, record.Rest)
+			delete(d.records, r)
+		case record.Rest != nil && !d.ro.Unconfigured && !d.isAboutServices(record):
+			d.setWeights(r, record.Rest)
+			record.Rest = nil
+			d.records[r] = record
+		}
 	}
-	return d.restOnStable(r, had)
 }
 
-// restOnStable gives the Service that is stable now the weights of all the rule's
-// Services. It returns had, the weights before, unless the result is the same.
-func (d *draft) restOnStable(r *rule, had map[string]*int64) map[string]*int64 {
-	all, others := int64(0), int64(0)
+// isAboutServices tells whether a record has the weights of the two Services of now.
+func (d *draft) isAboutServices(record ruleRecord) bool {
+	_, stable := record.Rest[d.ro.Stable]
+	_, canary := record.Rest[d.ro.Canary]
+	return stable && canary && len(record.Rest) == 2
+}
+
+// endLostSplits takes the traffic off the canary where no rule fits a record any more: the
+// rule was edited, or removed. It may be any rule that gives the canary weight beside
+// other backends. A record stays as long as one of them gives the canary all.
+func (d *draft) endLostSplits() {
+	d.lost = filter(d.lost, func(record ruleRecord) bool {
+		stays := false
+		weights, _ := d.weightsAtRest(record.Rest)
+		for name, weight := range weights {
+			if name == d.ro.Stable || weight == nil || *weight > 0 {
+				continue
+			}
+			for _, r := range d.userRules() {
+				stays = !d.takeOff(r, service{d.ro.Namespace, name}) || stays
+			}
+		}
+		return stays
+	})
+}
+
+// takeOff gives a Service the weight 0 in a rule that no record is about. It returns false
+// if no other backend of the rule has weight.
+func (d *draft) takeOff(r *rule, s service) bool {
+	refs := d.refsTo(r, s)
+	_, recorded := d.records[r]
+	switch {
+	case total(refs) == 0 || len(refs) == len(r.refs()) || recorded || d.claims[r] != "":
+		return true
+	case total(refs) == total(r.refs()):
+		d.warn("%s gives all of its requests to the canary Service %s/%s, and what it was before the canary is not known: give another backend of the rule a weight", d.describe(r), s.namespace, s.name)
+		return false
+	}
+	none := int64(0)
+	for _, ref := range refs {
+		setWeight(ref, &none)
+	}
+	return true
+}
+
+// restore brings a rule to rest, given the weights that it had before. It returns them if
+// they differ from what the rule has now, so that it has to come back to them later. If
+// they would leave requests with the canary, or with no backend at all, somebody has edited
+// the record, and stable gets all.
+func (d *draft) restore(r *rule, had map[string]*int64) (differing map[string]*int64) {
+	weights, differ := d.weightsAtRest(had)
+	if differ && len(d.refsTo(r, d.stable())) > 0 {
+		differing = had
+	} else {
+		weights = had
+	}
+	d.setWeights(r, weights)
+	if had != nil && d.holdsBoth(r) && !d.isAtRest(r) {
+		d.setWeights(r, d.allForStable())
+	}
+	return differing
+}
+
+// weightsAtRest are the weights of a rule at rest that had these before. They differ only
+// with pingPong: if the Service that is stable now had a part of them, it gets all.
+func (d *draft) weightsAtRest(had map[string]*int64) (weights map[string]*int64, differ bool) {
+	all, none := int64(0), int64(0)
+	weights = map[string]*int64{d.ro.Stable: &all}
 	for name, weight := range had {
 		n := int64(1)
 		if weight != nil {
@@ -137,26 +167,21 @@ func (d *draft) restOnStable(r *rule, had map[string]*int64) map[string]*int64 {
 		}
 		all += n
 		if name != d.ro.Stable {
-			others += n
+			weights[name] = &none
+			differ = differ || n > 0
 		}
 	}
-	if others == 0 && all > 0 {
-		d.restore(r, had)
-		return nil
+	if !d.ro.PingPong || !differ {
+		return had, false
 	}
-	if all == 0 {
-		all = d.ro.max()
-	}
-	none := int64(0)
-	for name := range had {
+	return weights, true
+}
+
+// setWeights sets the weights of the backendRefs of a rule, by the names of the Services.
+func (d *draft) setWeights(r *rule, weights map[string]*int64) {
+	for _, name := range slices.Sorted(maps.Keys(weights)) {
 		for _, ref := range d.refsTo(r, service{d.ro.Namespace, name}) {
-			setWeight(ref, &none)
+			setWeight(ref, weights[name])
 		}
 	}
-	for i, ref := range d.refsTo(r, d.stable()) {
-		if i == 0 {
-			setWeight(ref, &all)
-		}
-	}
-	return had
 }

@@ -1,6 +1,9 @@
 package gatewayapi
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -30,9 +33,16 @@ type Rollout struct {
 	// are known to be the Rollout's.
 	Unconfigured bool
 
-	// Plugin is the name of the plugin that decides, empty for DefaultPluginName: another
-	// instance under another name is not to judge what this one has written.
+	// Plugin is the registered name of the plugin that decides; DefaultPluginName when
+	// empty.
 	Plugin string
+	// Registrations are the plugins that the Rollout has a configuration for. What one that
+	// it does not have any more has left is taken over; nothing is if this is empty.
+	Registrations []string
+	// Steps are all steps of the Rollout, Passed those before the current one.
+	Steps, Passed []v1alpha1.CanaryStep
+	// UseHeaderRoutes is true where the route takes the Rollout's header and mirror routes.
+	UseHeaderRoutes bool
 	// MirrorPercent is true where the HTTPRoutes of the cluster have the field
 	// percent of a mirror.
 	MirrorPercent bool
@@ -46,8 +56,9 @@ type Rollout struct {
 // error says what is missing.
 type PortFunc func(experiment, stable string, port int32) (int32, error)
 
-// RolloutOf returns what a Rollout's own spec and status say: all but Label,
-// Plugin, MirrorPercent and Port. Rules are those of one route, from its RouteConfig.
+// RolloutOf returns what a Rollout's own spec and status say: all but Label, Plugin,
+// UseHeaderRoutes, MirrorPercent and Port. Rules are those of one route, from its
+// RouteConfig.
 func RolloutOf(ro *v1alpha1.Rollout, rules []string) Rollout {
 	r := Rollout{
 		NamespacedName: types.NamespacedName{Namespace: ro.Namespace, Name: ro.Name},
@@ -56,13 +67,25 @@ func RolloutOf(ro *v1alpha1.Rollout, rules []string) Rollout {
 		Rules:          rules,
 	}
 	r.Stable, r.Canary = rolloutspec.Services(ro)
-	if c := ro.Spec.Strategy.Canary; c != nil && c.TrafficRouting != nil {
+	c := ro.Spec.Strategy.Canary
+	if c == nil {
+		return r
+	}
+	r.Steps = c.Steps
+	if index := ro.Status.CurrentStepIndex; index != nil { // over RPC 0 arrives as nil
+		r.Passed = c.Steps[:max(0, min(int(*index), len(c.Steps)))]
+	}
+	if c.TrafficRouting != nil {
+		r.Registrations = slices.Sorted(maps.Keys(c.TrafficRouting.Plugins))
 		for _, route := range c.TrafficRouting.ManagedRoutes {
 			r.ManagedRoutes = append(r.ManagedRoutes, route.Name)
 		}
 	}
 	return r
 }
+
+// owner is the registration that decides.
+func (r Rollout) owner() Owner { return Owner{Rollout: r.NamespacedName, Plugin: r.Plugin} }
 
 // max is Max, or its default.
 func (r Rollout) max() int64 {

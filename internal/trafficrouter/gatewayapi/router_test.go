@@ -20,7 +20,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
 	"github.com/kedify/argo-rollouts-plugin/internal/plugintest"
-	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter"
 )
 
 const httpRoutes, rolloutResource = "httproutes", "rollouts"
@@ -105,8 +105,7 @@ func newRouter(t *testing.T, server *apiservertest.Server) *Router {
 	t.Cleanup(router.Close)
 	// What InitPlugin begins, except the look for deleted Rollouts: many tests store no
 	// Rollout.
-	router.background.Do(func() { go router.healer.Run(router.ctx) })
-	succeed(t, router.InitPlugin())
+	go router.PutBack(t.Context())
 	eventually(t, "routes come from the watch", func() bool {
 		_, ok, err := router.routes.Indexed(t.Context(), "HTTPRoute", "none", time.Second)
 		return ok && err == nil
@@ -126,7 +125,7 @@ func verified(t *testing.T, router *Router, ro *v1alpha1.Rollout, weight int32, 
 // stored returns a route as the API server has it.
 func stored(t *testing.T, router *Router, name string) *unstructured.Unstructured {
 	t.Helper()
-	route, err := router.routes.Read(t.Context(), "HTTPRoute", "demo", name)
+	route, err := router.routes.Group.Read(t.Context(), "HTTPRoute", "demo", name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,8 +253,10 @@ func TestAWriteFails(t *testing.T) {
 		return false
 	})
 	two := app(`{"httpRoutes": [{"name": "app"}, {"name": "second"}]}`)
-	fail(t, router.SetWeight(two, 20, nil), "HTTPRoute demo/second", "may not patch httproutes.gateway.networking.k8s.io: apply ClusterRole argo-rollouts-gatewayapi")
+	succeed(t, router.SetWeight(two, 20, nil))
+	requireEvent(t, server, trafficrouter.ReasonError, "HTTPRoute demo/second", "may not patch httproutes.gateway.networking.k8s.io: apply ClusterRole argo-rollouts-gatewayapi")
 	requireSplit(t, router, "app", "app-stable=80 app-canary=20")
+	verified(t, router, two, 20, types.NotVerified)
 	server.SetFault(nil)
 	succeed(t, router.SetWeight(two, 20, nil))
 	requireSplit(t, router, "second", "app-stable=80 app-canary=20")
@@ -301,7 +302,7 @@ func TestWeightZero(t *testing.T) {
 			succeed(t, router.SetWeight(changed, 0, nil))
 			requireSplit(t, router, "app", "app-stable=100 app-canary=0")
 			verified(t, router, changed, 0, types.Verified)
-			requireEvent(t, server, reasonError)
+			requireEvent(t, server, trafficrouter.ReasonError)
 		})
 	}
 }
@@ -336,7 +337,7 @@ func TestABrokenRolloutMidCanary(t *testing.T) {
 			succeed(t, router.SetWeight(broken, 60, nil))
 			requireSplit(t, router, "app", "app-stable=80 app-canary=20")
 			verified(t, router, broken, 60, types.NotVerified)
-			requireEvent(t, server, reasonError, "the routes stay as they are until this is corrected or the Rollout is aborted")
+			requireEvent(t, server, trafficrouter.ReasonError, "the route stays as it is until this is corrected or the Rollout is aborted")
 
 			scaling := broken.DeepCopy()
 			scaling.Spec.Strategy.Canary.DynamicStableScale = true
@@ -372,139 +373,13 @@ func TestTwoRolloutsOfOneRule(t *testing.T) {
 	server.Delete(rolloutResource, "demo", "first")
 	succeed(t, router.SetWeight(app(named), 50, nil))
 	requireSplit(t, router, "app", "app-stable=50 app-canary=50")
-	if got := RolloutsOn(stored(t, router, "app")); len(got) != 1 || got[0].Name != "app" {
+	if got := RolloutsOn(stored(t, router, "app")); len(got) != 1 || got[0].Rollout.Name != "app" {
 		t.Errorf("the route carries %v", got)
 	}
 }
 
-func TestVerifyWeight(t *testing.T) {
-	split := func(t *testing.T, server *apiservertest.Server, router *Router, config string) *unstructured.Unstructured {
-		succeed(t, router.SetWeight(app(config), 20, nil))
-		return stored(t, router, "app")
-	}
-	t.Run("accepted", func(t *testing.T) {
-		server := newServer(t, httpRoute("app"))
-		router := newRouter(t, server)
-		verified(t, router, app(named), 20, types.NotVerified) // not written yet
-		server.PutObject(httpRoutes, reported(split(t, server, router, named), 2, 2, true, "Accepted"))
-		eventually(t, "verified", func() bool {
-			got, _ := router.VerifyWeight(app(named), 20, nil)
-			return got == types.Verified
-		})
-		verified(t, router, app(named), 30, types.NotVerified)
-	})
-	t.Run("refused", func(t *testing.T) {
-		server := newServer(t, httpRoute("app"))
-		router := newRouter(t, server)
-		server.PutObject(httpRoutes, reported(split(t, server, router, named), 2, 2, false, "BackendNotFound"))
-		eventually(t, "the watch shows the report", func() bool {
-			return len(ParentsOf(watched(router))) == 1 && ParentsOf(watched(router))[0].State == Refused
-		})
-		verified(t, router, app(named), 20, types.NotVerified)
-		requireEvent(t, server, reasonRefused, "Gateway demo/public", "BackendNotFound", "says the gateway")
-		verified(t, router, app(`{"httpRoute": "app", "verification": "off"}`), 20, types.Verified)
-		// Taking traffic off the canary is not held up.
-		succeed(t, router.SetWeight(app(named), 0, nil))
-		verified(t, router, app(named), 0, types.Verified)
-	})
-	t.Run("behind, and reports while the call waits", func(t *testing.T) {
-		server := newServer(t, httpRoute("app"))
-		router := newRouter(t, server)
-		route := split(t, server, router, named)
-		server.PutObject(httpRoutes, reported(route, 2, 1, true, "Accepted"))
-		eventually(t, "the watch shows the report", func() bool {
-			return len(ParentsOf(watched(router))) == 1 && ParentsOf(watched(router))[0].State == Behind
-		})
-		answer := make(chan types.RpcVerified)
-		go func() {
-			got, _ := router.VerifyWeight(app(named), 20, nil)
-			answer <- got
-		}()
-		eventually(t, "the call waits", func() bool { return router.reports.known(refOf(route)) })
-		server.PutObject(httpRoutes, reported(route, 2, 2, true, "Accepted"))
-		if got := <-answer; got != types.Verified {
-			t.Errorf("VerifyWeight = %d", got)
-		}
-	})
-	t.Run("behind, and never reports", func(t *testing.T) {
-		server := newServer(t, httpRoute("app"))
-		router := newRouter(t, server)
-		route := split(t, server, router, named)
-		server.PutObject(httpRoutes, reported(route, 2, 1, true, "Accepted"))
-		eventually(t, "the watch shows the report", func() bool { return watched(router).GetGeneration() == 2 })
-		verified(t, router, app(named), 20, types.NotVerified)
-		router.reports.backdate(reportPatience + time.Second)
-		verified(t, router, app(named), 20, types.Verified)
-		requireEvent(t, server, reasonUnreported, "HTTPRoute demo/app", "the weight counts as verified")
-	})
-	t.Run("nobody reports", func(t *testing.T) {
-		server := newServer(t, httpRoute("app"))
-		router := newRouter(t, server)
-		split(t, server, router, named)
-		verified(t, router, app(named), 20, types.NotVerified)
-		router.reports.backdate(reportPatience + time.Second)
-		verified(t, router, app(named), 20, types.Verified)
-		requireEvent(t, server, reasonUnreported, "Gateway demo/public")
-		// The next steps do not wait for the Gateway's report.
-		for _, weight := range []int32{40, 60} {
-			succeed(t, router.SetWeight(app(named), weight, nil))
-			verified(t, router, app(named), weight, types.Verified)
-		}
-		// Once the Gateway reports, calls wait for it again.
-		route := stored(t, router, "app")
-		server.PutObject(httpRoutes, reported(route, route.GetGeneration(), route.GetGeneration(), true, "Accepted"))
-		eventually(t, "the watch shows the report", func() bool { return stateOfFirst(router) == Accepted })
-		verified(t, router, app(named), 60, types.Verified)
-		succeed(t, router.SetWeight(app(named), 80, nil))
-		verified(t, router, app(named), 80, types.NotVerified)
-	})
-	t.Run("silent, and reports on an earlier state", func(t *testing.T) {
-		server := newServer(t, httpRoute("app"))
-		router := newRouter(t, server)
-		route := split(t, server, router, named)
-		server.PutObject(httpRoutes, reported(route, 2, 1, true, "Accepted"))
-		eventually(t, "the watch shows the report", func() bool { return stateOfFirst(router) == Behind })
-		router.reports.age(refOf(route), watched(router))
-		router.reports.backdate(reportPatience + time.Second)
-		verified(t, router, app(named), 20, types.Verified)
-		succeed(t, router.SetWeight(app(named), 40, nil))
-		verified(t, router, app(named), 40, types.Verified)
-		// A late report on the previous state shows that the Gateway does report.
-		server.PutObject(httpRoutes, reported(stored(t, router, "app"), 3, 2, true, "Accepted"))
-		eventually(t, "the watch shows the report", func() bool { return ParentsOf(watched(router))[0].Generation == 2 })
-		verified(t, router, app(named), 40, types.NotVerified)
-	})
-	t.Run("refused an earlier state, and never reports again", func(t *testing.T) {
-		server := newServer(t, httpRoute("app"))
-		router := newRouter(t, server)
-		route := split(t, server, router, named)
-		server.PutObject(httpRoutes, reported(route, 2, 1, false, "BackendNotFound"))
-		eventually(t, "the watch shows the report", func() bool { return stateOfFirst(router) == RefusedBefore })
-		verified(t, router, app(named), 20, types.NotVerified)
-		router.reports.backdate(reportPatience + time.Second)
-		verified(t, router, app(named), 20, types.NotVerified)
-		if router.reports.judge(refOf(route), watched(router)).reporting {
-			t.Error("each call goes on to wait for it, and so holds up a worker of the controller")
-		}
-		requireEvent(t, server, reasonUnreported, "Gateway demo/public", "has refused an earlier state of the route", "BackendNotFound", "the weight is not verified until it is accepted")
-		server.PutObject(httpRoutes, reported(stored(t, router, "app"), 2, 2, true, "Accepted"))
-		eventually(t, "the watch shows the report", func() bool { return stateOfFirst(router) == Accepted })
-		verified(t, router, app(named), 20, types.Verified)
-	})
-}
-
-// stateOfFirst returns what the first parent of HTTPRoute app reports, as the watch shows
-// it.
-func stateOfFirst(router *Router) ParentState {
-	parents := ParentsOf(watched(router))
-	if len(parents) == 0 {
-		return Unreported
-	}
-	return parents[0].State
-}
-
 func watched(router *Router) *unstructured.Unstructured {
-	route, _ := router.routes.Watched("HTTPRoute", "demo", "app")
+	route, _ := router.routes.Group.Watched("HTTPRoute", "demo", "app")
 	return route
 }
 
@@ -635,14 +510,8 @@ func TestARemovedHeaderRouteIsNoChangeOfAnothers(t *testing.T) {
 	succeed(t, router.RemoveManagedRoutes(at(ro, 1)))
 	const want = "app-stable=80 app-canary=20"
 	eventually(t, "the watch shows the change", func() bool { return split(watched(router)) == want })
-	unlock, err := router.healer.Lock(t.Context(), nameOf(ro))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unlock()
-	kept, refs, _ := router.healer.Kept(nameOf(ro))
 	server.Requests()
-	if outcome := router.repair(t.Context(), nameOf(ro), refs[0], kept); outcome != selfheal.Unneeded {
+	if outcome := router.PutBackOnce(t.Context(), trafficrouter.Ref{Kind: "HTTPRoute", NamespacedName: nameOf(ro)}); outcome != trafficrouter.Unneeded {
 		t.Errorf("the repair ends with %v, want it not to be needed", outcome)
 	}
 	for _, r := range server.Requests() {
@@ -680,18 +549,15 @@ func TestAChangedRouteIsLeftAlone(t *testing.T) {
 			server.Requests()
 			server.PutObject(httpRoutes, changed)
 			eventually(t, "the watch shows the change", func() bool { return split(watched(router)) == "app-stable=50 app-canary=50" })
-			router.healer.Changed(routeRef{HTTPRoute, nameOf(ro)})
+			router.Changed(trafficrouter.Ref{Kind: string(HTTPRoute), NamespacedName: nameOf(ro)})
 			if tc.weight > 0 {
 				eventually(t, "the Rollout is looked at", func() bool {
 					return slices.ContainsFunc(server.Requests(), func(r apiservertest.Request) bool { return r.Resource == rolloutResource })
 				})
 			}
-			// A call waits for a repair that is under way.
-			unlock, err := router.healer.Lock(t.Context(), nameOf(ro))
-			if err != nil {
-				t.Fatal(err)
+			if outcome := router.PutBackOnce(t.Context(), refOf(changed)); outcome == trafficrouter.Repaired {
+				t.Error("the route is put back")
 			}
-			unlock()
 			requireSplit(t, router, "app", "app-stable=50 app-canary=50")
 		})
 	}

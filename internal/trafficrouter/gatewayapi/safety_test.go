@@ -1,7 +1,6 @@
 package gatewayapi
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -17,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
-	"github.com/kedify/argo-rollouts-plugin/internal/selfheal"
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter"
 )
 
 // refuse makes the server refuse some verbs for an object, or for all objects of a
@@ -75,7 +74,7 @@ func TestAHeaderRouteThatCannotBe(t *testing.T) {
 	succeed(t, router.SetWeight(ro, 20, nil))
 	ro.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 20}}
 	succeed(t, router.SetHeaderRoute(ro, step))
-	requireEvent(t, server, reasonError, "header route beta: none of the Rollout's routes takes it")
+	requireEvent(t, server, trafficrouter.ReasonError, "header route beta: none of the Rollout's routes takes it")
 	succeed(t, router.SetWeight(ro, 0, nil))
 	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
 }
@@ -137,7 +136,7 @@ func TestAnAbortWithDynamicStableScaleAndNothingOnARoute(t *testing.T) {
 	fail(t, router.SetWeight(ro, 60, nil), "HTTPRoute demo/missing")
 	ro.Status.Abort = true
 	succeed(t, router.SetWeight(ro, 60, nil))
-	requireEvent(t, server, reasonError, "HTTPRoute demo/missing")
+	requireEvent(t, server, trafficrouter.ReasonError, "HTTPRoute demo/missing")
 	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
 }
 
@@ -207,7 +206,7 @@ func TestARevertIsPutBackForEachRollout(t *testing.T) {
 	git.Object["spec"] = shared.Object["spec"]
 	git.SetGeneration(git.GetGeneration() + 1)
 	git.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: FieldManager, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec": {"f:rules": {}}}`)}}})
-	router.reports.wrote(refOf(git), git) // as a repair for one of them leaves it
+	router.routes.reports.wrote(refOf(git), git) // as a repair for one of them leaves it
 	server.PutObject(httpRoutes, git)
 	eventually(t, "the route is put back for both", func() bool { return split(stored(t, router, "app")) == want })
 }
@@ -230,7 +229,7 @@ func TestWeightZeroWithAnExperimentThatCannotBe(t *testing.T) {
 	succeed(t, router.SetWeight(app(named), 40, nil))
 	succeed(t, router.SetWeight(app(named), 0, experiment))
 	requireSplit(t, router, "app", "app-stable=100 app-canary=0")
-	requireEvent(t, server, reasonError, "app-stable, for the ports of an experiment", "all requests go to stable")
+	requireEvent(t, server, trafficrouter.ReasonError, "app-stable, for the ports of an experiment", "all requests go to stable")
 }
 
 // A Rollout that is held keeps its routes: a change by another writer is put back,
@@ -269,13 +268,13 @@ func TestWeightZeroOutsideTheWatchedNamespace(t *testing.T) {
 	server := newServer(t, away)
 	router := newRouter(t, server)
 	router.Close()
-	router = New(server.Config, router.logger, Options{SelfHeal: true, WatchNamespace: "demo"})
+	router = New(server.Config, router.Logger, Options{SelfHeal: true, WatchNamespace: "demo"})
 	t.Cleanup(router.Close)
 	succeed(t, router.SetWeight(app(`{"httpRoute": "app", "namespace": "infra"}`), 40, nil))
 	broken := app(`{"httpRoute": 5}`)
 	broken.Generation++
 	succeed(t, router.SetWeight(broken, 0, nil))
-	route, err := router.routes.Read(t.Context(), "HTTPRoute", "infra", "app")
+	route, err := router.routes.Group.Read(t.Context(), "HTTPRoute", "infra", "app")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,22 +320,6 @@ func TestAHeldRolloutGoesDownWithDynamicStableScale(t *testing.T) {
 	fail(t, router.SetWeight(broken, 60, nil), "SetWeight for Rollout demo/app")
 }
 
-// A route that is created anew counts as new, even if it has the same generation as
-// before.
-func TestARouteMadeAnewIsNotLate(t *testing.T) {
-	var r reports
-	route := &unstructured.Unstructured{Object: map[string]any{}}
-	route.SetUID("u-1")
-	route.SetGeneration(2)
-	ref := routeRef{kind: HTTPRoute}
-	r.age(ref, route)
-	r.backdate(reportPatience)
-	route.SetUID("u-2")
-	if age := r.age(ref, route); age >= reportPatience {
-		t.Errorf("it counts as %s old", age)
-	}
-}
-
 func TestARouteThatIsNotNamedHoldsUpNothing(t *testing.T) {
 	server := newServer(t, httpRoute("app"), httpRoute("second"))
 	router := newRouter(t, server)
@@ -346,7 +329,7 @@ func TestARouteThatIsNotNamedHoldsUpNothing(t *testing.T) {
 	moved.Generation++
 	succeed(t, router.SetWeight(moved, 30, nil))
 	requireSplit(t, router, "app", "app-stable=70 app-canary=30")
-	requireEvent(t, server, reasonError, "a route that the Rollout does not name (any more) keeps what it has of it", "HTTPRoute demo/second")
+	requireEvent(t, server, trafficrouter.ReasonError, "what the Rollout does not name (any more) keeps what it has of it", "HTTPRoute demo/second")
 	server.SetFault(nil)
 	succeed(t, router.SetWeight(moved, 30, nil))
 	requireSplit(t, router, "second", "app-stable=100 app-canary=0")
@@ -366,29 +349,24 @@ func TestWhatACallHasWrittenBeforeItFailedStays(t *testing.T) {
 	server.PutObject(rolloutResource, ro)
 	succeed(t, router.SetWeight(ro, 20, nil))
 	refuse(server, httpRoutes, "second", "patch", "update")
-	fail(t, router.SetWeight(ro, 30, nil), "HTTPRoute demo/second")
+	succeed(t, router.SetWeight(ro, 30, nil))
+	requireEvent(t, server, trafficrouter.ReasonError, "HTTPRoute demo/second")
 	eventually(t, "the watch shows the write", func() bool { return split(watched(router)) == "app-stable=70 app-canary=30" })
 	// A call waits for a repair that is under way.
-	router.healer.Changed(refOf(watched(router)))
-	if outcome := repaired(t, router, ro, refOf(watched(router))); outcome == selfheal.Repaired {
+	router.Changed(refOf(watched(router)))
+	if outcome := repaired(t, router, ro, refOf(watched(router))); outcome == trafficrouter.Repaired {
 		t.Error("the router undoes its own write")
 	}
 	requireSplit(t, router, "app", "app-stable=70 app-canary=30")
 }
 
 // repaired runs the repair of a route as after a change of it.
-func repaired(t *testing.T, router *Router, ro *v1alpha1.Rollout, ref routeRef) selfheal.Outcome {
+func repaired(t *testing.T, router *Router, ro *v1alpha1.Rollout, ref trafficrouter.Ref) trafficrouter.Outcome {
 	t.Helper()
-	unlock, err := router.healer.Lock(t.Context(), nameOf(ro))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unlock()
-	kept, _, ok := router.healer.Kept(nameOf(ro))
-	if !ok {
+	if _, _, ok := router.PutsBack(nameOf(ro)); !ok {
 		t.Fatal("nothing is kept for the Rollout")
 	}
-	return router.repair(t.Context(), nameOf(ro), ref, kept)
+	return router.PutBackOnce(t.Context(), ref)
 }
 
 // Another writer sets a route back, annotation included, and the controller calls before
@@ -403,9 +381,12 @@ func TestACallBeforeTheRepairKeepsHeaderRoutes(t *testing.T) {
 		call func(*Router) types.RpcError
 		want string
 	}{
-		"SetWeight":           {func(r *Router) types.RpcError { return r.SetWeight(at(ro, 1), 30, nil) }, "app-stable=70 app-canary=30; app-canary=1"},
-		"SetWeight 0":         {func(r *Router) types.RpcError { return r.SetWeight(at(ro, 1), 0, nil) }, "app-stable=100 app-canary=0; app-canary=1"},
-		"SetHeaderRoute":      {func(r *Router) types.RpcError { return r.SetHeaderRoute(at(ro, 0), second) }, "app-stable=80 app-canary=20; app-canary=1; app-canary=1"},
+		"SetWeight":   {func(r *Router) types.RpcError { return r.SetWeight(at(ro, 1), 30, nil) }, "app-stable=70 app-canary=30; app-canary=1"},
+		"SetWeight 0": {func(r *Router) types.RpcError { return r.SetWeight(at(ro, 1), 0, nil) }, "app-stable=100 app-canary=0; app-canary=1"},
+		"SetHeaderRoute": {func(r *Router) types.RpcError {
+			succeed(t, r.SetHeaderRoute(at(ro, 1), second))
+			return r.SetWeight(at(ro, 1), 20, nil)
+		}, "app-stable=80 app-canary=20; app-canary=1; app-canary=1"},
 		"RemoveManagedRoutes": {func(r *Router) types.RpcError { return r.RemoveManagedRoutes(at(ro, 1)) }, "app-stable=100 app-canary=0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -461,7 +442,8 @@ func TestTheRemovalOfAStepIsInTheWayOfNoWeight(t *testing.T) {
 	succeed(t, router.SetWeight(at(ro, 1), 20, nil))
 	refuse(server, httpRoutes, "app", "patch", "update")
 	succeed(t, router.SetHeaderRoute(at(ro, 2), ro.Spec.Strategy.Canary.Steps[2].SetHeaderRoute))
-	fail(t, router.SetWeight(at(ro, 2), 20, nil), "HTTPRoute demo/app")
+	succeed(t, router.SetWeight(at(ro, 2), 20, nil)) // no less than what is in place
+	requireEvent(t, server, trafficrouter.ReasonError, "HTTPRoute demo/app", "the route stays as it is until")
 	fail(t, router.SetWeight(at(ro, 2), 0, nil), "HTTPRoute demo/app")
 	requireSplit(t, router, "second", "app-stable=100 app-canary=0")
 	server.SetFault(nil)
@@ -471,11 +453,15 @@ func TestTheRemovalOfAStepIsInTheWayOfNoWeight(t *testing.T) {
 
 // managedNames returns the names of a Rollout's header and mirror routes on a route.
 func managedNames(route *unstructured.Unstructured, ro *v1alpha1.Rollout) []string {
-	decision, err := RemoveRoute(route, RolloutOf(ro, nil), "none")
+	decision, err := Apply(route, RolloutOf(ro, nil), Wanted{})
 	if err != nil {
 		panic(err)
 	}
-	return decision.Managed.Names()
+	var names []string
+	for _, route := range decision.Managed.routes {
+		names = append(names, route.Name)
+	}
+	return names
 }
 
 // Without a watch that shows which routes carry something of a Rollout, the weight that
@@ -492,7 +478,7 @@ func TestABrokenRolloutMidCanaryWithoutWatch(t *testing.T) {
 	broken.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 40}, Stable: v1alpha1.WeightDestination{Weight: 60}}
 	succeed(t, router.SetWeight(broken, 40, nil))
 	verified(t, router, broken, 40, types.NotVerified)
-	requireEvent(t, server, reasonError, "the routes stay as they are until this is corrected or the Rollout is aborted")
+	requireEvent(t, server, trafficrouter.ReasonError, "the route stays as it is until this is corrected or the Rollout is aborted")
 }
 
 // hang leaves a request without an answer for as long as its caller waits.
@@ -512,14 +498,10 @@ func TestAKindThatIsNotNamedIsNotWaitedFor(t *testing.T) {
 		return true
 	})
 	router := newRouter(t, server)
-	ctx, cancel := context.WithTimeout(t.Context(), syncTimeout*3/4)
-	defer cancel()
-	found, err := router.carrying(ctx, router.planFor(app(named), &notes{}, 20, nil))
-	if err != nil || ctx.Err() != nil {
-		t.Errorf("%v, %v: it has waited for the list", err, ctx.Err())
-	}
-	if !found.known || found.everywhere {
-		t.Errorf("known %t, everywhere %t: the routes that are named are known, and others not yet", found.known, found.everywhere)
+	began := time.Now()
+	succeed(t, router.SetWeight(app(named), 20, nil))
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("the call took %s: it has waited for the GRPCRoutes, which the Rollout does not name", took)
 	}
 }
 
@@ -536,7 +518,7 @@ func TestAHeaderRouteThatTheAPIServerRefuses(t *testing.T) {
 	succeed(t, router.SetWeight(at(ro, 0), 20, nil))
 	refuse(server, httpRoutes, "app", "patch", "update")
 	succeed(t, router.SetHeaderRoute(at(ro, 0), step))
-	requireEvent(t, server, reasonError, "header route beta", "the routes stay as they are until this is corrected or the Rollout is aborted")
+	requireEvent(t, server, trafficrouter.ReasonError, "header route beta", "the route stays as it is until this is corrected or the Rollout is aborted")
 	// A fault that may pass is an error, and the call is tried again.
 	server.SetFault(func(w http.ResponseWriter, _ *http.Request, request apiservertest.Request) bool {
 		if request.Verb == "patch" {
@@ -588,7 +570,7 @@ func TestARouteThatHangsKeepsNoOtherFromRest(t *testing.T) {
 			router := New(server.Config, hclog.NewNullLogger(), Options{})
 			t.Cleanup(router.Close)
 			succeed(t, router.SetWeight(both, 40, nil))
-			router.timeout = 5 * time.Second // with several routes, a request may take half of it
+			router.Timeout = 5 * time.Second // with several routes, a request may take half of it
 			server.SetFault(func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
 				hangs := request.Resource == tc.hanging && slices.Contains(tc.verbs, request.Verb)
 				if hangs {

@@ -21,7 +21,7 @@ func SplitsOf(route *unstructured.Unstructured, ro Rollout) []Split {
 	var splits []Split
 	for _, r := range d.sources() {
 		if !d.holdsBoth(r) {
-			continue // the configuration is unreadable, and a remembered rule was edited since
+			continue // the configuration is unreadable, and a recorded rule was edited since
 		}
 		splits = append(splits, Split{
 			Rule:   d.describe(r),

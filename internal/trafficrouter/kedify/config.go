@@ -13,6 +13,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/jsontype"
 	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter"
 )
 
 // PluginName is the name under which the plugin is registered in
@@ -129,10 +130,7 @@ func objectName(raw json.RawMessage, at string) (string, error) {
 }
 
 // Uses tells whether a Rollout has a configuration for the plugin, valid or not.
-func Uses(ro *v1alpha1.Rollout) bool {
-	canary := ro.Spec.Strategy.Canary
-	return canary != nil && canary.TrafficRouting != nil && canary.TrafficRouting.Plugins[PluginName] != nil
-}
+func Uses(ro *v1alpha1.Rollout) bool { return trafficrouter.Uses(ro, PluginName) }
 
 // rolloutConfig finds and reads the configuration in a Rollout.
 func rolloutConfig(ro *v1alpha1.Rollout) (Config, error) {

@@ -3,11 +3,14 @@ package kedify
 import (
 	"fmt"
 
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
-// present holds the current values of the two annotations of an HTTPScaledObject, nil
-// where absent.
+// present holds the values of the two annotations of an HTTPScaledObject, nil where absent.
 type present struct {
 	split *string
 	owner *string
@@ -35,6 +38,17 @@ func (p present) ownerOtherThan(rollout string) string {
 	return *p.owner
 }
 
+// keysOtherThan returns the keys of the annotations that are there and differ from want.
+func (p present) keysOtherThan(want present) (keys []string) {
+	if p.split != nil && !equal(p.split, want.split) {
+		keys = append(keys, weightedbackends.Annotation)
+	}
+	if p.owner != nil && !equal(p.owner, want.owner) {
+		keys = append(keys, weightedbackends.OwnerAnnotation)
+	}
+	return keys
+}
+
 // String describes the split for people: "stable=80,canary=20", "none", or the
 // text itself where it cannot be read.
 func (p present) String() string {
@@ -52,42 +66,69 @@ func (p present) String() string {
 	return weightedbackends.Describe(backends)
 }
 
-// decide returns the annotations to write so that an object whose annotations are now
-// carries the split of rollout; a nil value removes an annotation. It returns nil when
-// there is nothing to change. Whether another Rollout owns the present split is checked
-// elsewhere, by mayChange.
-func decide(now present, rollout string, split []weightedbackends.Backend) map[string]*string {
-	want := present{}
-	if split != nil {
-		text := weightedbackends.Format(split)
-		want = present{split: &text, owner: &rollout}
-	}
+// decide returns the decision that an object is to carry the annotations in want.
+func decide(object *metav1.PartialObjectMetadata, want present) decision {
+	now := presentIn(object.Annotations)
 	if equal(now.split, want.split) && equal(now.owner, want.owner) {
-		return nil
+		return decision{Object: object}
 	}
-	return map[string]*string{
-		weightedbackends.Annotation:      want.split,
-		weightedbackends.OwnerAnnotation: want.owner,
+	d := decision{Object: object.DeepCopy(), Changed: true, From: now.String(), To: want.String()}
+	set := func(key string, value *string) {
+		delete(d.Object.Annotations, key)
+		if value != nil {
+			metav1.SetMetaDataAnnotation(&d.Object.ObjectMeta, key, *value)
+		}
 	}
+	set(weightedbackends.Annotation, want.split)
+	set(weightedbackends.OwnerAnnotation, want.owner)
+	return d
 }
 
-// released returns the annotations to write to an object whose Rollout is gone, so that
-// all requests go to that Rollout's stable Service: both annotations are removed,
-// unless the split's stable Service is not the one in scaleTargetRef. That is so with
-// pingPong, where the other Service may have no pods any more.
-func released(now present, service string) map[string]*string {
-	change := map[string]*string{weightedbackends.Annotation: nil, weightedbackends.OwnerAnnotation: nil}
-	split, err := weightedbackends.Parse(*now.split)
+// wanted returns the annotations for the split of a Rollout.
+func wanted(rollout string, split []weightedbackends.Backend) present {
+	if split == nil {
+		return present{}
+	}
+	text := weightedbackends.Format(split)
+	return present{split: &text, owner: &rollout}
+}
+
+// released returns the annotations of an object whose Rollout does not use it any more, so
+// that all requests go to that Rollout's stable Service: none, unless the split's stable
+// Service is not the one in scaleTargetRef. That is so with pingPong, where the other
+// Service may have no pods any more.
+func released(text, service string) present {
+	split, err := weightedbackends.Parse(text)
 	if err != nil || split[0].Service == service {
-		return change
+		return present{}
 	}
 	total := int32(0)
 	for _, b := range split {
 		total += b.Weight
 	}
-	text := weightedbackends.Format([]weightedbackends.Backend{{Service: split[0].Service, Weight: total}})
-	change[weightedbackends.Annotation] = &text
-	return change
+	text = weightedbackends.Format([]weightedbackends.Backend{{Service: split[0].Service, Weight: total}})
+	return present{split: &text}
+}
+
+// canaryIn returns the weight of a Rollout's canary in a split: that of its canary Service,
+// or of all Services but the stable one if the split does not have it. A split that cannot
+// be parsed may give the canary anything: the interceptor goes on serving the previous one.
+func canaryIn(text string, ro *v1alpha1.Rollout) (weight int32) {
+	split, err := weightedbackends.Parse(text)
+	if err != nil {
+		return rolloutspec.MaxWeight(ro)
+	}
+	stable, canary := rolloutspec.Services(ro)
+	for _, b := range split {
+		switch b.Service {
+		case stable:
+		case canary:
+			return b.Weight
+		default:
+			weight += b.Weight
+		}
+	}
+	return weight
 }
 
 func equal(a, b *string) bool {

@@ -13,6 +13,7 @@ import (
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
+	k8stypes "k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
@@ -79,8 +80,8 @@ func TestAChangedSplitIsPutBack(t *testing.T) {
 		change map[string]*string
 		event  []string
 	}{
-		"removed":       {wiped, []string{"the annotation http.kedify.io/weighted-backends was removed", "HTTPScaledObject demo/app carries app-stable=50,app-canary=50 again", "field managers: scaler 20", "abort the Rollout"}},
-		"rewritten":     {rewritten, []string{"field manager scaler changed the split to app-stable=100", "HTTPScaledObject demo/app carries app-stable=50,app-canary=50 again"}},
+		"removed":       {wiped, []string{"the annotation http.kedify.io/weighted-backends was removed", "HTTPScaledObject demo/app is as this canary needs it again (app-stable=50,app-canary=50)", "field managers: scaler 20", "abort the Rollout"}},
+		"rewritten":     {rewritten, []string{"field manager scaler changed the split to app-stable=100", "HTTPScaledObject demo/app is as this canary needs it again (app-stable=50,app-canary=50)"}},
 		"without owner": {disowned, []string{"the annotation http.kedify.io/weighted-backends-rollout was removed"}},
 	}
 	for name, tc := range tests {
@@ -145,11 +146,8 @@ func looked(t *testing.T, server *apiservertest.Server, router *Router, name str
 			return r.Verb == "get" && r.Resource == rolloutResource && r.Name == name
 		})
 	})
-	unlock, err := router.healer.Lock(t.Context(), nameOf(app(name, named)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	unlock()
+	_, err := router.VerifyWeight(app(name, named), 0, nil) // takes its turn after the repair
+	succeed(t, err)
 }
 
 // Two plugins, of an old leader and a new one, must not fight.
@@ -180,7 +178,7 @@ func TestAtWeightZero(t *testing.T) {
 	marker := pingPong(atWeight("marker", 0), v1alpha1.PPPing)
 	server.PutObject(rolloutResource, marker)
 	server.Put(httpso, "demo", "marker", nil)
-	eventually(t, "the watch shows marker", func() bool { o, _ := router.objects.Watched("demo", "marker"); return o != nil })
+	eventually(t, "the watch shows marker", func() bool { o, _ := router.objects.Metadata.Watched("demo", "marker"); return o != nil })
 	succeed(t, router.SetWeight(overRPC(marker), 0, nil))
 	byHand := split(10, 90)
 	server.Annotate("kubectl", httpso, "demo", "app", map[string]*string{weightedbackends.Annotation: &byHand})
@@ -204,7 +202,7 @@ func TestSelfHealOff(t *testing.T) {
 	server.Requests()
 	server.Annotate("kubectl", httpso, "demo", "app", wiped)
 	eventually(t, "the watch shows the change", func() bool {
-		o, ok := router.objects.Watched("demo", "app")
+		o, ok := router.objects.Metadata.Watched("demo", "app")
 		return ok && len(o.Annotations) == 0
 	})
 	verified(t, router, overRPC(ro), 50, 0)
@@ -307,7 +305,7 @@ func TestPingPongWithAFaultyConfigurationIsPutBack(t *testing.T) {
 	for range 3 {
 		succeed(t, router.SetWeight(overRPC(faulty), 0, nil))
 	}
-	if _, objects, _ := router.healer.Kept(nameOf(faulty)); len(objects) != 1 {
+	if _, objects, _ := router.PutsBack(k8stypes.NamespacedName{Namespace: "demo", Name: "app"}); len(objects) != 1 {
 		t.Errorf("%d objects kept for one HTTPScaledObject: %v", len(objects), objects)
 	}
 	// A plugin that has never seen the objects does not know that they are as they should
@@ -327,7 +325,7 @@ func TestTheObjectOfAnotherIsNotTakenOverByARepair(t *testing.T) {
 	server.PutObject(rolloutResource, second)
 	succeed(t, router.SetWeight(overRPC(second), 0, nil))
 	verified(t, router, overRPC(second), 0, types.NotVerified)
-	warned(t, server, "TrafficRoutingError", "SetWeight(0) for Rollout demo/second", "carries the split of Rollout demo/app")
+	warned(t, server, "TrafficRoutingError", "Rollout demo/second", "carries the split of Rollout demo/app")
 	server.Annotate("scaler", httpso, "demo", "app", wiped)
 	eventually(t, "the split is put back", func() bool { return current(server, "app") == split(50, 50) })
 	succeed(t, router.SetWeight(overRPC(atWeight("app", 50)), 50, nil))
@@ -340,7 +338,10 @@ func TestARepairWaitsForTheWatch(t *testing.T) {
 	eventually(t, "a first repair", func() bool { return log.count("split put back") == 1 })
 	// The next one is due a second later.
 	server.Annotate("scaler", httpso, "demo", "app", wiped)
-	eventually(t, "the watch shows it", func() bool { o, _ := router.objects.Watched("demo", "app"); return o != nil && len(o.Annotations) == 0 })
+	eventually(t, "the watch shows it", func() bool {
+		o, _ := router.objects.Metadata.Watched("demo", "app")
+		return o != nil && len(o.Annotations) == 0
+	})
 	server.SetFault(deny)
 	server.EndWatches()
 	eventually(t, "the refusal", func() bool { return log.count("no watch") > 0 })
@@ -366,7 +367,7 @@ func TestALookForOrphansHoldsUpNoCall(t *testing.T) {
 		return true
 	})
 	done := make(chan struct{})
-	go func() { defer close(done); router.orphans.Look(t.Context()) }()
+	go func() { defer close(done); router.TakeOff(t.Context()) }()
 	<-hanging
 	succeed(t, router.SetWeight(overRPC(ro), 0, nil))
 	select {

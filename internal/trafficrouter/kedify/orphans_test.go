@@ -9,6 +9,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8stypes "k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
@@ -30,10 +31,10 @@ func sweeping(t *testing.T, server *apiservertest.Server) (*Router, *logbook) {
 	t.Helper()
 	router, log := newRouter(t, server)
 	watching(t, router)
-	if err := router.rollouts.Connect(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the watch of Rollouts is current", func() bool { _, ok := router.rollouts.Watched("demo", "none"); return ok })
+	eventually(t, "the watch of Rollouts is current", func() bool {
+		_, known := router.Exists(k8stypes.NamespacedName{Namespace: "demo", Name: "none"})
+		return known
+	})
 	server.Requests()
 	return router, log
 }
@@ -65,13 +66,13 @@ func TestASplitWhoseRolloutIsGoneIsTakenOff(t *testing.T) {
 				server.PutObject(rolloutResource, tc.rollout)
 			}
 			router, _ := sweeping(t, server)
-			router.orphans.Look(t.Context())
+			router.TakeOff(t.Context())
 			if diff := cmp.Diff(tc.want, server.Annotations(httpso, "demo", "app")); diff != "" {
 				t.Errorf("annotations (-want +got):\n%s", diff)
 			}
 			// A second look finds nothing to do.
 			server.Requests()
-			router.orphans.Look(t.Context())
+			router.TakeOff(t.Context())
 			// The Event of the first look is written in the background, and may come
 			// late.
 			again := slices.DeleteFunc(server.Requests(), func(r apiservertest.Request) bool { return r.Resource == "events" })
@@ -89,12 +90,12 @@ func TestARolloutThatStopsUsingThePlugin(t *testing.T) {
 	ro.Generation = 1
 	server.PutObject(rolloutResource, ro)
 	router, _ := sweeping(t, server)
-	router.orphans.Look(t.Context())
+	router.TakeOff(t.Context())
 	changed := ro.DeepCopy()
 	changed.Generation, changed.Spec.Strategy.Canary.TrafficRouting = 2, nil
 	server.PutObject(rolloutResource, changed)
 	eventually(t, "the split is taken off", func() bool {
-		router.orphans.Look(t.Context())
+		router.TakeOff(t.Context())
 		return current(server, "app") == ""
 	})
 	eventually(t, "an Event on the HTTPScaledObject", func() bool {
@@ -116,14 +117,14 @@ func TestAHeldRolloutKeepsItsSplit(t *testing.T) {
 	held.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: 50}, Stable: v1alpha1.WeightDestination{Weight: 50}}
 	server.PutObject(rolloutResource, held)
 	router, _ := sweeping(t, server)
-	router.orphans.Look(t.Context())
+	router.TakeOff(t.Context())
 	if got := current(server, "app"); got != split(50, 50) {
 		t.Errorf("the split is %q", got)
 	}
 	held.Status.Canary.Weights = nil // aborted
 	server.PutObject(rolloutResource, held)
 	eventually(t, "the split is taken off", func() bool {
-		router.orphans.Look(t.Context())
+		router.TakeOff(t.Context())
 		return current(server, "app") == ""
 	})
 }
@@ -155,11 +156,8 @@ func TestARolloutThatCannotBeReadKeepsItsSplit(t *testing.T) {
 			})
 			router, _ := newRouter(t, server)
 			watching(t, router)
-			if err := router.rollouts.Connect(); err != nil {
-				t.Fatal(err)
-			}
-			eventually(t, "the answer", func() bool { router.orphans.Look(t.Context()); return len(answered) > 0 })
-			router.orphans.Look(t.Context())
+			eventually(t, "the answer", func() bool { router.TakeOff(t.Context()); return len(answered) > 0 })
+			router.TakeOff(t.Context())
 			if got := current(server, "app"); got != split(50, 50) {
 				t.Errorf("split %q", got)
 			}
@@ -178,7 +176,7 @@ func TestASplitThatACallHasSetIsNotAskedAbout(t *testing.T) {
 	succeed(t, router.SetWeight(ro, 20, nil))
 	eventually(t, "the watch shows the split", func() bool { objects, _ := router.objects.Annotated(); return len(objects) == 1 })
 	server.Requests()
-	router.orphans.Look(t.Context())
+	router.TakeOff(t.Context())
 	if got := server.Requests(); len(got) > 0 {
 		t.Errorf("requests %v", got)
 	}
@@ -199,7 +197,7 @@ func TestARolloutMadeAnewMeanwhileKeepsItsSplit(t *testing.T) {
 		}
 		return false
 	})
-	router.orphans.Look(t.Context())
+	router.TakeOff(t.Context())
 	if got := current(server, "app"); got != split(90, 10) {
 		t.Errorf("split %q", got)
 	}

@@ -322,7 +322,7 @@ func TestOwnership(t *testing.T) {
 	if got := server.Annotations(httpso, "demo", "app"); got[weightedbackends.OwnerAnnotation] != "second" || got[weightedbackends.Annotation] != split(50, 50) {
 		t.Errorf("not taken over from a Rollout that is gone: %v", got)
 	}
-	if log.count("takenOverFrom=demo/first") != 1 {
+	if log.count("what a Rollout that does not use the object any more has left is taken off: rollout=demo/first") != 1 {
 		t.Errorf("the log does not say once from whom: %s", log.text.String())
 	}
 }
@@ -378,9 +378,37 @@ func TestLeavesWhatIsNoLongerNamed(t *testing.T) {
 	}
 }
 
+// An object that the Rollout does not name any more, and that cannot be written, keeps the
+// Rollout neither from a weight nor from its way back.
+func TestAnObjectThatIsNotNamedHoldsUpNothing(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "a", nil)
+	server.Put(httpso, "demo", "b", nil)
+	router, _ := newRouter(t, server)
+	watching(t, router)
+	succeed(t, router.SetWeight(app("app", `{"httpScaledObjectName":"a"}`), 20, nil))
+	server.SetFault(func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+		if r.Verb != "patch" || r.Name != "a" {
+			return false
+		}
+		apiservertest.Forbidden(w, r)
+		return true
+	})
+	ro := app("app", `{"httpScaledObjectName":"b"}`)
+	succeed(t, router.SetWeight(ro, 50, nil))
+	verified(t, router, ro, 50, types.Verified)
+	warned(t, server, "TrafficRoutingError", "HTTPScaledObject demo/a", "may not patch", "tried again")
+	succeed(t, router.SetWeight(ro, 0, nil))
+	server.SetFault(nil)
+	succeed(t, router.SetWeight(ro, 0, nil))
+	if a, b := current(server, "a"), current(server, "b"); a != "" || b != "" {
+		t.Errorf("left at weight 0: %q, %q", a, b)
+	}
+}
+
 func TestMissingHTTPScaledObject(t *testing.T) {
 	server := apiservertest.New(t)
-	router, log := newRouter(t, server)
+	router, _ := newRouter(t, server)
 	watching(t, router)
 	server.Requests()
 	ro := app("app", `{"httpScaledObjectName":"app"}`)
@@ -388,11 +416,8 @@ func TestMissingHTTPScaledObject(t *testing.T) {
 		succeed(t, router.SetWeight(ro, 0, nil))
 		verified(t, router, ro, 0, types.Verified)
 	}
-	if got := server.Requests(); len(got) != 1 {
-		t.Errorf("requests %v for one absence, want a single read to make sure of it", got)
-	}
-	if got := log.count("weight 0 for an HTTPScaledObject that is not there"); got != 1 {
-		t.Errorf("%d warnings for one absence, want 1", got)
+	if got := server.Requests(); len(got) != 0 {
+		t.Errorf("requests %v at rest", got)
 	}
 	fail(t, router.SetWeight(ro, 20, nil), "Rollout demo/app", "HTTPScaledObject demo/app not found: create it")
 	verified(t, router, ro, 20, types.NotVerified)
@@ -429,19 +454,109 @@ func TestAnObjectTheWatchHasNotSeenIsThere(t *testing.T) {
 	}
 }
 
-// An object that is missing, or another Rollout's, does not hold up the other object, nor
-// the controller's analysis while the other object carries traffic to the canary.
-func TestOneMissingOfTwoDoesNotHoldTheOther(t *testing.T) {
+// An object that is missing, or another Rollout's, holds all of the Rollout's objects above
+// weight 0: without a split in place that is an error, and with one the controller gets to
+// its analysis.
+func TestOneMissingOfTwoHoldsTheOther(t *testing.T) {
+	for name, tc := range map[string]struct {
+		put  func(*apiservertest.Server)
+		want string
+	}{
+		"missing": {func(*apiservertest.Server) {}, "HTTPScaledObject demo/a not found"},
+		"another Rollout's": {func(server *apiservertest.Server) {
+			server.PutObject(rolloutResource, app("other", `{"httpScaledObjectName":"a"}`))
+			server.Put(httpso, "demo", "a", map[string]string{weightedbackends.Annotation: split(50, 50), weightedbackends.OwnerAnnotation: "other"})
+		}, "HTTPScaledObject demo/a carries the split of Rollout demo/other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := apiservertest.New(t)
+			server.Put(httpso, "demo", "b", nil)
+			tc.put(server)
+			router, _ := newRouter(t, server)
+			watching(t, router)
+			ro := app("app", `{"httpScaledObjects":[{"name":"b"},{"name":"a"}]}`)
+			fail(t, router.SetWeight(ro, 20, nil), tc.want)
+			if got := current(server, "b"); got != "" {
+				t.Errorf("b carries %q", got)
+			}
+
+			succeed(t, router.SetWeight(app("app", `{"httpScaledObjectName":"b"}`), 20, nil))
+			succeed(t, router.SetWeight(ro, 50, nil))
+			if got := current(server, "b"); got != split(80, 20) {
+				t.Errorf("b carries %q", got)
+			}
+			verified(t, router, ro, 50, types.NotVerified)
+			warned(t, server, "TrafficRoutingError", "Rollout demo/app", tc.want, "the split stays as it is")
+			succeed(t, router.SetWeight(ro, 0, nil))
+			if got := current(server, "b"); got != "" {
+				t.Errorf("at weight 0, b carries %q", got)
+			}
+			verified(t, router, ro, 0, types.Verified)
+		})
+	}
+}
+
+// A write that the API server refuses, as it would again, holds the split that is in place:
+// an error would keep the controller from the analysis. But a lower weight must not count as
+// set: the controller would take away pods that have traffic.
+func TestARefusedWriteHoldsTheSplit(t *testing.T) {
 	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", nil)
+	router, _ := newRouter(t, server)
+	watching(t, router)
+	ro := atWeight("app", 20)
+	refuse := func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+		if r.Verb != "patch" {
+			return false
+		}
+		apiservertest.Forbidden(w, r)
+		return true
+	}
+	server.SetFault(refuse)
+	fail(t, router.SetWeight(ro, 20, nil), "may not patch")
+	server.SetFault(nil)
+	succeed(t, router.SetWeight(ro, 20, nil))
+	server.SetFault(refuse)
+	succeed(t, router.SetWeight(ro, 50, nil))
+	verified(t, router, ro, 50, types.NotVerified)
+	warned(t, server, "TrafficRoutingError", "may not patch", "ClusterRole "+role, "the split stays as it is")
+	fail(t, router.SetWeight(ro, 10, nil), "may not patch")
+	ro.Status.Abort = true
+	succeed(t, router.SetWeight(ro, 10, nil))
+	verified(t, router, ro, 10, types.NotVerified)
+	fail(t, router.SetWeight(ro, 0, nil), "may not patch")
+	if got := current(server, "app"); got != split(80, 20) {
+		t.Errorf("the split became %q", got)
+	}
+}
+
+// Where the Rollout has moved to another object that refuses the write, the split in place is
+// that on the object that it does not name any more.
+func TestARefusedWriteAfterAMoveHoldsTheSplit(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "a", nil)
 	server.Put(httpso, "demo", "b", nil)
 	router, _ := newRouter(t, server)
-	ro := app("app", `{"httpScaledObjects":[{"name":"a"},{"name":"b"}]}`)
-	succeed(t, router.SetWeight(ro, 20, nil))
-	warned(t, server, "TrafficRoutingError", "SetWeight(20) for Rollout demo/app", "HTTPScaledObject demo/a not found")
-	if got := server.Annotations(httpso, "demo", "b")[weightedbackends.Annotation]; got != split(80, 20) {
-		t.Errorf("b carries %q", got)
+	watching(t, router)
+	succeed(t, router.SetWeight(app("app", `{"httpScaledObjectName":"a"}`), 50, nil))
+	server.SetFault(func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+		if r.Verb != "patch" || r.Name != "b" {
+			return false
+		}
+		apiservertest.Forbidden(w, r)
+		return true
+	})
+	moved := app("app", `{"httpScaledObjectName":"b"}`)
+	succeed(t, router.SetWeight(moved, 60, nil))
+	fail(t, router.SetWeight(moved, 10, nil), "may not patch")
+	if got := current(server, "a"); got != split(50, 50) {
+		t.Errorf("the split became %q", got)
 	}
-	verified(t, router, ro, 20, types.NotVerified)
+	succeed(t, router.SetWeight(moved, 0, nil))
+	if got := current(server, "a"); got != "" {
+		t.Errorf("at weight 0 the split is %q", got)
+	}
 }
 
 func TestFaultsOfTheAPIServer(t *testing.T) {
@@ -458,9 +573,8 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 		fault apiservertest.Fault
 		want  []string
 	}{
-		"forbidden": {answer(apiservertest.Forbidden), []string{"may not patch httpscaledobjects.http.keda.sh", "ClusterRole argo-rollouts-kedify-http"}},
-		"conflict":  {answer(apiservertest.Conflict), []string{"HTTPScaledObject demo/app", "keeps being changed by others"}},
-		"500":       {answer(func(w http.ResponseWriter, r apiservertest.Request) { apiservertest.Fail(w, 500, r) }), []string{"HTTPScaledObject demo/app: patch failed"}},
+		"conflict": {answer(apiservertest.Conflict), []string{"HTTPScaledObject demo/app", "keeps being changed by others"}},
+		"500":      {answer(func(w http.ResponseWriter, r apiservertest.Request) { apiservertest.Fail(w, 500, r) }), []string{"HTTPScaledObject demo/app: patch failed"}},
 		"429": {answer(func(w http.ResponseWriter, r apiservertest.Request) { apiservertest.ComeBack(w, 429, 30, r) }),
 			[]string{"HTTPScaledObject demo/app: patch: the API server is too busy, and asks to come back in 30 s"}},
 		"no answer": {func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
@@ -484,14 +598,14 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 			server := apiservertest.New(t)
 			server.Put(httpso, "demo", "app", nil)
 			router, _ := newRouter(t, server)
-			router.timeout = 1500 * time.Millisecond
+			router.Timeout = 1500 * time.Millisecond
 			ro := app("app", `{"httpScaledObjectName":"app"}`)
 			succeed(t, router.SetWeight(ro, 20, nil))
 			server.SetFault(tc.fault)
 			started := time.Now()
 			fail(t, router.SetWeight(ro, 50, nil), append(tc.want, "SetWeight for Rollout demo/app")...)
 			if took := time.Since(started); took > 5*time.Second {
-				t.Errorf("the call took %s, its bound is %s", took, router.timeout)
+				t.Errorf("the call took %s, its bound is %s", took, router.Timeout)
 			}
 			verified(t, router, ro, 50, types.NotVerified)
 			if got := server.Annotations(httpso, "demo", "app")[weightedbackends.Annotation]; got != split(80, 20) {

@@ -4,6 +4,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
@@ -15,42 +16,32 @@ import (
 // Services are missing or equal, when a weight is outside 0..MaxWeight, or when the
 // weights add up to more than MaxWeight.
 func DesiredSplit(ro *v1alpha1.Rollout, weight int32, additional []v1alpha1.WeightDestination) ([]weightedbackends.Backend, error) {
-	rest, err := rolloutspec.StableWeight(ro, weight, additional)
+	stable, err := rolloutspec.StableWeight(ro, weight, additional)
 	if err != nil {
 		return nil, err
 	}
-	if isIdle(weight, additional) && !rolloutspec.UsesPingPong(ro) {
-		return nil, nil
-	}
+	return splitOf(ro, trafficrouter.Weights{Stable: stable, Canary: weight, Experiments: additional}), nil
+}
+
+// splitOf is DesiredSplit for weights that are possible. At rest it depends on nothing
+// else in the Rollout's spec. (Argo Rollouts refuses a pingPong without Services.)
+func splitOf(ro *v1alpha1.Rollout, weights trafficrouter.Weights) []weightedbackends.Backend {
 	stable, canary := rolloutspec.Services(ro)
-	split := []weightedbackends.Backend{{Service: stable, Weight: rest}, {Service: canary, Weight: weight}}
-	for _, destination := range additional {
+	if weights.AtRest() {
+		if !rolloutspec.UsesPingPong(ro) {
+			return nil
+		}
+		weights.Stable = rolloutspec.MaxWeight(ro)
+		if weights.Stable < 1 {
+			weights.Stable = rolloutspec.DefaultMaxWeight
+		}
+	}
+	split := []weightedbackends.Backend{{Service: stable, Weight: weights.Stable}, {Service: canary, Weight: weights.Canary}}
+	if canary == "" || canary == stable {
+		split = split[:1]
+	}
+	for _, destination := range weights.Experiments {
 		split = append(split, weightedbackends.Backend{Service: destination.ServiceName, Weight: destination.Weight})
 	}
-	return split, nil
-}
-
-// restSplit returns what a Rollout asks for at weight 0, whatever is wrong with
-// the rest of its spec: nothing, or with pingPong everything for the Service
-// that is stable now. (Argo Rollouts refuses a pingPong without Services.)
-func restSplit(ro *v1alpha1.Rollout) []weightedbackends.Backend {
-	if !rolloutspec.UsesPingPong(ro) {
-		return nil
-	}
-	most := rolloutspec.MaxWeight(ro)
-	if most < 1 {
-		most = rolloutspec.DefaultMaxWeight
-	}
-	stable, canary := rolloutspec.Services(ro)
-	split := []weightedbackends.Backend{{Service: stable, Weight: most}}
-	if canary != "" && canary != stable {
-		split = append(split, weightedbackends.Backend{Service: canary})
-	}
 	return split
-}
-
-// isIdle tells whether nothing is asked for canary or experiments: all of the
-// traffic is stable's.
-func isIdle(weight int32, additional []v1alpha1.WeightDestination) bool {
-	return weight == 0 && len(additional) == 0
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/go-hclog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
@@ -96,6 +97,7 @@ func TestWeightZeroWithoutWatch(t *testing.T) {
 	server.SetFault(deny)
 	router, _ := newRouter(t, server)
 	faulty := app("app", `{"httpScaledObjectname":"app"}`)
+	faulty.Status.CurrentPodHash, faulty.Status.StableRS, faulty.Status.Abort = "canary", "stable", true
 	// The objects are not known: the call fails, and is tried again.
 	fail(t, router.SetWeight(faulty, 0, nil), "Rollout demo/app", "may not list and watch", `unknown key "httpScaledObjectname"`)
 	verified(t, router, faulty, 0, types.NotVerified)
@@ -106,6 +108,20 @@ func TestWeightZeroWithoutWatch(t *testing.T) {
 	if got := server.Annotations(httpso, "demo", "app"); len(got) > 0 {
 		t.Errorf("the split without owner stays: %v", got)
 	}
+	verified(t, router, faulty, 0, types.Verified)
+}
+
+// With a watch of one namespace, the objects of its Rollouts are known: an abort with a
+// faulty configuration and nothing in place has nothing to do.
+func TestAFaultyConfigurationInTheWatchedNamespace(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "app", nil)
+	router := New(server.Config, hclog.NewNullLogger(), Options{WatchNamespace: "demo", SelfHeal: true})
+	t.Cleanup(router.Close)
+	watching(t, router)
+	faulty := app("app", `{"httpScaledObjectname":"app"}`)
+	faulty.Status.CurrentPodHash, faulty.Status.StableRS, faulty.Status.Abort = "canary", "stable", true
+	succeed(t, router.SetWeight(faulty, 0, nil))
 	verified(t, router, faulty, 0, types.Verified)
 }
 
@@ -145,7 +161,7 @@ func TestFaultyRolloutAboveZero(t *testing.T) {
 				if got := server.Annotations(httpso, "demo", "app")[weightedbackends.Annotation]; got != split(80, 20) {
 					t.Errorf("the split became %q", got)
 				}
-				warned(t, server, "TrafficRoutingError", "SetWeight(50) for Rollout demo/app", tc.want, "stays as it is")
+				warned(t, server, "TrafficRoutingError", "Rollout demo/app", tc.want, "stays as it is")
 				if got := len(server.Events()); got != 1 {
 					t.Errorf("%d Events for one fault", got)
 				}
@@ -192,6 +208,7 @@ func TestPingPongComesBackForAMissingObject(t *testing.T) {
 	ro := pingPong(app("app", named), v1alpha1.PPPong)
 	succeed(t, router.SetWeight(ro, 0, nil))
 	verified(t, router, ro, 0, types.NotVerified)
+	warned(t, server, "TrafficRoutingError", "HTTPScaledObject demo/app not found")
 	server.Put(httpso, "demo", "app", nil)
 	eventually(t, "the split is written when the controller comes back", func() bool {
 		succeed(t, router.SetWeight(ro, 0, nil))
@@ -345,5 +362,66 @@ func TestOwnershipExpires(t *testing.T) {
 				t.Errorf("the split of first became %q", got)
 			}
 		})
+	}
+}
+
+// Without a watch, an HTTPScaledObject whose read hangs keeps no other from weight 0, also if
+// it is one that the router has put back (and that the Rollout does not name any more).
+func TestAReadThatHangsKeepsNoOtherFromRest(t *testing.T) {
+	for name, config := range map[string]string{
+		"named":     `{"httpScaledObjects":[{"name":"a"},{"name":"b"}]}`,
+		"not named": `{"httpScaledObjectName":"b"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := apiservertest.New(t)
+			server.Put(httpso, "demo", "a", nil)
+			server.Put(httpso, "demo", "b", nil)
+			server.SetFault(deny)
+			router, _ := newRouter(t, server)
+			router.Timeout = 4 * time.Second
+			succeed(t, router.SetWeight(app("app", `{"httpScaledObjects":[{"name":"a"},{"name":"b"}]}`), 20, nil))
+			server.SetFault(func(w http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
+				if request.Verb == "get" && request.Name == "a" {
+					<-r.Context().Done()
+					return true
+				}
+				return deny(w, r, request)
+			})
+			_ = router.SetWeight(app("app", config), 0, nil)
+			if got := server.Annotations(httpso, "demo", "b"); len(got) > 0 {
+				t.Errorf("b still has %v", got)
+			}
+		})
+	}
+}
+
+// An HTTPScaledObject that carries the split of a Rollout whose read hangs keeps no other from
+// weight 0.
+func TestAnotherRolloutThatCannotBeReadKeepsNoOtherFromRest(t *testing.T) {
+	server := apiservertest.New(t)
+	server.Put(httpso, "demo", "a", nil)
+	server.Put(httpso, "demo", "b", nil)
+	router, _ := newRouter(t, server)
+	router.Timeout = 4 * time.Second
+	watching(t, router)
+	ro := app("app", `{"httpScaledObjects":[{"name":"a"},{"name":"b"}]}`)
+	succeed(t, router.SetWeight(ro, 20, nil))
+	other := "other"
+	server.Annotate("x", httpso, "demo", "a", map[string]*string{weightedbackends.OwnerAnnotation: &other})
+	eventually(t, "the watch shows the other owner", func() bool {
+		object, _ := router.objects.Metadata.Watched("demo", "a")
+		return object != nil && object.Annotations[weightedbackends.OwnerAnnotation] == other
+	})
+	server.SetFault(func(w http.ResponseWriter, r *http.Request, q apiservertest.Request) bool {
+		if q.Verb == "get" && q.Resource == "rollouts" {
+			<-r.Context().Done()
+			return true
+		}
+		return false
+	})
+	_ = router.SetWeight(ro, 0, nil)
+	if got := server.Annotations(httpso, "demo", "b"); len(got) > 0 {
+		t.Errorf("b still has %v", got)
 	}
 }
