@@ -194,6 +194,14 @@ e2e-contour: build $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests behin
 	$(SANDBOX_CMD) build --with interceptor,contour,gatewayapi-plugin
 	$(call E2E,e2e-contour) ./e2e/contour
 
+# Not part of test: Envoy Gateway is as long to build as Kubernetes.
+.PHONY: e2e-envoy-gateway
+e2e-envoy-gateway: export GATEWAY := envoy-gateway
+e2e-envoy-gateway: build $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests of a Gateway behind Envoy Gateway instead of Contour (part of compatibility)
+	@mkdir -p $(TIMES)
+	$(SANDBOX_CMD) build --with interceptor,envoy-gateway,gatewayapi-plugin
+	$(call E2E,e2e-envoy-gateway) ./e2e/contour
+
 # Apart from the others, as KEDA is long to build.
 .PHONY: e2e-keda
 e2e-keda: build envoy $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests in which KEDA scales
@@ -216,8 +224,9 @@ $(GOTESTSUM): tools/gotestsum/go.mod tools/gotestsum/go.sum
 	@$(GO) -C tools/gotestsum build -o $@ gotest.tools/gotestsum
 
 .PHONY: compatibility
-compatibility: build envoy ## Run a canary, the check and one under requests on other Argo Rollouts and Kubernetes (half an hour the first time)
+compatibility: build envoy ## Run a canary, the check and one under requests on other Argo Rollouts and Kubernetes, and the tests of a Gateway behind Envoy Gateway (an hour the first time)
 	hack/compatibility.sh
+	$(MAKE) e2e-envoy-gateway
 
 # The node's tests run their own binary in containers that hold nothing else;
 # with the race detector in it, it starts too slowly for an exec probe.

@@ -7,6 +7,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/contour"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/demoapp"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/envoy"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/envoygateway"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapi"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapiplugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/httpscaledobject"
@@ -29,6 +30,7 @@ func All() []addon.Addon {
 		contour.Addon(),
 		demoapp.Addon(),
 		envoy.Addon(),
+		envoygateway.Addon(),
 		gatewayapi.Addon(),
 		gatewayapiplugin.Addon(),
 		httpscaledobject.Addon(),

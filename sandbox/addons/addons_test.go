@@ -42,13 +42,17 @@ func TestVersions(t *testing.T) {
 			continue
 		}
 		versioned++
+		module := a.Name
+		if module == "envoy-gateway" {
+			module = "envoyproxy/gateway"
+		}
 		path := filepath.Join(strings.ReplaceAll(a.Name, "-", ""), "programs", "go.mod")
 		content, err := os.ReadFile(path)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		if !regexp.MustCompile(`(?m)[/\t ]` + regexp.QuoteMeta(a.Name) + `(/v\d+)? ` + regexp.QuoteMeta(a.Version) + `( |$)`).Match(content) {
+		if !regexp.MustCompile(`(?m)[/\t ]` + regexp.QuoteMeta(module) + `(/v\d+)? ` + regexp.QuoteMeta(a.Version) + `( |$)`).Match(content) {
 			t.Errorf("%s does not require %s %s", path, a.Name, a.Version)
 		}
 	}
@@ -67,7 +71,8 @@ func TestImages(t *testing.T) {
 	var table image.Table
 	programs := map[string][]string{
 		"argo-rollouts": {"rollouts-controller"}, "contour": {"contour"}, "demo-app": {"rollouts-demo"},
-		"interceptor": {"interceptor", "scaler", "agent"}, "keda": {"operator", "adapter", "webhooks"}, "plugin": {"rollouts-plugin-kedify", "cp"}, "protocols": {"protocols"},
+		"envoy-gateway": {"envoy-gateway"},
+		"interceptor":   {"interceptor", "scaler", "agent"}, "keda": {"operator", "adapter", "webhooks"}, "plugin": {"rollouts-plugin-kedify", "cp"}, "protocols": {"protocols"},
 		"step-plugin": {"rollouts-plugin-step", "cp", "curl"},
 	}
 	for _, a := range All() {
@@ -108,6 +113,7 @@ func TestImages(t *testing.T) {
 		"registry.example.com/argo-rollouts:v1.10.1-steps": {[]string{"HOME=/home/argo-rollouts"}, "/programs/rollouts-controller"},
 		"curlimages/curl:8.16.0":                           {nil, "/programs/curl"},
 		"docker.io/envoyproxy/envoy:v1.40.0":               {nil, self},
+		"docker.io/envoyproxy/gateway:v1.9.1":              {nil, "/programs/envoy-gateway"},
 		"ghcr.io/projectcontour/contour:v1.33.8":           {nil, "/programs/contour"},
 		"ghcr.io/kedacore/keda:2.21.0":                     {nil, "/programs/operator"},
 		"ghcr.io/kedacore/keda-metrics-apiserver:main":     {nil, "/programs/adapter"},

@@ -14,7 +14,8 @@ var requirement = regexp.MustCompile(`(?m)^\t([^\s]+) (v[^\s]+)( // indirect)?$`
 
 // ownVersions says which modules may require other versions, and why.
 var ownVersions = map[string]string{
-	"sandbox/addons/contour/programs/go.mod": "Contour requires later releases of Kubernetes' libraries",
+	"sandbox/addons/contour/programs/go.mod":      "Contour requires later releases of Kubernetes' libraries",
+	"sandbox/addons/envoygateway/programs/go.mod": "Envoy Gateway requires later releases of Kubernetes' libraries",
 }
 
 // exporters are modules that Kubernetes requires in versions of its own. They are compiled

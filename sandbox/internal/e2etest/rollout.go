@@ -129,6 +129,25 @@ func (n *Namespace) AwaitPaused(name string, step int32) *v1alpha1.Rollout {
 	})
 }
 
+// AwaitHeld waits until the controller has been told that the weight of the step with the
+// given index is not verified. The test fails if the Rollout goes on to the next step.
+func (n *Namespace) AwaitHeld(name string, step int32) {
+	n.t.Helper()
+	n.AwaitRollout(name, fmt.Sprintf("held at step %d", step), func(ro *v1alpha1.Rollout) error {
+		switch weights := ro.Status.Canary.Weights; {
+		case ro.Status.CurrentStepIndex == nil:
+			return errors.New("it has no step")
+		case *ro.Status.CurrentStepIndex != step:
+			return fmt.Errorf("it is at step %d", *ro.Status.CurrentStepIndex)
+		case weights == nil || weights.Verified == nil:
+			return errors.New("its status does not say whether the weight is verified")
+		case *weights.Verified:
+			return errors.New("the weight is verified")
+		}
+		return nil
+	})
+}
+
 // AwaitAborted waits until a Rollout has been aborted and runs on its stable
 // ReplicaSet again.
 func (n *Namespace) AwaitAborted(name string) *v1alpha1.Rollout {
