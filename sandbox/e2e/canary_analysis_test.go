@@ -10,6 +10,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/canarytest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -25,7 +26,7 @@ func TestFailingAnalysisRollsBack(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"ok": %t}`, !bad.Load())
 	}))
-	n.Apply(analysisTemplate(url))
+	n.Apply(canarytest.AnalysisTemplate(url))
 	app := e2etest.App{
 		Canary: `
 analysis:
@@ -61,25 +62,4 @@ analysis:
 		}
 		return nil
 	})
-}
-
-// analysisTemplate is the manifest of an AnalysisTemplate that queries url/health every
-// second, and fails unless "ok" is true in the response.
-func analysisTemplate(url string) string {
-	return fmt.Sprintf(`
-apiVersion: argoproj.io/v1alpha1
-kind: AnalysisTemplate
-metadata:
-  name: answers
-spec:
-  metrics:
-    - name: answers
-      interval: 1s
-      failureLimit: 0
-      successCondition: result == true
-      provider:
-        web:
-          url: %s/health
-          jsonPath: "{$.ok}"
-`, url)
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/canarytest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
@@ -52,7 +53,7 @@ func TestAFaultyRolloutIsCorrected(t *testing.T) {
 	n.AwaitEvent("Rollout", "app", "TrafficRoutingError", faults["mistyped key"].event)
 	// The next weight waits for the correction.
 	n.Promote("app")
-	n.AwaitEvent("Rollout", "app", "TrafficRoutingError", "SetWeight(60)", faults["mistyped key"].event)
+	n.AwaitHeld("app", 2)
 	n.RequireSplit("app", app.Split(20))
 	n.PatchRollout("app", `{"spec":{"strategy":{"canary":{"trafficRouting":{"plugins":{"kedify/http":{"httpScaledObjectName":"app","httpScaledObjectname":null}}}}}}}`)
 	n.AwaitPaused("app", 3)
@@ -70,7 +71,7 @@ func TestAnalysisOfAFaultyRollout(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"ok": %t}`, !bad.Load())
 	}))
-	n.Apply(analysisTemplate(url))
+	n.Apply(canarytest.AnalysisTemplate(url))
 	app := e2etest.App{Canary: "analysis:\n  templates:\n    - templateName: answers\n", Steps: twoPauses}
 	record := start(n, app)
 	n.SetImage("app", e2etest.Image("bad-yellow"))

@@ -30,7 +30,7 @@ func TestAChangedSplitIsPutBack(t *testing.T) {
 
 	n.Annotate("app", wipe)
 	n.AwaitSplitWithin(soon, "app", app.Split(20))
-	n.AwaitEvent("Rollout", "app", "SplitRestored", "http.kedify.io/weighted-backends was removed", "HTTPScaledObject "+n.Name+"/app carries", "abort the Rollout")
+	n.AwaitEvent("Rollout", "app", "SplitRestored", "http.kedify.io/weighted-backends was removed", "HTTPScaledObject "+n.Name+"/app is as this canary needs it again", "abort the Rollout")
 
 	wrong := e2etest.SplitText(e2etest.Weight{Service: "app-stable", Weight: 1}, e2etest.Weight{Service: "app-canary", Weight: 99})
 	n.Annotate("app", map[string]*string{e2etest.SplitAnnotation: &wrong})

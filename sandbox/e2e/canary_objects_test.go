@@ -28,6 +28,34 @@ func TestTwoHTTPScaledObjects(t *testing.T) {
 	second.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit)
 }
 
+// TestOneOfTwoHTTPScaledObjectsGoes deletes one of two HTTPScaledObjects in the middle of
+// a canary: the other keeps its split, the Rollout stays at its step, and an Event says
+// so. When the object is back, the Rollout goes on, and both get the next weight.
+func TestOneOfTwoHTTPScaledObjectsGoes(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	app := e2etest.App{HTTPScaledObjects: []string{"app", "admin"}, Steps: twoPauses}
+	record := start(n, app)
+	n.SetImage("app", e2etest.Image("yellow"))
+	n.AwaitPaused("app", 1)
+	n.RequireSplit("app", app.Split(20))
+	n.Delete(e2etest.HTTPScaledObject("admin", "app"))
+	n.Promote("app")
+	n.AwaitEvent("Rollout", "app", "TrafficRoutingError", "HTTPScaledObject "+n.Name+"/admin not found")
+	n.AwaitHeld("app", 2)
+	n.RequireSplit("app", app.Split(20))
+
+	n.Apply(e2etest.HTTPScaledObject("admin", "app"))
+	n.AwaitPaused("app", 3)
+	n.RequireSplit("app", app.Split(60))
+	n.RequireSplit("admin", app.Split(60))
+	n.Delete(e2etest.HTTPScaledObject("admin", "app"))
+	n.Abort("app")
+	n.AwaitAborted("app")
+	n.AwaitSplit("app", e2etest.NoSplit)
+	record.Require(e2etest.NoSplit, app.Split(20), app.Split(60), e2etest.NoSplit)
+}
+
 // TestTwoRolloutsOfOneHTTPScaledObject: while one Rollout splits the object, the other
 // is refused, and an Event says why. It sets its own split once the first is deleted.
 func TestTwoRolloutsOfOneHTTPScaledObject(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/contour"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
@@ -27,8 +28,8 @@ metadata:
     example.com/note: not the plugin's
 spec:
   parentRefs:
-    - name: contour
-      namespace: projectcontour
+    - name: GATEWAY
+      namespace: NAMESPACE_OF_IT
   hostnames: [HOST]
   rules:
     - backendRefs:
@@ -55,10 +56,10 @@ func startLoad(t *testing.T, p traffictest.Proxy, host string) *traffictest.Load
 	return traffictest.StartLoadAt(t, p, host, 100)
 }
 
-// gateway is Contour's Envoys at the address of the Gateway.
+// gateway is the Envoys of the implementation at the address of its Gateway.
 func gateway(t *testing.T) traffictest.Proxy {
 	t.Helper()
-	return traffictest.Proxy{Name: "contour", Address: net.JoinHostPort(loadBalancer(t), "80")}
+	return traffictest.Proxy{Name: behind.addon, Address: net.JoinHostPort(loadBalancer(t), "80")}
 }
 
 // canary is an App whose requests come through the Gateway.
@@ -70,19 +71,17 @@ type canary struct {
 }
 
 // startCanary makes an App with its HTTPRoute in a namespace of its own, and waits until
-// it is healthy. HOST in the route's manifest is filled in.
+// it is healthy. The route's manifest is filled in.
 func startCanary(t *testing.T, app e2etest.App, route string) canary {
 	t.Helper()
 	n := e2etest.NewNamespace(t)
 	c := canary{Namespace: n, host: n.Name + ".test", proxy: gateway(t)}
-	c.route = replaceHost(route, c.host)
+	c.route = fill(route, c.host)
 	app = routed(app)
 	n.Apply(app.Services() + "---" + c.route + app.Rollout())
 	n.AwaitHealthy(name, e2etest.Image("blue"))
 	return c
 }
-
-func replaceHost(manifest, host string) string { return strings.ReplaceAll(manifest, "HOST", host) }
 
 // routed returns the App with a Rollout that names HTTPRoute "app". Its minReadySeconds
 // delay the weight until Envoy has the new pods: until then Envoy answers 503, which
@@ -124,8 +123,11 @@ func startSample(t *testing.T) sample {
 	t.Helper()
 	n := e2etest.NewNamespace(t)
 	host := n.Name + ".test"
-	n.Apply(n.Kubectl("kustomize", e2etest.Repository(t, "examples", "gatewayapi", "gateway")))
+	if behind.addon == contour.Name {
+		n.Apply(n.Kubectl("kustomize", e2etest.Repository(t, "examples", "gatewayapi", "gateway")))
+	}
 	manifest := n.Kubectl("kustomize", e2etest.Repository(t, "examples", "gatewayapi", "canary"))
+	manifest = changed(t, manifest, "- name: contour\n    namespace: projectcontour\n", "- name: "+behind.gateway+"\n    namespace: "+behind.namespace+"\n")
 	const timed = "pause:\n          duration: 30s"
 	if got := strings.Count(manifest, timed); got != 3 {
 		t.Fatalf("the sample has %d timed pauses, want 3 of:\n%s\nin:\n%s", got, timed, manifest)

@@ -25,7 +25,7 @@ func TestCheck(t *testing.T) {
 		Want: []checktest.Finding{{Check: "route-rules", Status: checktest.Failure, Object: "HTTPRoute app", Message: "the canary Service app-canary"}},
 		Also: []string{"route-parents"}, // the Service does not exist
 	}, {
-		Name: "no such Gateway", Make: put("name: contour", "name: gone"), Undo: back,
+		Name: "no such Gateway", Make: put("name: "+behind.gateway, "name: gone"), Undo: back,
 		Want: []checktest.Finding{{Check: "gateway-programmed", Status: checktest.Failure, Object: "Gateway gone", Message: "does not exist"}},
 		Also: []string{"route-parents"}, // no controller reports on the route
 	}, {

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/contour"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
@@ -49,8 +48,8 @@ metadata:
   name: app
 spec:
   parentRefs:
-    - name: contour
-      namespace: projectcontour
+    - name: GATEWAY
+      namespace: NAMESPACE_OF_IT
   hostnames: [HOST]
   rules:
     - backendRefs:
@@ -58,13 +57,13 @@ spec:
           port: 80
 `
 
-// loadBalancer waits until Contour's Envoys have an address of the sandbox's range,
-// and returns it.
+// loadBalancer waits until the implementation's Envoys have an address of the sandbox's
+// range, and returns it.
 func loadBalancer(t *testing.T) string {
 	t.Helper()
 	var address string
-	e2etest.Eventually(t, e2etest.Patience, "an address of Service projectcontour/envoy", func(ctx context.Context) error {
-		service, err := e2etest.Connect(t).Kube.CoreV1().Services(contour.Namespace).Get(ctx, contour.Service, metav1.GetOptions{})
+	e2etest.Eventually(t, e2etest.Patience, "an address of Service "+behind.namespace+"/"+behind.service, func(ctx context.Context) error {
+		service, err := e2etest.Connect(t).Kube.CoreV1().Services(behind.namespace).Get(ctx, behind.service, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -144,7 +143,7 @@ func deploy(t *testing.T, manifest string) (n *e2etest.Namespace, host string) {
 	host = n.Name + ".test"
 	n.Apply(e2etest.App{Name: name, Replicas: 2, Steps: "- setWeight: 50\n- pause: {duration: 3s}"}.Manifest())
 	n.AwaitHealthy(name, e2etest.Image("blue"))
-	n.Apply(strings.ReplaceAll(manifest, "HOST", host))
+	n.Apply(fill(manifest, host))
 	return n, host
 }
 
@@ -152,6 +151,7 @@ func deploy(t *testing.T, manifest string) (n *e2etest.Namespace, host string) {
 // node's port 80, which Contour's DaemonSet asks for. Its status has the load
 // balancer's address.
 func TestRolloutBehindAnIngress(t *testing.T) {
+	onlyContour(t, "Envoy Gateway serves no Ingress")
 	t.Parallel()
 	address := loadBalancer(t)
 	n, host := deploy(t, ingress)
@@ -172,8 +172,7 @@ func TestRolloutBehindAnIngress(t *testing.T) {
 	}
 }
 
-// The Gateway of Contour's example has the load balancer's address, and serves the
-// HTTPRoute of a Rollout.
+// The Gateway has the load balancer's address, and serves the HTTPRoute of a Rollout.
 func TestRolloutBehindAGateway(t *testing.T) {
 	t.Parallel()
 	address := loadBalancer(t)
@@ -181,7 +180,7 @@ func TestRolloutBehindAGateway(t *testing.T) {
 	requireServed(t, n, address, host)
 
 	gateways := schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
-	gateway, err := n.Dynamic.Resource(gateways).Namespace(contour.Namespace).Get(t.Context(), contour.Gateway, metav1.GetOptions{})
+	gateway, err := n.Dynamic.Resource(gateways).Namespace(behind.namespace).Get(t.Context(), behind.gateway, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

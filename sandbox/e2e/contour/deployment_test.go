@@ -48,14 +48,14 @@ func TestDeploymentBecomesARollout(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	c := canary{Namespace: n, host: n.Name + ".test", proxy: gateway(t)}
-	n.Apply(traffictest.Deployment(name, "blue", 2) + "---" + replaceHost(changed(t, stableRoute, "app-stable", "app"), c.host))
+	n.Apply(traffictest.Deployment(name, "blue", 2) + "---" + fill(changed(t, stableRoute, "app-stable", "app"), c.host))
 	traffictest.AwaitEndpoints(t, n, "app", 2)
 	c.awaitServed(t)
 	load := startLoad(t, c.proxy, c.host)
 	load.RequireOnly("blue")
 
 	n.Apply(e2etest.Service("app-canary", name))
-	n.Apply(replaceHost(changed(t, routeManifest, "app-stable", "app"), c.host))
+	n.Apply(fill(changed(t, routeManifest, "app-stable", "app"), c.host))
 	before := routeOf(t, n, name)
 	n.Apply(ofDeployment)
 	c.awaitStable(t)

@@ -260,8 +260,11 @@ func (c canary) routerWrites() int {
 
 // checkRest returns an error unless a route has the weights of routeManifest, and
 // neither the label nor the annotation of the router.
-func checkRest(route *unstructured.Unstructured) error {
-	if got := weightsOf(route); got != "100/0" {
+func checkRest(route *unstructured.Unstructured) error { return checkRestAt(route, "100/0") }
+
+// checkRestAt is checkRest for a route with other weights, as weightsOf shows them.
+func checkRestAt(route *unstructured.Unstructured, weights string) error {
+	if got := weightsOf(route); got != weights {
 		return errors.New("its weights are " + got)
 	}
 	if got := route.GetLabels()[inProgressLabel] + route.GetAnnotations()[stateAnnotation]; got != "" {

@@ -26,6 +26,7 @@ const shownOutputs = 12
 //
 // It is not parallel: it applies the Gateway, to which another test adds listeners.
 func TestGatewayGuide(t *testing.T) {
+	onlyContour(t, "the guide's Gateway is Contour's")
 	n := e2etest.AdoptNamespace(t, sampleRollout)
 	compared := 0
 	walk := func(from, to string) { t.Helper(); compared += walkGuide(t, from, to) }

@@ -39,6 +39,7 @@ const (
 // release on GitHub, or that set up a sandbox: TestGatewayGuide runs those of the
 // canary, and the tests of this file run these.
 func TestEveryCommandOfTheGuideIsRun(t *testing.T) {
+	onlyContour(t, "no Gateway makes a difference to it")
 	notRun := regexp.MustCompile(`^(make sandbox-build|bin/sandbox (up|shell)|git clone|helm (repo add|upgrade)|curl -fsSLO "\$URL/argo-rollouts-values-gatewayapi-)`)
 	run := []string{
 		"VERSION=vX.Y.Z", "PLATFORM=linux-amd64 # or linux-arm64", "URL=https://github.com/kedify/argo-rollouts-plugin/releases/download/$VERSION",
@@ -90,6 +91,7 @@ func getRelease(t *testing.T) (url string) {
 // in the file, and a canary runs. The guide's command removes the permission and keeps
 // the controller's ConfigMap.
 func TestReleaseInstallsTheRouter(t *testing.T) {
+	onlyContour(t, "no Gateway makes a difference to it")
 	url := getRelease(t)
 	controllertest.SetConfig(t, `{"trafficRouterPlugins":null}`)
 	e2etest.Shell(t, "kubectl delete clusterrole,clusterrolebinding argo-rollouts-gatewayapi")
@@ -146,6 +148,7 @@ func TestOneNamespaceOnly(t *testing.T) {
 // nothing else left. On the way back, the guide's command removes the annotation, which
 // the other plugin would leave.
 func TestMoveFromTheOtherPluginAndBack(t *testing.T) {
+	onlyContour(t, "no Gateway makes a difference to it")
 	url := getRelease(t)
 	other := "- name: " + pluginName + "\n  location: http://example.com/v0.12.0/gatewayapi-plugin-linux-amd64\n"
 	c := startCanary(t, e2etest.App{Steps: twoPauses}, routeManifest)

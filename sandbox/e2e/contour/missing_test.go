@@ -13,7 +13,7 @@ import (
 func TestMissingRoute(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
-	route := replaceHost(routeManifest, n.Name+".test")
+	route := fill(routeManifest, n.Name+".test")
 	app := routed(e2etest.App{Steps: twoPauses})
 	n.Apply(app.Services() + app.Rollout())
 	n.AwaitHealthy(name, e2etest.Image("blue"))
@@ -38,8 +38,8 @@ func TestMissingRoute(t *testing.T) {
 func TestOneOfTwoRoutesGoes(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
-	route := replaceHost(routeManifest, n.Name+".test")
-	second := changed(t, replaceHost(routeManifest, "second."+n.Name+".test"), "  name: app\n", "  name: second\n")
+	route := fill(routeManifest, n.Name+".test")
+	second := changed(t, fill(routeManifest, "second."+n.Name+".test"), "  name: app\n", "  name: second\n")
 	app := routed(e2etest.App{Steps: twoPauses})
 	app.Plugin = "httpRoutes: [{name: app}, {name: second}]"
 	n.Apply(app.Services() + "---" + route + "---" + second + app.Rollout())
@@ -52,8 +52,8 @@ func TestOneOfTwoRoutesGoes(t *testing.T) {
 	requireWeights(t, n, "second", "80/20")
 	n.Delete(second)
 	n.Promote(name)
-	n.AwaitEvent("Rollout", name, "TrafficRoutingError", "HTTPRoute "+n.Name+"/second not found", "the routes stay as they are until this is corrected or the Rollout is aborted")
-	requireHeld(t, n, 2)
+	n.AwaitEvent("Rollout", name, "TrafficRoutingError", "HTTPRoute "+n.Name+"/second not found", "until this is corrected or the Rollout is aborted")
+	n.AwaitHeld(name, 2)
 	requireWeights(t, n, "app", "80/20")
 
 	n.Apply(second)

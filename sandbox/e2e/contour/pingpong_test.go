@@ -17,7 +17,7 @@ func TestPingPong(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	c := canary{Namespace: n, host: n.Name + ".test", proxy: gateway(t)}
-	c.route = replaceHost(strings.NewReplacer("app-stable", "app-ping", "app-canary", "app-pong").Replace(routeManifest), c.host)
+	c.route = fill(strings.NewReplacer("app-stable", "app-ping", "app-canary", "app-pong").Replace(routeManifest), c.host)
 	app := routed(e2etest.App{NoServices: true, Canary: "pingPong: {pingService: app-ping, pongService: app-pong}", Steps: "- setWeight: 30\n- pause: {}\n"})
 	n.Apply(e2etest.Service("app-ping", name) + e2etest.Service("app-pong", name) + "---" + c.route + app.Rollout())
 	n.AwaitHealthy(name, e2etest.Image("blue"))

@@ -9,21 +9,20 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/contour"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// listeners adds the listeners that the Gateway of Contour's example lacks for
-// TLSRoutes and TCPRoutes, and a port of its Service. Contour's Envoys listen at a
-// listener's port plus 8000.
+// listeners adds the listeners that the Gateway lacks for TLSRoutes and TCPRoutes.
 const listeners = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata:
-  name: contour
-  namespace: projectcontour
+  name: GATEWAY
+  namespace: NAMESPACE_OF_IT
 spec:
-  gatewayClassName: example
+  gatewayClassName: CLASS
   listeners:
     - name: tls
       protocol: TLS
@@ -34,6 +33,11 @@ spec:
       protocol: TCP
       port: 9000
       allowedRoutes: {namespaces: {from: All}}
+`
+
+// servicePort adds the port to the Service of Contour's example that its Gateway's
+// listener for TCPRoutes needs. Contour's Envoys listen at a listener's port plus 8000.
+const servicePort = `
 ---
 apiVersion: v1
 kind: Service
@@ -89,7 +93,7 @@ kind: GRPCRoute
 metadata:
   name: app-grpc
 spec:
-  parentRefs: [{name: contour, namespace: projectcontour, sectionName: http}]
+  parentRefs: [{name: GATEWAY, namespace: NAMESPACE_OF_IT, sectionName: http}]
   hostnames: [HOST]
   rules:
     - backendRefs:
@@ -101,7 +105,7 @@ kind: TLSRoute
 metadata:
   name: app-tls
 spec:
-  parentRefs: [{name: contour, namespace: projectcontour, sectionName: tls}]
+  parentRefs: [{name: GATEWAY, namespace: NAMESPACE_OF_IT, sectionName: tls}]
   hostnames: [HOST]
   rules:
     - backendRefs:
@@ -113,7 +117,7 @@ kind: TCPRoute
 metadata:
   name: app-tcp
 spec:
-  parentRefs: [{name: contour, namespace: projectcontour, sectionName: tcp}]
+  parentRefs: [{name: GATEWAY, namespace: NAMESPACE_OF_IT, sectionName: tcp}]
   rules:
     - backendRefs:
         - {name: app-stable, port: 9000, weight: 100}
@@ -143,9 +147,13 @@ func TestCanaryOfOtherProtocols(t *testing.T) {
 	address := loadBalancer(t)
 	n := e2etest.NewNamespace(t)
 	host := n.Name + ".test"
-	e2etest.Shell(t, "kubectl apply --server-side --field-manager=e2e-listeners -f - <<'EOF'\n"+listeners+"EOF")
+	manifest := listeners
+	if behind.addon == contour.Name {
+		manifest += servicePort
+	}
+	e2etest.Shell(t, "kubectl apply --server-side --field-manager=e2e-listeners -f - <<'EOF'\n"+fill(manifest, host)+"EOF")
 	service := func(name string) string { return strings.ReplaceAll(protocolsService, "NAME", name) }
-	n.Apply(replaceHost(protocolsManifest, host) + service("app-stable") + service("app-canary"))
+	n.Apply(fill(protocolsManifest, host) + service("app-stable") + service("app-canary"))
 	n.AwaitHealthy(name, "sandbox/protocols:blue")
 
 	type route struct {

@@ -1,17 +1,17 @@
 package contour
 
 import (
-	"errors"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 )
 
-// A route that the Gateway does not accept holds the step, and an Event says which
+// A route that the Gateway does not accept any more holds the step, and an Event says which
 // parent refuses it and why. When the reason is gone, the canary goes on by itself.
 func TestRefusedRouteHoldsTheStep(t *testing.T) {
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestRefusedRouteHoldsTheStep(t *testing.T) {
 		remedy    string
 	}{
 		"a Service that does not exist": {
-			event:  []string{"BackendNotFound", "service \"other\""},
+			event:  []string{"BackendNotFound", "service", "other", "not found"},
 			remedy: e2etest.Service("other", "other"),
 		},
 		"no ReferenceGrant": {
@@ -55,44 +55,68 @@ spec:
 				other.Apply(e2etest.Service("other", "other"))
 			}
 			fill := strings.NewReplacer("OWN", c.Name, "OTHER", other.Name).Replace
-			c.route = changed(t, c.route, "        - name: app-canary\n          port: 80\n          weight: 0\n", strings.ReplaceAll(third, "NAMESPACE", other.Name))
-			c.Apply(c.route)
-			before := routeOf(t, c.Namespace, name)
-
 			c.SetImage(name, e2etest.Image("yellow"))
-			parts := []string{"HTTPRoute " + c.Name + "/app", "Gateway projectcontour/contour", "the weight is not verified until it is accepted"}
+			c.AwaitPaused(name, 1)
+			c.Apply(changed(t, c.route, "        - name: app-canary\n          port: 80\n          weight: 0\n", strings.ReplaceAll(third, "NAMESPACE", other.Name)))
+			c.awaitWeights(t, soon, "80/20/0")
+			c.Promote(name)
+			parts := []string{"HTTPRoute " + c.Name + "/app", "Gateway " + behind.namespace + "/" + behind.gateway, "the weight is not verified until it is accepted"}
 			for _, part := range refused.event {
 				parts = append(parts, fill(part))
 			}
 			event := c.AwaitEvent("Rollout", name, "RouteRefused", parts...)
 			t.Log(event.Message)
-			requireHeld(t, c.Namespace, 0)
-			requireWeights(t, c.Namespace, name, "80/20/0")
+			c.AwaitHeld(name, 2)
+			requireWeights(t, c.Namespace, name, "40/60/0")
 
 			other.Apply(fill(refused.remedy))
-			c.AwaitPaused(name, 1)
+			c.AwaitPaused(name, 3)
 			c.Abort(name)
 			c.AwaitAborted(name)
-			awaitRest(t, c.Namespace, before)
+			awaitRoute(t, c.Namespace, name, e2etest.Patience, "at rest", func(route *unstructured.Unstructured) error {
+				return checkRestAt(route, "100/0/0")
+			})
 		})
 	}
 }
 
-// requireHeld waits until the controller has been told that the weight of a step is not
-// verified, and fails the test if it goes on to the next nevertheless.
-func requireHeld(t *testing.T, n *e2etest.Namespace, step int32) {
-	t.Helper()
-	n.AwaitRollout(name, fmt.Sprintf("held at step %d", step), func(ro *v1alpha1.Rollout) error {
-		switch weights := ro.Status.Canary.Weights; {
-		case ro.Status.CurrentStepIndex == nil || *ro.Status.CurrentStepIndex != step:
-			return fmt.Errorf("it is at step %v", ro.Status.CurrentStepIndex)
-		case weights == nil || weights.Verified == nil:
-			return errors.New("its status does not say whether the weight is verified")
-		case *weights.Verified:
-			return errors.New("the weight is verified")
+// A rule of another team has had a Service that does not exist since before the canary.
+// The Gateway refuses the route for that, but the canary goes on, with an Event.
+func TestBrokenRuleOfAnotherTeam(t *testing.T) {
+	t.Parallel()
+	const broken = `
+    - matches:
+        - path: {type: PathPrefix, value: /other}
+      backendRefs:
+        - name: gone
+          port: 80
+          weight: 1
+`
+	c := startCanary(t, e2etest.App{Steps: twoPauses}, strings.TrimRight(routeManifest, "\n")+broken)
+	awaitRoute(t, c.Namespace, name, e2etest.Patience, "refused by the Gateway", refusedFor("BackendNotFound"))
+	before := routeOf(t, c.Namespace, name)
+	c.SetImage(name, e2etest.Image("yellow"))
+	c.AwaitPaused(name, 1)
+	requireWeights(t, c.Namespace, name, "80/20 1")
+	event := c.AwaitEvent("Rollout", name, "RouteRefused", "HTTPRoute "+c.Name+"/app", "BackendNotFound", "gone")
+	t.Log(event.Message)
+	c.Promote(name)
+	c.AwaitPaused(name, 3)
+	requireWeights(t, c.Namespace, name, "40/60 1")
+	c.Promote(name)
+	c.AwaitHealthy(name, e2etest.Image("yellow"))
+	awaitRest(t, c.Namespace, before)
+}
+
+// refusedFor returns a check that a parent of a route has a reason against it.
+func refusedFor(reason string) func(*unstructured.Unstructured) error {
+	return func(route *unstructured.Unstructured) error {
+		text, err := json.Marshal(route.Object["status"])
+		if err == nil && !strings.Contains(string(text), `"`+reason+`"`) {
+			err = fmt.Errorf("its status is %s", text)
 		}
-		return nil
-	})
+		return err
+	}
 }
 
 // changed is a manifest with one part of it replaced.

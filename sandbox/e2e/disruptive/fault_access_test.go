@@ -33,13 +33,13 @@ func testAccessTakenAndGiven(t *testing.T, take string) {
 	c.Promote(name)
 	texts := []string{"may not patch httpscaledobjects.http.keda.sh", "ClusterRole " + e2etest.PluginClusterRole, "HTTPScaledObject " + c.Name + "/" + name}
 	c.AwaitEvent("Rollout", name, "TrafficRoutingError", texts...)
-	e2etest.Eventually(t, e2etest.Patience, "the error in the controller's log", func(ctx context.Context) error {
+	e2etest.Eventually(t, e2etest.Patience, "the warning in the controller's log", func(ctx context.Context) error {
 		log, err := c.ControllerLog(ctx)
 		if err != nil {
 			return err
 		}
 		for line := range strings.Lines(log) {
-			if strings.Contains(line, "level=error") && strings.Contains(line, texts[0]) && strings.Contains(line, texts[1]) && strings.Contains(line, c.Name) {
+			if strings.Contains(line, "[WARN]  plugin.http:") && strings.Contains(line, texts[0]) && strings.Contains(line, texts[1]) && strings.Contains(line, c.Name) {
 				return nil
 			}
 		}

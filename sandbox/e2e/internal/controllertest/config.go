@@ -107,8 +107,7 @@ func keep(t testing.TB, key, registered string) string {
 			return nil // the test has put it back, and restarted the controller
 		}
 		err = errors.Join(err, trySetConfig(ctx, c, data(t, key, before)))
-		_, failed := e2etest.TryShell(ctx, RestartCommand)
-		return errors.Join(err, failed)
+		return errors.Join(err, restart(ctx))
 	})
 	return before
 }

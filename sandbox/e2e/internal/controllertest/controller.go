@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,9 +30,20 @@ const (
 // one is left, and returns its pod.
 func Restart(t testing.TB) corev1.Pod {
 	t.Helper()
-	e2etest.Shell(t, RestartCommand)
+	if err := restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	e2etest.Shell(t, StatusCommand)
 	return Await(t)
+}
+
+// restart runs RestartCommand. kubectl refuses it within a second of the last one, which may
+// have been the test before.
+func restart(ctx context.Context) error {
+	return e2etest.Poll(ctx, 10*time.Second, func(ctx context.Context) error {
+		_, err := e2etest.TryShell(ctx, RestartCommand)
+		return err
+	})
 }
 
 // Await waits until the controller has exactly one pod and this is ready, and returns
