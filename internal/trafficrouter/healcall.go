@@ -25,18 +25,15 @@ type fingerprint struct {
 // fingerprintOf returns the fingerprint of a Rollout. It is the same for a Rollout from
 // a call, where gob has turned step index 0 into nil, and for one from the API server.
 func fingerprintOf(ro *v1alpha1.Rollout) fingerprint {
-	f := fingerprint{
+	return fingerprint{
 		uid:            ro.UID,
 		generation:     ro.Generation,
 		abort:          ro.Status.Abort,
 		promoteFull:    ro.Status.PromoteFull,
 		currentPodHash: ro.Status.CurrentPodHash,
 		stableHash:     ro.Status.StableRS,
+		step:           stepOf(ro),
 	}
-	if ro.Status.CurrentStepIndex != nil {
-		f.step = *ro.Status.CurrentStepIndex
-	}
-	return f
 }
 
 // weightCall is the SetWeight that a decision was made for.

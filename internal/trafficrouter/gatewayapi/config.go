@@ -8,6 +8,8 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter"
 )
 
 // DefaultPluginName is the name under which the plugin is registered in
@@ -73,8 +75,7 @@ type Label struct {
 // Uses tells whether a Rollout has a configuration for the plugin of that name,
 // valid or not.
 func Uses(ro *v1alpha1.Rollout, plugin string) bool {
-	canary := ro.Spec.Strategy.Canary
-	return canary != nil && canary.TrafficRouting != nil && canary.TrafficRouting.Plugins[plugin] != nil
+	return trafficrouter.Uses(ro, plugin)
 }
 
 // ConfigOf finds and reads the configuration of a Rollout for the plugin of that

@@ -50,12 +50,7 @@ func TestHeaderRoutesComeBackWithTheCanary(t *testing.T) {
 func TestAMirrorAfterAnUpdateOfTheCRD(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
-	server.SetFault(func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
-		if request.Verb == "patch" {
-			r.Body = withoutPercent(r.Body)
-		}
-		return false
-	})
+	dropPercents(server)
 	ro := app(named)
 	percentage := int32(10)
 	step := &v1alpha1.SetMirrorRoute{Name: "shadow", Percentage: &percentage, Match: []v1alpha1.RouteMatch{{Method: &v1alpha1.StringMatch{Exact: "GET"}}}}

@@ -290,12 +290,7 @@ func TestWeightZeroOutsideTheWatchedNamespace(t *testing.T) {
 func TestAMirrorWithoutItsPercentage(t *testing.T) {
 	server := newServer(t, httpRoute("app"))
 	router := newRouter(t, server)
-	server.SetFault(func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
-		if request.Verb == "patch" {
-			r.Body = withoutPercent(r.Body)
-		}
-		return false
-	})
+	dropPercents(server)
 	ro := app(named)
 	ro.Spec.Strategy.Canary.TrafficRouting.ManagedRoutes = []v1alpha1.MangedRoutes{{Name: "shadow"}}
 	percentage := int32(10)
@@ -585,4 +580,14 @@ func TestARouteThatHangsKeepsNoOtherFromRest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// dropPercents makes the API server drop the percentages of mirrors, as one with older CRDs.
+func dropPercents(server *apiservertest.Server) {
+	server.SetFault(func(_ http.ResponseWriter, r *http.Request, request apiservertest.Request) bool {
+		if request.Verb == "patch" {
+			r.Body = withoutPercent(r.Body)
+		}
+		return false
+	})
 }

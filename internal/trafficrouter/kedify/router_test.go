@@ -387,13 +387,7 @@ func TestAnObjectThatIsNotNamedHoldsUpNothing(t *testing.T) {
 	router, _ := newRouter(t, server)
 	watching(t, router)
 	succeed(t, router.SetWeight(app("app", `{"httpScaledObjectName":"a"}`), 20, nil))
-	server.SetFault(func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
-		if r.Verb != "patch" || r.Name != "a" {
-			return false
-		}
-		apiservertest.Forbidden(w, r)
-		return true
-	})
+	refusePatches(server, "a")
 	ro := app("app", `{"httpScaledObjectName":"b"}`)
 	succeed(t, router.SetWeight(ro, 50, nil))
 	verified(t, router, ro, 50, types.Verified)
@@ -540,13 +534,7 @@ func TestARefusedWriteAfterAMoveHoldsTheSplit(t *testing.T) {
 	router, _ := newRouter(t, server)
 	watching(t, router)
 	succeed(t, router.SetWeight(app("app", `{"httpScaledObjectName":"a"}`), 50, nil))
-	server.SetFault(func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
-		if r.Verb != "patch" || r.Name != "b" {
-			return false
-		}
-		apiservertest.Forbidden(w, r)
-		return true
-	})
+	refusePatches(server, "b")
 	moved := app("app", `{"httpScaledObjectName":"b"}`)
 	succeed(t, router.SetWeight(moved, 60, nil))
 	fail(t, router.SetWeight(moved, 10, nil), "may not patch")
@@ -710,4 +698,15 @@ func BenchmarkUnchanged(b *testing.B) {
 func watchIsCurrent(router *Router) bool {
 	_, ok, err := router.objects.WithAnnotation(context.Background(), "demo", "none", time.Second)
 	return ok && err == nil
+}
+
+// refusePatches makes the API server forbid each patch of one HTTPScaledObject.
+func refusePatches(server *apiservertest.Server, name string) {
+	server.SetFault(func(w http.ResponseWriter, _ *http.Request, r apiservertest.Request) bool {
+		if r.Verb != "patch" || r.Name != name {
+			return false
+		}
+		apiservertest.Forbidden(w, r)
+		return true
+	})
 }
