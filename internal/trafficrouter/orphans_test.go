@@ -176,6 +176,12 @@ func TestANamespaceThatHangsHasItsShareOfTheOrphans(t *testing.T) {
 		case <-time.After(orphanTimeout - time.Second):
 			t.Error("a mark waits for another namespace")
 		}
+		// A look leaves out a mark whose work has not ended yet.
+		plugintest.Eventually(t, "the work on the mark ends", func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return !w.underWay[ours]
+		})
 	}
 	if waiting := w.shares.Waiting("hangs"); waiting != 98 {
 		t.Errorf("%d marks wait, want each once", waiting)
