@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,6 +45,8 @@ type cleanup struct {
 	timeout time.Duration
 	// undoes is true for an Abort: work that turns out to have succeeded is then undone.
 	undoes bool
+	// reason is why the canary was aborted or the step has failed; empty if that is not known.
+	reason string
 	begun  time.Time
 	cancel context.CancelFunc
 	// tried is closed when the first attempt has ended.
@@ -85,6 +88,12 @@ func (p *Plugin) answerCleanup(ro *v1alpha1.Rollout, call *types.RpcStepContext,
 	}
 	isFailing := s.Stage == stageFailing || s.Stage == stageRetrying
 	c := &cleanup{ro: ro, pluginName: call.PluginName, config: call.Config, undoes: undoes && !isFailing}
+	if undoes {
+		c.reason = abortReason(ro)
+	}
+	if isFailing {
+		c.reason = cmp.Or(c.reason, reasonLine(s.Failure))
+	}
 	settings := Settings{Timeout: metav1.Duration{Duration: s.Timeout}}
 	ctx, cancel := context.WithTimeout(context.Background(), callWait)
 	defer cancel()
@@ -232,8 +241,12 @@ func (p *Plugin) finish(ctx context.Context, key string, c *cleanup) {
 		}
 		_, doing, _ := c.verbs()
 		if !errors.Is(err, errHung) && !e.Final && sends < maxSends {
+			how := "has failed, retrying for %s"
+			if e.UnderWay {
+				how = "goes on, for %s at most"
+			}
 			p.attempts.do(key, func(*attempt) {
-				c.said = fmt.Sprintf("%s the work has failed, retrying for %s: %v; an Event tells how it ends", doing, c.timeout, problem)
+				c.said = fmt.Sprintf("%s the work "+how+": %v; an Event tells how it ends", doing, c.timeout, problem)
 			})
 			once()
 			select {
@@ -356,6 +369,7 @@ func (p *Plugin) once(c *cleanup, operation func(context.Context, Work) (Progres
 		c.step = now.step
 	}
 	work, bound := workOf(c.ro, c.pluginName, &c.s), boundOf(c.step)
+	work.AbortReason = c.reason
 	left := c.step.Left(work)
 	p.attempts.do(work.Key, func(*attempt) { c.left = left })
 	op := p.attempts.begin(bound, func(ctx context.Context) (Progress, error) { return operation(ctx, work) })

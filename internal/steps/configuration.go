@@ -16,6 +16,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/instead"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/strict"
 )
 
@@ -205,6 +206,9 @@ func (r Reader) over(c *configured, preset *Preset, given sectioned) error {
 // parse reads the section of a kind. The error names the key with the kind before it.
 func (r Reader) parse(kind string, source Source) (Step, error) {
 	step, err := r.kindOf(kind).Parse(source)
+	if typed := new(strict.Error); errors.As(err, &typed) && typed.Unknown {
+		err = advised(err, source.Config)
+	}
 	switch {
 	case err == nil:
 		return step, nil
@@ -215,6 +219,29 @@ func (r Reader) parse(kind string, source Source) (Step, error) {
 	}
 	return nil, fmt.Errorf("%s: %w", kind, err)
 }
+
+// advised returns an error about unknown keys that says what to write in place of one, if it is
+// known what its author wants.
+func advised(err error, section json.RawMessage) error {
+	var object map[string]any
+	if json.Unmarshal(section, &object) != nil {
+		return err
+	}
+	if key, said := instead.In(object); said != "" {
+		return withText{key + ": " + said, err}
+	}
+	return err
+}
+
+// withText is an error with another text.
+type withText struct {
+	text  string
+	cause error
+}
+
+func (e withText) Error() string { return e.text }
+
+func (e withText) Unwrap() error { return e.cause }
 
 // sectionOf returns what stands under a kind's name; an empty object if there is nothing.
 func sectionOf(keys map[string]any, kind string) json.RawMessage {
@@ -302,6 +329,9 @@ func (r Reader) sectioned(object map[string]any) (s sectioned, err error) {
 	s.keys = map[string]any{}
 	if r.Kind != nil {
 		s.kind = r.Kind.Name()
+	}
+	if key, said := instead.In(object); r.Kind == nil && said != "" {
+		return s, fmt.Errorf("%s: %s", key, said)
 	}
 	section, beside := map[string]any{}, map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(object)) {
@@ -435,5 +465,8 @@ func isPresets(err error, defaults, given map[string]any) bool {
 		return false // Check would have found it in the preset
 	}
 	path := pathOf(err)
+	if at := slices.IndexFunc(path, func(key string) bool { return key == "valueFrom" || isReference(key) }); at >= 0 {
+		path = path[:at+1] // merge replaces it as a whole
+	}
 	return isOfHosts(err) || len(path) > 0 && sets(defaults, path) && !sets(given, path)
 }

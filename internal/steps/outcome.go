@@ -26,6 +26,9 @@ type Error struct {
 	Outcome Outcome
 	// Final is true if another attempt would fail too.
 	Final bool
+	// UnderWay is true if nothing has failed: an Undo has begun, and the next attempt asks
+	// how it goes.
+	UnderWay bool
 	// RetryAfter is how long the outside system asks to wait before the next attempt.
 	RetryAfter time.Duration
 	// Cause is what has happened.

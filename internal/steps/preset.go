@@ -40,7 +40,7 @@ type Preset struct {
 	Defaults map[string]any `json:"defaults,omitempty"`
 	// Locked are the keys, such as `http.request.url`, that a Rollout may not set, with all
 	// that is under them. What is locked of a request is locked of `server`, too; what is
-	// locked of `job` locks its `from`. `*` is all keys but `use`. A step that sets one fails.
+	// locked of `job` locks its `from`, and the same of its `onAbort`. `*` is all keys but `use`. A step that sets one fails.
 	Locked []string `json:"locked,omitempty"`
 	// Hosts are where requests may go, besides those of `--allow-host`: `ci.example.com`,
 	// `ci.example.com:8443`, an address, or `*.example.com` for every name below
@@ -143,15 +143,18 @@ func (p *Preset) lockedIn(given map[string]any) error {
 }
 
 // locksOf returns the paths that a lock stands for: what a Rollout says of `server` would
-// change every request, and a CronJob of its own every part of the Job.
+// change every request, and a CronJob of its own every part of the Job; and what a Job may not
+// be, that of `onAbort` may not be.
 func locksOf(lock string) []string {
 	kind, rest, _ := strings.Cut(lock, ".")
 	request, key, _ := strings.Cut(rest, ".")
 	switch {
 	case kind == "http" && slices.Contains([]string{"request", "find", "poll", "cancel", "onAbort"}, request):
 		return []string{lock, strings.TrimSuffix("http.server."+key, ".")}
-	case kind == "job" && rest != "" && rest != "logLines":
-		return []string{lock, "job.from"}
+	case kind == "job" && request == "onAbort" && key != "":
+		return []string{lock, "job.onAbort.from"}
+	case kind == "job" && rest != "" && rest != "logLines" && request != "onAbort":
+		return []string{lock, "job.from", "job.onAbort." + rest, "job.onAbort.from"}
 	}
 	return []string{lock}
 }

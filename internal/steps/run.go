@@ -421,7 +421,8 @@ func (r *run) timedOut(message string) types.RpcStepResult {
 }
 
 // fail answers that the step fails. The next call cancels work that may be running, as the
-// controller makes no Abort for a failed step: this one does if no other may come.
+// controller makes no Abort for a failed step: this one does if no other may come. If nothing
+// would cancel it, the step ends now: it holds the canary no longer.
 func (r *run) fail(message string, done Outcome) types.RpcStepResult {
 	if done == NotDone {
 		return r.failed(message)
@@ -429,10 +430,11 @@ func (r *run) fail(message string, done Outcome) types.RpcStepResult {
 	if done == MayBeDone && r.step != nil && !r.step.Repeatable() {
 		message += fmt.Sprintf("; %s may be left", r.step.Left(r.work()))
 	}
-	if result := r.cancelNext(stageFailing, message, done); r.left() >= -lastCall {
-		return result
+	result := r.cancelNext(stageFailing, message, done)
+	if c, says := r.step.(Canceller); r.left() < -lastCall || says && !c.Cancels() {
+		return r.cancelFailed()
 	}
-	return r.cancelFailed()
+	return result
 }
 
 // cancelNext answers that an attempt has failed whose work the next call cancels.
@@ -443,7 +445,9 @@ func (r *run) cancelNext(next stage, failure string, done Outcome) types.RpcStep
 
 // cancelFailed cancels the work of an attempt that has failed.
 func (r *run) cancelFailed() types.RpcStepResult {
-	_, how := r.cleanUp(r.newCleanup())
+	c := r.newCleanup()
+	c.reason = reasonLine(r.s.Failure)
+	_, how := r.cleanUp(c)
 	failure := r.s.Failure + "; " + how
 	if r.s.Stage == stageRetrying && !r.isLate() {
 		return r.tryAgain(failure)

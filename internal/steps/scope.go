@@ -20,6 +20,7 @@ import (
 //	step      index (from 0), id, key, plugin (the registered name), preset (empty for none)
 //	weight    the canary's weight now
 //	revision  the Rollout's revision
+//	abort     reason: why the canary was aborted, empty where that is not known
 //	steps     by id: outputs of the canary's steps so far
 func Scope(work Work, old *corev1.PodTemplateSpec) map[string]any {
 	ro := work.Rollout
@@ -39,6 +40,7 @@ func Scope(work Work, old *corev1.PodTemplateSpec) map[string]any {
 		"step":     map[string]any{"index": int(work.Index), "id": work.ID, "key": work.Key, "plugin": work.PluginName, "preset": work.Preset},
 		"weight":   int(weight),
 		"revision": revisionOf(ro),
+		"abort":    map[string]any{"reason": work.AbortReason},
 		"steps":    outputsOf(work),
 	}
 }

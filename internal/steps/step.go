@@ -72,6 +72,10 @@ type Step interface {
 // Patient is a Step that says how long one of its operations may take; it is 20 s for others.
 type Patient interface{ OperationTimeout() time.Duration }
 
+// Canceller is a Step that says whether it has anything to cancel its work with. One that has
+// nothing ends as soon as it has failed, without the call that would cancel.
+type Canceller interface{ Cancels() bool }
+
 // Work is the input of an operation.
 type Work struct {
 	// Rollout is as the controller has it, except that gob has turned pointers to 0 into
@@ -99,6 +103,9 @@ type Work struct {
 	// LookOnly is true for a Start that only looks for what earlier ones have done: no more
 	// may be sent, or not yet. If it finds nothing, it returns an error with NotDone.
 	LookOnly bool
+	// AbortReason is for Cancel and Undo: why the canary was aborted, or why the step has
+	// failed whose work is cancelled. It is one line, and empty where it is not known.
+	AbortReason string
 	// Remaining is what is left of the step's timeout. It is 0 in the Poll that is made
 	// before the step counts as timed out, and in Cancel and Undo.
 	Remaining time.Duration

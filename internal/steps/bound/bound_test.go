@@ -9,3 +9,17 @@ func TestShorten(t *testing.T) {
 		}
 	}
 }
+
+func TestLine(t *testing.T) {
+	for _, tc := range []struct{ text, want string }{
+		{"", ""},
+		{" a\r\n\tb\u2028c ", "a b c"},
+		{"\x1b[31mred\x1b[0m\x00\x7f", "[31mred [0m"},
+		{"a\u202eb\u200bc", "a b c"},
+		{"\xffä\ufffd日", "ä 日"},
+	} {
+		if got := Line(tc.text); got != tc.want {
+			t.Errorf("Line(%q) = %q, want %q", tc.text, got, tc.want)
+		}
+	}
+}

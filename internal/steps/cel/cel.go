@@ -27,12 +27,16 @@ type Declarations struct {
 	Outputs []string
 	// Response tells whether there is a response.
 	Response bool
+	// Abort tells whether texts can say why the canary was aborted.
+	Abort bool
+	// Object tells whether there is an object of the cluster.
+	Object bool
 	// Steps are the ids of the steps to whose outputs texts can refer; any if nil.
 	Steps []string
 }
 
-// Vars are the values of the names: what steps.Scope returns, and "outputs" and "response" if
-// they are declared.
+// Vars are the values of the names: what steps.Scope returns, and "outputs", "response" and
+// "object" if they are declared.
 type Vars map[string]any
 
 // Env reads the texts of one step. It is not safe for concurrent use; what it returns is.
@@ -72,6 +76,14 @@ func (e *Env) WithResponse() *Env {
 	return &with
 }
 
+// WithAbort returns an Env for the texts of the same step that cancel its work or take it back.
+func (e *Env) WithAbort() *Env {
+	with := *e
+	with.names.Abort = true
+	with.read = map[string]*Expression{}
+	return &with
+}
+
 // Condition reads an expression that is true or false.
 func (e *Env) Condition(source string) (*Expression, error) {
 	x, err := e.compile(source, false)
@@ -106,6 +118,13 @@ func (e *Env) Text(source string) (*Text, error) { return e.text(source, inText)
 // beginning is a whole URL, raw(x) is as it is, and any other is percent-encoded.
 func (e *Env) URL(source string) (*Text, error) { return e.text(source, inURL) }
 
+// Container reads a text of a container, in which Kubernetes replaces $(NAME) by a variable. In
+// its values $ stays as it is: one that others have written could name a variable with a secret.
+func (e *Env) Container(source string) (*Text, error) { return e.text(source, inContainer) }
+
 // JSON reads a JSON value in which each string is a Text, but for keys. A string that is
-// nothing but one {{ }} keeps the type of its value.
-func (e *Env) JSON(raw json.RawMessage) (*JSON, error) { return e.json(raw) }
+// nothing but one {{ }} keeps the type of its value. replace, unless it is nil, returns the
+// decoded value with each Given in its place.
+func (e *Env) JSON(raw json.RawMessage, replace func(value any) (any, error)) (*JSON, error) {
+	return e.json(raw, replace)
+}

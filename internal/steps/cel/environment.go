@@ -27,11 +27,17 @@ var variables = map[string]*cel.Type{
 	"step.index": cel.IntType, "step.id": cel.StringType, "step.key": cel.StringType,
 	"step.plugin": cel.StringType, "step.preset": cel.StringType,
 	"weight": cel.IntType, "revision": cel.IntType,
+	"abort.reason":    cel.StringType,
 	"steps":           cel.MapType(cel.StringType, cel.MapType(cel.StringType, textMap)),
 	"outputs":         textMap,
 	"response.status": cel.IntType, "response.headers": textMap,
 	"response.text": cel.StringType, "response.json": cel.DynType,
+	objectName: cel.DynType,
 }
+
+// objectName is the name of an object of the cluster. Where there is none it is a name like any
+// other, which an item of a list may have.
+const objectName = "object"
 
 var textMap = cel.MapType(cel.StringType, cel.StringType)
 

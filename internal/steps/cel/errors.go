@@ -32,6 +32,9 @@ func (c *call) explain(err *types.Err, args []ref.Val) error {
 	if slices.Contains(withoutData, err.Error()) {
 		return callError{err.Error()}
 	}
+	if said := missing[noneValue]; strings.HasPrefix(err.Error(), noneValue) {
+		return &MissingError{said: said}
+	}
 	var given []string
 	for _, arg := range args {
 		given = append(given, kindOf(arg))
@@ -65,10 +68,30 @@ func operatorName(name string) string {
 // unknownKey finds the key in an error of cel-go.
 var unknownKey = regexp.MustCompile(`(?s)^no such key: (.*)$`)
 
+// MissingError says that a value does not have what an expression refers to.
+type MissingError struct {
+	// Key is the key that is not there; empty where it is data, or no key.
+	Key  string
+	said string
+}
+
+// Error is for the author.
+func (e *MissingError) Error() string { return e.said }
+
+// noneValue is how cel-go's error about the value of an empty optional begins.
+const noneValue = "optional.none() deref"
+
+// missing are the beginnings of cel-go's other errors about what is not there.
+var missing = map[string]string{
+	"index":   "the list has no such item",
+	noneValue: "there is no value: .orValue(…) says what then",
+}
+
 // explain returns an error of an evaluation, without the data.
 func (x *Expression) explain(ctx context.Context, err error) error {
 	var cancelled interpreter.EvalCancelledError
 	var call callError
+	var absent *MissingError
 	switch {
 	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.ContextCancelled:
 		return ctx.Err()
@@ -76,20 +99,25 @@ func (x *Expression) explain(ctx context.Context, err error) error {
 		return errWork
 	case errors.As(err, &call):
 		return call
+	case errors.As(err, &absent):
+		return absent
 	}
 	message := err.Error()
+	for prefix, said := range missing {
+		if strings.HasPrefix(message, prefix) {
+			return &MissingError{said: said}
+		}
+	}
 	if key := unknownKey.FindStringSubmatch(message); key != nil {
 		if len(key[1]) > 0 && len(key[1]) <= maxShown && strings.Contains(x.source, key[1]) {
-			return fmt.Errorf(`there is no %q: [?%[1]q].orValue(…) is for what may be missing`, key[1])
+			return &MissingError{key[1], fmt.Sprintf(`there is no %q: [?%[1]q].orValue(…) is for what may be missing`, key[1])}
 		}
-		return fmt.Errorf(`there is no such key: [?key].orValue(…) is for what may be missing`)
+		return &MissingError{said: `there is no such key: [?key].orValue(…) is for what may be missing`}
 	}
 	for prefix, said := range map[string]string{
-		"index":                 "the list has no such item",
-		"unsupported index":     "the items of a list have numbers, not names: list[0], or list.map(x, x.name)",
-		"no such attribute":     "there is no value for one of its names",
-		"no such overload":      "&&, ||, ! and ?: work with true and false",
-		"optional.none() deref": "there is no value: .orValue(…) says what then",
+		"unsupported index": "the items of a list have numbers, not names: list[0], or list.map(x, x.name)",
+		"no such attribute": "there is no value for one of its names",
+		"no such overload":  "&&, ||, ! and ?: work with true and false",
 	} {
 		if strings.HasPrefix(message, prefix) {
 			return errors.New(said)

@@ -35,7 +35,7 @@ func TestErrorsShowNoData(t *testing.T) {
 		`[response.json.list].join(",")`:                       "join does not work with a list and a text",
 		`response.json.object.map(k, int(k))`:                  "int does not work with this value (a text)",
 		`{"a": response.json.object[response.json.s + "x"]}.a`: "there is no such key",
-		`optional.none().value()`:                              "value does not work with this value (a value that may be missing)",
+		`optional.none().value()`:                              "there is no value: .orValue(…) says what then",
 		`9223372036854775807 + response.json.n`:                "integer overflow",
 		`response.json.n / 0`:                                  "division by zero",
 		`response.json.s.nope()`:                               "there is no function nope",

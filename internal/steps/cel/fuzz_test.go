@@ -91,11 +91,11 @@ func FuzzJSON(f *testing.F) {
 	}
 	given := vars(f)
 	f.Fuzz(func(t *testing.T, source string) {
-		value, err := newEnv(t).JSON([]byte(source))
+		value, err := newEnv(t).JSON([]byte(source), nil)
 		if err != nil {
 			return
 		}
-		if got, err := value.Render(context.Background(), NewBudget(), given); err == nil && !json.Valid(got) {
+		if got, err := value.Render(context.Background(), NewBudget(), given, nil); err == nil && !json.Valid(got) {
 			t.Errorf("%s", got)
 		}
 	})

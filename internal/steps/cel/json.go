@@ -17,7 +17,11 @@ type JSON struct {
 	size  int
 }
 
-func (e *Env) json(raw json.RawMessage) (*JSON, error) {
+// Given is a string of a JSON value that no author has written, such as a secret: the one with
+// this index among those that Render is given.
+type Given int
+
+func (e *Env) json(raw json.RawMessage, replace func(any) (any, error)) (*JSON, error) {
 	if len(raw) > maxText {
 		return nil, fmt.Errorf("JSON of more than %d KiB is not allowed", maxText>>10)
 	}
@@ -32,6 +36,11 @@ func (e *Env) json(raw json.RawMessage) (*JSON, error) {
 	}
 	j := &JSON{size: len(raw)}
 	var err error
+	if replace != nil {
+		if value, err = replace(value); err != nil {
+			return nil, err
+		}
+	}
 	j.value, err = each(value, 0, func(leaf any) (any, error) {
 		source, ok := leaf.(string)
 		if !ok {
@@ -59,7 +68,7 @@ func each(value any, depth int, f func(leaf any) (any, error)) (any, error) {
 		list := make([]any, len(value))
 		for i, item := range value {
 			if list[i], err = each(item, depth+1, f); err != nil {
-				return nil, at(fmt.Sprintf("[%d]", i), err)
+				return nil, At(fmt.Sprintf("[%d]", i), err)
 			}
 		}
 		return list, nil
@@ -67,7 +76,7 @@ func each(value any, depth int, f func(leaf any) (any, error)) (any, error) {
 		object := make(map[string]any, len(value))
 		for key, item := range value {
 			if object[key], err = each(item, depth+1, f); err != nil {
-				return nil, at(shorten(key), err)
+				return nil, At(shorten(key), err)
 			}
 		}
 		return object, nil
@@ -85,8 +94,8 @@ func (p placed) Error() string { return p.place + ": " + p.error.Error() }
 
 func (p placed) Unwrap() error { return p.error }
 
-// at puts a key or an index before an error's place.
-func at(key string, err error) error {
+// At puts a key or an index before an error's place.
+func At(key string, err error) error {
 	var inner placed
 	switch {
 	case !errors.As(err, &inner):
@@ -97,15 +106,21 @@ func at(key string, err error) error {
 	return placed{key + inner.place, inner.error}
 }
 
-// Render renders the value.
-func (j *JSON) Render(ctx context.Context, budget *Budget, vars Vars) ([]byte, error) {
+// Render renders the value. given are the strings that are Given.
+func (j *JSON) Render(ctx context.Context, budget *Budget, vars Vars, given []string) ([]byte, error) {
 	if err := budget.spend(j.size); err != nil {
 		return nil, err
 	}
 	left := maxText
 	value, err := each(j.value, 0, func(leaf any) (any, error) {
 		text, ok := leaf.(*Text)
+		index, isGiven := leaf.(Given)
 		switch {
+		case isGiven:
+			if left -= len(given[index]); left < 0 {
+				return nil, errLong
+			}
+			return given[index], nil
 		case !ok:
 			return leaf, nil
 		case text.keepsType():

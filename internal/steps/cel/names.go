@@ -111,7 +111,7 @@ func (n *names) visit(expr ast.Expr, local []string) {
 		n.err = fmt.Errorf("there are no types of objects: an object is written {%q: …}", "key")
 	case ast.ComprehensionKind:
 		c := expr.AsComprehension()
-		if name := c.IterVar(); variables[name] != nil || len(partsOf(name)) > 0 {
+		if name := c.IterVar(); (variables[name] != nil || len(partsOf(name)) > 0) && (name != objectName || n.Object) {
 			// cel-go takes step.id for the declared name, even where step is an item.
 			n.err = fmt.Errorf("%s is a declared name: name the item otherwise", name)
 		}
@@ -194,6 +194,10 @@ func (n *names) check(root string, path []key) error {
 	switch {
 	case root == "response" && !n.Response:
 		return fmt.Errorf("there is no response here")
+	case root == "abort" && !n.Abort:
+		return fmt.Errorf("there is no abort here: it is for requests and Jobs that cancel a step or take it back")
+	case root == objectName && !n.Object:
+		return fmt.Errorf("there is no object here")
 	case root == "outputs":
 		return n.output(path)
 	case root == "steps":
@@ -275,7 +279,9 @@ func (n *names) nearest(root string, path []key) string {
 		known = append(known, strings.Split(name, ".")[0])
 	}
 	slices.Sort(known)
-	known = slices.DeleteFunc(slices.Compact(known), func(name string) bool { return name == "response" && !n.Response })
+	known = slices.DeleteFunc(slices.Compact(known), func(name string) bool {
+		return name == "response" && !n.Response || name == "abort" && !n.Abort || name == objectName && !n.Object
+	})
 	if offer := near(root, known); offer != "" {
 		return fmt.Sprintf("did you mean %s?", shown(offer, path))
 	}

@@ -1,6 +1,7 @@
 package cel
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -120,6 +121,7 @@ func TestKindsWithoutAResponseOrOutputs(t *testing.T) {
 	for source, want := range map[string]string{
 		`response.status`: "there is no response here",
 		`outputs.id`:      "there is no output id: the step has no outputs",
+		`abort.reason`:    "there is no abort here: it is for requests and Jobs that cancel a step or take it back",
 		`respons.status`:  "there are hash, images, outputs, revision, rollout, services, step, steps, weight",
 	} {
 		if _, err := e.Value(source); err == nil || !strings.Contains(err.Error(), want) {
@@ -132,6 +134,13 @@ func TestKindsWithoutAResponseOrOutputs(t *testing.T) {
 	left := *e.left
 	if _, err := e.WithResponse().Value(`response.status`); err != nil || *e.left >= left {
 		t.Errorf("%v, %d left of %d", err, *e.left, left)
+	}
+	left = *e.left
+	if x, err := e.WithAbort().Value(`abort.reason + rollout.name`); err != nil || *e.left >= left || !x.Uses("abort.reason") {
+		t.Errorf("%v, %d left of %d", err, *e.left, left)
+	}
+	if _, err := e.WithAbort().Value(`abortt.reason`); err == nil || !strings.Contains(err.Error(), "did you mean abort.reason?") {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -181,11 +190,55 @@ func TestReferencesInAnyText(t *testing.T) {
 	}
 }
 
-// TestScopeHasTheDeclaredNames: outputs and response come from the kind of step.
+// TestAnObjectOfTheCluster: a condition over an object sees nothing else that way, and what is
+// not there yet can be told from a mistake.
+func TestAnObjectOfTheCluster(t *testing.T) {
+	with, err := New(Declarations{Object: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := Vars{"object": map[string]any{"status": map[string]any{"phase": "Failed", "conditions": []any{}}}}
+	for source, key := range map[string]string{
+		`object.status.state == "done"`:                          "state",
+		`object.status.conditions[0].status == "True"`:           "",
+		`object.status.?state.value() == "done"`:                 "",
+		`object.status.jobs.exists(j, j.ok)`:                     "jobs",
+		`object.status.phase == "Running" && object.result == 1`: "-", // not looked at
+		`object.status.phase == "Failed" || object.result == 1`:  "-",
+	} {
+		x, err := with.Condition(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = x.Bool(t.Context(), NewBudget(), given)
+		var missing *MissingError
+		if is := errors.As(err, &missing); is != (key != "-") || is && missing.Key != key {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+	wrong, err := with.Condition(`object.status.phase > 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wrong.Bool(t.Context(), NewBudget(), given); err == nil || errors.As(err, new(*MissingError)) {
+		t.Errorf("a comparison of a text with a number: %v", err)
+	}
+	if _, err := newEnv(t).Value(`object.status`); err == nil || !strings.Contains(err.Error(), "there is no object here") {
+		t.Errorf("where there is none: %v", err)
+	}
+	if _, err := newEnv(t).Value(`response.json.jobs.all(object, object.ok)`); err != nil {
+		t.Errorf("an item of that name, where there is none: %v", err)
+	}
+	if _, err := with.Value(`["a"].all(object, object == "a")`); err == nil || !strings.Contains(err.Error(), "object is a declared name") {
+		t.Errorf("an item of that name: %v", err)
+	}
+}
+
+// TestScopeHasTheDeclaredNames: outputs, response and object come from the kind of step.
 func TestScopeHasTheDeclaredNames(t *testing.T) {
 	scope := Vars(steps.Scope(steps.Work{Rollout: &v1alpha1.Rollout{}}, nil))
 	for name := range variables {
-		if _, ok := scope.find(name); !ok && name != "outputs" && !strings.HasPrefix(name, "response.") {
+		if _, ok := scope.find(name); !ok && name != "outputs" && name != objectName && !strings.HasPrefix(name, "response.") {
 			t.Errorf("%s has no value", name)
 		}
 	}

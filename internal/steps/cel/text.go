@@ -21,6 +21,7 @@ const (
 	inText use = iota
 	inURL
 	inJSON
+	inContainer
 )
 
 // part is a literal text, or an expression.
@@ -106,6 +107,9 @@ func (t *Text) Render(ctx context.Context, budget *Budget, vars Vars) (string, e
 			var err error
 			if text, err = p.value.Text(ctx, budget, vars); err != nil {
 				return "", err
+			}
+			if t.use == inContainer {
+				text = strings.ReplaceAll(text, "$", "$$")
 			}
 			if t.use == inURL {
 				if err := budget.spend(6 * len(text)); err != nil {

@@ -152,11 +152,11 @@ func TestJSONKeepsTypes(t *testing.T) {
 	source := `{"z": "{{ rollout.labels.team }}", "n": "{{ weight }}", "s": "{{ weight }}%", "big": "{{ response.json.id }}", "l": "{{ response.json.tags }}",
 		"o": ["{{ response.json.map }}", "{{ response.json.none }}", "{{ response.json.ratio }}", "<&>"], "literal": [1, 2.50, 12345678901234567890, true, null, {}], "{{ key }}": "x"}`
 	want := `{"big":9007199254740993,"l":["x","y"],"literal":[1,2.50,12345678901234567890,true,null,{}],"n":20,"o":[{"a":2,"b":1},null,0.25,"<&>"],"s":"20%","z":"a\"b","{{ key }}":"x"}`
-	value, err := newEnv(t).JSON([]byte(source))
+	value, err := newEnv(t).JSON([]byte(source), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := value.Render(context.Background(), NewBudget(), vars(t)); err != nil || string(got) != want {
+	if got, err := value.Render(context.Background(), NewBudget(), vars(t), nil); err != nil || string(got) != want {
 		t.Errorf("%s, %v", got, err)
 	}
 	for source, want := range map[string]string{
@@ -166,7 +166,7 @@ func TestJSONKeepsTypes(t *testing.T) {
 		strings.Repeat("[", 70) + strings.Repeat("]", 70): `more than 64 lists and objects in one another are not allowed`,
 		`"` + strings.Repeat("a", 65<<10) + `"`:           `JSON of more than 64 KiB is not allowed`,
 	} {
-		if _, err := newEnv(t).JSON([]byte(source)); err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(want, ":  ", ": ")) {
+		if _, err := newEnv(t).JSON([]byte(source), nil); err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(want, ":  ", ": ")) {
 			t.Errorf("%.60s: %v, want %s", source, err, want)
 		}
 	}
@@ -177,12 +177,12 @@ func TestJSONKeepsTypes(t *testing.T) {
 		`{"a": "{{ rollout.annotations.long }}"}`: `a value of more than 64 KiB is not allowed`,
 		`{"a": "{{ rollout.annotations }}"}`:      `a value of more than 64 KiB is not allowed`,
 	} {
-		value, err := newEnv(t).JSON([]byte(source))
+		value, err := newEnv(t).JSON([]byte(source), nil)
 		if err != nil {
 			t.Errorf("%s: %v", source, err)
 			continue
 		}
-		if got, err := value.Render(context.Background(), NewBudget(), vars(t)); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := value.Render(context.Background(), NewBudget(), vars(t), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %s, %v, want %s", source, got, err, want)
 		}
 	}

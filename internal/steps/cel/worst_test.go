@@ -47,7 +47,7 @@ func TestWorst(t *testing.T) {
 	}
 	keyed := []byte(`{"` + strings.Repeat("k", 30<<10) + `": [` + strings.Repeat(`"{{1}}",`, 4200) + `1]}`)
 	reading.measure(t, "JSON with a long key", func() {
-		value, err := newEnv(t).JSON(keyed)
+		value, err := newEnv(t).JSON(keyed, nil)
 		if err != nil {
 			t.Error(err)
 		}
@@ -92,11 +92,11 @@ func TestWorst(t *testing.T) {
 			}
 			render = func(budget *Budget) (any, error) { return text.Render(context.Background(), budget, given) }
 		} else {
-			value, err := newEnv(t).JSON([]byte(source))
+			value, err := newEnv(t).JSON([]byte(source), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			render = func(budget *Budget) (any, error) { return value.Render(context.Background(), budget, given) }
+			render = func(budget *Budget) (any, error) { return value.Render(context.Background(), budget, given, nil) }
 		}
 		var err error
 		evaluating.measure(t, source, func() {

@@ -2,7 +2,6 @@ package httpstep
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -90,6 +89,29 @@ func (s *session) judge(a *answer, accept ...int) error {
 	return e
 }
 
+// judgeSuccess returns an error unless the successCondition of a request is true of an answer
+// of 2xx. When it is false, the request was refused. When it has no value, or asks for JSON
+// that an answer such as a gateway's page does not have, nothing is known; a request that
+// changes something is then not made again, as the condition may be wrong, and the request
+// carried out each time.
+func (s *session) judgeSuccess(ctx context.Context, c *call, a *answer) error {
+	has, err := s.holds(ctx, c.success, a)
+	if has {
+		return nil
+	}
+	if value, isDecoded := a.parts["json"]; isDecoded && value == nil {
+		err = errors.New("the answer is no JSON")
+	}
+	if err != nil {
+		return &steps.Error{Final: c.changes, Outcome: steps.MayBeDone, Cause: fmt.Errorf("%s, and %s.successCondition: %w", a.describe(), c.path, err)}
+	}
+	cause := fmt.Errorf("%s, and %s.successCondition is false: %s", a.describe(), c.path, c.successText)
+	if body := s.reader.Redactor.Quote(string(a.Body), maxQuoted); body != "" {
+		cause = fmt.Errorf("%w: %s", cause, body)
+	}
+	return &steps.Error{Final: true, Cause: cause}
+}
+
 // retryAfter returns how long an answer asks to wait, by Retry-After (a number of seconds, or
 // a date) or by the end of a rate limit.
 func retryAfter(header http.Header, now time.Time) time.Duration {
@@ -151,7 +173,7 @@ func (s *session) varsOver(a *answer, references cel.References) (cel.Vars, erro
 		a.parts["text"] = strings.ToValidUTF8(string(a.Body), "\uFFFD")
 	}
 	if _, has := a.parts["json"]; !has && references.Uses("response.json") {
-		if n := valuesIn(a.Body); n > maxJSONValues {
+		if n := cel.ValuesIn(a.Body); n > maxJSONValues {
 			return nil, fmt.Errorf("the answer has %d values in its JSON: want %d at most; ask for less", n, maxJSONValues)
 		}
 		a.decoded = s.kind.decoding()
@@ -160,23 +182,4 @@ func (s *session) varsOver(a *answer, references cel.References) (cel.Vars, erro
 	vars := maps.Clone(s.vars)
 	vars["response"] = a.parts
 	return vars, nil
-}
-
-// valuesIn returns how many values a JSON text has, or somewhat more.
-func valuesIn(body []byte) int {
-	if !json.Valid(body) {
-		return 0
-	}
-	n, inString := 1, false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case !inString && (c == ',' || c == '{' || c == '['):
-			n++
-		}
-	}
-	return n
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
+// Cancels tells whether there is a request that stops running work.
+func (s *step) Cancels() bool { return s.cancel != nil }
+
 // Cancel stops running work.
 func (s *step) Cancel(ctx context.Context, work steps.Work) error {
 	return s.cleanUp(ctx, work, s.cancel, work.Key+"-cancel", func(n *session) (bool, error) { return n.catchUp(ctx) })

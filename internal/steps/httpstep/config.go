@@ -24,10 +24,11 @@ import (
 //
 // A rate limit (429, 408, 425, and 403 with `Retry-After` or `x-ratelimit-remaining: 0`) and
 // 5xx are waited out until the step's timeout, for as long as the answer asks (an hour at
-// most), and so is a request without an answer. Any other answer but 2xx fails the step, or
-// the attempt where there are `retries`. Up to 5 redirects are followed, to allowed hosts and
-// not from https to http. Bodies have 1 MiB at most, of requests and of answers, and
-// `response.json` has 50,000 values at most.
+// most), and so is a request without an answer. Any other answer but 2xx, and one of 2xx of
+// which the request's `successCondition` is false, fails the step, or the attempt where there
+// are `retries`. Up to 5 redirects are followed, to allowed hosts and not from https to http.
+// Bodies have 1 MiB at most, of requests and of answers, and `response.json` has 50,000 values
+// at most.
 type Config struct {
 	// Server is what the step's requests have in common: a URL, which their own URLs go on
 	// from, and headers, credentials and certificates, which go to this server alone.
@@ -57,11 +58,18 @@ type Config struct {
 	// to stop; another 4xx is not tried again, and what stays is in an Event `StepLeftBehind`.
 	// Outputs that are not there yet are asked for with `find` and `poll` before; an empty one
 	// in the URL is an error, and is tried again. Its `Idempotency-Key` is that of `request`
-	// with `-cancel`.
+	// with `-cancel`. Its texts know `abort.reason`: that of `onAbort`, or after a failure or
+	// the timeout what has failed; empty on a full promotion.
 	Cancel *Request `json:"cancel,omitempty"`
 	// OnAbort takes back what the step has done, when its canary is aborted after the step has
 	// succeeded. Answers of 404, 409 and 410 mean that nothing is left to take back. Its
 	// `Idempotency-Key` is that of `request` with `-undo`.
+	//
+	// Its texts know `abort.reason`, why the canary was aborted, as far as the Rollout says it
+	// by then: which step has failed and with which message, or that the progress deadline has
+	// passed. Of an analysis or an experiment it is the name alone. It is empty where it is not
+	// known, as when somebody has aborted the canary. It is one line of 1000 bytes at most, and
+	// may quote a log or an answer: escape it where it stands in markup.
 	OnAbort *Request `json:"onAbort,omitempty"`
 	// Message is a text for what the step waits for, in the Rollout's status and in an Event:
 	// `approve at {{ outputs.url }}`. Where it has an output of `poll`, it also says why
@@ -111,8 +119,10 @@ type Request struct {
 	Method string `json:"method,omitempty"`
 	Endpoint
 	// JSON is the body, in which each string is a text. One that is nothing but one expression
-	// keeps the expression's type: `revision: '{{ revision }}'` is a number. There is one of
-	// `json`, `form` and `text`, and none with `GET`, `HEAD` and `OPTIONS`.
+	// keeps the expression's type: `revision: '{{ revision }}'` is a number. An object that has
+	// `valueFrom` alone is a reference, whose value is a string of the body and is shown
+	// nowhere: `routing_key: {valueFrom: {secretKeyRef: {name: pagerduty, key: routing-key}}}`.
+	// There is one of `json`, `form` and `text`, and none with `GET`, `HEAD` and `OPTIONS`.
 	JSON json.RawMessage `json:"json,omitempty"`
 	// Form is the body as a form of HTML (`application/x-www-form-urlencoded`), of texts by
 	// name.
@@ -125,6 +135,17 @@ type Request struct {
 	//
 	// Default: true for `PUT`, `DELETE` and methods that only read, otherwise false.
 	Idempotent *bool `json:"idempotent,omitempty"`
+	// SuccessCondition is an expression over an answer of 2xx, for an API that says in its
+	// answer whether it has done what was asked: `response.json.ok`. When it is false, the
+	// request was refused, as with an answer of 4xx: it has done nothing, so that neither
+	// `cancel` nor `onAbort` follows, and a refused `cancel` or `onAbort` is not tried again.
+	// Where nothing is left to take back, that is success too:
+	// `response.json.ok || response.json.error == "message_not_found"`. Where it has no value,
+	// or is false and asks for JSON that the answer does not have, it is not known what the
+	// request has done, and `cancel` follows. It is for `request`, `cancel` and `onAbort`.
+	//
+	// Default: true.
+	SuccessCondition string `json:"successCondition,omitempty"`
 	// Timeout bounds the request, up to `5m`.
 	//
 	// Default: `10s`.

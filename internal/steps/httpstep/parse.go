@@ -2,7 +2,6 @@ package httpstep
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/cel"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/outbound"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/secret"
@@ -90,11 +90,16 @@ type call struct {
 	// server is nil for a request that certainly goes to another host.
 	server *endpoint
 	json   *cel.JSON
-	form   []field
-	text   *cel.Text
+	// secrets are the references in json.
+	secrets []text
+	form    []field
+	text    *cel.Text
 	// changes is true for a request whose effect is one more each time it is made.
 	changes bool
-	timeout time.Duration
+	// success is nil without successCondition, of which messages show successText.
+	success     *cel.Expression
+	successText string
+	timeout     time.Duration
 }
 
 type findCall struct {
@@ -231,7 +236,7 @@ func (p *parser) step(c Config) *step {
 	if c.Poll != nil {
 		s.poll = p.poll(*c.Poll)
 	}
-	s.cancel, s.onAbort = p.call("cancel", c.Cancel, methods), p.call("onAbort", c.OnAbort, methods)
+	s.cancel, s.onAbort = p.cleanup("cancel", c.Cancel), p.cleanup("onAbort", c.OnAbort)
 	if c.Message != "" {
 		s.message = read(p, "message", c.Message, p.texts.Text)
 	}
@@ -257,8 +262,11 @@ func (p *parser) condition(path, source string) *cel.Expression {
 	return read(p, path, source, p.answers.Condition)
 }
 
+// shown is a condition as a message shows it, which has to have room for the answer.
+func shown(condition string) string { return bound.Shorten(bound.Line(condition), maxQuoted) }
+
 func (p *parser) poll(c Poll) *pollCall {
-	poll := &pollCall{call: *p.call("poll", &c.Request, pollMethods), failureText: c.FailureCondition, accept: c.Accept}
+	poll := &pollCall{call: *p.call("poll", &c.Request, pollMethods), failureText: shown(c.FailureCondition), accept: c.Accept}
 	if c.FailureCondition != "" && c.SuccessCondition == "" {
 		p.fail("poll.successCondition: want one beside failureCondition: without it the work would never end well")
 	}
@@ -290,6 +298,15 @@ func (p *parser) outputs(path string, sources map[string]string) (outputs []outp
 	return outputs
 }
 
+// cleanup reads a request that can say why the canary was aborted; nil for none.
+func (p *parser) cleanup(path string, r *Request) *call {
+	with := *p
+	with.texts, with.answers = p.texts.WithAbort(), p.answers.WithAbort()
+	c := with.call(path, r, methods)
+	p.err = with.err
+	return c
+}
+
 // call reads a request; nil for none.
 func (p *parser) call(path string, r *Request, methods []string) *call {
 	if r == nil {
@@ -316,6 +333,8 @@ func (p *parser) call(path string, r *Request, methods []string) *call {
 		p.fail("%s.url: want a URL such as https://ci.example.com/runs", path)
 	case r.Idempotent != nil && isQuery:
 		p.fail("%s.idempotent: want none: it is repeated anyway", path)
+	case r.SuccessCondition != "" && isQuery:
+		p.fail("%s.successCondition: want none: found says whether there is something", path)
 	}
 	isIdempotent := c.method == http.MethodPut || c.method == http.MethodDelete
 	if r.Idempotent != nil {
@@ -335,8 +354,9 @@ func (p *parser) call(path string, r *Request, methods []string) *call {
 			p.fail("%s: want auth or this header, not both", h.value.path)
 		}
 	}
+	c.success, c.successText = p.condition(path+".successCondition", r.SuccessCondition), shown(r.SuccessCondition)
 	if hasJSON {
-		c.json = read(p, path+".json", string(r.JSON), func(source string) (*cel.JSON, error) { return p.texts.JSON(json.RawMessage(source)) })
+		p.json(c, r.JSON)
 	}
 	if r.Text != "" {
 		c.text = read(p, path+".text", r.Text, p.texts.Text)
@@ -505,6 +525,7 @@ func (c *call) references() []text {
 	for _, h := range c.endpoint.headers {
 		texts = append(texts, h.value)
 	}
+	texts = append(texts, c.secrets...)
 	return slices.DeleteFunc(texts, func(t text) bool { return t.ref == nil })
 }
 

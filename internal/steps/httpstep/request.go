@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -116,7 +117,9 @@ func (s *session) do(ctx context.Context, c *call, key string, accept ...int) (*
 		a.Body = nil // cut off, perhaps within a secret
 		err = s.judge(a)
 	case err == nil:
-		err = s.judge(a, accept...)
+		if err = s.judge(a, accept...); err == nil && c.success != nil && a.accepted(nil) {
+			err = s.judgeSuccess(ctx, c, a)
+		}
 	}
 	// An idempotent clean-up is made again as often as it takes. An idempotent request has an
 	// outcome nevertheless: whether cancel follows.
@@ -257,7 +260,16 @@ func (s *session) body(ctx context.Context, c *call, r *outbound.Request) (err e
 	switch {
 	case c.json != nil:
 		path, contentType = ".json", "application/json"
-		r.Body, err = c.json.Render(ctx, s.budget, s.vars)
+		given := make([]string, len(c.secrets))
+		for i, t := range c.secrets {
+			if given[i], err = s.value(ctx, t); err != nil {
+				return err
+			}
+			if !utf8.ValidString(given[i]) { // JSON would have another value in its place
+				return fmt.Errorf("%s: the value of the Secret is no text in UTF-8, and JSON has no other", t.path)
+			}
+		}
+		r.Body, err = c.json.Render(ctx, s.budget, s.vars, given)
 	case c.form != nil:
 		contentType = "application/x-www-form-urlencoded"
 		form := url.Values{}

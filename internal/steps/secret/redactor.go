@@ -2,11 +2,11 @@ package secret
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
-	"unicode"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/bound"
 )
 
 const (
@@ -21,9 +21,9 @@ const (
 	mark = "***"
 )
 
-// Redactor replaces secrets in what people read: as they are, and as they appear in base64,
-// in URLs and in JSON. It ignores case, because names of hosts and headers change theirs.
-// Values of fewer than 4 bytes are not replaced. The zero Redactor replaces nothing.
+// Redactor replaces secrets in what people read: as they are, in base64, and escaped as in URLs,
+// JSON and HTML, also in one another. It ignores case, because names of hosts and headers change
+// theirs. Values of fewer than 4 bytes are not replaced. The zero Redactor replaces nothing.
 type Redactor struct {
 	forms map[string]bool
 	// longest is the length in bytes of the longest form.
@@ -43,29 +43,24 @@ func (r *Redactor) add(value string) {
 	if len(value) < shortest {
 		return
 	}
-	inQuery := url.QueryEscape(value)
-	forms := []string{value, url.PathEscape(value), inQuery, asComponent.Replace(inQuery)}
-	for _, text := range []string{value, inQuery} { // OAuth2 escapes what it puts into Basic
-		forms = append(forms, inBase64(text)...)
-	}
-	quoted := []string{strconv.QuoteToASCII(value)}
-	if escaped, err := json.Marshal(value); err == nil {
-		quoted = append(quoted, string(escaped), unescapedHTML.Replace(string(escaped)))
-	}
-	for _, form := range quoted {
-		forms = append(forms, form[1:len(form)-1])
+	inQuery := url.QueryEscape(value) // OAuth2 escapes what it puts into Basic; + is a space
+	forms := slices.Concat(inBase64(value), inBase64(inQuery))
+	for _, text := range []string{value, inQuery, string([]rune(value))} { // JSON has U+FFFD for what is no UTF-8
+		forms = append(forms, text)
+		for range maxEscapes {
+			text, _ = unescape(text, nil)
+		}
+		forms = append(forms, text)
 	}
 	for _, form := range forms {
-		for _, form := range []string{form, strings.ReplaceAll(form, "/", `\/`)} { // JSON may escape a slash
-			if len(form) < shortest {
-				continue
-			}
-			if r.forms == nil {
-				r.forms = map[string]bool{}
-			}
-			r.forms[lower(form)] = true
-			r.longest = max(r.longest, len(form))
+		if len(form) < shortest {
+			continue
 		}
+		if r.forms == nil {
+			r.forms = map[string]bool{}
+		}
+		r.forms[lower(form)] = true
+		r.longest = max(r.longest, len(form))
 	}
 }
 
@@ -108,12 +103,6 @@ func (r *Redactor) AddURL(text string) {
 	}
 }
 
-// asComponent turns what url.QueryEscape returns into what JavaScript's encodeURIComponent does.
-var asComponent = strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*")
-
-// unescapedHTML turns what json.Marshal returns into what other programs write.
-var unescapedHTML = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
-
 // lower makes ASCII letters lower case, which keeps the length of the text.
 func lower(text string) string {
 	small := []byte(text)
@@ -136,16 +125,10 @@ func (r *Redactor) Contains(text string) bool { return r.find(text) != nil }
 // not read the text further than that.
 func (r *Redactor) Quote(text string, limit int) string {
 	shown := min(limit, len(text))
-	hidden := r.find(text[:min(shown+r.longest, len(text))])
-	line := without(text[:shown], hidden)
-	line = strings.Map(func(c rune) rune {
-		if c == unicode.ReplacementChar || !unicode.IsPrint(c) {
-			return ' '
-		}
-		return c
-	}, line)
+	hidden := r.find(text[:min(shown+maxEscape*r.longest, len(text))])
+	line := bound.Line(without(text[:shown], hidden))
 	// A secret may have spaces, which were ends of lines before.
-	line = r.Text(strings.Join(strings.Fields(line), " "))
+	line = r.Text(line)
 	if shown < len(text) && line != "" {
 		line += "…"
 	}
@@ -154,21 +137,32 @@ func (r *Redactor) Quote(text string, limit int) string {
 
 // find tells for each byte of a text whether it is a secret's; nil if there is none.
 func (r *Redactor) find(text string) (hidden []bool) {
-	text = lower(text)
-	for form := range r.forms {
-		for from, end := 0, 0; ; from++ {
-			at := strings.Index(text[from:], form)
-			if at < 0 {
-				break
-			}
-			if hidden == nil {
-				hidden = make([]bool, len(text))
-			}
-			from += at
-			for end = max(end, from); end < from+len(form); end++ {
-				hidden[end] = true
+	size := len(text)
+	var from []int
+	for range maxEscapes + 1 {
+		searched := lower(text)
+		for form := range r.forms {
+			for at, end := 0, 0; ; at++ {
+				next := strings.Index(searched[at:], form)
+				if next < 0 {
+					break
+				}
+				if hidden == nil {
+					hidden = make([]bool, size)
+				}
+				at += next
+				for end = max(end, at); end < at+len(form); end++ {
+					for i := origin(from, end); i < origin(from, end+1); i++ {
+						hidden[i] = true
+					}
+				}
 			}
 		}
+		plain, plainFrom := unescape(text, from)
+		if plain == text {
+			break
+		}
+		text, from = plain, plainFrom
 	}
 	return hidden
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"net/url"
 	"strconv"
 	"strings"
@@ -62,6 +63,7 @@ var encodings = map[string]func(string) string{
 	"query":               url.QueryEscape,
 	"path":                url.PathEscape,
 	"component":           func(s string) string { return asComponent.Replace(url.QueryEscape(s)) },
+	"query in a query":    func(s string) string { return url.QueryEscape(url.QueryEscape(s)) },
 	"query in lower case": func(s string) string { return lower(url.QueryEscape(s)) },
 	"JSON":                inJSON,
 	"JSON, slash escaped": func(s string) string { return strings.ReplaceAll(inJSON(s), "/", `\/`) },
@@ -72,8 +74,23 @@ var encodings = map[string]func(string) string{
 		_ = e.Encode(s)
 		return inside(strings.TrimSuffix(b.String(), "\n"))
 	},
-	"in ASCII": func(s string) string { return inside(strconv.QuoteToASCII(s)) },
+	"in ASCII":     func(s string) string { return inside(strconv.QuoteToASCII(s)) },
+	"JSON in JSON": func(s string) string { return inJSON(inJSON(s)) },
+	"JSON in JSON, of PHP": func(s string) string {
+		return strings.ReplaceAll(inJSON(strings.ReplaceAll(inJSON(s), "/", `\/`)), "/", `\/`)
+	},
+	"JSON of .NET": func(s string) string { return dotnet.Replace(inJSON(s)) },
+	"HTML":         html.EscapeString,
+	"HTML, all that is no letter": func(s string) string {
+		return strings.NewReplacer("+", "&#43;", "/", "&#x2F;", "=", "&#x3D;").Replace(html.EscapeString(s))
+	},
+	"HTML in JSON": func(s string) string { return inJSON(html.EscapeString(s)) },
 }
+
+// asComponent turns what url.QueryEscape returns into what JavaScript's encodeURIComponent does.
+var asComponent = strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*")
+
+var dotnet = strings.NewReplacer(`\"`, `\u0022`, "+", `\u002B`, "'", `\u0027`, "`", `\u0060`)
 
 func inside(quoted string) string { return quoted[1 : len(quoted)-1] }
 
@@ -83,7 +100,7 @@ func inJSON(s string) string {
 }
 
 func FuzzRedactor(f *testing.F) {
-	for _, seed := range []string{"s3cret", `a"b\c/d<e>f&g h+i=j%k!(l)`, "line\nline", "pässwörd\x00\x7f", "pässwörd <\"", "aaaaaaaa", "a secret of  words"} {
+	for _, seed := range []string{"s3cret", `a"b\c/d<e>f&g h+i=j%k!(l)`, "Ab+cd/ef12==", `100%41&amp;\n`, "line\nline", "pässwörd\x00\x7f", "pässwörd <\"", "aaaaaaaa", "a secret of  words"} {
 		f.Add(seed, "before ", " after", 10)
 		f.Add(seed, "before ", " after", 200)
 	}

@@ -75,8 +75,9 @@ type ValueFrom struct {
 	SecretKeyRef *KeyRef `json:"secretKeyRef"`
 }
 
-// Parse returns the text, or the reference; an empty text if the value is not given. The error names the path, and does not hold the
-// text. Only secretsNamespace can be a reference's namespace.
+// Parse returns the text, or the reference; an empty text if the value is not given. The error
+// names the path, and does not hold the text. Only secretsNamespace can be a reference's
+// namespace.
 func (v Value) Parse(path, secretsNamespace string) (text string, ref *KeyRef, err error) {
 	if v.IsZero() || json.Unmarshal(v.raw, &text) == nil {
 		return text, nil, nil
