@@ -5,6 +5,8 @@
 #   install-gatewayapi-<os>-<arch>.yaml, argo-rollouts-values-gatewayapi-<os>-<arch>.yaml
 #                                          both for argoproj-labs/gatewayAPI
 #   rbac-step-<kind>.yaml                  what the step plugin may do, kind by kind
+#   rbac-regions-secrets.yaml              the same for the Secrets with other clusters' kubeconfigs
+#   rbac-regions-region.yaml               what it may do in another cluster, with a token
 #   step-init-container-patch.yaml         takes the step plugin from its image
 #   step-rollout.schema.json, step-preset.schema.json
 #                                          for editors: Rollouts with steps, presets
@@ -171,11 +173,11 @@ write_install rollouts-plugin-gatewayapi gatewayapi-plugin \
   deploy/gatewayapi deploy/gatewayapi-plugin/argo-rollouts-config.yaml deploy/helm/argo-rollouts-values-gatewayapi.yaml gatewayapi-
 
 header="# Release $version of $source"
-for file in deploy/rbac-step/*.yaml; do
+for file in deploy/rbac-step/*.yaml deploy/rbac-regions/*.yaml; do
   {
     echo "$header"
     cat "$file"
-  } >"$made/rbac-step-${file##*/}"
+  } >"$made/$(basename "$(dirname "$file")")-${file##*/}"
 done
 patch=deploy/step/deployment-patch.yaml
 {
@@ -236,4 +238,4 @@ printf '%s\n%s\n' "$header" "$krew" >"$made/canary.yaml"
 cp deploy/schema/*.json "$made"
 
 mv "$made"/*.yaml "$made"/*.json "$directory"
-echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml and argo-rollouts-values-<os>-<arch>.yaml, the same with gatewayapi- before <os>, rbac-step-<kind>.yaml, step-init-container-patch.yaml, step-rollout.schema.json, step-preset.schema.json, crds.yaml, interceptor.yaml, kedify-proxy.yaml, scaler.yaml, agent.yaml, all.yaml, agent-uninstall.yaml, canary.yaml"
+echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml and argo-rollouts-values-<os>-<arch>.yaml, the same with gatewayapi- before <os>, rbac-step-<kind>.yaml, rbac-regions-secrets.yaml, rbac-regions-region.yaml, step-init-container-patch.yaml, step-rollout.schema.json, step-preset.schema.json, crds.yaml, interceptor.yaml, kedify-proxy.yaml, scaler.yaml, agent.yaml, all.yaml, agent-uninstall.yaml, canary.yaml"

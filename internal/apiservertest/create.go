@@ -53,7 +53,8 @@ func (s *Server) createEvent(w http.ResponseWriter, r *http.Request, request Req
 	answer(w, http.StatusCreated, event)
 }
 
-// remove deletes an object; if the request names a UID, only the object with that UID.
+// remove deletes an object; if the request names a UID, only the object with that UID. One that has
+// finalizers stays, marked as being deleted.
 func (s *Server) remove(w http.ResponseWriter, r *http.Request, of target) {
 	var options metav1.DeleteOptions
 	_ = json.NewDecoder(r.Body).Decode(&options) // the body may be empty
@@ -65,6 +66,15 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request, of target) {
 		NotFound(w, of.Request)
 	case options.Preconditions != nil && options.Preconditions.UID != nil && *options.Preconditions.UID != obj.UID:
 		Conflict(w, of.Request)
+	case len(obj.Finalizers) > 0:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		marked := obj.DeepCopy()
+		if marked.DeletionTimestamp == nil {
+			marked.DeletionTimestamp = new(metav1.Now())
+			s.store(of.Resource, marked)
+		}
+		answer(w, http.StatusOK, s.shown(of, marked))
 	default:
 		s.Delete(of.Resource, of.Namespace, of.Name)
 		answer(w, http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})

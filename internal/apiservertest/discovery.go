@@ -13,11 +13,14 @@ import (
 type Version struct {
 	Name  string
 	Kinds map[string]string
+	// Cluster are kinds whose objects have no namespace.
+	Cluster map[string]string
 }
 
 // Serve makes an API group consist of these versions, the preferred one first, and of no
 // other resources. (The resources of groups without a call of Serve are served in any
-// version, and discovery does not show them.) Watches go on.
+// version, and discovery does not show them.) The core group, which is named "core", has one
+// version. Watches go on.
 func (s *Server) Serve(group string, versions ...Version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,9 +59,11 @@ func (s *Server) discover(w http.ResponseWriter, r *http.Request, group string, 
 	}
 	for _, v := range versions {
 		if len(version) == 1 && v.Name == version[0] {
-			list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: group + "/" + v.Name}
-			for kind, name := range v.Kinds {
-				list.APIResources = append(list.APIResources, metav1.APIResource{Name: name, Kind: kind, Namespaced: true}, metav1.APIResource{Name: name + "/status", Kind: kind, Namespaced: true})
+			list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: strings.TrimPrefix(group+"/"+v.Name, "core/")}
+			for namespaced, kinds := range map[bool]map[string]string{true: v.Kinds, false: v.Cluster} {
+				for kind, name := range kinds {
+					list.APIResources = append(list.APIResources, metav1.APIResource{Name: name, Kind: kind, Namespaced: namespaced}, metav1.APIResource{Name: name + "/status", Kind: kind, Namespaced: namespaced})
+				}
 			}
 			answer(w, http.StatusOK, list)
 			return

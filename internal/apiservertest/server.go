@@ -10,6 +10,7 @@ package apiservertest
 import (
 	"cmp"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
@@ -82,13 +83,31 @@ type target struct {
 	Request
 	whole            bool // false: metadata alone
 	selector         labels.Selector
+	fields           fields.Selector
 	apiVersion, kind string
 }
 
 // New starts a server that ends with the test.
-func New(t testing.TB) *Server {
+func New(t testing.TB) *Server { return newServer(t, httptest.NewServer) }
+
+// NewTLS is New with https, for tests of what trusts the certificate CA.
+func NewTLS(t testing.TB) *Server {
+	return newServer(t, func(handler http.Handler) *httptest.Server {
+		server := httptest.NewUnstartedServer(handler)
+		server.EnableHTTP2 = true // as API servers have it
+		server.StartTLS()
+		return server
+	})
+}
+
+// CA returns the certificate of a server with TLS, which has signed itself, in PEM.
+func (s *Server) CA() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
+}
+
+func newServer(t testing.TB, begin func(http.Handler) *httptest.Server) *Server {
 	s := &Server{objects: map[string]*metav1.PartialObjectMetadata{}, bodies: map[string]map[string]any{}, groups: map[string][]Version{}, watchers: map[chan event]target{}, cut: make(chan struct{})}
-	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.http = begin(http.HandlerFunc(s.serve))
 	t.Cleanup(func() {
 		s.http.CloseClientConnections()
 		s.http.Close()
@@ -135,6 +154,13 @@ func (s *Server) EndWatches() {
 	defer s.mu.Unlock()
 	close(s.cut)
 	s.cut = make(chan struct{})
+}
+
+// Watches returns how many watches there are.
+func (s *Server) Watches() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.watchers)
 }
 
 // Put creates an object, or replaces its annotations.
@@ -235,6 +261,9 @@ func (s *Server) tell(resource, kind string, obj, old *metav1.PartialObjectMetad
 		if !of.covers(resource + "/" + obj.Namespace + "/" + obj.Name) {
 			continue
 		}
+		if !s.hasFields(of, obj, of.fields) {
+			continue // tests select by names, which do not change
+		}
 		is := of.selector.Matches(labels.Set(obj.Labels))
 		was := old != nil && of.selector.Matches(labels.Set(old.Labels))
 		switch {
@@ -270,7 +299,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if parts[0] == "api" {
 		parts = slices.Insert(parts, 1, "core")
 	}
-	if (len(parts) == 2 || len(parts) == 3) && parts[0] == "apis" {
+	if len(parts) == 2 && parts[0] == "apis" || len(parts) == 3 && strings.HasPrefix(parts[0], "api") {
 		s.discover(w, r, parts[1], parts[2:])
 		return
 	}
@@ -422,6 +451,10 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, of target) {
 		return
 	}
 	of.selector = selector
+	if of.fields, err = fields.ParseSelector(r.URL.Query().Get("fieldSelector")); err != nil {
+		status(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error(), of.Request)
+		return
+	}
 	initial := r.URL.Query().Get("sendInitialEvents") == "true"
 	if initial {
 		since = 0
@@ -431,7 +464,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, of target) {
 	s.mu.Lock()
 	var changed []*metav1.PartialObjectMetadata
 	for key, obj := range s.objects {
-		if version, _ := strconv.Atoi(obj.ResourceVersion); of.covers(key) && version > since && selector.Matches(labels.Set(obj.Labels)) {
+		if version, _ := strconv.Atoi(obj.ResourceVersion); of.covers(key) && version > since && selector.Matches(labels.Set(obj.Labels)) && s.hasFields(of, obj, of.fields) {
 			changed = append(changed, obj)
 		}
 	}
@@ -486,9 +519,14 @@ func NotFound(w http.ResponseWriter, request Request) {
 	status(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", request.Resource, request.Name), request)
 }
 
+// Unauthorized answers 401, as to a token that is not known.
+func Unauthorized(w http.ResponseWriter, request Request) {
+	status(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized", request)
+}
+
 // Forbidden answers 403 as RBAC does.
 func Forbidden(w http.ResponseWriter, request Request) {
-	status(w, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("%s is forbidden: cannot %s", request.Resource, request.Verb), request)
+	status(w, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("%s is forbidden: cannot %s resource %q", request.Resource, request.Verb, request.Resource), request)
 }
 
 // Conflict answers 409, as for an update of an older state.

@@ -248,7 +248,25 @@ func servedVersions(ctx context.Context, client rest.Interface, group string) ([
 // servedKinds returns the resource names of the kinds of one version of a group,
 // and none when the cluster does not have the version (any more).
 func servedKinds(ctx context.Context, client rest.Interface, group, version string) (map[string]string, error) {
-	text, err := body(once(client.Get()).AbsPath("/apis", group, version).Do(ctx))
+	resources, err := servedResources(ctx, client, schema.GroupVersion{Group: group, Version: version})
+	if resources == nil {
+		return nil, err
+	}
+	kinds := map[string]string{}
+	for _, resource := range resources {
+		kinds[resource.Kind] = resource.Name
+	}
+	return kinds, nil
+}
+
+// servedResources returns the resources of a version, without those below other resources;
+// nil when the cluster does not have the version.
+func servedResources(ctx context.Context, client rest.Interface, version schema.GroupVersion) ([]metav1.APIResource, error) {
+	path := []string{"/apis", version.Group, version.Version}
+	if version.Group == "" {
+		path = []string{"/api", version.Version}
+	}
+	text, err := body(once(client.Get()).AbsPath(path...).Do(ctx))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -259,13 +277,13 @@ func servedKinds(ctx context.Context, client rest.Interface, group, version stri
 	if err := json.Unmarshal(text, &served); err != nil {
 		return nil, err
 	}
-	kinds := map[string]string{}
+	resources := []metav1.APIResource{}
 	for _, resource := range served.APIResources {
 		if !strings.Contains(resource.Name, "/") {
-			kinds[resource.Kind] = resource.Name
+			resources = append(resources, resource)
 		}
 	}
-	return kinds, nil
+	return resources, nil
 }
 
 func isNotServed(err error) bool {

@@ -203,7 +203,7 @@ func (g *Group) List(ctx context.Context, kind, namespace string, selector label
 		found, err = s.list(namespace, selector)
 	} else {
 		err = g.request(ctx, kind, func(s *source) error {
-			list, err := g.reader(s.client, s.resource, namespace).list(ctx, selector.String())
+			list, err := g.reader(s.client, s.resource, namespace).list(ctx, Selection{Labels: selector.String()})
 			if err == nil {
 				found = list.Items
 			}
@@ -409,7 +409,7 @@ func (g *Group) start(kind string, resource schema.GroupVersionResource) (*sourc
 		list: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 			ctx, cancel := context.WithTimeout(ctx, listTimeout)
 			defer cancel()
-			list, err := reader.list(ctx, "")
+			list, err := reader.list(ctx, Selection{})
 			g.lost(s, err)
 			return list, err
 		},

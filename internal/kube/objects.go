@@ -24,6 +24,10 @@ func NewObjects(connect func() (*rest.Config, error)) *Objects {
 	return &Objects{lazyClient{connect: connect}}
 }
 
+// objectLimit bounds what is read of one object, in bytes. Kubernetes stores 1.5 MiB at most;
+// an API server beside it (APIService) may answer more.
+const objectLimit = 4 << 20
+
 // Get asks the API server for one object and decodes its JSON into the value
 // that into points to. An object that does not exist is an error for which
 // apierrors.IsNotFound is true.
@@ -32,9 +36,17 @@ func (o *Objects) Get(ctx context.Context, resource schema.GroupVersionResource,
 	if err != nil {
 		return err
 	}
-	text, err := body(at(client.Get(), resource, namespace).Name(name).Do(ctx))
+	stream, err := at(client.Get(), resource, namespace).Name(name).Stream(ctx)
 	if err != nil {
 		return err
+	}
+	defer func() { _ = stream.Close() }()
+	text, err := io.ReadAll(io.LimitReader(stream, objectLimit+1))
+	if err == nil && len(text) > objectLimit {
+		err = fmt.Errorf("it has more than %d MiB", objectLimit>>20)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s/%s: %w", resource.Resource, namespace, name, err)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("%s %s/%s: %w", resource.Resource, namespace, name, err)
@@ -44,6 +56,16 @@ func (o *Objects) Get(ctx context.Context, resource schema.GroupVersionResource,
 
 // Create makes an object.
 func (o *Objects) Create(ctx context.Context, resource schema.GroupVersionResource, namespace string, object any) error {
+	return o.create(ctx, resource, namespace, object, "")
+}
+
+// CreateStrict makes an object, which the API server refuses if it has fields that its kind does
+// not have, rather than drop them.
+func (o *Objects) CreateStrict(ctx context.Context, resource schema.GroupVersionResource, namespace string, object any) error {
+	return o.create(ctx, resource, namespace, object, metav1.FieldValidationStrict)
+}
+
+func (o *Objects) create(ctx context.Context, resource schema.GroupVersionResource, namespace string, object any, validation string) error {
 	client, err := o.connection()
 	if err != nil {
 		return err
@@ -52,7 +74,11 @@ func (o *Objects) Create(ctx context.Context, resource schema.GroupVersionResour
 	if err != nil {
 		return err
 	}
-	return at(client.Post(), resource, namespace).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(text).Do(ctx).Error()
+	request := at(client.Post(), resource, namespace).SetHeader("Content-Type", runtime.ContentTypeJSON)
+	if validation != "" {
+		request = request.Param("fieldValidation", validation)
+	}
+	return request.Body(text).Do(ctx).Error()
 }
 
 // Selection says which objects List returns. A field that is empty selects all.

@@ -43,19 +43,21 @@ func (l *keptList[T]) DeepCopyObject() runtime.Object {
 	return &copied
 }
 
-// list lists the objects with the labels of selector (all of them when empty) page by
-// page, each in the form that is kept before the next is asked for. All pages show the
-// state of one moment. No resource version is asked for: with "0" the API server sends
-// all objects at once, whatever the limit.
-func (r reader[T]) list(ctx context.Context, selector string) (*keptList[T], error) {
+// list lists the objects that the selectors of a selection match page by page, each in the
+// form that is kept before the next is asked for. All pages show the state of one moment. No
+// resource version is asked for: with "0" the API server sends all objects at once, whatever
+// the limit.
+func (r reader[T]) list(ctx context.Context, of Selection) (*keptList[T], error) {
 	list := &keptList[T]{}
 	for next := ""; ; next = list.Continue {
 		request := at(r.client.Get(), r.resource, r.namespace).Param("limit", strconv.Itoa(pageSize))
 		if next != "" {
 			request = request.Param("continue", next)
 		}
-		if selector != "" {
-			request = request.Param("labelSelector", selector)
+		for name, selector := range map[string]string{"labelSelector": of.Labels, "fieldSelector": of.Fields} {
+			if selector != "" {
+				request = request.Param(name, selector)
+			}
 		}
 		text, err := body(request.Do(ctx))
 		if err != nil {

@@ -30,6 +30,9 @@ type SummariesOptions[S any] struct {
 	// Selector selects the objects that are watched by their labels; all of them when it is
 	// empty. To others a watch answers that they do not exist.
 	Selector string
+	// Fields selects the objects that are watched by their fields, as Selector does by labels:
+	// with metadata.name a Role that names the object suffices.
+	Fields string
 	// Summarize turns an object's JSON into the content that is kept beside name,
 	// namespace, uid, resourceVersion and labels. It must not keep the JSON. It returns
 	// no error, as one object that cannot be read must not keep the others from being
@@ -38,6 +41,9 @@ type SummariesOptions[S any] struct {
 	// Changed, where set, is called when the watch shows that an object has changed (before
 	// is nil for a new one) or is deleted (after is nil); one call at a time.
 	Changed func(before, after *Summary[S])
+	// Answered, where set, is called with the error of each list or watch that the API server
+	// refuses or does not answer, and with nil when a watch is established.
+	Answered func(error)
 	// WithoutWatch says, in the log, what no longer works when list or watch is
 	// refused.
 	WithoutWatch string
@@ -169,6 +175,22 @@ func (s *Summaries[S]) List(namespace string, selector labels.Selector) (objects
 	return objects, err == nil
 }
 
+// Seen returns the objects of a namespace as the watch last showed them, in no order, also
+// while there is no watch. It makes no request.
+func (s *Summaries[S]) Seen(namespace string) []*Summary[S] {
+	s.mu.Lock()
+	w := s.watched
+	s.mu.Unlock()
+	if w == nil {
+		return nil
+	}
+	objects, err := w.indexed(indexByNamespace, namespace, func(object *Summary[S]) bool { return object.Namespace == namespace })
+	if err != nil {
+		panic(err) // never: the index exists, and its keys are of the store
+	}
+	return objects
+}
+
 func (s *Summaries[S]) read(ctx context.Context, namespace, name string) (*Summary[S], error) {
 	client, err := s.client.connection()
 	if err != nil {
@@ -219,13 +241,14 @@ func (s *Summaries[S]) connection() (*watched[*Summary[S]], error) {
 		list: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 			ctx, cancel := context.WithTimeout(ctx, listTimeout)
 			defer cancel()
-			return reader.list(ctx, s.opts.Selector)
+			return reader.list(ctx, Selection{Labels: s.opts.Selector, Fields: s.opts.Fields})
 		},
 		watch: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.LabelSelector = s.opts.Selector
+			options.LabelSelector, options.FieldSelector = s.opts.Selector, s.opts.Fields
 			return reader.watch(ctx, options)
 		},
 		indexers:     cache.Indexers{indexByNamespace: cache.MetaNamespaceIndexFunc},
+		answered:     s.opts.Answered,
 		withoutWatch: s.opts.WithoutWatch,
 		logger:       s.opts.Logger,
 	})

@@ -34,6 +34,8 @@ type watchOptions struct {
 	transform cache.TransformFunc
 	// changed, where set, is called with each object that is new or has changed.
 	changed func(namespace, name string)
+	// answered, where set, is SummariesOptions.Answered.
+	answered func(error)
 	// withoutWatch says, in the log, what no longer works when list or watch is
 	// refused.
 	withoutWatch string
@@ -210,6 +212,10 @@ func (w *watched[T]) listWatch() *cache.ListWatch {
 
 func (w *watched[T]) granted(ctx context.Context, verb string, err error) {
 	resource := w.opts.resource.String()
+	expired := apierrors.IsResourceExpired(err) || apierrors.IsGone(err) // it is listed anew
+	if w.opts.answered != nil && ctx.Err() == nil && !expired && (err != nil || verb == "watch") {
+		w.opts.answered(err)
+	}
 	switch {
 	case ctx.Err() != nil: // the watch is being ended
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
@@ -220,7 +226,7 @@ func (w *watched[T]) granted(ctx context.Context, verb string, err error) {
 		if failing := w.failing.Swap(false); (!w.watching.Swap(true) && w.hasTried()) || failing {
 			w.opts.logger.Info("watch established", "resource", resource)
 		}
-	case err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):
+	case err != nil && !expired:
 		if !w.failing.Swap(true) {
 			w.opts.logger.Warn("the watch has failed and is tried again", "resource", resource, "verb", verb, "error", err)
 		}

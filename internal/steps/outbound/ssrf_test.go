@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"context"
+	"encoding/pem"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -382,4 +383,21 @@ func TestInAnEnvironmentWithAProxy(t *testing.T) {
 	if n := count.Load(); n != 1 {
 		t.Errorf("the server had %d requests, want 1", n)
 	}
+	encrypted := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(encrypted.Close)
+	at := "https://ci.example:" + portOf(t, encrypted)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: encrypted.Certificate().Raw})
+	transport, err := client.RoundTripper(Request{URL: at, CA: ca}, "example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(within(t), http.MethodGet, at, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
 }

@@ -29,6 +29,7 @@ func readPluginStep(index int, step *v1alpha1.PluginStep) PluginStep {
 		Rollouts json.RawMessage `json:"rollouts"`
 		HTTP     json.RawMessage `json:"http"`
 		Job      json.RawMessage `json:"job"`
+		Resource json.RawMessage `json:"resource"`
 	}
 	_ = json.Unmarshal(step.Config, &keys)
 	preset, _ := keys.Use.(string)
@@ -36,7 +37,8 @@ func readPluginStep(index int, step *v1alpha1.PluginStep) PluginStep {
 	barrier := cmp.Or(barrierIn(keys.Rollouts), barrierIn(step.Config))
 	return PluginStep{
 		Index: index, Plugin: step.Name, Preset: preset, Barrier: barrier,
-		Rollouts: keys.Rollouts != nil || barrier != "", OtherKind: keys.Rollouts == nil && (keys.HTTP != nil || keys.Job != nil),
+		Rollouts:  keys.Rollouts != nil || barrier != "",
+		OtherKind: keys.Rollouts == nil && (keys.HTTP != nil || keys.Job != nil || keys.Resource != nil),
 	}
 }
 

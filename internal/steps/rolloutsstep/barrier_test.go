@@ -64,7 +64,7 @@ func TestStepsMeetAtABarrier(t *testing.T) {
 		{"with a preset that leaves the kind to the Rollout", steps{shared(`{"use": "quick", "rollouts": {}}`)}, 0, presets, steps{shared(`{"use": "quick", "http": {}}`), shared(`{"use": "quick", "rollouts": {}}`)}, "quick#1", 1},
 		{"with its own preset that is gone", steps{shared(`{"use": "gone"}`)}, 0, naming{presets: presets.presets, defaults: defaults}, steps{shared(`{"use": "others"}`), shared(`{"use": "gone"}`)}, "regions#1", 1},
 		{"where another's preset is gone, by its name", steps{shared(`{"rollouts": {"barrier": "gone"}}`)}, 0, presets, steps{shared(`{"use": "gone"}`)}, "gone#1", 0},
-		{"not at another kind whose preset is gone", steps{shared(`{"rollouts": {"barrier": "gone"}}`)}, 0, presets, steps{shared(`{"use": "gone", "http": {}}`), shared(`{"use": "gone", "job": {}}`), shared(`{"use": "gone"}`)}, "gone#1", 2},
+		{"not at another kind whose preset is gone", steps{shared(`{"rollouts": {"barrier": "gone"}}`)}, 0, presets, steps{shared(`{"use": "gone", "http": {}}`), shared(`{"use": "gone", "job": {}}`), shared(`{"use": "gone", "resource": {}}`), shared(`{"use": "gone"}`)}, "gone#1", 3},
 		{"past one whose preset is gone", steps{shared(`{"use": "gone"}`), shared(half)}, 1, presets, steps{shared(`{"use": "gone"}`), shared(half)}, "half#1", 1},
 	}
 	for _, test := range tests {

@@ -74,22 +74,8 @@ func (c *cluster) changed(before, after *kube.Summary[Rollout]) {
 // snapshot returns the Rollouts of a selection, except own. They are at least as new as
 // own at its resourceVersion version.
 func (c *cluster) snapshot(ctx context.Context, own name, version string, s selection) (Snapshot, error) {
-	watchCtx, cancel := context.WithTimeout(ctx, watchWait)
-	defer cancel()
-	watching, err := c.rollouts.Await(watchCtx)
-	if err != nil {
+	if err := c.awaitVersion(ctx, own, version); err != nil {
 		return Snapshot{}, err
-	}
-	if watching {
-		versionCtx, cancel := context.WithTimeout(ctx, c.versionWait)
-		defer cancel()
-		reached, err := c.rollouts.AwaitVersion(versionCtx, own.namespace, own.name, version)
-		if err != nil {
-			return Snapshot{}, err
-		}
-		if !reached {
-			return Snapshot{}, errors.New("the watch of Rollouts is behind the controller")
-		}
 	}
 	if s.selector != nil {
 		return c.selected(own, s)
@@ -111,6 +97,23 @@ func (c *cluster) snapshot(ctx context.Context, own name, version string, s sele
 		snapshot.Others = append(snapshot.Others, other)
 	}
 	return snapshot, nil
+}
+
+// awaitVersion waits until the watch, if there is one, is at least as new as own at its
+// resourceVersion version.
+func (c *cluster) awaitVersion(ctx context.Context, own name, version string) error {
+	watchCtx, cancel := context.WithTimeout(ctx, watchWait)
+	defer cancel()
+	if watching, err := c.rollouts.Await(watchCtx); !watching || err != nil {
+		return err
+	}
+	versionCtx, cancel := context.WithTimeout(ctx, c.versionWait)
+	defer cancel()
+	reached, err := c.rollouts.AwaitVersion(versionCtx, own.namespace, own.name, version)
+	if err == nil && !reached {
+		err = errors.New("the watch of Rollouts is behind the controller")
+	}
+	return err
 }
 
 func (c *cluster) selected(own name, s selection) (Snapshot, error) {
@@ -180,9 +183,8 @@ func (c *cluster) oldestPod(ctx context.Context, ro *v1alpha1.Rollout) (time.Tim
 	return since, nil
 }
 
-// belongs tells whether a pod is of a Rollout's current ReplicaSet, which the controller
-// names after the Rollout and the hash (rollout/sync.go).
+// belongs tells whether a pod is of a Rollout's current ReplicaSet.
 func belongs(pod *metav1.PartialObjectMetadata, ro *v1alpha1.Rollout) bool {
 	owner := metav1.GetControllerOf(pod)
-	return owner != nil && owner.Kind == "ReplicaSet" && owner.Name == ro.Name+"-"+ro.Status.CurrentPodHash
+	return owner != nil && owner.Kind == "ReplicaSet" && owner.Name == replicaSetOf(ro)
 }

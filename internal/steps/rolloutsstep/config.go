@@ -30,7 +30,8 @@ type Config struct {
 	// Default: the Rollout's own.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Min is how many other Rollouts `selector` has to match; with fewer the step waits. `0` lets
-	// a Rollout go on that is alone.
+	// a Rollout go on that is alone. With `clusters` it counts in each of them, and this Rollout
+	// in its own.
 	//
 	// Default: `1`.
 	Min *int `json:"min,omitempty"`
@@ -41,7 +42,49 @@ type Config struct {
 	//
 	// Default: the name of the preset, or without one the registered name.
 	Barrier string `json:"barrier,omitempty"`
+	// Clusters are the clusters in which the Rollouts are waited for, 20 at most. Only a preset
+	// has them. All clusters can share it: this Rollout is left out in its own. Without `names`
+	// and `selector`, the Rollouts of this one's name and namespace are waited for.
+	Clusters []Cluster `json:"clusters,omitempty"`
+	// Until is what is waited for in `clusters`. With `Barrier`, all go on once all stand at
+	// the barrier or past it, or are Healthy. With `Promoted`, one goes on after the other: a
+	// Rollout waits until those of the clusters before its own in the list are Healthy.
+	//
+	// Default: `Barrier`.
+	Until Until `json:"until,omitempty"`
+	// Version is a CEL expression for the version of a Rollout, which has to be the same in all
+	// `clusters`: a text, a number or a boolean that is made from `rollout.name`,
+	// `rollout.namespace`, `rollout.labels`, `rollout.annotations` (those of up to 128 bytes)
+	// and `images.new`.
+	//
+	// Default: the tag or digest of each container's image, by the container's name.
+	Version string `json:"version,omitempty"`
+	// OnUnreachable says what follows when one of `clusters` has not answered for a minute:
+	// `Wait` waits for it, `Ignore` leaves it out, `Fail` fails the step. With each, the step
+	// fails if a failure was seen there before.
+	//
+	// Default: `Wait`.
+	OnUnreachable OnUnreachable `json:"onUnreachable,omitempty"`
 }
+
+// Until is Barrier or Promoted.
+type Until string
+
+// What is waited for.
+const (
+	UntilBarrier  Until = "Barrier"
+	UntilPromoted Until = "Promoted"
+)
+
+// OnUnreachable is Wait, Ignore or Fail.
+type OnUnreachable string
+
+// What follows when a cluster does not answer.
+const (
+	OnUnreachableWait   OnUnreachable = "Wait"
+	OnUnreachableIgnore OnUnreachable = "Ignore"
+	OnUnreachableFail   OnUnreachable = "Fail"
+)
 
 // maxNames bounds how many Rollouts a step waits for by name.
 const maxNames = 200
@@ -79,7 +122,7 @@ func (c *Config) selection() (selection, error) {
 	switch {
 	case c.Selector != nil && len(c.Names) > 0:
 		return s, errors.New("want names or a selector, and not both (a preset may have set the other)")
-	case c.Selector == nil && len(c.Names) == 0:
+	case c.Selector == nil && len(c.Names) == 0 && len(c.Clusters) == 0:
 		return s, errors.New("names or selector is missing: which Rollouts does the step wait for?")
 	case c.Selector == nil && len(c.Namespaces) > 0:
 		return s, errors.New("namespaces: these are for a selector; give a name its namespace as in payments/checkout")

@@ -84,9 +84,9 @@ func FuzzParse(f *testing.F) {
 }
 
 func FuzzReadRollout(f *testing.F) {
-	f.Add([]byte(`{"metadata": {"generation": 1}, "spec": {"strategy": {"canary": {"steps": [{"setWeight": 1}, {"plugin": {"name": "acme/check-others", "config": {"barrier": "half"}}}]}}}, "status": {"observedGeneration": "1", "phase": "Progressing", "stableRS": "a", "currentPodHash": "b", "currentStepIndex": 1}}`))
+	f.Add([]byte(`{"metadata": {"generation": 1}, "spec": {"template": {"spec": {"containers": [{"name": "app", "image": "app:v2"}]}}, "strategy": {"canary": {"steps": [{"setWeight": 1}, {"plugin": {"name": "acme/check-others", "config": {"barrier": "half"}}}]}}}, "status": {"observedGeneration": "1", "phase": "Progressing", "stableRS": "a", "currentPodHash": "b", "currentStepIndex": 1}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		r := readRollout(text)
+		r := readRegionRollout(text)
 		s := Snapshot{Barrier: firstBarrier(), Since: noon, Others: []Other{{Name: "demo/b", Rollout: &r}}}
 		if got := decide(s); len(got.Message) > 512 {
 			t.Errorf("a message of %d bytes", len(got.Message))

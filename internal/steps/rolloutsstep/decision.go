@@ -49,11 +49,21 @@ const (
 	// failedSince: the other Rollout has failed since this canary began. This one fails
 	// too.
 	failedSince
+	// otherVersion: the other Rollout, of a region, has another version, and is waited for.
+	otherVersion
+	// noAnswer: the region does not answer, and is waited for.
+	noAnswer
 )
 
+// unobserved is what there is to say of a Rollout whose status is that of an earlier spec.
+const unobserved = "has a change that the controller has not observed"
+
 func (r readiness) String() string {
-	return [...]string{"ready", "not ready", "missing", "failed before", "failed"}[r]
+	return [...]string{"ready", "not ready", "missing", "failed before", "failed", "other version", "no answer"}[r]
 }
+
+// failedWithOthers is why a Rollout fails that was not the first to.
+const failedWithOthers = "failed with others"
 
 // messageLimit bounds a message about other Rollouts, in bytes.
 const messageLimit = 480
@@ -73,7 +83,7 @@ func decide(s Snapshot) steps.Progress {
 	barrier := fmt.Sprintf("barrier %s: ", s.Barrier)
 	switch failed := reasons[failedSince]; {
 	case len(failed) > 0:
-		return steps.Progress{Phase: steps.Failed, Message: list(barrier+"failed with others: ", failed)}
+		return steps.Progress{Phase: steps.Failed, Message: list(barrier+failedWithOthers+": ", failed)}
 	case s.TooFew != "":
 		return steps.Progress{Phase: steps.Running, Message: list(barrier, []string{s.TooFew}), Waiting: "more Rollouts"}
 	case len(others) == 0:
@@ -107,7 +117,7 @@ func (s Snapshot) readinessOf(r *Rollout) (is readiness, why string) {
 	index, has := s.Barrier.in(r.PluginSteps)
 	switch {
 	case !r.Observed:
-		return notReady, "has a change that the controller has not observed"
+		return notReady, unobserved
 	case r.Phase == v1alpha1.RolloutPhaseHealthy:
 		return ready, "is Healthy"
 	case !r.UnderWay:
@@ -127,9 +137,7 @@ func (s Snapshot) readinessOf(r *Rollout) (is readiness, why string) {
 
 // readinessAfter is readinessOf for a Rollout that has failed at a time.
 func (s Snapshot) readinessAfter(at time.Time, why string) (readiness, string) {
-	if why != "" {
-		why = " (" + why + ")"
-	}
+	why = inBrackets(why)
 	switch {
 	case at.IsZero():
 		return failedSince, "is being aborted" + why
@@ -153,6 +161,13 @@ func (s Snapshot) afterFailuresUntil(now time.Time) time.Time {
 		}
 	}
 	return since
+}
+
+func inBrackets(why string) string {
+	if why == "" {
+		return ""
+	}
+	return " (" + why + ")"
 }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

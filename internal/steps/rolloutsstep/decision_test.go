@@ -209,6 +209,10 @@ func TestDecide(t *testing.T) {
 			"demo/b (not ready), demo/c (failed before)"},
 		{"one has failed", []Other{other("b", canary("b", 0)), other("c", canary("c", 0, aborted(9))), other("d", canary("d", 0, aborted(-9)))}, "", steps.Failed,
 			"barrier acme/check-others#1: failed with others: demo/c failed at 2026-11-22T12:00:09Z, after this canary began (RolloutAborted: Rollout aborted update to revision 2)", ""},
+		{"one has failed because of others", []Other{other("b", canary("b", 0, aborted(9), func(ro *v1alpha1.Rollout) {
+			ro.Status.Message += ": Step Plugin 2 (acme/check-others) failed: barrier acme/check-others#1: failed with others: demo/c failed (failed with others: demo/d failed)"
+		}))}, "", steps.Failed,
+			"barrier acme/check-others#1: failed with others: demo/b failed at 2026-11-22T12:00:09Z, after this canary began (RolloutAborted: Rollout aborted update to revision 2: Step Plugin 2 (acme/check-others) failed: barrier acme/check-others#1: failed with others)", ""},
 		{"there is nobody", nil, "", steps.Successful, "barrier acme/check-others#1: there is no other Rollout to wait for", ""},
 		{"too few are selected", []Other{other("b", canary("b", 1))}, "min is 2", steps.Running, "barrier acme/check-others#1: min is 2", "more Rollouts"},
 		{"too few are selected, and one has failed", []Other{other("b", canary("b", 0, aborted(9)))}, "min is 2", steps.Failed,

@@ -53,6 +53,14 @@ type Rollout struct {
 	Step, Steps int
 	// PluginSteps are the canary's plugin steps.
 	PluginSteps []PluginStep
+	// The following are kept of a region's Rollouts alone: a version is made from them.
+	//
+	// Images are the images of its containers by their names, and nil with a workloadRef, for
+	// which the ReplicaSet of this name has them.
+	Images     map[string]string
+	ReplicaSet string
+	// Annotations are its short annotations.
+	Annotations map[string]string
 }
 
 // readRollout reads a Rollout from the API server's JSON.
@@ -61,11 +69,15 @@ func readRollout(text []byte) Rollout {
 	if err := utiljson.Unmarshal(text, &ro); err != nil {
 		return Rollout{Unreadable: shorten(err.Error())}
 	}
+	return rolloutOf(&ro)
+}
+
+func rolloutOf(ro *v1alpha1.Rollout) Rollout {
 	r := Rollout{
 		Deleted:  ro.DeletionTimestamp != nil,
 		Observed: ro.Status.ObservedGeneration == strconv.FormatInt(ro.Generation, 10),
 		Phase:    ro.Status.Phase,
-		Message:  shorten(ro.Status.Message),
+		Message:  shorten(withoutOthers(ro.Status.Message)),
 		Deployed: ro.Status.StableRS != "",
 		UnderWay: ro.Status.StableRS != "" && ro.Status.StableRS != ro.Status.CurrentPodHash,
 		Aborted:  ro.Status.Abort,
@@ -96,6 +108,16 @@ func readRollout(text []byte) Rollout {
 		}
 	}
 	return r
+}
+
+// withoutOthers returns a message of a Rollout without what others have failed of. Those say it
+// themselves, and where Rollouts wait for each other, each would repeat all that it has read.
+func withoutOthers(message string) string {
+	start, _, nested := strings.Cut(message, failedWithOthers+": ")
+	if !nested {
+		return message
+	}
+	return start + failedWithOthers
 }
 
 // failure tells whether a Rollout has failed, when and how. The time is zero for a Rollout

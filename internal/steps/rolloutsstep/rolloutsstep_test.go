@@ -463,6 +463,8 @@ func TestAWatchThatIsBehindIsNotGoneBy(t *testing.T) {
 	var mu sync.Mutex
 	held := false
 	gate := make(chan struct{})
+	release := sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(release) // the server does not end before its answers do
 	c.server.SetFault(func(_ http.ResponseWriter, _ *http.Request, request apiservertest.Request) bool {
 		mu.Lock()
 		wait := held && request.Verb != "get"
@@ -484,7 +486,7 @@ func TestAWatchThatIsBehindIsNotGoneBy(t *testing.T) {
 	a = c.put(canary("a", 1, waitsFor("b"), c.anew))
 	c.kind.cluster.versionWait = 100 * time.Millisecond
 	c.eventually(a, types.PhaseRunning, "the watch of Rollouts is behind the controller")
-	close(gate)
+	release()
 	c.eventually(a, types.PhaseRunning, "demo/b has a change that the controller has not observed")
 }
 

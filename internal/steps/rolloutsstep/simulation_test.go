@@ -1,6 +1,7 @@
 package rolloutsstep
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -20,6 +21,8 @@ type world struct {
 	seconds  int
 	rollouts []*member
 	log      []string
+	// until makes each Rollout that of another region; empty for the Rollouts of one cluster.
+	until Until
 }
 
 // member is one of a world's Rollouts.
@@ -35,10 +38,12 @@ type member struct {
 	lastBarrier          int // -1 if there is none
 	waits                bool
 	passedBeforeTheFault bool
+	// unchanged is true as long as it has the version before.
+	unchanged bool
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{t: t, random: rand.New(rand.NewPCG(seed, 0))}
+func newWorld(t *testing.T, seed uint64, until Until) *world {
+	w := &world{t: t, random: rand.New(rand.NewPCG(seed, 0)), until: until}
 	barriers := w.random.IntN(4)
 	for i := range 1 + w.random.IntN(6) {
 		m := &member{name: fmt.Sprintf("demo/r%d", i), lastBarrier: -1, keepsPods: w.random.IntN(2) == 0}
@@ -68,7 +73,11 @@ func (w *world) tell(m *member, text string, args ...any) {
 // rollout returns a member as the API server has it.
 func (w *world) rollout(m *member) *v1alpha1.Rollout {
 	ro := canary(strings.TrimPrefix(m.name, "demo/"), int32(m.index), withSteps(m.steps...))
+	runsApp("v2")(ro)
 	switch {
+	case m.unchanged:
+		runsApp("v1")(ro)
+		healthy(ro)
 	case m.failed:
 		aborted(m.failedAt)(ro)
 	case m.done:
@@ -77,12 +86,41 @@ func (w *world) rollout(m *member) *v1alpha1.Rollout {
 	return ro
 }
 
+// decide makes the decision for a member at a barrier.
+func (w *world) decide(m *member, barrier Barrier) steps.Progress {
+	since := at(max(m.podsFrom, m.retriedAt)).Time
+	if w.until == "" {
+		s := Snapshot{Barrier: barrier, Since: since}
+		for _, other := range w.rollouts {
+			if other != m {
+				s.Others = append(s.Others, Other{Name: other.name, Rollout: read(w.t, w.rollout(other))})
+			}
+		}
+		return decide(s)
+	}
+	s := RegionSnapshot{Barrier: barrier, Since: since, Version: "app v2", Until: w.until, Own: m.name}
+	for _, other := range w.rollouts {
+		region := Region{Name: other.name}
+		if other != m {
+			region.Others = []RegionRollout{regionRollout(w.t, w.rollout(other))}
+		}
+		s.Regions = append(s.Regions, region)
+	}
+	return decideRegions(s)
+}
+
 // advance makes one reconciliation. It returns whether anything has changed.
 func (w *world) advance(m *member) bool {
 	w.seconds++
 	switch {
 	case m.failed || m.done:
 		return false
+	case m.unchanged:
+		if m.unchanged = w.random.IntN(4) > 0; !m.unchanged {
+			m.podsFrom = w.seconds
+			w.tell(m, "is changed")
+		}
+		return true
 	case m.index == len(m.steps):
 		m.done = true
 		w.tell(m, "is Healthy")
@@ -96,13 +134,7 @@ func (w *world) advance(m *member) bool {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s := Snapshot{Barrier: barrier, Since: at(max(m.podsFrom, m.retriedAt)).Time}
-	for _, other := range w.rollouts {
-		if other != m {
-			s.Others = append(s.Others, Other{Name: other.name, Rollout: read(w.t, w.rollout(other))})
-		}
-	}
-	progress := decide(s)
+	progress := w.decide(m, barrier)
 	m.waits = progress.Phase == steps.Running
 	switch progress.Phase {
 	case steps.Running:
@@ -171,11 +203,54 @@ func (w *world) mustBeHealthy() {
 
 const worlds = 300
 
+// modes are the Rollouts of one cluster, those of regions that meet, and those of regions that
+// go on one after another.
+var modes = []Until{"", UntilBarrier, UntilPromoted}
+
+func inEachMode(t *testing.T, of []Until, test func(t *testing.T, until Until)) {
+	for _, until := range of {
+		t.Run(cmp.Or(string(until), "one cluster"), func(t *testing.T) { test(t, until) })
+	}
+}
+
 func TestCanariesThatWaitForOneAnotherComplete(t *testing.T) {
+	inEachMode(t, modes, func(t *testing.T, until Until) {
+		for seed := range uint64(worlds) {
+			w := newWorld(t, seed, until)
+			for _, m := range w.rollouts {
+				// In one cluster the versions of others are not looked at.
+				m.unchanged = until != "" && w.random.IntN(2) == 0
+			}
+			w.settle()
+			w.mustBeHealthy()
+		}
+	})
+}
+
+// With until: Promoted no Rollout passes a barrier before those of former regions are Healthy.
+func TestRegionsBecomeHealthyInTheirOrder(t *testing.T) {
+	waited := 0
 	for seed := range uint64(worlds) {
-		w := newWorld(t, seed)
-		w.settle()
-		w.mustBeHealthy()
+		w := newWorld(t, seed, UntilPromoted)
+		for range 500 {
+			i := w.random.IntN(len(w.rollouts))
+			m := w.rollouts[i]
+			before := m.index
+			isBarrier := !m.done && before < len(m.steps) && m.steps[before].Plugin != nil
+			w.advance(m)
+			former := slices.ContainsFunc(w.rollouts[:i], func(other *member) bool { return !other.done })
+			switch passed := m.index > before; {
+			case isBarrier && passed && former:
+				w.fatal("passed a barrier before a former region was Healthy", []string{m.name})
+			case isBarrier && !passed && !former:
+				w.fatal("waits for no former region", []string{m.name})
+			case isBarrier && !passed:
+				waited++
+			}
+		}
+	}
+	if waited < worlds {
+		t.Errorf("%d waited: too few to have shown anything", waited)
 	}
 }
 
@@ -183,9 +258,13 @@ func TestCanariesThatWaitForOneAnotherComplete(t *testing.T) {
 // passed their last barrier complete, and none is left waiting. Retried one by one, in
 // any order, all complete, and none fails again because of earlier failures.
 func TestCanariesRollBackTogetherAndAreRetriedOneByOne(t *testing.T) {
+	inEachMode(t, modes, rollBackTogetherAndRetryOneByOne)
+}
+
+func rollBackTogetherAndRetryOneByOne(t *testing.T, until Until) {
 	together, completed := 0, 0
 	for seed := range uint64(worlds) {
-		w := newWorld(t, seed)
+		w := newWorld(t, seed, until)
 		w.some(w.random.IntN(40))
 		left := slices.DeleteFunc(slices.Clone(w.rollouts), func(m *member) bool { return m.done })
 		if len(left) == 0 {
@@ -233,8 +312,12 @@ func TestCanariesRollBackTogetherAndAreRetriedOneByOne(t *testing.T) {
 
 // A canary that begins after a failure waits for the failed Rollout, by name.
 func TestALaterCanaryWaitsForAnEarlierFailure(t *testing.T) {
+	inEachMode(t, []Until{"", UntilBarrier}, waitForAnEarlierFailure)
+}
+
+func waitForAnEarlierFailure(t *testing.T, until Until) {
 	for seed := range uint64(worlds / 10) {
-		w := newWorld(t, seed)
+		w := newWorld(t, seed, until)
 		first := w.rollouts[0]
 		w.fail(first)
 		for _, m := range w.rollouts[1:] {

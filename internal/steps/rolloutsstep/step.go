@@ -1,9 +1,9 @@
 // Package rolloutsstep is the kind of step that waits for other Rollouts: canaries meet at a
 // barrier, and roll back together when one of them fails.
 //
-// A pure function (decision.go) of a snapshot decides what other Rollouts mean for a canary.
-// The snapshot of this cluster comes from one watch for all steps of the process
-// (cluster.go); a snapshot of another cluster would come from another source.
+// A pure function of a snapshot decides what other Rollouts mean for a canary: decision.go for
+// those of this cluster, regiondecision.go for those of several. A snapshot comes from one
+// watch for each cluster, for all steps of the process (cluster.go, regions.go).
 package rolloutsstep
 
 import (
@@ -28,28 +28,33 @@ type Options struct {
 	// empty. Rollouts of other namespaces are read one by one, by name alone.
 	WatchNamespace string
 	// Namespaces are the namespaces for whose Rollouts a Rollout of another namespace may
-	// wait. It thereby learns their names, steps and failures. "*" is all namespaces.
+	// wait. It thereby learns their names, versions, steps and failures. "*" is all namespaces.
 	Namespaces []string
 	// Presets returns what a preset has under `rollouts`: null if it is for another kind of
 	// step. known is false for a preset that does not exist. Presets is nil for a registration
 	// whose steps are all of this kind.
 	Presets func(name string) (section json.RawMessage, known bool)
 	Logger  hclog.Logger
+	RegionOptions
 }
 
 // Kind makes steps that wait for other Rollouts.
 type Kind struct {
 	opts    Options
 	cluster *cluster
+	regions regionViews
 }
 
 // New returns the kind. It makes no request before the first step.
 func New(opts Options) *Kind {
-	return &Kind{opts: opts, cluster: newCluster(opts)}
+	return &Kind{opts: opts, cluster: newCluster(opts), regions: newRegions(opts)}
 }
 
-// Close ends the watch.
-func (k *Kind) Close() { k.cluster.close() }
+// Close ends the watches.
+func (k *Kind) Close() {
+	k.cluster.close()
+	k.regions.close()
+}
 
 // Name is "rollouts".
 func (k *Kind) Name() string { return "rollouts" }
@@ -62,6 +67,9 @@ func (k *Kind) Parse(source steps.Source) (steps.Step, error) {
 		return nil, err
 	}
 	var err error
+	if s.rules, err = config.regionRules(source, k.opts.SecretsNamespace); err != nil {
+		return nil, err
+	}
 	s.selection, err = config.selection()
 	return s, err
 }
@@ -69,6 +77,7 @@ func (k *Kind) Parse(source steps.Source) (steps.Step, error) {
 type step struct {
 	kind      *Kind
 	selection selection
+	rules     regionRules
 	naming    naming
 }
 
@@ -77,6 +86,8 @@ type state struct {
 	// Since is Snapshot.Since, of the first check: the pods that it is known from may be gone
 	// later.
 	Since *time.Time `json:"since,omitempty"`
+	// Own is RegionSnapshot.Own: the region may not answer later.
+	Own string `json:"own,omitempty"`
 }
 
 // Repeatable is true: the step changes nothing outside.
@@ -87,39 +98,45 @@ func (s *step) Finds() bool { return false }
 
 // Start checks the other Rollouts.
 func (s *step) Start(ctx context.Context, work steps.Work) (steps.Progress, error) {
-	own := name{work.Rollout.Namespace, work.Rollout.Name}
 	barrier, err := barrierOf(work.Rollout, work.Index, s.naming)
 	if err == nil {
-		err = s.allowed(own.namespace)
+		err = s.allowed(work.Rollout.Namespace)
 	}
 	if err != nil {
 		return steps.Progress{Phase: steps.Failed, Message: err.Error()}, nil
 	}
-	snapshot, err := s.kind.cluster.snapshot(ctx, own, work.Rollout.ResourceVersion, s.selection)
-	if err != nil {
-		return steps.Progress{}, err
-	}
-	snapshot.Barrier = barrier
 	var kept state
 	if len(work.State) > 0 {
 		if err := json.Unmarshal(work.State, &kept); err != nil {
 			return steps.Progress{}, fmt.Errorf("the step's state cannot be read: %w", err)
 		}
 	}
-	if kept.Since == nil {
-		since, err := s.kind.cluster.canarySince(ctx, work.Rollout)
-		if err != nil {
-			return steps.Progress{}, err
-		}
-		if since.IsZero() {
-			since = snapshot.afterFailuresUntil(s.kind.cluster.now())
-		}
-		kept.Since = &since
+	meet := s.meet
+	if len(s.rules.clusters) > 0 {
+		meet = s.meetRegions
 	}
-	snapshot.Since = *kept.Since
-	progress := decide(snapshot)
+	progress, err := meet(ctx, work, barrier, &kept)
+	if err != nil {
+		return steps.Progress{}, err
+	}
 	progress.State, err = json.Marshal(kept)
 	return progress, err
+}
+
+// meet checks the Rollouts of this cluster.
+func (s *step) meet(ctx context.Context, work steps.Work, barrier Barrier, kept *state) (steps.Progress, error) {
+	own := name{work.Rollout.Namespace, work.Rollout.Name}
+	snapshot, err := s.kind.cluster.snapshot(ctx, own, work.Rollout.ResourceVersion, s.selection)
+	if err != nil {
+		return steps.Progress{}, err
+	}
+	if kept.Since == nil {
+		if err := kept.begin(ctx, s.kind.cluster, work.Rollout, snapshot.afterFailuresUntil); err != nil {
+			return steps.Progress{}, err
+		}
+	}
+	snapshot.Barrier, snapshot.Since = barrier, *kept.Since
+	return decide(snapshot), nil
 }
 
 // Poll checks the other Rollouts again.
