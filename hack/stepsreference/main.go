@@ -20,6 +20,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/cel"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/httpstep"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/jobstep"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/resourcestep"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/rolloutsstep"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/secret"
 )
@@ -29,8 +30,8 @@ const introduction = `# Configuration of steps, key by key
 <!-- Made by hack/stepsreference from the comments of the Go types. Do not edit it: make generate. -->
 
 A step's ` + "`config`" + ` in a Rollout has the keys of [every kind](#every-kind), and one key that says what the step does:
-[` + "`http`](#kind-http), [`job`](#kind-job) or [`rollouts`](#kind-rollouts)" + `. The latter may be missing with ` + "`use`" + `. A
-[preset](#presets) has the same keys under ` + "`defaults`" + `. [Canary steps](steps.md) says what the kinds are for, and what
+[` + "`http`](#kind-http), [`job`](#kind-job), [`resource`](#kind-resource) or [`rollouts`](#kind-rollouts)" + `. The latter may be missing
+with ` + "`use`" + `. A [preset](#presets) has the same keys under ` + "`defaults`" + `. [Canary steps](steps.md) says what the kinds are for, and what
 [texts and conditions](steps.md#texts-and-conditions) can refer to. A key that is not listed here fails the step, with the
 nearest one that is.
 
@@ -44,6 +45,7 @@ var kindParts = []struct {
 }{
 	{"http", reflect.TypeFor[httpstep.Config]()},
 	{"job", reflect.TypeFor[jobstep.Config]()},
+	{"resource", reflect.TypeFor[resourcestep.Config]()},
 	{"rollouts", reflect.TypeFor[rolloutsstep.Config]()},
 }
 

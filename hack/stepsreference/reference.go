@@ -128,9 +128,10 @@ func (r *reference) section(page *strings.Builder, p part) (inner []part, err er
 	return inner, nil
 }
 
-// structOf returns the struct of a key's type that has a section; nil if there is none.
+// structOf returns the struct of a key's type, or of its items, that has a section; nil if
+// there is none.
 func structOf(t reflect.Type) reflect.Type {
-	for t.Kind() == reflect.Pointer {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
 	if _, told := elsewhere[t]; told || t.Kind() != reflect.Struct {
@@ -156,7 +157,10 @@ func (r *reference) wordsFor(t reflect.Type) (words, error) {
 	case reflect.Pointer:
 		return r.wordsFor(t.Elem())
 	case reflect.Struct:
-		return words{one: link(r.sections[t])}, nil
+		if r.sections[t] == "" {
+			return words{}, nil
+		}
+		return words{link(r.sections[t]), link(r.sections[t])}, nil
 	case reflect.Slice:
 		items, err := r.wordsFor(t.Elem())
 		return items.in("list of "), err

@@ -107,8 +107,8 @@ func TestSamplesAreValid(t *testing.T) {
 				}
 			}
 		}
-		if presets != 1 {
-			t.Errorf("%s has %d presets", file, presets)
+		if presets == 0 {
+			t.Errorf("%s has no preset", file)
 		}
 	}
 }

@@ -70,6 +70,11 @@ type object struct {
 	Codes []int    `json:"codes,omitempty"`
 	Mode  mode     `json:"mode,omitempty"`
 	Again []string `json:"again,omitempty"`
+	Rows  []row    `json:"rows,omitempty"`
+}
+
+type row struct {
+	Name string `json:"name"`
 }
 
 type inner struct {
@@ -93,7 +98,7 @@ func read(fields map[string]string) *reference {
 	r.comments.packages["hack/stepsreference"] = &sources{
 		types: map[string]string{
 			"object": "object is one.\n\n\tpreformatted\n", "inner": "inner is in it.\n",
-			"embedding": "embedding has another.\n", "unspeakable": "unspeakable is nothing.\n",
+			"row": "row is a row.\n", "embedding": "embedding has another.\n", "unspeakable": "unspeakable is nothing.\n",
 		},
 		fields:    fields,
 		constants: map[string][]string{"mode": {"Fail", "Ignore"}},
@@ -104,7 +109,7 @@ func read(fields map[string]string) *reference {
 func commented(more ...string) map[string]string {
 	fields := map[string]string{
 		"object.Key": "Key is a | b,\non two lines.\n\nRequired.\n", "object.Inner": "Inner is more.\n", "object.Codes": "Codes are two.\n\nDefault: `1`, or\nanother.\n",
-		"object.Mode": "Mode is one of two.\n\nIt has two paragraphs.\n", "object.Again": "Again is a list.\n", "inner.Deep": "Deep is deep.\n",
+		"object.Mode": "Mode is one of two.\n\nIt has two paragraphs.\n", "object.Again": "Again is a list.\n", "object.Rows": "Rows are many.\n", "row.Name": "Name is its name.\n", "inner.Deep": "Deep is deep.\n",
 		"embedding.Own": "Own is its own.\n", "unspeakable.Channel": "Channel is none.\n",
 	}
 	for i := 0; i < len(more); i += 2 {
@@ -136,6 +141,7 @@ An object is one.
 | 'codes' | list of whole numbers | '1', or another | 'codes' are two. |
 | 'mode' | 'Fail' or 'Ignore' |  | 'mode' is one of two. It has two paragraphs. |
 | 'again' | list of strings |  | 'again' is a list. |
+| 'rows' | list of ['rows'](#rows) |  | 'rows' are many. |
 
 ### 'inner'
 
@@ -144,6 +150,14 @@ An object is one.
 | key | type | default | meaning |
 |---|---|---|---|
 | 'deep' | object of strings |  | 'deep' is deep. |
+
+### 'rows'
+
+'rows' is a row.
+
+| key | type | default | meaning |
+|---|---|---|---|
+| 'name' | string |  | 'name' is its name. |
 
 ## Embedding
 

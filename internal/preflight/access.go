@@ -139,11 +139,11 @@ func (p pluginSnapshot) grant(c controllerSnapshot, namespace, name string) stri
 // accessText joins verbs: "get and patch httpscaledobjects.http.keda.sh in
 // namespace demo".
 func accessText(list []access) string {
-	type place struct{ resource, namespace string }
+	type place struct{ object, namespace string }
 	var order []place
 	verbs := map[place][]string{}
 	for _, a := range list {
-		p := place{a.resource, a.namespace}
+		p := place{a.object(), a.namespace}
 		if _, seen := verbs[p]; !seen {
 			order = append(order, p)
 		}
@@ -159,7 +159,7 @@ func accessText(list []access) string {
 		if p.namespace != "" {
 			where = "in namespace " + p.namespace
 		}
-		texts[i] = fmt.Sprintf("%s %s %s", strings.Join(verbs[p], ", "), p.resource, where)
+		texts[i] = fmt.Sprintf("%s %s %s", strings.Join(verbs[p], ", "), p.object, where)
 	}
 	return strings.Join(texts, "; ")
 }
@@ -186,10 +186,13 @@ func (p pluginSnapshot) boundInstead(namespace, name string) string {
 	return fmt.Sprintf("; ClusterRoleBinding %s binds %s instead", p.role, strings.Join(others, ", "))
 }
 
+// object is the resource, with the name of the object where the access is to one.
+func (a access) object() string { return strings.TrimSuffix(a.resource+"/"+a.name, "/") }
+
 func canIAs(a access, namespace, name string) string {
 	scope := "--all-namespaces"
 	if a.namespace != "" {
 		scope = "-n " + a.namespace
 	}
-	return fmt.Sprintf("kubectl auth can-i %s %s %s --as system:serviceaccount:%s:%s", a.verb, a.resource, scope, namespace, name)
+	return fmt.Sprintf("kubectl auth can-i %s %s %s --as system:serviceaccount:%s:%s", a.verb, a.object(), scope, namespace, name)
 }

@@ -74,8 +74,11 @@ var checks = []check{
 		id: "step-plugin-preset", means: "the preset of each registration exists, and is valid; so are the presets that steps can name",
 		installation: checkPresets,
 	}, {
-		id: "step-plugin-access", means: "the controller's ServiceAccount may do what the kinds of step that are registered do (subject access reviews): [deploy/rbac-step](../deploy/rbac-step), kind by kind",
+		id: "step-plugin-access", means: "the controller's ServiceAccount may do what the kinds of step that are registered do (subject access reviews): [deploy/rbac-step](../deploy/rbac-step), kind by kind; and the Secrets of the clusters that presets name: [deploy/rbac-regions](../deploy/rbac-regions)",
 		installation: checkStepAccess,
+	}, {
+		id: "step-plugin-regions", means: "the Secret of each cluster that a preset names can be used, and with its credentials that cluster lists and watches Rollouts; asked from where the check runs",
+		installation: checkRegions,
 	}, {
 		id: "keda-access", means: "keda-operator may get Rollouts; only where a trigger of type `kedify-http` scales one",
 		installation: checkKEDAAccess,

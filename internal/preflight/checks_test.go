@@ -31,7 +31,7 @@ func TestChecksAreMade(t *testing.T) {
 	all := healthy()
 	all.withProxies()
 	all.plugins[0].download = &downloaded{local: true}
-	for _, result := range slices.Concat(look(all), look(healthyAgent()), look(healthyGateway()), look(healthySteps()), lookAtManifests("-", []byte(rolloutManifest), "shop")) {
+	for _, result := range slices.Concat(look(all), look(healthyAgent()), look(healthyGateway()), look(healthySteps()), look(healthyRegions()), lookAtManifests("-", []byte(rolloutManifest), "shop")) {
 		made[result.Check] = true
 	}
 	for _, c := range checks {

@@ -40,6 +40,7 @@ func gather(ctx context.Context, c *cluster, opts Options) snapshot {
 	wg.Go(func() {
 		withPresets := known
 		withPresets.steps.presets = gatherPresets(ctx, c, known)
+		wg.Go(func() { s.steps.regions = gatherRegions(ctx, c, withPresets) })
 		s.steps.access = gatherStepAccess(ctx, c, withPresets)
 		s.steps.presets = withPresets.steps.presets
 	})
@@ -219,7 +220,7 @@ func gatherControllerAccess(ctx context.Context, c *cluster, controller *deploym
 			resource, subresource, _ := strings.Cut(resource, "/")
 			may := func(verb string) read[bool] {
 				return mayDo(ctx, c, serviceAccountNamespace, serviceAccount, resourceAttributes{
-					Namespace: a.namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource,
+					Namespace: a.namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: a.name,
 				})
 			}
 			switch a.allowed = may(a.verb); {

@@ -145,4 +145,6 @@ type resourceAttributes struct {
 	Resource  string `json:"resource"`
 	// Subresource is empty for the object itself.
 	Subresource string `json:"subresource,omitempty"`
+	// Name is empty for all objects.
+	Name string `json:"name,omitempty"`
 }

@@ -85,9 +85,9 @@ type access struct {
 	verb, resource string
 	// or is a verb that is as good; empty if verb was granted, or if there is none.
 	or string
-	// namespace is empty for all namespaces.
-	namespace string
-	allowed   read[bool]
+	// namespace is empty for all namespaces, name for all objects.
+	namespace, name string
+	allowed         read[bool]
 	// without says what does not work if the access is denied; empty if the plugin
 	// cannot work at all.
 	without string

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -30,12 +31,16 @@ type stepSnapshot struct {
 	// access says which access the kinds of step need, and whether the controller's
 	// ServiceAccount has it.
 	access []stepAccess
+	// regions are the clusters that presets name.
+	regions []regionSnapshot
 }
 
 type stepAccess struct {
 	// kind is the kind of step; empty for the access that every kind needs.
 	kind   string
 	access []access
+	// grants is the file that grants it, in deploy, without .yaml; empty for that of the kind.
+	grants string
 }
 
 // stepPrograms returns a snapshot for the file of each registration that is looked at.
@@ -247,7 +252,11 @@ func checkStepAccess(s snapshot) []Result {
 		if of.kind != "" {
 			file, steps = of.kind, "steps of the kind "+of.kind
 		}
-		remedy := fmt.Sprintf("kubectl apply -f deploy/rbac-step/%s.yaml (rbac-step-%s.yaml of a release), with the subject ServiceAccount %s/%s", file, file, namespace, name)
+		file = cmp.Or(of.grants, "rbac-step/"+file)
+		remedy := fmt.Sprintf("kubectl apply -f deploy/%s.yaml (%s.yaml of a release), with the subject ServiceAccount %s/%s", file, strings.ReplaceAll(file, "/", "-"), namespace, name)
+		if of.kind == "resource" {
+			remedy = fmt.Sprintf("bind a Role for it, as under \"A Role for each kind of object\" in docs/steps-admin.md, to the ServiceAccount %s/%s", namespace, name)
+		}
 		for _, result := range accessResults(c, of.access, "so they do not work", remedy) {
 			result.Message = steps + ": " + result.Message
 			results = append(results, result)
@@ -384,6 +393,7 @@ func stepNeeds(s snapshot) []stepAccess {
 	presets := map[string]bool{}
 	watched := map[string]string{} // by kind
 	var needed []string
+	created := map[string]bool{} // resources
 	for _, e := range entries {
 		if e.Wrong != nil {
 			continue
@@ -404,9 +414,15 @@ func stepNeeds(s snapshot) []stepAccess {
 				needed = append(needed, kind)
 			}
 			watched[kind] = e.Registration.WatchNamespace
+			for _, allowed := range e.Registration.AllowResources {
+				created[allowed.GuessResource()] = created[allowed.GuessResource()] || kind == "resource"
+			}
 		}
 	}
 	needs := []stepAccess{{access: every}}
+	if of := regionNeeds(s); len(of) > 0 {
+		needs = append(needs, stepAccess{kind: "rollouts", access: of, grants: "rbac-regions/secrets"})
+	}
 	at := func(verb, resource, without string) access {
 		return access{verb: verb, resource: resource, namespace: namespace, without: without}
 	}
@@ -429,6 +445,15 @@ func stepNeeds(s snapshot) []stepAccess {
 				at("list", "events", "messages do not say why a Job has no pod"),
 				at("get", "replicasets.apps", oldImage),
 			}
+		case "resource":
+			for _, resource := range slices.Sorted(maps.Keys(created)) {
+				for _, verb := range []string{"create", "get", "list", "delete"} {
+					if created[resource] {
+						of.access = append(of.access, at(verb, resource, ""))
+					}
+				}
+			}
+			of.access = append(of.access, at("get", "replicasets.apps", oldImage))
 		case "rollouts":
 			const unwatched = "steps read each Rollout that they name anew, and those with a selector time out"
 			of.access = []access{

@@ -42,7 +42,7 @@ func (call) Parse(source steps.Source) (steps.Step, error) {
 type callStep struct{ steps.Step }
 
 func calls(kinds.Options) []steps.Kind {
-	return []steps.Kind{call("http"), call("job"), call("rollouts")}
+	return []steps.Kind{call("http"), call("job"), call("resource"), call("rollouts")}
 }
 
 const stepLocation = "https://github.com/kedify/argo-rollouts-plugin/releases/download/v0.2.0/rollouts-plugin-step-linux-amd64"
@@ -153,7 +153,7 @@ func TestStepFaults(t *testing.T) {
 		"no list": {func(s *snapshot) { s.configData()[stepPlugins] = "a: b"; s.grantSteps() }, []finding{
 			{"step-plugin-registered", Failure, configMap, []string{"data.stepPlugins: want a YAML list of plugins", restart}}}},
 		"an unknown kind": {entry("acme/x", "[htpp]"), []finding{
-			{"step-plugin-registered", Failure, configMap, []string{`data.stepPlugins[2].args: kind "htpp" is not known: want one of http, job, rollouts; did you mean http?`, restart}}}},
+			{"step-plugin-registered", Failure, configMap, []string{`data.stepPlugins[2].args: kind "htpp" is not known: want one of http, job, resource, rollouts; did you mean http?`, restart}}}},
 		"an unknown flag": {entry("acme/x", "[job, --log-levle=debug]"), []finding{
 			{"step-plugin-registered", Failure, configMap, []string{"unknown flag: --log-levle: did you mean --log-level?"}}}},
 		"a name that stops the controller": {entry("acme", "[job]"), []finding{
@@ -182,6 +182,11 @@ func TestStepFaults(t *testing.T) {
 			{"step-plugin-preset", Warning, preseted, []string{"kubectl auth can-i get configmaps"}}}},
 		"jobs may not be made": {deny("job", "create", "jobs.batch"), []finding{
 			{"step-plugin-access", Failure, account, []string{"steps of the kind job: may not create jobs.batch in namespace shop, so they do not work", "deploy/rbac-step/job.yaml"}}}},
+		"objects may not be made": {func(s *snapshot) {
+			entry("acme/flow", "[resource, --allow-resource=Workflow.argoproj.io]")(s)
+			deny("resource", "create", "workflows.argoproj.io")(s)
+		}, []finding{
+			{"step-plugin-access", Failure, account, []string{"steps of the kind resource: may not create workflows.argoproj.io in namespace shop, so they do not work", "A Role for each kind of object"}}}},
 		"logs may not be read": {deny("job", "get", "pods/log"), []finding{
 			{"step-plugin-access", Warning, account, []string{"steps of the kind job: may not get pods/log in namespace shop: messages lack the last lines"}}}},
 		"the preset may not be read by the controller": {deny("", "get", "configmaps"), []finding{
@@ -309,6 +314,7 @@ func TestStepsOfOthersAlone(t *testing.T) {
 func TestStepNeedsAreGranted(t *testing.T) {
 	s := healthySteps()
 	s.configData()[stepPlugins] += `- {name: acme/rollouts, location: "` + stepLocation + `", sha256: ` + sum + `, args: [rollouts]}
+- {name: acme/resource, location: "` + stepLocation + `", sha256: ` + sum + `, args: [resource]}
 - {name: kedify/step, location: "` + stepLocation + `", sha256: ` + sum + `}`
 	asked := map[string][]string{}
 	for _, of := range stepNeeds(s) {

@@ -38,6 +38,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/cel"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/stepobject"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/strict"
 )
 
@@ -59,8 +60,9 @@ const (
 // Config is what a step's Job is. Besides the keys below it has those of a
 // [JobSpec](https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/job-v1/#JobSpec).
 // In its `containers` and `initContainers` the `image`, `command`, `args` and the values of
-// `env` may have CEL between `{{` and `}}`. A value that a Rollout's author chooses, such as a
-// label, belongs into `env` or an argument of its own, not into the text of a shell script.
+// `env` may have CEL between `{{` and `}}`. A value that others choose, such as a label, an output
+// or `abort.reason`, belongs into `env` or an argument of its own, not into the text of a shell
+// script. Kubernetes replaces `$(NAME)` in the text, not in the values.
 //
 // Where the Job does not say otherwise, `restartPolicy` is `Never`, `backoffLimit` 0 and
 // `ttlSecondsAfterFinished` 3600; less than 300 counts as 300. `activeDeadlineSeconds` is a
@@ -96,6 +98,22 @@ type Config struct {
 	//
 	// Default: `10`.
 	LogLines *int32 `json:"logLines,omitempty"`
+	// OnAbort is a Job that takes back what the first one has done, when its canary is aborted
+	// after the step has succeeded: a migration. It does not follow a Job that has failed, or that
+	// was cancelled while it ran. Its name is that of the first with `-undo`.
+	OnAbort *OnAbort `json:"onAbort,omitempty"`
+
+	batchv1.JobSpec `json:",inline"`
+}
+
+// OnAbort is a Job like that of the step, with the same defaults and environment. It has the step's
+// timeout, and its `activeDeadlineSeconds` is a minute more. It is created once, and again if
+// somebody deletes it while it runs. When it has completed, the first Job is deleted; when it fails,
+// an Event `StepLeftBehind` has the last lines of its log. Until it has ended, the step of a later
+// canary waits. Its texts also know [`abort.reason`](#kind-http), why the canary was aborted.
+type OnAbort struct {
+	// From is a CronJob of the Rollout's namespace, as that of the step.
+	From string `json:"from,omitempty"`
 
 	batchv1.JobSpec `json:",inline"`
 }
@@ -108,42 +126,51 @@ type Options struct {
 }
 
 type kind struct {
-	objects *kube.Objects
-	logger  hclog.Logger
-	now     func() time.Time
+	jobs   stepobject.Store
+	logger hclog.Logger
+	now    func() time.Time
 	// logTimeout bounds how long a log is read: the kubelet may be gone.
 	logTimeout time.Duration
 }
 
 // New returns the kind. It makes no request before the first operation of a step.
 func New(opts Options) steps.Kind {
-	return &kind{objects: kube.NewObjects(opts.Connect), logger: opts.Logger, now: time.Now, logTimeout: logTimeout}
+	store := stepobject.Store{
+		Objects: kube.NewObjects(opts.Connect), Resource: jobs, Kind: "Job",
+		Grants: "deploy/rbac-step/job.yaml has what the controller's ServiceAccount needs",
+	}
+	return &kind{jobs: store, logger: opts.Logger, now: time.Now, logTimeout: logTimeout}
 }
 
 // Name is "job".
 func (k *kind) Name() string { return Name }
 
 // Parse reads a configuration.
-func (k *kind) Parse(source steps.Source) (steps.Step, error) {
-	s := &step{kind: k}
-	if err := strict.Decode(source.Config, &s.config); err != nil {
+func (k *kind) Parse(from steps.Source) (steps.Step, error) {
+	s := &step{kind: k, settings: from.Settings}
+	if err := strict.Decode(from.Config, &s.config); err != nil {
 		return nil, err
 	}
 	if err := s.config.check(); err != nil {
 		return nil, err
 	}
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(source.Config, &keys); err != nil {
+	var keys struct {
+		OnAbort json.RawMessage `json:"onAbort"`
+	}
+	if err := json.Unmarshal(from.Config, &keys); err != nil {
 		return nil, err
 	}
-	delete(keys, "from")
-	delete(keys, "logLines")
 	env, err := cel.New(cel.Declarations{})
-	if err == nil {
-		s.spec, err = json.Marshal(keys)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		s.texts, err = parseTexts(env, s.spec)
+	if s.main, err = newSource(env, from.Config); err != nil {
+		return nil, err
+	}
+	if s.config.OnAbort != nil {
+		if s.onAbort, err = newSource(env.WithAbort(), keys.OnAbort); err != nil {
+			err = fmt.Errorf("onAbort.%w", err)
+		}
 	}
 	return s, err
 }
@@ -151,25 +178,39 @@ func (k *kind) Parse(source steps.Source) (steps.Step, error) {
 // check returns what is wrong with a configuration. What it leaves to the API server shows
 // only when the step runs.
 func (c *Config) check() error {
-	pod := &c.Template.Spec
-	cronJob, isCronJob := strings.CutPrefix(c.From, cronJobPrefix)
+	if err := checkJob(c.From, &c.JobSpec); err != nil {
+		return err
+	}
+	if c.OnAbort != nil {
+		if err := checkJob(c.OnAbort.From, &c.OnAbort.JobSpec); err != nil {
+			return fmt.Errorf("onAbort.%w", err)
+		}
+	}
+	if c.LogLines != nil && (*c.LogLines < 0 || *c.LogLines > maxLogLines) {
+		return fmt.Errorf("logLines: want 0 to %d, not %d", maxLogLines, *c.LogLines)
+	}
+	return nil
+}
+
+// checkJob returns what is wrong with one Job of a configuration.
+func checkJob(from string, spec *batchv1.JobSpec) error {
+	pod := &spec.Template.Spec
+	cronJob, isCronJob := strings.CutPrefix(from, cronJobPrefix)
 	switch {
-	case c.From == "" && len(pod.Containers) == 0:
+	case from == "" && len(pod.Containers) == 0:
 		return errors.New("template.spec.containers: want one container or more (or from: cronjob/<name>)")
-	case c.From != "" && (!isCronJob || len(validation.IsDNS1123Subdomain(cronJob)) > 0):
-		return fmt.Errorf("from: want a CronJob of the Rollout's namespace, such as cronjob/e2e, not %q", c.From)
-	case c.From != "" && slices.ContainsFunc(slices.Concat(pod.InitContainers, pod.Containers), func(c corev1.Container) bool { return c.Name == "" }):
+	case from != "" && (!isCronJob || len(validation.IsDNS1123Subdomain(cronJob)) > 0):
+		return fmt.Errorf("from: want a CronJob of the Rollout's namespace, such as cronjob/e2e, not %q", from)
+	case from != "" && slices.ContainsFunc(slices.Concat(pod.InitContainers, pod.Containers), func(c corev1.Container) bool { return c.Name == "" }):
 		return errors.New("template.spec.containers: with from, each needs the name of the CronJob's container that it changes, or one of its own")
 	case pod.RestartPolicy != "" && pod.RestartPolicy != corev1.RestartPolicyNever && pod.RestartPolicy != corev1.RestartPolicyOnFailure:
 		return fmt.Errorf("template.spec.restartPolicy: want Never (the default) or OnFailure, not %q", pod.RestartPolicy)
-	case c.Selector != nil:
+	case spec.Selector != nil:
 		return errors.New("selector: leave it out: Kubernetes selects the pods of each Job by labels of its own")
-	case c.ManualSelector != nil:
+	case spec.ManualSelector != nil:
 		return errors.New("manualSelector: leave it out: Kubernetes selects the pods of each Job by labels of its own")
-	case c.ActiveDeadlineSeconds != nil && *c.ActiveDeadlineSeconds < 1:
-		return fmt.Errorf("activeDeadlineSeconds: want 1 or more, not %d", *c.ActiveDeadlineSeconds)
-	case c.LogLines != nil && (*c.LogLines < 0 || *c.LogLines > maxLogLines):
-		return fmt.Errorf("logLines: want 0 to %d, not %d", maxLogLines, *c.LogLines)
+	case spec.ActiveDeadlineSeconds != nil && *spec.ActiveDeadlineSeconds < 1:
+		return fmt.Errorf("activeDeadlineSeconds: want 1 or more, not %d", *spec.ActiveDeadlineSeconds)
 	}
 	return nil
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/stepobject"
 )
 
 // The error about a mistake names its path.
@@ -36,7 +36,11 @@ func TestConfigMistakes(t *testing.T) {
 		`{"logLines": -1, ` + spec + `}`:                                                                                                                                  "logLines: want 0 to 50, not -1",
 		`{"from": "e2e"}`:                                                                                                                                                 `from: want a CronJob of the Rollout's namespace, such as cronjob/e2e, not "e2e"`,
 		`{"from": "cronjob/e2e", "template": {"spec": {"initContainers": [{"image": "e2e:2"}]}}}`:                                                                         "with from, each needs the name",
-		`{"from": "cronjob/"}`:          `not "cronjob/"`,
+		`{"from": "cronjob/"}`:                                     `not "cronjob/"`,
+		`{"onAbort": {}, ` + spec + `}`:                            "onAbort.template.spec.containers: want one container or more",
+		`{"onAbort": {"from": "e2e"}, ` + spec + `}`:               "onAbort.from: want a CronJob",
+		`{"onAbort": {"logLines": 1, ` + spec + `}, ` + spec + `}`: "onAbort.logLines: the key is not known",
+		`{"onAbort": {"template": {"spec": {"containers": [{"name": "c", "args": ["{{ rollout.nme }}"]}]}}}, ` + spec + `}`: "onAbort.template.spec.containers[0].args[0]",
 		`{"from": "cronjob/other/e2e"}`: `not "cronjob/other/e2e"`,
 	} {
 		_, err := New(Options{}).Parse(steps.Source{Config: json.RawMessage(config)})
@@ -64,7 +68,7 @@ func workFor(rollout, id string) steps.Work {
 // Keys that a configuration leaves out get defaults; keys that it sets stay.
 func TestDefaults(t *testing.T) {
 	work := workFor("app", "smoke")
-	job := build(work, &parse(t, smokeJob).config.JobSpec, nil)
+	job := build(work, "name", &parse(t, smokeJob).config.JobSpec, nil)
 	if got := []any{*job.Spec.TTLSecondsAfterFinished, *job.Spec.BackoffLimit, *job.Spec.ActiveDeadlineSeconds, job.Spec.Template.Spec.RestartPolicy}; fmt.Sprint(got) != "[3600 0 360 Never]" {
 		t.Errorf("defaults %v", got)
 	}
@@ -74,7 +78,7 @@ func TestDefaults(t *testing.T) {
 	own := `{"ttlSecondsAfterFinished": 60, "backoffLimit": 2, "activeDeadlineSeconds": %d, "template": {"spec": {"restartPolicy": "OnFailure", "containers": [{"name": "c", "image": "c"}]}}}`
 	for deadline, want := range map[int]string{60: "[300 2 60 OnFailure]", 6000: "[300 2 360 OnFailure]"} {
 		spec := parse(t, fmt.Sprintf(own, deadline)).config.JobSpec
-		job := build(work, &spec, nil)
+		job := build(work, "name", &spec, nil)
 		if got := []any{*job.Spec.TTLSecondsAfterFinished, *job.Spec.BackoffLimit, *job.Spec.ActiveDeadlineSeconds, job.Spec.Template.Spec.RestartPolicy}; fmt.Sprint(got) != want {
 			t.Errorf("own %v, want %s", got, want)
 		}
@@ -93,7 +97,7 @@ func TestEnvironment(t *testing.T) {
 		{Name: "ROLLOUT_NEW_HASH", Value: "new"}, {Name: "ROLLOUT_OLD_HASH", Value: "old"},
 		{Name: "ROLLOUT_STABLE_SERVICE", Value: "app-stable"}, {Name: "ROLLOUT_CANARY_SERVICE", Value: "app-canary"},
 		{Name: "ROLLOUT_WEIGHT", Value: "20"}, {Name: "ROLLOUT_REVISION", Value: "2"},
-		{Name: "ROLLOUT_STEP_ID", Value: "smoke"}, {Name: "ROLLOUT_STEP_KEY", Value: job.Labels[KeyLabel]},
+		{Name: "ROLLOUT_STEP_ID", Value: "smoke"}, {Name: "ROLLOUT_STEP_KEY", Value: job.Labels[stepobject.KeyLabel]},
 	}
 	if diff := cmp.Diff(want, job.Spec.Template.Spec.InitContainers[0].Env); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -104,37 +108,12 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// Names and labels are valid for Kubernetes, whatever the Rollout and the step are
-// called.
-func TestNames(t *testing.T) {
-	for _, tt := range []struct{ rollout, id, want string }{
-		{"app", "smoke", "app-smoke-0123456789"},
-		{"app", "0", "app-0-0123456789"},
-		{"shop.frontend", "Smoke_Test", "shop-frontend-smoke-test-0123456789"},
-		{"app", "a-", "app-a-0123456789"},
-		{strings.Repeat("a", 253), strings.Repeat("b", 63), strings.Repeat("a", 20) + "-" + strings.Repeat("b", 20) + "-0123456789"},
-		{strings.Repeat("a", 19) + ".x", strings.Repeat("b", 20), strings.Repeat("a", 19) + "-" + strings.Repeat("b", 20) + "-0123456789"},
-		{"app", strings.Repeat("b", 19) + "_x", "app-" + strings.Repeat("b", 19) + "-0123456789"},
-		{strings.Repeat("a", 62) + ".b", "x__", strings.Repeat("a", 39) + "-x-0123456789"},
-	} {
-		job := build(workFor(tt.rollout, tt.id), &parse(t, smokeJob).config.JobSpec, nil)
-		if job.Name != tt.want || len(job.Name) > nameLimit || len(validation.IsDNS1123Label(job.Name)) > 0 {
-			t.Errorf("%s, %s: name %s of %d characters, want %s", tt.rollout, tt.id, job.Name, len(job.Name), tt.want)
-		}
-		for label, value := range job.Labels {
-			if problems := append(validation.IsValidLabelValue(value), validation.IsQualifiedName(label)...); len(problems) > 0 {
-				t.Errorf("label %s: %q: %v", label, value, problems)
-			}
-		}
-	}
-}
-
 // All texts of a Job share one budget.
 func TestManyTexts(t *testing.T) {
 	text := `"{{ [1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, a * b * c > 0))) }}"`
 	render := func(count int) error {
 		s := parse(t, `{"template": {"spec": {"containers": [{"name": "a", "image": "a", "args": [`+text+strings.Repeat(","+text, count-1)+`]}]}}}`)
-		_, err := s.render(t.Context(), steps.Scope(workFor("app", "a"), nil), nil)
+		_, err := s.main.render(t.Context(), steps.Scope(workFor("app", "a"), nil), nil)
 		return err
 	}
 	if err := render(1); err != nil {

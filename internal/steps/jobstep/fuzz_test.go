@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/stepobject"
 )
 
 var stepID = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]{0,62}|[0-9]{1,3})$`)
@@ -27,19 +28,19 @@ func FuzzConfig(f *testing.F) {
 		}
 		s, work := parsed.(*step), workFor(rollout, id)
 		var cronJob json.RawMessage
-		if s.config.From != "" {
+		if s.main.from != "" {
 			cronJob = json.RawMessage(cronJobSpec)
 		}
-		spec, err := s.render(t.Context(), steps.Scope(work, nil), cronJob)
+		spec, err := s.main.render(t.Context(), steps.Scope(work, nil), cronJob)
 		if err != nil {
 			return
 		}
-		job := build(work, spec, nil)
-		if job.Namespace != "demo" || len(job.OwnerReferences) != 1 || !isOf(job, work) ||
+		job := build(work, stepobject.NameOf(work), spec, nil)
+		if job.Namespace != "demo" || len(job.OwnerReferences) != 1 || !stepobject.IsOf(job, work) ||
 			*job.Spec.ActiveDeadlineSeconds > 360 || *job.Spec.TTLSecondsAfterFinished < minTTL {
 			t.Errorf("%+v", job)
 		}
-		if len(job.Name) > nameLimit || len(validation.IsDNS1123Label(job.Name)) > 0 {
+		if len(job.Name) > stepobject.NameLimit || len(validation.IsDNS1123Label(job.Name)) > 0 {
 			t.Errorf("name %q", job.Name)
 		}
 		for label, value := range job.Labels {
@@ -57,7 +58,7 @@ func FuzzTail(f *testing.F) {
 	f.Add("\x1b[31mred\x1b[0m\r\n\xff", 10, 5)
 	f.Add(strings.Repeat("ü", 100), 3, 21)
 	f.Fuzz(func(t *testing.T, log string, lines, limit int) {
-		lines, limit = 1+max(lines, -lines, 0)%maxLogLines, 8+max(limit, -limit, 0)%tailLimit
+		lines, limit = 1+max(lines, -lines, 0)%maxLogLines, 8+max(limit, -limit, 0)%inStatus.tail
 		tail := tailOf(log, lines, limit)
 		if len(tail) > limit || !utf8.ValidString(tail) || strings.Count(tail, "\n") >= lines {
 			t.Errorf("%d lines, %d bytes: %q", lines, limit, tail)

@@ -184,7 +184,7 @@ func (h *host) wantCancelled(words ...string) {
 func (h *host) jobs() []*batchv1.Job {
 	h.t.Helper()
 	var list batchv1.JobList
-	if err := h.kind.objects.List(h.t.Context(), jobs, "demo", noSelection, &list); err != nil {
+	if err := h.kind.jobs.Objects.List(h.t.Context(), jobs, "demo", noSelection, &list); err != nil {
 		h.t.Fatal(err)
 	}
 	all := []*batchv1.Job{}

@@ -13,33 +13,38 @@ import (
 )
 
 const (
-	// headLimit bounds the text of a message before the log lines, tailLimit the log
-	// lines, in bytes. A step's message has 2 KiB, and package steps adds some words.
-	headLimit = 512
-	tailLimit = 1400
 	// logRead bounds how much of a log is read, in bytes.
 	logRead    = 256 << 10
 	logTimeout = 5 * time.Second
 )
 
+// room is how many bytes a message may have before the log lines (head), and of them (tail).
+type room struct{ head, tail int }
+
+// A step's message has 2 KiB, an Event's 1 KiB, and package steps adds some words to both.
+var (
+	inStatus = room{512, 1400}
+	inEvent  = room{300, 400}
+)
+
 // withLog adds the last lines of a container's log to a message.
-func (s *step) withLog(ctx context.Context, work steps.Work, c *container, message string) string {
-	message = bound.Shorten(message, headLimit)
+func (s *step) withLog(ctx context.Context, work steps.Work, c *container, message string, limit room) string {
+	message = bound.Shorten(message, limit.head)
 	lines := int(*cmp.Or(s.config.LogLines, new(int32(defaultLogLines))))
 	if c == nil || lines == 0 {
 		return message
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.kind.logTimeout)
 	defer cancel()
-	text, err := s.kind.objects.Log(ctx, work.Rollout.Namespace, c.pod, c.name, lines, logRead)
-	tail := tailOf(string(text), lines, tailLimit)
+	text, err := s.kind.jobs.Objects.Log(ctx, work.Rollout.Namespace, c.pod, c.name, lines, logRead)
+	tail := tailOf(string(text), lines, limit.tail)
 	switch {
 	case tail != "":
 		return fmt.Sprintf("%s; the last lines of the log of container %s:\n%s", message, c.name, tail)
 	case c.message != "":
-		return fmt.Sprintf("%s; container %s has left the message:\n%s", message, c.name, tailOf(c.message, lines, tailLimit))
+		return fmt.Sprintf("%s; container %s has left the message:\n%s", message, c.name, tailOf(c.message, lines, limit.tail))
 	case err != nil:
-		return message + "; its log cannot be read: " + bound.Shorten(err.Error(), headLimit)
+		return message + "; its log cannot be read: " + bound.Shorten(err.Error(), limit.head)
 	default:
 		return message + "; it has logged nothing"
 	}

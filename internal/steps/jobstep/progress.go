@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/stepobject"
 )
 
 // grace is how long a problem that keeps a pod from starting may last: registries have
@@ -70,7 +71,7 @@ func (o observation) result() result {
 		return result{Progress: steps.Progress{Phase: steps.Successful, Message: "has completed", Outputs: outputsOf(o.pods)}}
 	}
 	if job.DeletionTimestamp != nil {
-		return result{Progress: steps.Progress{Phase: steps.Failed, Message: "is being deleted, before it has ended; " + notAgain}}
+		return result{Progress: steps.Progress{Phase: steps.Failed, Message: "is being deleted, before it has ended; " + stepobject.NotAgain}}
 	}
 	if target := conditionOf(job, batchv1.JobFailureTarget); target != nil {
 		return result{Progress: running("end", "fails, and its pods are ended"+because(target.Reason, target.Message)), log: runningContainer(o.pods)}
@@ -80,9 +81,6 @@ func (o observation) result() result {
 	}
 	return result{Progress: o.running(), log: runningContainer(o.pods)}
 }
-
-// notAgain says why a Job that is gone is not created anew.
-const notAgain = "it is not created again, as its work may be half done: abort and retry the canary, or set retries"
 
 func hasEnded(job *batchv1.Job) bool {
 	return conditionOf(job, batchv1.JobComplete) != nil || conditionOf(job, batchv1.JobFailed) != nil
@@ -272,7 +270,7 @@ func (o observation) problem() *problem {
 	for _, words := range []string{"is forbidden", "is invalid", "denied the request"} {
 		// Pod Security, a missing ServiceAccount, or a webhook that denies the pod. For a quota
 		// that is used up, and a webhook that does not answer, the step waits.
-		if strings.Contains(o.createProblem, words) && !isQuota(o.createProblem) {
+		if strings.Contains(o.createProblem, words) && !stepobject.IsQuota(o.createProblem) {
 			p.allowed = grace
 		}
 	}

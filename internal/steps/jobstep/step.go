@@ -3,21 +3,18 @@ package jobstep
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
-	"github.com/kedify/argo-rollouts-plugin/internal/steps/cel"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/stepobject"
 )
 
 var (
@@ -36,11 +33,15 @@ const (
 // step runs a Job. The API server creates only one Job of a name, so a repeated Start
 // finds the Job that the earlier one has created.
 type step struct {
-	kind   *kind
-	config Config
-	// spec is the JobSpec as it is configured, texts are the compiled texts in it.
-	spec  json.RawMessage
-	texts map[string]*cel.Text
+	kind     *kind
+	config   Config
+	settings steps.Settings
+	// main is what the step's Job is made from, onAbort its Job of that name; nil for none.
+	main, onAbort *source
+	// undoing is what the next Undo has to know of the Job onAbort, takenBack whether that has
+	// completed: it may expire before the first Job is gone. No status keeps them.
+	undoing   json.RawMessage
+	takenBack bool
 }
 
 // Repeatable is true: a Job has a name.
@@ -54,47 +55,50 @@ func (s *step) Finds() bool { return false }
 //
 // It deletes the Jobs of this Rollout's other attempts that still run. A Rollout is at one
 // step at a time, so such a Job belongs to a revision that another has replaced, of which the
-// controller does not tell the plugin.
+// controller does not tell the plugin. A Job that takes back what an earlier canary has done is
+// waited for.
 func (s *step) Start(ctx context.Context, work steps.Work) (steps.Progress, error) {
-	ro := work.Rollout
+	ro, store := work.Rollout, s.kind.jobs
 	var list batchv1.JobList
-	if err := s.kind.objects.List(ctx, jobs, ro.Namespace, kube.Selection{Labels: RolloutUIDLabel + "=" + string(ro.UID)}, &list); err != nil {
-		return steps.Progress{}, failure(fmt.Sprintf("Jobs of Rollout %s/%s cannot be listed", ro.Namespace, ro.Name), err)
+	if err := store.Objects.List(ctx, jobs, ro.Namespace, kube.Selection{Labels: stepobject.OfRollout(ro)}, &list); err != nil {
+		return steps.Progress{}, store.Failure(fmt.Sprintf("Jobs of Rollout %s/%s cannot be listed", ro.Namespace, ro.Name), err)
 	}
 	for i := range list.Items {
-		if job := &list.Items[i]; job.Name == nameOf(work) && isOf(job, work) {
-			return s.progress(ctx, work, job)
+		if job := &list.Items[i]; job.Name == stepobject.NameOf(work) && stepobject.IsOf(job, work) {
+			return s.progress(ctx, work, job, inStatus)
 		}
 	}
-	job, err := s.wanted(ctx, work)
+	name := stepobject.NameOf(work)
+	job, err := s.wanted(ctx, work, s.main, name)
 	if err != nil {
 		return steps.Progress{}, err
 	}
 	for i := range list.Items {
 		former := &list.Items[i]
-		if former.Labels[KeyLabel] == work.Key || !isOwnedBy(former, ro) || hasEnded(former) {
+		if former.Labels[stepobject.KeyLabel] == work.Key || !stepobject.IsOwnedBy(former, ro) || hasEnded(former) {
 			continue
 		}
+		if former.Labels[undoLabel] != "" {
+			return steps.Progress{}, fmt.Errorf("%s still takes back what an earlier canary has done, which this step may be about to do again", store.Named(former.Namespace, former.Name))
+		}
 		s.kind.logger.Info("deleting the Job of an earlier canary, which still runs", "rollout", ro.Namespace+"/"+ro.Name, "job", former.Name)
-		if err := s.kind.objects.Delete(ctx, jobs, former.Namespace, former.Name, former.UID); err != nil && !apierrors.IsNotFound(err) {
-			return steps.Progress{}, failure(fmt.Sprintf("Job %s/%s of an earlier revision cannot be deleted", former.Namespace, former.Name), err)
+		if err := store.Delete(ctx, former); err != nil {
+			return steps.Progress{}, fmt.Errorf("of an earlier revision: %w", err)
 		}
 	}
-	err = s.kind.objects.Create(ctx, jobs, ro.Namespace, job)
-	switch {
-	case err == nil:
-		return steps.Progress{Phase: steps.Running, Message: s.Left(work) + " was created", Waiting: "start"}, nil
-	case apierrors.IsAlreadyExists(err):
-		return s.Poll(ctx, work)
+	switch made, err := store.Create(ctx, store.Objects.Create, job.ObjectMeta, job); {
+	case err != nil:
+		return steps.Progress{}, err
+	case made:
+		return store.Created(ro.Namespace, name), nil
 	}
-	cause := failure(s.Left(work)+" cannot be created", err)
-	return steps.Progress{}, &steps.Error{Outcome: outcomeOf(err), Final: isRefused(err), Cause: cause}
+	return s.Poll(ctx, work)
 }
 
-// wanted returns the Job of an attempt at the step.
-func (s *step) wanted(ctx context.Context, work steps.Work) (*batchv1.Job, error) {
-	namespace := work.Rollout.Namespace
-	old, err := steps.StableTemplate(ctx, s.kind.objects, work.Rollout)
+// wanted returns a Job of an attempt at the step, which has as long as work.Remaining.
+func (s *step) wanted(ctx context.Context, work steps.Work, from *source, name string) (*batchv1.Job, error) {
+	namespace, store := work.Rollout.Namespace, s.kind.jobs
+	old, err := steps.StableTemplate(ctx, store.Objects, work.Rollout)
 	if err != nil {
 		return nil, err
 	}
@@ -105,92 +109,46 @@ func (s *step) wanted(ctx context.Context, work steps.Work) (*batchv1.Job, error
 			} `json:"jobTemplate"`
 		} `json:"spec"`
 	}
-	if name := strings.TrimPrefix(s.config.From, cronJobPrefix); name != "" {
-		if err := s.kind.objects.Get(ctx, cronJobs, namespace, name, &cronJob); err != nil {
-			return nil, failure(fmt.Sprintf("from: CronJob %s/%s cannot be read", namespace, name), err)
+	if from.from != "" {
+		if err := store.Objects.Get(ctx, cronJobs, namespace, from.from, &cronJob); err != nil {
+			return nil, store.Failure(fmt.Sprintf("from: CronJob %s/%s cannot be read", namespace, from.from), err)
 		}
 	}
-	spec, err := s.render(ctx, steps.Scope(work, old), cronJob.Spec.JobTemplate.Spec)
+	spec, err := from.render(ctx, steps.Scope(work, old), cronJob.Spec.JobTemplate.Spec)
 	if err != nil {
 		return nil, &steps.Error{Final: true, Cause: err}
 	}
-	return build(work, spec, old), nil
-}
-
-// outcomeOf tells whether a Job may have been created in spite of an error. Answers from 400
-// to 499 say that it was not.
-func outcomeOf(err error) steps.Outcome {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsTimeout(err) {
-		return steps.NotDone
-	}
-	return steps.MayBeDone
-}
-
-// isRefused tells whether the API server will never accept a Job: it is not valid, or
-// admission has refused it. A missing permission does not count, as it may be granted, nor a
-// quota, in which there may be room later.
-func isRefused(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) ||
-		apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "cannot create resource") && !isQuota(err.Error())
-}
-
-// isQuota tells whether a quota has no room now. One that wants limits that a pod does not
-// have says "failed quota".
-func isQuota(message string) bool { return strings.Contains(message, "exceeded quota") }
-
-// failure returns an error of the API server with what cannot be done, and what to do.
-func failure(what string, err error) error {
-	advice := ""
-	if apierrors.IsForbidden(err) && !isQuota(err.Error()) {
-		advice = " (deploy/rbac-step/job.yaml has what the controller's ServiceAccount needs)"
-	}
-	return fmt.Errorf("%s: %w%s", what, err, advice)
-}
-
-// get reads the Job with the name of the step's Job, which may be somebody else's. It returns
-// nil if there is none.
-func (s *step) get(ctx context.Context, work steps.Work) (*batchv1.Job, error) {
-	job := &batchv1.Job{}
-	err := s.kind.objects.Get(ctx, jobs, work.Rollout.Namespace, nameOf(work), job)
-	switch {
-	case apierrors.IsNotFound(err) && !kube.IsPathUnknown(err):
-		return nil, nil
-	case err != nil:
-		return nil, failure(s.Left(work)+" cannot be read", err)
-	}
-	return job, nil
+	return build(work, name, spec, old), nil
 }
 
 // Poll reads the Job. Three small requests at most, each time the controller asks, cost the
 // API server less than a watch of all Jobs, pods and Events would, and need fewer grants.
 func (s *step) Poll(ctx context.Context, work steps.Work) (steps.Progress, error) {
-	job, err := s.get(ctx, work)
+	job := &batchv1.Job{}
+	namespace, name := work.Rollout.Namespace, stepobject.NameOf(work)
+	found, err := s.kind.jobs.Get(ctx, namespace, name, job)
 	switch {
 	case err != nil:
 		return steps.Progress{}, err
-	case job == nil:
-		return s.failed(work, "was deleted, or has expired after its end; "+notAgain), nil
-	case !isOf(job, work):
-		return s.failed(work, fmt.Sprintf("exists, and is not this step's (its label %s is %q, not %q): delete it and retry the canary", KeyLabel, job.Labels[KeyLabel], work.Key)), nil
+	case !found:
+		return s.kind.jobs.Gone(namespace, name), nil
 	}
-	return s.progress(ctx, work, job)
+	if foreign := s.kind.jobs.Foreign(job, work); foreign != nil {
+		return *foreign, nil
+	}
+	return s.progress(ctx, work, job, inStatus)
 }
 
-func (s *step) failed(work steps.Work, message string) steps.Progress {
-	return steps.Progress{Phase: steps.Failed, Message: s.Left(work) + " " + message}
-}
-
-// progress tells how the step's Job goes.
-func (s *step) progress(ctx context.Context, work steps.Work, job *batchv1.Job) (steps.Progress, error) {
+// progress tells how a Job goes.
+func (s *step) progress(ctx context.Context, work steps.Work, job *batchv1.Job, limit room) (steps.Progress, error) {
 	o, err := s.observe(ctx, work, job)
 	if err != nil {
 		return steps.Progress{}, err
 	}
 	r := o.result()
-	r.Message = s.Left(work) + " " + r.Message
+	r.Message = s.kind.jobs.Named(job.Namespace, job.Name) + " " + r.Message
 	if r.Phase == steps.Failed || r.Phase == steps.Running && work.Remaining <= 0 {
-		r.Message = s.withLog(ctx, work, r.log, r.Message)
+		r.Message = s.withLog(ctx, work, r.log, r.Message, limit)
 	}
 	r.State, err = json.Marshal(r.state)
 	return r.Progress, err
@@ -213,8 +171,8 @@ func (s *step) observe(ctx context.Context, work steps.Work, job *batchv1.Job) (
 		selector = batchv1.ControllerUidLabel + "=" + string(job.UID)
 	}
 	var list corev1.PodList
-	if err := s.kind.objects.List(ctx, pods, job.Namespace, kube.Selection{Labels: selector, Limit: podLimit}, &list); err != nil {
-		return o, failure(fmt.Sprintf("the pods of Job %s/%s cannot be listed", job.Namespace, job.Name), err)
+	if err := s.kind.jobs.Objects.List(ctx, pods, job.Namespace, kube.Selection{Labels: selector, Limit: podLimit}, &list); err != nil {
+		return o, s.kind.jobs.Failure(fmt.Sprintf("the pods of Job %s/%s cannot be listed", job.Namespace, job.Name), err)
 	}
 	o.pods = slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool {
 		owner := metav1.GetControllerOf(&pod)
@@ -236,9 +194,9 @@ func (s *step) observe(ctx context.Context, work steps.Work, job *batchv1.Job) (
 // there is none.
 func (s *step) lastEvent(ctx context.Context, namespace string, about types.UID, reason string) (string, error) {
 	var list corev1.EventList
-	err := s.kind.objects.List(ctx, events, namespace, kube.Selection{Fields: "involvedObject.uid=" + string(about) + ",reason=" + reason, Limit: eventLimit}, &list)
+	err := s.kind.jobs.Objects.List(ctx, events, namespace, kube.Selection{Fields: "involvedObject.uid=" + string(about) + ",reason=" + reason, Limit: eventLimit}, &list)
 	if err != nil {
-		return "", failure("no pod starts yet, and the Events that say why cannot be listed", err)
+		return "", s.kind.jobs.Failure("no pod starts yet, and the Events that say why cannot be listed", err)
 	}
 	message, last := "", metav1.Time{}
 	for _, event := range list.Items {
@@ -251,20 +209,21 @@ func (s *step) lastEvent(ctx context.Context, namespace string, about types.UID,
 
 // Cancel deletes the Job, and with it its pods.
 func (s *step) Cancel(ctx context.Context, work steps.Work) error {
-	job, err := s.get(ctx, work)
-	if err != nil || job == nil || !isOf(job, work) {
-		return err
-	}
-	if err := s.kind.objects.Delete(ctx, jobs, job.Namespace, job.Name, job.UID); err != nil && !apierrors.IsNotFound(err) {
-		return failure(s.Left(work)+" cannot be deleted", err)
-	}
-	return nil
+	return s.kind.jobs.Remove(ctx, work, stepobject.NameOf(work))
 }
 
-// Undo deletes the Job that has finished.
-func (s *step) Undo(ctx context.Context, work steps.Work) error { return s.Cancel(ctx, work) }
+// Undo runs the Job onAbort, if there is one, and then deletes the Job that has finished.
+func (s *step) Undo(ctx context.Context, work steps.Work) error {
+	if s.onAbort != nil && !s.takenBack {
+		if err := s.takeBack(ctx, work); err != nil {
+			return err
+		}
+		s.takenBack = true
+	}
+	return s.Cancel(ctx, work)
+}
 
 // Left names the Job.
 func (s *step) Left(work steps.Work) string {
-	return fmt.Sprintf("Job %s/%s", work.Rollout.Namespace, nameOf(work))
+	return s.kind.jobs.Named(work.Rollout.Namespace, stepobject.NameOf(work))
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/stepobject"
 )
 
 var noSelection = kube.Selection{}
@@ -218,7 +219,7 @@ func TestACreationWithoutAnAnswer(t *testing.T) {
 // A Job of the same name that is not the step's is neither used nor deleted.
 func TestAJobOfSomebodyElse(t *testing.T) {
 	for name, change := range map[string]func(*batchv1.Job){
-		"another key":   func(job *batchv1.Job) { job.Labels[KeyLabel] = "0123" },
+		"another key":   func(job *batchv1.Job) { job.Labels[stepobject.KeyLabel] = "0123" },
 		"no label":      func(job *batchv1.Job) { job.Labels = nil },
 		"another owner": func(job *batchv1.Job) { job.OwnerReferences[0].UID = "another" },
 		"no owner":      func(job *batchv1.Job) { job.OwnerReferences = nil },
@@ -351,14 +352,14 @@ func TestANewRevisionDeletesTheJobBefore(t *testing.T) {
 	copied("finished", completed)
 	copied("failed", broken)
 	copied("of-another-rollout", func(job *batchv1.Job) {
-		job.Labels[RolloutUIDLabel], job.OwnerReferences[0].UID = "another", "another"
+		job.Labels[stepobject.RolloutUIDLabel], job.OwnerReferences[0].UID = "another", "another"
 	})
 	copied("not-owned", func(job *batchv1.Job) { job.OwnerReferences = nil })
 	copied("no-label", func(job *batchv1.Job) { job.Labels = nil })
 	h.status = nil
 	h.ro.Annotations["rollout.argoproj.io/revision"], h.ro.Status.CurrentPodHash = "3", "newer"
 	h.refuse("delete jobs", apiservertest.Forbidden)
-	h.want(h.run(), types.PhaseRunning, "of an earlier revision cannot be deleted")
+	h.want(h.run(), types.PhaseRunning, "of an earlier revision: Job demo/app-smoke-")
 	if len(h.jobs()) != 6 {
 		t.Error("the new Job was created while the one before runs")
 	}

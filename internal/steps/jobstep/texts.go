@@ -66,16 +66,53 @@ func replace(value any, path []string, place string, f func(place, text string) 
 func parseTexts(env *cel.Env, spec json.RawMessage) (map[string]*cel.Text, error) {
 	texts := map[string]*cel.Text{}
 	_, err := eachText(spec, func(place, text string) (_ string, err error) {
-		texts[place], err = env.Text(text)
+		read := env.Container
+		if strings.HasSuffix(place, ".image") {
+			read = env.Text
+		}
+		texts[place], err = read(text)
 		return text, err
 	})
 	return texts, err
 }
 
+// source is what a Job is made from.
+type source struct {
+	// from is the name of a CronJob; empty for none.
+	from string
+	// spec is the JobSpec as it is configured, texts are the compiled texts in it.
+	spec  json.RawMessage
+	texts map[string]*cel.Text
+}
+
+// newSource reads the section of a configuration that has a Job.
+func newSource(env *cel.Env, section json.RawMessage) (*source, error) {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(section, &keys); err != nil {
+		return nil, err
+	}
+	var from string
+	if keys["from"] != nil {
+		if err := json.Unmarshal(keys["from"], &from); err != nil {
+			return nil, err
+		}
+	}
+	for _, own := range []string{"from", "logLines", "onAbort"} {
+		delete(keys, own)
+	}
+	s := &source{from: strings.TrimPrefix(from, cronJobPrefix)}
+	var err error
+	if s.spec, err = json.Marshal(keys); err != nil {
+		return nil, err
+	}
+	s.texts, err = parseTexts(env, s.spec)
+	return s, err
+}
+
 // render returns the spec of a Job: the step's own with its texts evaluated, laid over that
 // of a CronJob if there is one. The texts of a CronJob are as they are: it also runs without
 // this step.
-func (s *step) render(ctx context.Context, vars cel.Vars, cronJob json.RawMessage) (*batchv1.JobSpec, error) {
+func (s *source) render(ctx context.Context, vars cel.Vars, cronJob json.RawMessage) (*batchv1.JobSpec, error) {
 	budget := cel.NewBudget()
 	own, err := eachText(s.spec, func(place, _ string) (string, error) { return s.texts[place].Render(ctx, budget, vars) })
 	if err != nil {
@@ -88,7 +125,7 @@ func (s *step) render(ctx context.Context, vars cel.Vars, cronJob json.RawMessag
 	if cronJob != nil {
 		// The error is not shown, as it quotes the CronJob.
 		if text, err = strategicpatch.StrategicMergePatch(cronJob, text, batchv1.JobSpec{}); err != nil {
-			return nil, fmt.Errorf("from: %s and the keys beside it cannot be merged: each item of a list such as env or volumes needs its name", s.config.From)
+			return nil, fmt.Errorf("from: %s%s and the keys beside it cannot be merged: each item of a list such as env or volumes needs its name", cronJobPrefix, s.from)
 		}
 	}
 	var spec batchv1.JobSpec

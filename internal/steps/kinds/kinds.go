@@ -11,6 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/httpstep"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/jobstep"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/registration"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/resourcestep"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/rolloutsstep"
 )
 
@@ -39,7 +40,13 @@ func All(o Options) []steps.Kind {
 			AllowHosts: o.AllowHosts, AllowAddresses: o.AllowAddresses, Proxy: o.EgressProxy, SecretsNamespace: o.SecretsNamespace,
 		}),
 		jobstep.New(jobstep.Options{Connect: o.Connect, Logger: o.Logger}),
-		rolloutsstep.New(rolloutsstep.Options{Connect: o.Connect, Logger: o.Logger, WatchNamespace: o.WatchNamespace, Namespaces: o.AllowNamespaces, Presets: presets}),
+		resourcestep.New(resourcestep.Options{Connect: o.Connect, Logger: o.Logger, Allowed: o.AllowResources}),
+		rolloutsstep.New(rolloutsstep.Options{
+			Connect: o.Connect, Logger: o.Logger, WatchNamespace: o.WatchNamespace, Namespaces: o.AllowNamespaces, Presets: presets,
+			RegionOptions: rolloutsstep.RegionOptions{
+				AllowHosts: o.AllowHosts, AllowAddresses: o.AllowAddresses, Proxy: o.EgressProxy, SecretsNamespace: o.SecretsNamespace, Version: o.Version,
+			},
+		}),
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/nearest"
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/instead"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/outbound"
 )
 
@@ -35,7 +36,8 @@ type Registration struct {
 	// AllowKinds are the kinds of step that a Rollout may name without a preset; all if there
 	// are none.
 	AllowKinds []string
-	// AllowHosts are where requests may go, besides the preset's hosts.
+	// AllowHosts are where requests may go, and those to other clusters, besides the preset's
+	// hosts.
 	AllowHosts []string
 	// AllowAddresses are addresses that requests may go to though they are loopback,
 	// link-local or of a metadata service.
@@ -45,6 +47,8 @@ type Registration struct {
 	// AllowNamespaces are those whose Rollouts a Rollout of another namespace may wait for;
 	// "*" is all of them.
 	AllowNamespaces []string
+	// AllowResources are the kinds of object that steps of the kind resource may create.
+	AllowResources []GroupKind
 	// SecretsNamespace is the one other namespace of which a preset may name Secrets.
 	SecretsNamespace string
 	// Name is the registered name, where the args say it.
@@ -56,6 +60,7 @@ type Args struct {
 	r              Registration
 	preset, proxy  string
 	allowAddresses []string
+	allowResources []string
 }
 
 // AddTo adds the flags of a registration.
@@ -67,6 +72,7 @@ func (a *Args) AddTo(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&a.r.AllowHosts, "allow-host", nil, "host that requests may go to, such as ci.example.com, *.example.com or ci.example.com:8443; once for each")
 	flags.StringArrayVar(&a.allowAddresses, "allow-address", nil, "address or CIDR that requests may go to though it is loopback, link-local or of a metadata service; once for each")
 	flags.StringArrayVar(&a.r.AllowNamespaces, "allow-namespace", nil, "namespace whose Rollouts a Rollout of another namespace may wait for, or *; once for each")
+	flags.StringArrayVar(&a.allowResources, "allow-resource", nil, "kind of object that steps may create, such as workflows.argoproj.io or Workflow.argoproj.io; once for each")
 	flags.StringVar(&a.proxy, "egress-proxy", "", "URL of the proxy that makes all requests, such as http://proxy.example.com:3128")
 	flags.StringVar(&a.r.SecretsNamespace, "secrets-namespace", "", "the one other namespace of which a preset may name Secrets")
 	flags.StringVar(&a.r.Name, "name", "", "the name under which argo-rollouts-config registers the plugin (default: that of its file)")
@@ -102,6 +108,8 @@ func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 	case len(beside) == 0:
 	case len(strings.Fields(beside[0])) > 1:
 		fail(fmt.Errorf("argument %q has spaces: each argument is an item of its own in args", beside[0]))
+	case instead.Of(beside[0], nil) != "":
+		fail(fmt.Errorf("kind %q: %s; leave the kind out of args, and each step says its own", beside[0], instead.Of(beside[0], nil)))
 	case !slices.Contains(kinds, beside[0]):
 		fail(fmt.Errorf("kind %q is not known: want one of %s%s", beside[0], list, meant(beside[0], kinds)))
 	default:
@@ -122,7 +130,9 @@ func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 	r.Preset, err = parsePreset(a.preset)
 	fail(err)
 	for _, kind := range r.AllowKinds {
-		if !slices.Contains(kinds, kind) {
+		if said := instead.Of(kind, nil); said != "" {
+			fail(fmt.Errorf("--allow-kind %q: %s", kind, said))
+		} else if !slices.Contains(kinds, kind) {
 			fail(fmt.Errorf("--allow-kind %q: want one of %s%s", kind, list, meant(kind, kinds)))
 		}
 	}
@@ -146,6 +156,11 @@ func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 			fail(fmt.Errorf("--allow-namespace %q: want the name of one namespace, or *: %s", namespace, strings.Join(wrong, "; ")))
 		}
 	}
+	for _, text := range a.allowResources {
+		allowed, err := ParseGroupKind(text)
+		fail(err)
+		r.AllowResources = append(r.AllowResources, allowed)
+	}
 	for flag, namespace := range map[string]string{"secrets-namespace": r.SecretsNamespace, "presets-namespace": r.PresetsNamespace} {
 		if wrong := validation.IsDNS1123Label(namespace); namespace != "" && len(wrong) > 0 {
 			fail(fmt.Errorf("--%s %q: want the name of one namespace: %s", flag, namespace, strings.Join(wrong, "; ")))
@@ -160,11 +175,16 @@ func (a *Args) Registration(beside, kinds []string) (Registration, error) {
 // unused returns the flags that are set and do nothing for a kind, or without one. An admin
 // who has set such a flag believes that it restricts the steps, and it does not.
 func (a *Args) unused(kind string, hasKind bool) []string {
-	ofHTTP := map[string]bool{"allow-host": len(a.r.AllowHosts) > 0, "allow-address": len(a.allowAddresses) > 0, "secrets-namespace": a.r.SecretsNamespace != "", "egress-proxy": a.proxy != ""}
+	// Requests go to hosts, and so do the watches of other clusters.
+	ofHosts := map[string]bool{"allow-host": len(a.r.AllowHosts) > 0, "allow-address": len(a.allowAddresses) > 0, "secrets-namespace": a.r.SecretsNamespace != "", "egress-proxy": a.proxy != ""}
+	ofResource := map[string]bool{"allow-resource": len(a.allowResources) > 0}
 	ofRollouts := map[string]bool{"allow-namespace": len(a.r.AllowNamespaces) > 0, "watch-namespace": a.r.WatchNamespace != ""}
 	ofNone := map[string]bool{"allow-kind": len(a.r.AllowKinds) > 0, "presets-namespace": a.r.PresetsNamespace != ""}
 	ofAny := map[string]bool{"preset": a.preset != ""}
-	others := map[string][]map[string]bool{"http": {ofRollouts, ofNone}, "job": {ofHTTP, ofRollouts, ofNone}, "rollouts": {ofHTTP, ofNone}}[kind]
+	others := map[string][]map[string]bool{
+		"http": {ofResource, ofRollouts, ofNone}, "job": {ofHosts, ofResource, ofRollouts, ofNone},
+		"resource": {ofHosts, ofRollouts, ofNone}, "rollouts": {ofResource, ofNone},
+	}[kind]
 	if !hasKind {
 		others = append(others, ofAny)
 	}
