@@ -27,6 +27,7 @@ import (
 const (
 	stepsPage      = "steps.md"
 	stepsAdminPage = "steps-admin.md"
+	regionsPage    = "steps-regions.md"
 )
 
 // The page lists the flags of a registration, and no other.
@@ -86,6 +87,42 @@ func TestStepsPageSaysWhatEachVerbIsFor(t *testing.T) {
 	}
 }
 
+// The Role that the page shows for a kind of object grants what such a step asks for, to the
+// controller, and the flags of its table name the resources beside them.
+func TestStepsPageGrantsWhatAStepWithAnObjectNeeds(t *testing.T) {
+	section := sectionOf(t, stepsAdminPage, "## A Role for each kind of object")
+	var role rbacv1.Role
+	var binding rbacv1.RoleBinding
+	documents := manifest.Documents([]byte(fence.FindStringSubmatch(section)[2]))
+	for i, into := range []any{&role, &binding} {
+		if err := yaml.UnmarshalStrict(documents[i].Objects[0], into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{"argoproj.io"}, Resources: []string{"workflows"}, Verbs: []string{"create", "get", "list", "delete"}}}
+	if diff := cmp.Diff(rules, role.Rules); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+	if binding.RoleRef.Name != role.Name || binding.Namespace != role.Namespace || len(binding.Subjects) != 1 || binding.Subjects[0].Name != "argo-rollouts" {
+		t.Errorf("%+v", binding)
+	}
+	flags, granted := cells(section, 1), cells(section, 2)
+	for i, flag := range flags[1:] { // below the heading
+		allowed, err := registration.ParseGroupKind(flag)
+		if group, resource := granted[2*i+2], granted[2*i+3]; err != nil || allowed.Word != resource || allowed.Group != group {
+			t.Errorf("%s (%v) beside %s of %s", flag, err, resource, group)
+		}
+	}
+	if len(flags) < 4 {
+		t.Errorf("flags %q", flags)
+	}
+	for _, told := range []string{"secrets", "pods", "ingresses"} {
+		if !strings.Contains(section, "`"+told+"`") {
+			t.Errorf("the page does not say why %s are not to be allowed", told)
+		}
+	}
+}
+
 // The lint command that the pages show finds nothing wrong with the YAML that they show,
 // and reads all of its steps. The command's files are the pages' registrations, presets
 // and Rollouts.
@@ -135,7 +172,7 @@ type shownSteps struct {
 func readShownSteps(t *testing.T) *shownSteps {
 	t.Helper()
 	var shown shownSteps
-	for _, match := range fence.FindAllStringSubmatch(readText(t, stepsAdminPage)+readText(t, stepsPage), -1) {
+	for _, match := range fence.FindAllStringSubmatch(readText(t, stepsAdminPage)+readText(t, stepsPage)+readText(t, regionsPage), -1) {
 		if !strings.HasPrefix(match[1], "yaml") {
 			continue
 		}
@@ -151,8 +188,11 @@ func readShownSteps(t *testing.T) *shownSteps {
 			entries, _, _ := unstructured.NestedSlice(object, "controller", "stepPlugins")
 			shown.addEntries(entries)
 		case object["configMapGenerator"] != nil: // of kustomize
+		case object["kind"] == "Role": // TestStepsPageGrantsWhatAStepWithAnObjectNeeds reads it
 		case object["kind"] == "ConfigMap":
 			shown.presets = append(shown.presets, object)
+		case object["rollouts"] != nil: // of a preset for clusters
+			shown.addPreset(t, object)
 		case object["steps"] != nil:
 			shown.addRollout(map[string]any{"strategy": map[string]any{"canary": object}})
 		case object["spec"] != nil:
@@ -166,6 +206,24 @@ func readShownSteps(t *testing.T) *shownSteps {
 		t.Fatal(err)
 	}
 	return &shown
+}
+
+// addPreset adds a preset that is shown without its ConfigMap, and a step that uses it: only
+// then is all of it read.
+func (s *shownSteps) addPreset(t *testing.T, defaults map[string]any) {
+	t.Helper()
+	text, err := yaml.Marshal(map[string]any{"defaults": defaults})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("shown-%d", len(s.presets)+1)
+	s.presets = append(s.presets, map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"namespace": "argo-rollouts", "name": name, "labels": map[string]any{steps.PresetLabel: "true"}},
+		"data":     map[string]any{steps.PresetKey: string(text)},
+	})
+	plugin := map[string]any{"name": "kedify/step", "config": map[string]any{"id": "shown", "use": name}}
+	s.addRollout(map[string]any{"progressDeadlineSeconds": 3600, "strategy": map[string]any{"canary": map[string]any{"steps": []any{map[string]any{"plugin": plugin}}}}})
 }
 
 func (s *shownSteps) addEntries(entries []any) {
@@ -225,7 +283,7 @@ func (s *shownSteps) files(t *testing.T) map[string]string {
 // The page lists all names that templates can refer to.
 func TestStepsPageListsTheScope(t *testing.T) {
 	scope := steps.Scope(steps.Work{Rollout: &v1alpha1.Rollout{}}, nil)
-	made := append(slices.Collect(maps.Keys(scope)), "outputs", "response") // the last two are of the kind http
+	made := append(slices.Collect(maps.Keys(scope)), "outputs", "response", "object") // these are of the kinds http and resource
 	listed := cells(sectionOf(t, stepsPage, "## Texts and conditions"), 0)
 	slices.Sort(made)
 	slices.Sort(listed)
