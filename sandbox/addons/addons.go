@@ -17,6 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/plugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/prometheusrule"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/protocols"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/region"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/scaler"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/stepplugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
@@ -40,6 +41,7 @@ func All() []addon.Addon {
 		plugin.Addon(),
 		prometheusrule.Addon(),
 		protocols.Addon(),
+		region.Addon(),
 		keda.Definition(),
 		scaler.Addon(),
 		stepplugin.Addon(),

@@ -73,7 +73,8 @@ func TestImages(t *testing.T) {
 		"argo-rollouts": {"rollouts-controller"}, "contour": {"contour"}, "demo-app": {"rollouts-demo"},
 		"envoy-gateway": {"envoy-gateway"},
 		"interceptor":   {"interceptor", "scaler", "agent"}, "keda": {"operator", "adapter", "webhooks"}, "plugin": {"rollouts-plugin-kedify", "cp"}, "protocols": {"protocols"},
-		"step-plugin": {"rollouts-plugin-step", "cp", "curl"},
+		"region":      {"region", "kubernetes", "objects.json"},
+		"step-plugin": {"rollouts-plugin-step", "cp", "curl", "echo"},
 	}
 	for _, a := range All() {
 		paths := make(addon.Paths)
@@ -112,12 +113,17 @@ func TestImages(t *testing.T) {
 		"ghcr.io/kedify/argo-rollouts-step-plugin:v1.2.3":  {nil, "/programs/rollouts-plugin-step"},
 		"registry.example.com/argo-rollouts:v1.10.1-steps": {[]string{"HOME=/home/argo-rollouts"}, "/programs/rollouts-controller"},
 		"curlimages/curl:8.16.0":                           {nil, "/programs/curl"},
+		"busybox:1.37":                                     {nil, "/programs/echo"},
 		"docker.io/envoyproxy/envoy:v1.40.0":               {nil, self},
 		"docker.io/envoyproxy/gateway:v1.9.1":              {nil, "/programs/envoy-gateway"},
 		"ghcr.io/projectcontour/contour:v1.33.8":           {nil, "/programs/contour"},
 		"ghcr.io/kedacore/keda:2.21.0":                     {nil, "/programs/operator"},
 		"ghcr.io/kedacore/keda-metrics-apiserver:main":     {nil, "/programs/adapter"},
 		"ghcr.io/kedacore/keda-admission-webhooks:main":    {nil, "/programs/webhooks"},
+		"registry.k8s.io/etcd:sandbox":                     {nil, "/programs/kubernetes"},
+		"registry.k8s.io/kube-apiserver:sandbox":           {nil, "/programs/kubernetes"},
+		"registry.k8s.io/kube-controller-manager:sandbox":  {nil, "/programs/kubernetes"},
+		"sandbox/region:dev":                               {nil, "/programs/region"},
 		"sandbox/protocols:blue":                           {[]string{"COLOR=blue"}, "/programs/protocols"},
 	} {
 		got, err := table.Resolve(ref)

@@ -89,7 +89,7 @@ func TestReleaseManifests(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	files, err := filepath.Glob(filepath.Join(made, "*.yaml"))
-	permissions, permissionsErr := filepath.Glob(e2etest.Repository(t, "deploy", "rbac-step", "*.yaml"))
+	permissions, permissionsErr := filepath.Glob(e2etest.Repository(t, "deploy", "rbac-[rs]*", "*.yaml"))
 	if err != nil || permissionsErr != nil || len(permissions) == 0 || len(files) != 25+len(permissions) {
 		t.Fatalf("%d files (%v): %v", len(files), err, files)
 	}

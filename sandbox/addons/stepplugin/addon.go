@@ -32,8 +32,9 @@ const (
 	// inController is the program's path in ControllerImage.
 	inController = "/plugins/" + Program
 
-	// curl is the program that Jobs of the samples run.
+	// curl and echo are the programs that Jobs of the samples run.
 	curl = "curl"
+	echo = "echo"
 )
 
 // registrations lists the plugin under the names that Rollouts of the sandbox use, with
@@ -66,12 +67,17 @@ func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
 	if err != nil {
 		return addon.Prepared{}, err
 	}
-	curlPath, err := h.Project(ctx, curl, "sandbox", "./cmd/curl")
-	return addon.Prepared{Paths: addon.Paths{Program: path, Asset: path, addon.Copier: cp, curl: curlPath}}, err
+	paths := addon.Paths{Program: path, Asset: path, addon.Copier: cp}
+	for _, name := range []string{curl, echo} {
+		if paths[name], err = h.Project(ctx, name, "sandbox", "./cmd/"+name); err != nil {
+			return addon.Prepared{}, err
+		}
+	}
+	return addon.Prepared{Paths: paths}, nil
 }
 
 func images(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
-	const program, curlProgram = "/" + Program, "/usr/bin/curl"
+	const program, curlProgram, echoProgram = "/" + Program, "/usr/bin/curl", "/bin/echo"
 	return []image.Entry{
 		{Repository: Image, Tag: "*", Image: image.Image{
 			Files:      map[string]string{program: paths[Program], "/bin/cp": paths[addon.Copier]},
@@ -82,6 +88,9 @@ func images(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
 		}},
 		{Repository: "curlimages/curl", Tag: "*", Image: image.Image{
 			Files: map[string]string{curlProgram: paths[curl]}, Entrypoint: []string{curlProgram},
+		}},
+		{Repository: "busybox", Tag: "*", Image: image.Image{
+			Files: map[string]string{echoProgram: paths[echo]}, Entrypoint: []string{echoProgram},
 		}},
 	}, nil
 }

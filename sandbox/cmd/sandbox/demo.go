@@ -33,7 +33,11 @@ header that a header route sends to the new version.
 With --router guide all of Kedify's guide is shown, command by command, with KEDA, the
 agent and an Ingress: pods follow the requests, a canary is promoted and one aborted
 by hand, and in the end all is removed again. What the commands print is compared with
-what the guide shows.`,
+what the guide shows.
+
+With --router steps a canary without a router is shown, whose steps tell a chat, run a
+Job, and wait for another Rollout and for one of another cluster. That one fails, and
+all roll back.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, p, err := demo.ParseRouter(router, proxy)
@@ -55,7 +59,7 @@ what the guide shows.`,
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&router, "router", string(demo.Kedify), "the traffic router, kedify or gatewayapi; or guide for the walk through the guide")
+	cmd.Flags().StringVar(&router, "router", string(demo.Kedify), "the traffic router, kedify or gatewayapi; or guide for the walk through the guide, or steps for a canary with steps")
 	cmd.Flags().StringVar(&proxy, "proxy", "", "what splits the requests of router kedify: embedded or envoy (default embedded)")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the sandbox up at the end")
 	return cmd

@@ -158,6 +158,21 @@ func TestSmokeTestsSample(t *testing.T) {
 	}
 }
 
+// The sample of hello world: the words are in the log of the step's Job.
+func TestHelloWorldSample(t *testing.T) {
+	t.Parallel()
+	n := e2etest.NewNamespace(t)
+	name := startSample(t, n, sample(t, "hello-world.yaml", "", ""), "")
+	n.AwaitHealthy(name, e2etest.Image("yellow"))
+	made, err := jobs(t.Context(), n, name)
+	if err != nil || len(made) != 1 {
+		t.Fatalf("%d Jobs, want 1: %v", len(made), err)
+	}
+	if said := n.Kubectl("logs", "job/"+made[0].Name); said != "hello world\n" {
+		t.Errorf("the Job has said %q", said)
+	}
+}
+
 // The sample of Rollouts that go together: both are promoted; when one is aborted, both roll
 // back.
 func TestBarrierSample(t *testing.T) {

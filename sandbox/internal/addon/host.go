@@ -22,6 +22,9 @@ type Host struct {
 	Version string
 	// Programs are paths of programs to take instead of building them.
 	Programs Paths
+	// Kubernetes is the multi-call binary of the control plane and of kubectl; its first
+	// argument, or the name it is called by, selects one.
+	Kubernetes string
 	// UpstreamOnly leaves this project's own programs unbuilt: only the build cache
 	// is to be filled.
 	UpstreamOnly bool

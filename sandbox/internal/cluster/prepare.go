@@ -91,7 +91,7 @@ func (s *Sandbox) prepare(ctx context.Context, opts Options, kubernetes *build.E
 	if err := os.Symlink(program, filepath.Join(l.Bin(), "kubectl")); err != nil {
 		return err
 	}
-	prepared, err := s.prepareAddons(ctx, opts, selected)
+	prepared, err := s.prepareAddons(ctx, opts, selected, program)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (s *Sandbox) prepare(ctx context.Context, opts Options, kubernetes *build.E
 
 // prepareAddons prepares each add-on, and puts its commands and releases into
 // their places.
-func (s *Sandbox) prepareAddons(ctx context.Context, opts Options, selected []addon.Addon) ([]preparedAddon, error) {
+func (s *Sandbox) prepareAddons(ctx context.Context, opts Options, selected []addon.Addon, kubernetes string) ([]preparedAddon, error) {
 	l := s.layout
 	releases := maps.Clone(opts.Releases)
 	if releases == nil {
@@ -133,7 +133,9 @@ func (s *Sandbox) prepareAddons(ctx context.Context, opts Options, selected []ad
 	for _, a := range selected {
 		prepared := preparedAddon{Name: a.Name}
 		if a.Prepare != nil {
-			result, err := a.Prepare(ctx, opts.host(l, a))
+			host := opts.host(l, a)
+			host.Kubernetes = kubernetes
+			result, err := a.Prepare(ctx, host)
 			if err != nil {
 				return nil, fmt.Errorf("add-on %s: %w", a.Name, err)
 			}

@@ -6,6 +6,8 @@ package e2etest
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -16,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
@@ -38,7 +41,9 @@ type Cluster struct {
 	Rollouts rollouts.Interface
 	Dynamic  dynamic.Interface
 
-	mapper *restmapper.DeferredDiscoveryRESTMapper
+	// name and kubeconfig, a file for kubectl, are empty for the sandbox's own cluster.
+	name, kubeconfig string
+	mapper           *restmapper.DeferredDiscoveryRESTMapper
 }
 
 // Connect returns the clients of the sandbox that the test runs in.
@@ -57,6 +62,39 @@ var connect = sync.OnceValues(func() (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	return connectTo(config)
+})
+
+// ConnectTo returns the clients of another cluster of that name, which a kubeconfig leads
+// to.
+func ConnectTo(t testing.TB, name string, kubeconfig []byte) *Cluster {
+	t.Helper()
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatalf("the kubeconfig of cluster %s: %v", name, err)
+	}
+	config.QPS = -1
+	c, err := connectTo(config)
+	if err != nil {
+		t.Fatalf("connecting to cluster %s: %v", name, err)
+	}
+	c.name, c.kubeconfig = name, filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(c.kubeconfig, kubeconfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// environment is that of kubectl for the cluster.
+func (c *Cluster) environment() []string {
+	if c.kubeconfig == "" {
+		return nil // the sandbox's own
+	}
+	return append(os.Environ(), clientcmd.RecommendedConfigPathEnvVar+"="+c.kubeconfig)
+}
+
+func connectTo(config *rest.Config) (*Cluster, error) {
+	var err error
 	c := &Cluster{Config: config}
 	if c.Kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("kubernetes client: %w", err)
@@ -73,4 +111,4 @@ var connect = sync.OnceValues(func() (*Cluster, error) {
 	}
 	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer))
 	return c, nil
-})
+}

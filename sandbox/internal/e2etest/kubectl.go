@@ -52,6 +52,7 @@ func (n *Namespace) runKubectl(ctx context.Context, stdin string, args ...string
 	// kubectl takes the flag at the end, too, and its plugins only there.
 	line := slices.Concat(args, []string{"--namespace", n.Name})
 	cmd := exec.CommandContext(ctx, "kubectl", line...)
+	cmd.Env = n.environment()
 	if stdin != "" {
 		cmd.Stdin = strings.NewReader(stdin)
 	}

@@ -33,7 +33,18 @@ type Namespace struct {
 // with KEEP_SANDBOX=1 in the environment the namespace stays.
 func NewNamespace(t testing.TB) *Namespace {
 	t.Helper()
-	n := &Namespace{Cluster: Connect(t), Name: namespaceName(t.Name()), t: t}
+	return newNamespace(t, Connect(t), namespaceName(t.Name()))
+}
+
+// NewNamespaceOf is NewNamespace for a namespace of another cluster.
+func NewNamespaceOf(t testing.TB, c *Cluster, name string) *Namespace {
+	t.Helper()
+	return newNamespace(t, c, name)
+}
+
+func newNamespace(t testing.TB, c *Cluster, name string) *Namespace {
+	t.Helper()
+	n := &Namespace{Cluster: c, Name: name, t: t}
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}
 	if _, err := n.Kube.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("creating namespace %s: %v", n.Name, err)
@@ -78,7 +89,7 @@ func (n *Namespace) cleanUp() {
 		defer cancel()
 		n.t.Log(n.describe(ctx))
 		if failedRun != "" {
-			dir := filepath.Join(failedRun, n.Name)
+			dir := filepath.Join(failedRun, n.name, n.Name)
 			if err := n.Keep(dir); err != nil {
 				n.t.Log(err)
 			}
@@ -103,7 +114,9 @@ func (n *Namespace) Keep(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	command := func(ctx context.Context, args ...string) (*exec.Cmd, error) {
-		return exec.CommandContext(ctx, args[0], args[1:]...), nil
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd.Env = n.environment()
+		return cmd, nil
 	}
 	return artifacts.Keep(ctx, command, dir, n.Name)
 }
