@@ -62,10 +62,11 @@ FUZZTIME    ?= 30s
 K3D_CLUSTER ?= k3s-default
 # Which router the demo shows, kedify or gatewayapi, and what splits its requests:
 # embedded, or envoy; that of router kedify alone can be chosen. With GUIDE=1 it shows
-# the walk through the guide instead.
+# the walk through the guide instead, with STEPS=1 canaries with steps, and another region.
 ROUTER      ?= kedify
 PROXY       ?=
 GUIDE       ?=
+STEPS       ?=
 # The plugins that bench-plugin measures.
 PLUGINS     ?= kedify,gatewayapi
 # Name of the sandbox that sandbox-up, -down and -shell are about.
@@ -132,8 +133,8 @@ generate: ## Make the generated files anew: deepcopy, CRDs, kedify-proxy's boots
 ##@ See it work
 
 .PHONY: demo
-demo: $(SANDBOX_CMD) ## Show a canary promoted under requests, and a bad one aborted by its analysis (ROUTER=kedify with PROXY=embedded or envoy, or ROUTER=gatewayapi); GUIDE=1 walks through the guide with KEDA and the agent
-	$(SANDBOX_CMD) demo --router $(if $(GUIDE),guide,$(ROUTER)) $(if $(PROXY),--proxy $(PROXY))
+demo: $(SANDBOX_CMD) ## Show a canary promoted under requests, and a bad one aborted by its analysis (ROUTER=kedify with PROXY=embedded or envoy, or ROUTER=gatewayapi); GUIDE=1 walks through the guide with KEDA and the agent; STEPS=1 shows a canary that tells, tests and waits, and a region that fails
+	$(SANDBOX_CMD) demo --router $(if $(GUIDE),guide,$(if $(STEPS),steps,$(ROUTER))) $(if $(PROXY),--proxy $(PROXY))
 
 .PHONY: sandbox-build
 sandbox-build: $(SANDBOX_CMD) ## Build the sandbox's cluster into its cache (5 to 10 minutes the first time)
@@ -265,7 +266,7 @@ bench-plugin: build sandbox-build ## Measure the plugins beside one that does no
 	  -route-crd "$$($(SANDBOX_CMD) path gateway-api definitions)/gateway.networking.k8s.io_httproutes.yaml"
 
 .PHONY: bench-step
-bench-step: build sandbox-build ## Measure the step plugin beside one that does nothing, over RPC and under the controller (STEP_PARTS=run picks some)
+bench-step: build sandbox-build ## Measure the step plugin beside one that does nothing, over RPC, under the controller and with five other clusters (STEP_PARTS=run picks some)
 	$(GO) build $(PLUGINFLAGS) -o bin/bench/ ./bench/idlestep
 	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-step ./cmd/bench-step
 	bin/bench/bench-step -plugin $(CURDIR)/$(STEP_BINARY) -idle $(CURDIR)/bin/bench/idlestep \

@@ -25,6 +25,7 @@ var parts = []struct {
 	{"start", (*world).start},
 	{"run", (*world).run},
 	{"requests", (*world).requests},
+	{"regions", (*world).regions},
 	{"controller", (*world).delays},
 }
 

@@ -28,7 +28,7 @@ const (
 // one registration of which steps use many presets.
 func (w *world) memory(ctx context.Context) error {
 	gauge.Say("memory of %d idle registrations, and of one with %d presets", registrations, presets)
-	kinds := []registration{w.ofKind("http"), w.ofKind("job"), w.ofKind("rollouts")}
+	kinds := []registration{w.ofKind("http"), w.ofKind("job"), w.ofKind("rollouts"), w.ofKind("resource")}
 	own, err := w.residentTogether(func(i int) registration { return kinds[i%len(kinds)] })
 	if err != nil {
 		return err

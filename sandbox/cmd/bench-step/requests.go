@@ -74,9 +74,14 @@ func (w *world) requests(ctx context.Context) error {
 // settled waits until the plugin has made no request for a second, as Events are written in
 // the background, and returns how many it has made.
 func (w *world) settled(ctx context.Context) (int, error) {
+	return quiet(ctx, func() int { requests, _ := w.counter.of(pluginAgent); return requests })
+}
+
+// quiet waits until a count of requests has not grown for a second, and returns it.
+func quiet(ctx context.Context, count func() int) (int, error) {
 	last, since := -1, time.Now()
 	err := gauge.Poll(ctx, 100*time.Millisecond, "the plugin makes no requests", func() (bool, error) {
-		if now, _ := w.counter.of(pluginAgent); now != last {
+		if now := count(); now != last {
 			last, since = now, time.Now()
 		}
 		return time.Since(since) > time.Second, nil

@@ -29,18 +29,23 @@ type step struct {
 
 // run calls the step, which goes on waiting, and returns how long that took.
 func (s *step) run(p *process) (time.Duration, error) {
-	call := &types.RpcStepContext{PluginName: s.name, Config: s.config(s.group), Status: s.status}
 	began := time.Now()
-	result, err := p.Run(s.rollout, call)
+	result, err := s.call(p)
 	took := time.Since(began)
-	if err.HasError() {
-		return 0, err
+	if err == nil && result.Phase != types.PhaseRunning {
+		err = fmt.Errorf("%s of Rollout %s is %s: %s", s.what, s.rollout.Name, result.Phase, result.Message)
 	}
-	if result.Phase != types.PhaseRunning {
-		return 0, fmt.Errorf("%s of Rollout %s is %s: %s", s.what, s.rollout.Name, result.Phase, result.Message)
+	return took, err
+}
+
+// call calls the step.
+func (s *step) call(p *process) (types.RpcStepResult, error) {
+	result, err := p.Run(s.rollout, &types.RpcStepContext{PluginName: s.name, Config: s.config(s.group), Status: s.status})
+	if err.HasError() {
+		return result, err
 	}
 	s.status = result.Status
-	return took, nil
+	return result, nil
 }
 
 // of returns the same Rollout at the beginning of another step.
@@ -83,7 +88,7 @@ func (w *world) standing(ctx context.Context) ([]*step, error) {
 			group, at = groupOf((i-waitingSteps)*groupSize), 0
 			name = "before-" + group
 		}
-		ro, err := w.makeStanding(ctx, name, group, at, barrier)
+		ro, err := w.makeStanding(ctx, gauge.Namespace, name, group, at, barrier)
 		if err == nil && i < waitingSteps {
 			all[i] = &step{wait: barrier, rollout: ro, group: group}
 		}
@@ -97,19 +102,19 @@ func (w *world) standing(ctx context.Context) ([]*step, error) {
 
 // makeStanding makes a Rollout with a canary that is at a step, as the controller would
 // leave it.
-func (w *world) makeStanding(ctx context.Context, name, group string, at int, barrier wait) (*v1alpha1.Rollout, error) {
-	object, err := rollout(gauge.Namespace, name, group, []v1alpha1.CanaryStep{pause(), pluginStep(barrier.name, barrier.config(group)), pause()})
+func (w *world) makeStanding(ctx context.Context, namespace, name, group string, at int, barrier wait) (*v1alpha1.Rollout, error) {
+	object, err := rollout(namespace, name, group, []v1alpha1.CanaryStep{pause(), pluginStep(barrier.name, barrier.config(group)), pause()})
 	if err != nil {
 		return nil, err
 	}
-	if err := w.rolloutsIn(gauge.Namespace).create(ctx, object); err != nil {
+	if err := w.rolloutsIn(namespace).create(ctx, object); err != nil {
 		return nil, err
 	}
 	phase := v1alpha1.RolloutPhaseProgressing
 	if at == 0 {
 		phase = v1alpha1.RolloutPhasePaused
 	}
-	made, err := w.rolloutsIn(gauge.Namespace).patchStatus(ctx, name, map[string]any{
+	made, err := w.rolloutsIn(namespace).patchStatus(ctx, name, map[string]any{
 		"observedGeneration": strconv.Itoa(1), "phase": phase, "message": "more replicas need to be updated",
 		"currentStepIndex": at, "currentPodHash": "7f4d9c5b66", "stableRS": "5c8b6d9f77", "updatedReplicas": 1, "replicas": 4,
 	})

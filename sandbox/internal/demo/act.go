@@ -1,6 +1,8 @@
 package demo
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -189,7 +191,18 @@ func describeStep(step v1alpha1.CanaryStep) string {
 		return "experiment"
 	case step.Analysis != nil:
 		return "analysis"
+	case step.Plugin != nil:
+		return describePlugin(step.Plugin)
 	default:
 		return "step"
 	}
+}
+
+// describePlugin names a plugin step: by its preset, or else by the plugin.
+func describePlugin(step *v1alpha1.PluginStep) string {
+	var config struct {
+		Use string `json:"use"`
+	}
+	_ = json.Unmarshal(step.Config, &config) // the plugin says what is wrong with it
+	return cmp.Or(config.Use, step.Name)
 }

@@ -158,6 +158,9 @@ func TestDescribeStep(t *testing.T) {
 		{pause("1m"), "pause 1m"},
 		{v1alpha1.CanaryStep{SetCanaryScale: &v1alpha1.SetCanaryScale{}}, "setCanaryScale"},
 		{v1alpha1.CanaryStep{SetHeaderRoute: &v1alpha1.SetHeaderRoute{Name: "beta"}}, "setHeaderRoute beta"},
+		{v1alpha1.CanaryStep{Plugin: &v1alpha1.PluginStep{Name: "kedify/step", Config: []byte(`{"use": "chat"}`)}}, "chat"},
+		{v1alpha1.CanaryStep{Plugin: &v1alpha1.PluginStep{Name: "acme/step", Config: []byte(`{"use": 1}`)}}, "acme/step"},
+		{v1alpha1.CanaryStep{Plugin: &v1alpha1.PluginStep{Name: "acme/step"}}, "acme/step"},
 	}
 	for _, tt := range tests {
 		if got := describeStep(tt.step); got != tt.want {

@@ -34,8 +34,11 @@ const (
 
 // claim is what the demo sets out to show.
 func (r Router) claim() []Line {
-	if r == Guide {
+	switch r {
+	case Guide:
 		return guideClaim
+	case Steps:
+		return stepsClaim
 	}
 	return []Line{
 		{fmt.Sprintf("To be proved, under %d requests a second: a new version takes over step by", rate), Bold},
@@ -87,6 +90,9 @@ func playInside(ctx context.Context, out *os.File, root string, router Router, p
 	}
 	p := &player{screen: NewScreen(out), router: router, setting: settings[router], proxy: proxy, root: root, started: began, told: make(map[string]bool)}
 	defer func() { err = errors.Join(err, p.screen.Close()) }()
+	if router == Steps {
+		return (&stepsPlayer{player: *p}).playSteps(ctx, client)
+	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 

@@ -10,6 +10,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/contour"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapiplugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/region"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/sourceguide"
 )
@@ -26,6 +27,8 @@ const (
 	// Guide is kedify/http in the walk through the guide: with KEDA, the agent and an
 	// Ingress.
 	Guide Router = "guide"
+	// Steps is no router: Rollouts without one, whose canaries have steps of the step plugin.
+	Steps Router = "steps"
 )
 
 // ParseRouter reads the name of a router, and that of the proxy which splits its
@@ -45,8 +48,12 @@ func ParseRouter(router, proxy string) (Router, Proxy, error) {
 		return "", "", fmt.Errorf("proxy %q: in the guide kedify-proxy splits the requests; leave the proxy out, or take router %s", proxy, Kedify)
 	case r == Guide:
 		return r, Ingress, nil
+	case r == Steps && proxy != "":
+		return "", "", fmt.Errorf("proxy %q: no requests are sent in the demo of steps; leave the proxy out, or take router %s", proxy, Kedify)
+	case r == Steps:
+		return r, "", nil
 	}
-	return "", "", fmt.Errorf("there is no router %q; there are %s and %s, and %s for the walk through the guide", router, Kedify, GatewayAPI, Guide)
+	return "", "", fmt.Errorf("there is no router %q; there are %s and %s, %s for the walk through the guide, and %s for canaries with steps", router, Kedify, GatewayAPI, Guide, Steps)
 }
 
 // setting is where the demo of a router takes place.
@@ -93,6 +100,10 @@ var settings = map[Router]setting{
 		resource: cluster.HTTPScaledObjectGVR, object: sourceguide.Name, carrier: "annotation",
 		read: func(o *unstructured.Unstructured) string { return o.GetAnnotations()[splitAnnotation] },
 		rate: guideRate,
+	},
+	Steps: {
+		addons: []string{region.Name},
+		sample: "sandbox/manifests/demo-steps", namespace: "shop",
 	},
 }
 

@@ -19,7 +19,9 @@ func TestParseRouter(t *testing.T) {
 		"the Gateway API with a proxy":   {"gatewayapi", "envoy", "", "", `proxy "envoy": with router gatewayapi the Gateway's Envoy splits the requests; leave the proxy out`},
 		"the guide":                      {"guide", "", Guide, Ingress, ""},
 		"the guide with a proxy":         {"guide", "envoy", "", "", `proxy "envoy": in the guide kedify-proxy splits the requests`},
-		"no router":                      {"", "", "", "", `there is no router ""; there are kedify and gatewayapi, and guide`},
+		"canaries with steps":            {"steps", "", Steps, "", ""},
+		"these with a proxy":             {"steps", "envoy", "", "", `proxy "envoy": no requests are sent in the demo of steps`},
+		"no router":                      {"", "", "", "", `there is no router ""; there are kedify and gatewayapi, guide for the walk through the guide, and steps`},
 		"the name of the plugin instead": {"kedify/http", "", "", "", `there is no router "kedify/http"`},
 	} {
 		t.Run(name, func(t *testing.T) {

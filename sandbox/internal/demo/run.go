@@ -2,8 +2,8 @@
 // one whose version fails, which a background analysis aborts. On a sandbox of its
 // own it does what the guide says, sends requests all along, shows what happens to
 // the Rollout, to its split and to the requests while it happens, and judges at the
-// end whether each step was as claimed. The caller chooses the traffic router, or the
-// walk through all of Kedify's guide.
+// end whether each step was as claimed. The caller chooses the traffic router, the walk
+// through all of Kedify's guide, or canaries whose steps act on the world outside.
 package demo
 
 import (
