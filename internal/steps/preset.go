@@ -40,7 +40,8 @@ type Preset struct {
 	Defaults map[string]any `json:"defaults,omitempty"`
 	// Locked are the keys, such as `http.request.url`, that a Rollout may not set, with all
 	// that is under them. What is locked of a request is locked of `server`, too; what is
-	// locked of `job` locks its `from`, and the same of its `onAbort`. `*` is all keys but `use`. A step that sets one fails.
+	// locked of `job` locks its `from`, and the same of its `onAbort`. `*` is all keys but `use`.
+	// A step that sets one fails.
 	Locked []string `json:"locked,omitempty"`
 	// Hosts are where requests may go, besides those of `--allow-host`: `ci.example.com`,
 	// `ci.example.com:8443`, an address, or `*.example.com` for every name below
