@@ -181,7 +181,7 @@ E2E  = cd sandbox && $(GOTESTSUM) --format standard-verbose --hide-summary skipp
 test-unit: envoy load-clients $(GOTESTSUM) ## Run the tests that need no cluster, the RPC tests among them
 	@mkdir -p $(TIMES)
 	$(call UNIT,unit) ./...
-	packages=$$($(GO_SANDBOX) list ./... | grep -v -e /sandbox/e2e -e /sandbox/cmd/bench) && cd sandbox && $(call UNIT,unit-sandbox) $$packages
+	packages=$$($(GO_SANDBOX) list ./... | grep -v -e /sandbox/e2e -e /sandbox/bench/) && cd sandbox && $(call UNIT,unit-sandbox) $$packages
 
 .PHONY: e2e
 e2e: build sandbox-build envoy load-clients $(GOTESTSUM) ## Run the end-to-end tests (RUN=regexp picks some)
@@ -258,7 +258,7 @@ bench: bench-plugin bench-step bench-interceptor bench-scaling bench-agent ## Me
 .PHONY: bench-plugin
 bench-plugin: build sandbox-build ## Measure the plugins beside one that does nothing and those that client-go throttles (PLUGINS=gatewayapi picks one)
 	$(GO) build $(PLUGINFLAGS) -o bin/bench/ ./bench/idle ./bench/throttled ./bench/rewriting
-	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench ./cmd/bench
+	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench ./bench/plugin
 	bin/bench/bench -parts '$(PLUGINS)' -kedify $(CURDIR)/$(PLUGIN_BINARY) -gatewayapi $(CURDIR)/$(GATEWAYAPI_BINARY) \
 	  -idle $(CURDIR)/bin/bench/idle -throttled $(CURDIR)/bin/bench/throttled -rewriting $(CURDIR)/bin/bench/rewriting \
 	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml \
@@ -268,7 +268,7 @@ bench-plugin: build sandbox-build ## Measure the plugins beside one that does no
 .PHONY: bench-step
 bench-step: build sandbox-build ## Measure the step plugin beside one that does nothing, over RPC, under the controller and with five other clusters (STEP_PARTS=run picks some)
 	$(GO) build $(PLUGINFLAGS) -o bin/bench/ ./bench/idlestep
-	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-step ./cmd/bench-step
+	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-step ./bench/step
 	bin/bench/bench-step -plugin $(CURDIR)/$(STEP_BINARY) -idle $(CURDIR)/bin/bench/idlestep \
 	  -controller "$$($(SANDBOX_CMD) path argo-rollouts rollouts-controller)" \
 	  -crds "$$($(GO_SANDBOX) list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts)/manifests/crds" -parts "$(STEP_PARTS)"
@@ -277,7 +277,7 @@ bench-step: build sandbox-build ## Measure the step plugin beside one that does 
 bench-interceptor: build sandbox-build ## Measure the interceptor beside Envoy, nginx and a ReverseProxy (PARTS=throughput picks some)
 	$(GO) build $(BUILDFLAGS) -o bin/bench/ ./bench/reverseproxy
 	$(GO) test -c -o bin/bench/routes.test ./internal/interceptor/routes
-	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-interceptor ./cmd/bench-interceptor
+	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-interceptor ./bench/interceptor
 	bin/bench/bench-interceptor -interceptor $(CURDIR)/bin/$(INTERCEPTOR_BINARY) -floor $(CURDIR)/bin/bench/reverseproxy \
 	  -envoy "$$($(SANDBOX_CMD) path envoy envoy)" -nginx "$$(bench/nginx/fetch.sh)" -routes $(CURDIR)/bin/bench/routes.test \
 	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml -parts "$(PARTS)"
@@ -286,7 +286,7 @@ bench-interceptor: build sandbox-build ## Measure the interceptor beside Envoy, 
 bench-scaling: build sandbox-build ## Measure what scaling by KEDA costs, beside proxies that count nothing, a bare cache and KEDA polling (SCALING_PARTS=rate picks some)
 	$(GO) build $(BUILDFLAGS) -o bin/bench/ ./bench/barecache ./bench/loadreports ./bench/getmetrics
 	$(GO) test -c -o bin/bench/proxy.test ./internal/interceptor/proxy
-	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-scaling ./cmd/bench-scaling
+	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-scaling ./bench/scaling
 	bin/bench/bench-scaling -interceptor $(CURDIR)/bin/$(INTERCEPTOR_BINARY) -envoy "$$($(SANDBOX_CMD) path envoy envoy)" \
 	  -proxy $(CURDIR)/bin/bench/proxy.test -scaler $(CURDIR)/bin/$(SCALER_BINARY) -barecache $(CURDIR)/bin/bench/barecache \
 	  -loadreports $(CURDIR)/bin/bench/loadreports -getmetrics $(CURDIR)/bin/bench/getmetrics \
@@ -295,7 +295,7 @@ bench-scaling: build sandbox-build ## Measure what scaling by KEDA costs, beside
 .PHONY: bench-agent
 bench-agent: build sandbox-build ## Measure the agent beside a loop, a bare cache and the work by hand (AGENT_PARTS=memory picks some)
 	$(GO) build $(BUILDFLAGS) -o bin/bench/ ./bench/barecache
-	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-agent ./cmd/bench-agent
+	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-agent ./bench/agent
 	bin/bench/bench-agent -agent $(CURDIR)/bin/$(AGENT_BINARY) -barecache $(CURDIR)/bin/bench/barecache \
 	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml -configmap $(CURDIR)/deploy/agent/configmap-kedify-proxy.yaml -parts "$(AGENT_PARTS)"
 

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/preflight"
+	"github.com/kedify/argo-rollouts-plugin/internal/kubectlcanary/check"
 )
 
 var (
@@ -153,7 +153,7 @@ func isInSources(t *testing.T, text string) bool {
 
 // The reference has the table of the checks as they are declared.
 func TestReferenceListsEveryCheck(t *testing.T) {
-	if table := preflight.Reference(); !strings.Contains(readText(t, "reference.md"), "\n\n"+table+"\n") {
+	if table := check.Reference(); !strings.Contains(readText(t, "reference.md"), "\n\n"+table+"\n") {
 		t.Errorf("run make generate: reference.md does not hold\n%s", table)
 	}
 }
@@ -174,7 +174,7 @@ func TestTroubleshootingNamesChecks(t *testing.T) {
 func TestReferenceListsEveryFlag(t *testing.T) {
 	reference := readText(t, "reference.md")
 	flag := regexp.MustCompile(`(?m)^ *(?:(-\w), )?(--[a-z-]+)`)
-	flags := flag.FindAllStringSubmatch(preflight.NewCommand().Flags().FlagUsages(), -1)
+	flags := flag.FindAllStringSubmatch(check.NewCommand().Flags().FlagUsages(), -1)
 	if len(flags) == 0 {
 		t.Fatal("check has no flags")
 	}

@@ -10,7 +10,7 @@
 #                                       from what `interceptor bootstrap` prints
 #   deploy/agent/configmap-kedify-proxy.yaml
 #                                       its data, from the files of deploy/kedify-proxy
-#   docs/reference.md                   its table of checks, from internal/preflight
+#   docs/reference.md                   its table of checks, from internal/kubectlcanary/check
 #   docs/interceptor.md                 its tables of settings, from internal/interceptor/settings
 #   docs/steps-reference.md, deploy/schema/*.json
 #                                       from the Go types that steps are configured with

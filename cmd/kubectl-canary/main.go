@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/preflight"
+	"github.com/kedify/argo-rollouts-plugin/internal/kubectlcanary/check"
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
 )
 
@@ -26,10 +26,10 @@ var (
 func main() {
 	err := command().Execute()
 	// If a check has failed, the report has said so.
-	if err != nil && !errors.Is(err, preflight.ErrFailed) {
+	if err != nil && !errors.Is(err, check.ErrFailed) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 	}
-	os.Exit(preflight.ExitCode(err))
+	os.Exit(check.ExitCode(err))
 }
 
 func command() *cobra.Command {
@@ -41,7 +41,7 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(preflight.NewCommand(), preflight.NewStepsCommand(), &cobra.Command{
+	root.AddCommand(check.NewCommand(), check.NewStepsCommand(), &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,

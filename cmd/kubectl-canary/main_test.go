@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/preflight"
+	"github.com/kedify/argo-rollouts-plugin/internal/kubectlcanary/check"
 )
 
 func TestCommandLine(t *testing.T) {
@@ -35,7 +35,7 @@ func TestCommandLine(t *testing.T) {
 			if err != nil {
 				output.WriteString(err.Error())
 			}
-			if code := preflight.ExitCode(err); code != tc.code || !strings.Contains(output.String(), tc.says) || errors.Is(err, preflight.ErrFailed) {
+			if code := check.ExitCode(err); code != tc.code || !strings.Contains(output.String(), tc.says) || errors.Is(err, check.ErrFailed) {
 				t.Errorf("exit code %d (want %d), want %q in:\n%s", code, tc.code, tc.says, output.String())
 			}
 		})

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/settings"
-	"github.com/kedify/argo-rollouts-plugin/internal/preflight"
+	"github.com/kedify/argo-rollouts-plugin/internal/kubectlcanary/check"
 )
 
 // pages has the tables of each page.
 var pages = map[string][]string{
-	"docs/reference.md":   {preflight.Reference()},
+	"docs/reference.md":   {check.Reference()},
 	"docs/interceptor.md": {settings.Reference(), settings.ReferenceWithoutEffect()},
 }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 // The artifacts that are kept of a namespace when its test fails include the objects,

@@ -3,8 +3,8 @@ package e2e
 import (
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/canarytest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/canarytest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 // TestExperimentWithWeights gives a share of the requests to the pods of an experiment

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/canarytest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/canarytest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 // Ways to break a Rollout's spec in the middle of a canary, and the Events that

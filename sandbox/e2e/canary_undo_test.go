@@ -3,7 +3,7 @@ package e2e
 import (
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 // TestUndoMidCanary goes back to the stable image in the middle of a canary: the split

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 // The check of a healthy cluster reports nothing but ✓: before a canary, in the middle

@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffictest"
 )
 
 // TestTrafficColdStart has 200 requests, some of them with a body, wait for the first

@@ -3,8 +3,8 @@ package e2e
 import (
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffictest"
 )
 
 // TestTrafficEnvoyKilled kills one Envoy of two, and then both. Only requests under way

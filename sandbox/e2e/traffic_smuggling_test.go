@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/smuggling"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffictest"
 )
 
 // knownOfEnvoy are known faults of Envoy by the name of the case. Envoy holds back what

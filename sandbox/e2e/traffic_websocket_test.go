@@ -11,9 +11,9 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffic"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffictest"
 )
 
 // TestTrafficWebSocket splits WebSocket connections. Each stays with the application it

@@ -10,8 +10,8 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/agent"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/keda"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 // The check is content with what the agent makes of the sample, and finds what keeps the

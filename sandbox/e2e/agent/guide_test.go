@@ -13,13 +13,13 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/controllertest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/guidetest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/sourceguide"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/controllertest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/guidetest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffic"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffictest"
 )
 
 const (

@@ -15,10 +15,10 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/agent"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/keda"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/gitopstest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/gitopstest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffic"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffictest"
 )
 
 const (

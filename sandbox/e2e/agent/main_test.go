@@ -9,7 +9,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/agent"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/contour"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 func TestMain(m *testing.M) {

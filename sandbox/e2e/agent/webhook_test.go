@@ -15,8 +15,8 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/agent"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/keda"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/gitopstest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/gitopstest"
 )
 
 // scaledObject is as a user writes it, with a trigger of KEDA's own beside ours.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapiplugin"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/protocols"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 func TestMain(m *testing.M) {

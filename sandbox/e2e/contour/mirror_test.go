@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffic"
 )
 
 const mirrorSteps = `

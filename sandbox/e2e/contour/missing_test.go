@@ -3,7 +3,7 @@ package contour
 import (
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 // A Rollout whose HTTPRoute does not exist starts all the same, since at weight 0 there

@@ -3,8 +3,8 @@ package contour
 import (
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/controllertest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/controllertest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 // pluginProgram is the plugin as the node runs it in the controller's container.

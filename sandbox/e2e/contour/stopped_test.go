@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 // The controller of a Gateway stops in the middle of a canary. The next weight is not

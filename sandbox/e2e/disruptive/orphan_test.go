@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/canarytest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/controllertest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/canarytest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/controllertest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 // A Rollout is deleted while there is no controller: the plugin of the next controller

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/checktest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/controllertest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/checktest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/controllertest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 // With Argo Rollouts' own namespace-install.yaml, deploy/rbac-minimal and

@@ -8,9 +8,9 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/keda"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/scaler"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffic"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffictest"
 )
 
 // counted is the manifest of an HTTPScaledObject and a ScaledObject, which keep one

@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/keda"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/scaler"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffictest"
 )
 
 // scaled is the sample behind a proxy, under 40 requests a second.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffictest"
 )
 
 // TestTrafficInterceptorsKilled kills one interceptor of two: the other serves, and

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/traffictest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffictest"
 )
 
 // TestTrafficInterceptorWithoutAPIServer cuts the API server off from one interceptor of two.

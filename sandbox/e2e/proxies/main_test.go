@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 func TestMain(m *testing.M) { os.Exit(e2etest.RunTests(m, "e2e-proxies", interceptor.Name)) }

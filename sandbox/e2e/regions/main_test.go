@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/region"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 func TestMain(m *testing.M) {

@@ -3,7 +3,7 @@ package regions
 import (
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 // bothPaused starts a canary of app in both clusters, each paused before it waits for the

@@ -10,7 +10,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/region"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 // Names of the clusters in presets.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/guidetest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/guidetest"
 )
 
 // The commands of docs/steps.md show the progress of a step that runs and of one that

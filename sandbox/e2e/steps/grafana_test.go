@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 const grafanaToken = "glsa_token-of-the-test"

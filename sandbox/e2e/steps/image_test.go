@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/controllertest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/e2e/internal/guidetest"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/controllertest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/guidetest"
 )
 
 // page is the document that says how to take the program from an image.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 // outside is a system that steps start runs in, over HTTP:

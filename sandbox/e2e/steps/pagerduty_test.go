@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 const pagerDutyKey = "0123456789abcdef0123456789abcdef"

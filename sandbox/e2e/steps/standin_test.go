@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
 // standIn is what the stand-ins of APIs have in common: the requests that the API would not

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffic"
 )
 
 // liveWindow is the number of answers that the live shares are computed from.

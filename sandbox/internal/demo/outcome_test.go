@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffic"
 )
 
 // blueToBadYellow is the second act of the tests.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffic"
 )
 
 // Proxy is what splits the demo's requests.

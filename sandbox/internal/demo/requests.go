@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/traffic"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffic"
 )
 
 const (

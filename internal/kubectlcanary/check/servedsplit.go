@@ -1,0 +1,115 @@
+package check
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
+)
+
+// wantedSplit returns what a proxy is to do for an HTTPScaledObject: its
+// annotation, or all to the Service that it targets. It is false where that
+// cannot be served, so that the proxies stay at what was before: annotation,
+// services-exist or target-service say why.
+func wantedSplit(n namespaceSnapshot, o httpScaledObject) ([]weightedbackends.Backend, bool) {
+	split := []weightedbackends.Backend{{Service: o.Spec.ScaleTargetRef.Service, Weight: 1}}
+	if value, found := o.Annotations[weightedbackends.Annotation]; found {
+		var err error
+		if split, err = weightedbackends.Parse(value); err != nil {
+			return nil, false
+		}
+	}
+	if n.services.Err != nil {
+		return split, true
+	}
+	for _, backend := range split {
+		service := n.service(backend.Service)
+		if service == nil || backendPort(service, o) == nil {
+			return nil, false
+		}
+	}
+	return split, true
+}
+
+// sameShares tells whether a proxy serves the shares that are wanted. Weights
+// are relative, and a backend at 0 is like none.
+func sameShares(want []weightedbackends.Backend, got []servedWeight) bool {
+	shares := map[string]uint64{}
+	var total uint64
+	for _, g := range got {
+		sum, carry := bits.Add64(total, g.weight, 0)
+		if carry > 0 {
+			return false
+		}
+		total = sum
+		if g.weight > 0 {
+			shares[g.service] += g.weight
+		}
+	}
+	var wanted uint64
+	for _, w := range want {
+		wanted += uint64(w.Weight)
+	}
+	for _, w := range want {
+		if w.Weight == 0 {
+			continue
+		}
+		high, low := bits.Mul64(uint64(w.Weight), total)
+		gotHigh, gotLow := bits.Mul64(shares[w.Service], wanted)
+		if high != gotHigh || low != gotLow || shares[w.Service] == 0 {
+			return false
+		}
+		delete(shares, w.Service)
+	}
+	return len(shares) == 0
+}
+
+// describeServed writes weights as weightedbackends.Describe does.
+func describeServed(weights []servedWeight) string {
+	if len(weights) == 1 {
+		return "all to " + weights[0].service
+	}
+	texts := make([]string, len(weights))
+	for i, w := range weights {
+		texts[i] = fmt.Sprintf("%s=%d", w.service, w.weight)
+	}
+	return strings.Join(texts, ",")
+}
+
+func describeWanted(split []weightedbackends.Backend) string {
+	if len(split) == 1 {
+		return "all to " + split[0].Service
+	}
+	return weightedbackends.Describe(split)
+}
+
+// difference says what of a split a proxy does not do, or "" when all is as
+// wanted.
+func difference(want []weightedbackends.Backend, splits []servedSplit) string {
+	if len(splits) == 0 {
+		return "has no route to it, expected " + describeWanted(want)
+	}
+	i := slices.IndexFunc(splits, func(s servedSplit) bool { return !sameShares(want, s.weights) })
+	if i < 0 {
+		return ""
+	}
+	at := ""
+	if splits[i].domain != "" {
+		at = " for host " + splits[i].domain
+	}
+	return fmt.Sprintf("serves %s%s, expected %s", describeServed(splits[i].weights), at, describeWanted(want))
+}
+
+// missingClusters returns the Services with a weight that are not among those
+// that Envoy has an active cluster for.
+func missingClusters(want []weightedbackends.Backend, clusters []string) []string {
+	var missing []string
+	for _, w := range want {
+		if w.Weight > 0 && !slices.Contains(clusters, w.Service) {
+			missing = append(missing, w.Service)
+		}
+	}
+	return missing
+}
