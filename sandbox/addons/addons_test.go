@@ -1,14 +1,14 @@
 package addons
 
 import (
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
@@ -42,18 +42,14 @@ func TestVersions(t *testing.T) {
 			continue
 		}
 		versioned++
-		module := a.Name
-		if module == "envoy-gateway" {
-			module = "envoyproxy/gateway"
-		}
-		path := filepath.Join(strings.ReplaceAll(a.Name, "-", ""), "programs", "go.mod")
+		path := filepath.Join(a.Upstream.Dir, "go.mod")
 		content, err := os.ReadFile(path)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		if !regexp.MustCompile(`(?m)[/\t ]` + regexp.QuoteMeta(module) + `(/v\d+)? ` + regexp.QuoteMeta(a.Version) + `( |$)`).Match(content) {
-			t.Errorf("%s does not require %s %s", path, a.Name, a.Version)
+		if !regexp.MustCompile(regexp.QuoteMeta(a.Upstream.Upstream+" "+a.Version) + `(?m:$| //)`).Match(content) {
+			t.Errorf("%s does not require %s %s", path, a.Upstream.Upstream, a.Version)
 		}
 	}
 	if versioned == 0 {
@@ -61,101 +57,68 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// The table of the images of these add-ons: which reference stands for what. An add-on
-// with images of its own kind tests them in its package.
+// What an add-on names among its files is there, and each reference to one of its images
+// gets that image: no two add-ons bring one image.
 func TestImages(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var table image.Table
-	programs := map[string][]string{
-		"argo-rollouts": {"rollouts-controller"}, "contour": {"contour"}, "demo-app": {"rollouts-demo"},
-		"envoy-gateway": {"envoy-gateway"},
-		"interceptor":   {"interceptor", "scaler", "agent"}, "keda": {"operator", "adapter", "webhooks"}, "plugin": {"rollouts-plugin-kedify", "cp"}, "protocols": {"protocols"},
-		"region":      {"region", "kubernetes", "objects.json"},
-		"step-plugin": {"rollouts-plugin-step", "cp", "curl", "echo"},
-	}
+	var (
+		table   image.Table
+		entries []image.Entry
+	)
 	for _, a := range All() {
+		var names []string
+		if a.Upstream != nil {
+			for _, pkg := range a.Upstream.Packages {
+				names = append(names, path.Base(pkg))
+			}
+		}
+		names = slices.Concat(names, slices.Collect(maps.Keys(a.Files)), a.StandIns)
 		paths := make(addon.Paths)
-		for _, name := range programs[a.Name] {
-			paths[name] = filepath.Join("/programs", name)
+		given := make(addon.Paths)
+		for _, p := range a.Programs {
+			names = append(names, p.Name)
+			given[p.Name] = self // an ELF file, as Envoy is
 		}
-		if a.Name == "envoy" {
-			paths["envoy"] = self // an ELF file, which the add-on can inspect
+		for _, name := range names {
+			paths[name] = filepath.Join("/programs", a.Name, name)
 		}
-		if len(paths) == 0 {
-			continue
+		if a.Prepare != nil {
+			prepared, err := a.Prepare(t.Context(), addon.Host{Dir: "/programs", Kubernetes: "/programs/kubernetes", Programs: given})
+			if err != nil {
+				t.Fatalf("add-on %s: %v", a.Name, err)
+			}
+			maps.Copy(paths, prepared.Paths)
+			entries = append(entries, prepared.Images...)
 		}
-		entries, err := a.Images(t.Context(), paths)
+		own, err := a.ImagesFrom(paths)
 		if err != nil {
 			t.Fatalf("add-on %s: %v", a.Name, err)
 		}
-		for _, entry := range entries {
-			if err := table.Add(entry); err != nil {
-				t.Errorf("add-on %s: %v", a.Name, err)
+		entries = append(entries, own...)
+		for _, name := range append(slices.Collect(maps.Values(a.Releases)), a.Commands...) {
+			if paths[name] == "" {
+				t.Errorf("add-on %s has no %s for PATH or the releases server", a.Name, name)
 			}
 		}
 	}
-	for ref, want := range map[string]struct {
-		env     []string
-		program string
-	}{
-		"argoproj/rollouts-demo:blue":                      {[]string{"COLOR=blue"}, "/programs/rollouts-demo"},
-		"docker.io/argoproj/rollouts-demo:yellow":          {[]string{"COLOR=yellow"}, "/programs/rollouts-demo"},
-		"argoproj/rollouts-demo:slow-red":                  {[]string{"COLOR=red", "LATENCY=2"}, "/programs/rollouts-demo"},
-		"argoproj/rollouts-demo:bad-red":                   {[]string{"COLOR=red", "ERROR_RATE=15"}, "/programs/rollouts-demo"},
-		"argoproj/rollouts-demo:slow-green@sha256:abcdef":  {[]string{"COLOR=green", "LATENCY=2"}, "/programs/rollouts-demo"},
-		"quay.io/argoproj/argo-rollouts:v1.10.1":           {[]string{"HOME=/home/argo-rollouts"}, "/programs/rollouts-controller"},
-		"quay.io/argoproj/argo-rollouts@sha256:012345":     {[]string{"HOME=/home/argo-rollouts"}, "/programs/rollouts-controller"},
-		"ghcr.io/kedify/argo-rollouts-plugin:dev":          {nil, "/programs/rollouts-plugin-kedify"},
-		"ghcr.io/kedify/argo-rollouts-interceptor:dev":     {nil, "/programs/interceptor"},
-		"ghcr.io/kedify/argo-rollouts-step-plugin:v1.2.3":  {nil, "/programs/rollouts-plugin-step"},
-		"registry.example.com/argo-rollouts:v1.10.1-steps": {[]string{"HOME=/home/argo-rollouts"}, "/programs/rollouts-controller"},
-		"curlimages/curl:8.16.0":                           {nil, "/programs/curl"},
-		"busybox:1.37":                                     {nil, "/programs/echo"},
-		"docker.io/envoyproxy/envoy:v1.40.0":               {nil, self},
-		"docker.io/envoyproxy/gateway:v1.9.1":              {nil, "/programs/envoy-gateway"},
-		"ghcr.io/projectcontour/contour:v1.33.8":           {nil, "/programs/contour"},
-		"ghcr.io/kedacore/keda:2.21.0":                     {nil, "/programs/operator"},
-		"ghcr.io/kedacore/keda-metrics-apiserver:main":     {nil, "/programs/adapter"},
-		"ghcr.io/kedacore/keda-admission-webhooks:main":    {nil, "/programs/webhooks"},
-		"registry.k8s.io/etcd:sandbox":                     {nil, "/programs/kubernetes"},
-		"registry.k8s.io/kube-apiserver:sandbox":           {nil, "/programs/kubernetes"},
-		"registry.k8s.io/kube-controller-manager:sandbox":  {nil, "/programs/kubernetes"},
-		"sandbox/region:dev":                               {nil, "/programs/region"},
-		"sandbox/protocols:blue":                           {[]string{"COLOR=blue"}, "/programs/protocols"},
-	} {
-		got, err := table.Resolve(ref)
+	for _, e := range entries {
+		if err := table.Add(e); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, e := range entries {
+		tag := strings.Replace(e.Tag, "*", append(e.Values, "v1.2.3")[0], 1)
+		got, err := table.Resolve(e.Repository + ":" + tag)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		if p := got.Files[got.Entrypoint[0]]; p != want.program {
-			t.Errorf("%s: program %q, want %q", ref, p, want.program)
-		}
-		if diff := cmp.Diff(want.env, slices.Clip(got.Env)); diff != "" && len(want.env)+len(got.Env) > 0 && want.program != self {
-			t.Errorf("%s: variables (-want +got):\n%s", ref, diff)
-		}
-	}
-	for _, ref := range []string{"ghcr.io/kedify/argo-rollouts-plugin:dev", "ghcr.io/kedify/argo-rollouts-step-plugin:dev"} {
-		if plugin, _ := table.Resolve(ref); plugin.Files["/bin/cp"] != "/programs/cp" {
-			t.Errorf("image %s has no cp for an init container: %v", ref, plugin.Files)
-		}
-	}
-	for _, ref := range []string{
-		"argoproj/rollouts-demo:bleu", "argoproj/rollouts-demo", "nginx", "quay.io/argoproj/rollouts-demo:blue",
-		"argoproj/rollouts-demo:slow-bad-red", "registry.example/argoproj/rollouts-demo:latest",
-		"quay.io/argoproj/argo-rollouts/kubectl:v1.10.1", "quay.io/argoproj/kubectl-argo-rollouts:v1.10.1",
-	} {
-		_, err := table.Resolve(ref)
-		if !image.IsUnknown(err) {
-			t.Errorf("%s: %v, want an unknown image", ref, err)
-			continue
-		}
-		for _, want := range []string{ref, "argoproj/rollouts-demo:slow-{blue|green", "quay.io/argoproj/argo-rollouts:*"} {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("error %q does not name %q", err, want)
+		for inside, file := range e.Image.Files {
+			if got.Files[inside] != file {
+				t.Errorf("%s:%s: %s is %s, not its own %s", e.Repository, tag, inside, got.Files[inside], file)
 			}
 		}
 	}

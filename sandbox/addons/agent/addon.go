@@ -27,6 +27,5 @@ func Addon() addon.Addon {
 			objects, err := c.Deployed(ctx, "agent")
 			return []addon.Manifests{{Namespace: keda.Namespace, Objects: objects}}, err
 		},
-		Ready: []addon.Workload{{Kind: "Deployment", Namespace: keda.Namespace, Name: Deployment}},
 	}
 }

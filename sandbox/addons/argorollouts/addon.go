@@ -36,19 +36,33 @@ const (
 // Addon describes Argo Rollouts.
 func Addon() addon.Addon {
 	return addon.Addon{
-		Name:     Name,
-		Summary:  "the Argo Rollouts controller",
-		Default:  true,
-		Version:  Version,
-		Prepare:  prepare,
+		Name:    Name,
+		Summary: "the Argo Rollouts controller",
+		Default: true,
+		Version: Version,
+		Upstream: &build.Source{
+			Dir:      "argorollouts/programs",
+			Upstream: module,
+			Packages: []string{module + "/cmd/" + controller, module + "/cmd/" + kubectl},
+			// The version stamp of its release builds.
+			Stamp: "-X " + module + "/utils/version.version={number}",
+			Files: []string{"manifests/install.yaml", "manifests/namespace-install.yaml"},
+		},
+		Files:    map[string]string{Manifests: "manifests"},
 		Commands: []string{kubectl},
-		Images:   images,
+		Images: []image.Entry{{Repository: Image, Tag: "*", Image: image.Image{
+			Files:      map[string]string{"/bin/" + controller: controller},
+			Entrypoint: []string{"/bin/" + controller},
+			Env:        []string{"HOME=/home/argo-rollouts"},
+			WorkDir:    "/home/argo-rollouts",
+			Dirs:       []string{"/tmp"},
+		}}},
 		Manifests: func(_ context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
 			objects, err := manifest.ReadFile(filepath.Join(c.Paths[Manifests], "install.yaml"))
 			if err != nil {
 				return nil, err
 			}
-			objects = append(objects, addon.Namespace(Namespace, nil))
+			objects = append(objects, addon.Namespace(Namespace))
 			return []addon.Manifests{{Namespace: Namespace, Objects: objects}}, nil
 		},
 		// The Deployment is available as soon as its process runs, having no
@@ -56,39 +70,4 @@ func Addon() addon.Addon {
 		// "healthz") answers only after it has downloaded every plugin.
 		Ready: []addon.Workload{{Kind: "Deployment", Namespace: Namespace, Name: Deployment, Health: ":8080/healthz"}},
 	}
-}
-
-func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
-	entry, err := h.Upstream(ctx, build.Source{
-		Name:     Name,
-		Dir:      h.Addons("argorollouts", "programs"),
-		Upstream: module,
-		Packages: []string{module + "/cmd/" + controller, module + "/cmd/" + kubectl},
-		// The version stamp of its release builds.
-		Stamp: "-X " + module + "/utils/version.version={number}",
-		Files: []string{"manifests/install.yaml", "manifests/namespace-install.yaml"},
-	})
-	if err != nil {
-		return addon.Prepared{}, err
-	}
-	return addon.Prepared{Version: entry.Version, Paths: addon.Paths{
-		controller: entry.Program(controller),
-		kubectl:    entry.Program(kubectl),
-		Manifests:  entry.File("manifests"),
-	}}, nil
-}
-
-func images(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
-	const program = "/bin/" + controller
-	return []image.Entry{{
-		Repository: Image,
-		Tag:        "*",
-		Image: image.Image{
-			Files:      map[string]string{program: paths[controller]},
-			Entrypoint: []string{program},
-			Env:        []string{"HOME=/home/argo-rollouts"},
-			WorkDir:    "/home/argo-rollouts",
-			Dirs:       []string{"/tmp"},
-		},
-	}}, nil
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/manifest"
 )
 
-// RegisterAsset registers a plugin that the releases server offers as asset, by the
-// template in a directory of deploy/: with its location and SHA-256 filled in.
-func RegisterAsset(c *addon.Cluster, template, asset string) error {
-	sum, err := addon.SHA256(c.Paths[asset])
+// RegisterAsset registers a plugin's program that the releases server offers as asset, by
+// the template in a directory of deploy/: with its location and SHA-256 filled in.
+func RegisterAsset(c *addon.Cluster, template, program, asset string) error {
+	sum, err := addon.SHA256(c.Paths[program])
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func RegisterAsset(c *addon.Cluster, template, asset string) error {
 }
 
 // registration is a template of a registration with a plugin's location and SHA-256
-// filled in, as hack/release-manifests.sh does it.
+// filled in, as hack/release/manifests.sh does it.
 func registration(path, location, sha256 string) (*unstructured.Unstructured, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

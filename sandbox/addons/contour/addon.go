@@ -4,12 +4,8 @@ package contour
 
 import (
 	"context"
-	"errors"
 	"maps"
-	"path/filepath"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/envoy"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapi"
@@ -47,41 +43,26 @@ func Addon() addon.Addon {
 		Summary: "Contour, for Ingresses and the Gateway API, in namespace " + Namespace,
 		Version: Version,
 		// Its Envoy pods run the sandbox's Envoy, whatever their image's tag.
-		Needs:   []string{envoy.Name},
-		After:   []string{gatewayapi.Name},
-		Prepare: prepare,
-		Images: func(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
-			const program = "/bin/" + Name
-			return []image.Entry{{
-				Repository: "ghcr.io/projectcontour/contour",
-				Tag:        "*",
-				Image:      image.Image{Files: map[string]string{program: paths[Name]}, Entrypoint: []string{program}},
-			}}, nil
+		Needs: []string{envoy.Name},
+		// Its flags depend on what is defined.
+		After: []string{gatewayapi.Name},
+		Upstream: &build.Source{
+			Dir:      "contour/programs",
+			Upstream: module,
+			Packages: []string{module + "/cmd/" + Name},
+			// The version stamp of its release builds.
+			Stamp: "-X " + module + "/internal/build.Version={version}",
+			Files: []string{"examples/render/" + example},
+			// It requires later releases of Kubernetes' libraries.
+			OwnVersions: true,
 		},
+		Files:     map[string]string{manifests: "examples/render/" + example},
+		Images:    []image.Entry{image.Program("ghcr.io/projectcontour/contour", "/bin/"+Name, Name)},
 		Manifests: objects,
-		Ready: []addon.Workload{
-			{Kind: "Deployment", Namespace: Namespace, Name: deployment},
-			{Kind: "DaemonSet", Namespace: Namespace, Name: "envoy"},
+		Gateway: &addon.Gateway{
+			Class: "example", Namespace: Namespace, Name: Gateway, Service: Service, Controller: deployment, Replicas: 2,
 		},
 	}
-}
-
-func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
-	entry, err := h.Upstream(ctx, build.Source{
-		Name:     Name,
-		Dir:      h.Addons("contour", "programs"),
-		Upstream: module,
-		Packages: []string{module + "/cmd/contour"},
-		// The version stamp of its release builds.
-		Stamp: "-X " + module + "/internal/build.Version={version}",
-		Files: []string{"examples/render/" + example},
-	})
-	if err != nil {
-		return addon.Prepared{}, err
-	}
-	return addon.Prepared{Version: entry.Version, Paths: addon.Paths{
-		Name: entry.Program(Name), manifests: entry.File("examples/render"),
-	}}, nil
 }
 
 // features are the kinds of the Gateway API that Contour can do without, with the
@@ -91,45 +72,22 @@ var features = map[string]string{
 }
 
 // objects are Contour's example. It brings the definitions of the Gateway API's
-// experimental channel. If the sandbox has other definitions, Contour's own are
-// left out, and Contour is told which kinds are missing.
+// experimental channel. If the sandbox has other definitions, Contour is told which kinds
+// are missing.
 func objects(_ context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
-	all, err := manifest.ReadFile(filepath.Join(c.Paths[manifests], example))
+	all, err := manifest.ReadFile(c.Paths[manifests])
 	if err != nil {
 		return nil, err
 	}
-	if !gatewayapi.IsIn(c) {
-		return []addon.Manifests{{Namespace: Namespace, Objects: all}}, nil
-	}
-	for _, feature := range slices.Sorted(maps.Keys(features)) {
-		if !gatewayapi.Serves(c, feature, features[feature]) {
-			if err := addArgument(all, "--disable-feature="+feature); err != nil {
+	if gatewayapi.IsIn(c) {
+		for _, feature := range slices.Sorted(maps.Keys(features)) {
+			if gatewayapi.Serves(c, feature, features[feature]) {
+				continue
+			}
+			if err := addon.AddArguments(all, deployment, "--disable-feature="+feature); err != nil {
 				return nil, err
 			}
 		}
 	}
-	all = slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool {
-		return o.GetKind() == "CustomResourceDefinition" && gatewayapi.Defines(o.GetName())
-	})
 	return []addon.Manifests{{Namespace: Namespace, Objects: all}}, nil
-}
-
-// addArgument adds an argument to the container of Contour's Deployment.
-func addArgument(objects []*unstructured.Unstructured, argument string) error {
-	for _, o := range objects {
-		if o.GetKind() != "Deployment" || o.GetName() != deployment {
-			continue
-		}
-		containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
-		if len(containers) != 1 {
-			break
-		}
-		container, _ := containers[0].(map[string]any)
-		arguments, _, _ := unstructured.NestedStringSlice(container, "args")
-		if err := unstructured.SetNestedStringSlice(container, append(arguments, argument), "args"); err != nil {
-			return err
-		}
-		return unstructured.SetNestedSlice(o.Object, containers, "spec", "template", "spec", "containers")
-	}
-	return errors.New("Contour's example has no Deployment " + deployment + " with one container")
 }

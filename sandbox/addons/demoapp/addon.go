@@ -3,8 +3,6 @@
 package demoapp
 
 import (
-	"context"
-
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
 )
@@ -20,33 +18,19 @@ var Colours = []string{"blue", "green", "orange", "purple", "red", "yellow"}
 // Addon describes the application.
 func Addon() addon.Addon {
 	return addon.Addon{
-		Name:    "demo-app",
-		Summary: "the image " + repository,
-		Default: true,
-		Prepare: func(ctx context.Context, h addon.Host) (addon.Prepared, error) {
-			path, err := h.Project(ctx, program, "sandbox", "./cmd/rollouts-demo")
-			return addon.Prepared{Paths: addon.Paths{program: path}}, err
-		},
-		Images: func(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
-			return images(paths[program]), nil
-		},
+		Name:     "demo-app",
+		Summary:  "the image " + repository,
+		Default:  true,
+		StandIns: []string{program},
+		// In all its colours, also slow (each answer takes two seconds) and bad (15 in a
+		// hundred requests fail).
+		Images: []image.Entry{entry("slow-*", "LATENCY=2"), entry("bad-*", "ERROR_RATE=15"), entry("*")},
 	}
 }
 
-// images are the application in all its colours, also slow (each answer takes two
-// seconds) and bad (15 in a hundred requests fail).
-func images(program string) []image.Entry {
-	entry := func(tag string, env ...string) image.Entry {
-		return image.Entry{
-			Repository: repository,
-			Tag:        tag,
-			Values:     Colours,
-			Image: image.Image{
-				Files:      map[string]string{"/rollouts-demo": program},
-				Entrypoint: []string{"/rollouts-demo"},
-				Env:        append([]string{"COLOR={*}"}, env...),
-			},
-		}
-	}
-	return []image.Entry{entry("slow-*", "LATENCY=2"), entry("bad-*", "ERROR_RATE=15"), entry("*")}
+func entry(tag string, env ...string) image.Entry {
+	e := image.Program(repository, "/"+program, program)
+	e.Tag, e.Values = tag, Colours
+	e.Image.Env = append([]string{"COLOR={*}"}, env...)
+	return e
 }

@@ -29,14 +29,10 @@ func Addon() addon.Addon {
 			}
 			// If Envoy cannot run on this machine, that is an error now, before the
 			// sandbox is up.
-			_, err := entry(ctx, program)
-			return addon.Prepared{Paths: addon.Paths{Name: program}}, err
+			e, err := entry(ctx, program)
+			return addon.Prepared{Paths: addon.Paths{Name: program}, Images: []image.Entry{e}}, err
 		},
 		Programs: []addon.Program{{Name: Name, Variable: Variable}},
-		Images: func(ctx context.Context, paths addon.Paths) ([]image.Entry, error) {
-			e, err := entry(ctx, paths[Name])
-			return []image.Entry{e}, err
-		},
 	}
 }
 

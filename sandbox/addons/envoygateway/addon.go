@@ -9,9 +9,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"slices"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/envoy"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapi"
@@ -50,53 +47,39 @@ func Addon() addon.Addon {
 		Summary: "Envoy Gateway, another implementation of the Gateway API, in namespace " + Namespace,
 		Version: Version,
 		// The pods that it makes run the sandbox's Envoy, whatever their image's tag.
-		Needs:   []string{envoy.Name},
-		After:   []string{gatewayapi.Name},
-		Prepare: prepare,
-		Images: func(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
-			const program = "/usr/local/bin/" + Name
-			return []image.Entry{{
-				Repository: repository,
-				Tag:        "*",
-				Image:      image.Image{Files: map[string]string{program: paths[Name]}, Entrypoint: []string{program}},
-			}}, nil
+		Needs: []string{envoy.Name},
+		// Its chart's values depend on what is defined.
+		After: []string{gatewayapi.Name},
+		Upstream: &build.Source{
+			Dir:      "envoygateway/programs",
+			Upstream: module,
+			// Helm, which is among its requirements, renders its chart.
+			Packages: []string{module + "/cmd/" + Name, "helm.sh/helm/v3/cmd/" + helm},
+			// The version stamp of its release builds.
+			Stamp: "-X " + module + "/internal/cmd/version.envoyGatewayVersion={version}",
+			Files: []string{
+				chart + "/*.yaml", chart + "/templates/*", chart + "/charts/crds/*.yaml", chart + "/charts/crds/templates/*",
+				chart + "/charts/crds/crds/*.yaml", chart + "/charts/crds/crds/generated/*.yaml",
+			},
+			// It requires later releases of Kubernetes' libraries.
+			OwnVersions: true,
 		},
+		Files:     map[string]string{chart: chart},
+		Images:    []image.Entry{image.Program(repository, "/usr/local/bin/"+Name, Name)},
 		Manifests: objects,
-		Ready: []addon.Workload{
-			{Kind: "Deployment", Namespace: Namespace, Name: Name},
-			{Kind: "Deployment", Namespace: Namespace, Name: Gateway},
+		// It makes this Deployment of the Gateway.
+		Ready: []addon.Workload{{Kind: "Deployment", Namespace: Namespace, Name: Gateway}},
+		Gateway: &addon.Gateway{
+			Class: Class, Namespace: Namespace, Name: Gateway, Service: Gateway, Controller: Name, Replicas: 1,
 		},
 	}
-}
-
-func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
-	entry, err := h.Upstream(ctx, build.Source{
-		Name:     Name,
-		Dir:      h.Addons("envoygateway", "programs"),
-		Upstream: module,
-		// Helm, which is among its requirements, renders its chart.
-		Packages: []string{module + "/cmd/" + Name, "helm.sh/helm/v3/cmd/" + helm},
-		// The version stamp of its release builds.
-		Stamp: "-X " + module + "/internal/cmd/version.envoyGatewayVersion={version}",
-		Files: []string{
-			chart + "/*.yaml", chart + "/templates/*", chart + "/charts/crds/*.yaml", chart + "/charts/crds/templates/*",
-			chart + "/charts/crds/crds/*.yaml", chart + "/charts/crds/crds/generated/*.yaml",
-		},
-	})
-	if err != nil {
-		return addon.Prepared{}, err
-	}
-	return addon.Prepared{Version: entry.Version, Paths: addon.Paths{
-		Name: entry.Program(Name), helm: entry.Program(helm), chart: entry.File(chart),
-	}}, nil
 }
 
 // objects are what Helm makes of the chart, and a Gateway. The chart brings the
 // definitions of the Gateway API's experimental channel, with a policy that protects
-// them. If the sandbox has other definitions, these are left out.
+// them. If the sandbox has other definitions, the policy is left out.
 func objects(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
-	defined := gatewayapi.IsIn(c)
-	text, err := render(ctx, c.Paths[helm], c.Paths[chart], !defined)
+	text, err := render(ctx, c.Paths[helm], c.Paths[chart], !gatewayapi.IsIn(c))
 	if err != nil {
 		return nil, err
 	}
@@ -104,16 +87,11 @@ func objects(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
 	if err != nil {
 		return nil, err
 	}
-	if defined {
-		all = slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool {
-			return o.GetKind() == "CustomResourceDefinition" && gatewayapi.Defines(o.GetName())
-		})
-	}
 	own, err := manifest.Decode("gateway.yaml", gateway)
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, addon.Namespace(Namespace, nil))
+	all = append(all, addon.Namespace(Namespace))
 	// The chart's objects name their namespaces.
 	return []addon.Manifests{{Objects: all}, {Namespace: Namespace, Objects: own}}, nil
 }

@@ -6,7 +6,6 @@ package gatewayapi
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -21,11 +20,8 @@ const (
 	// Version is what programs/go.mod pins; a test compares them.
 	Version = "v1.3.0"
 
-	module      = "sigs.k8s.io/gateway-api"
 	definitions = "definitions"
-	group       = ".gateway.networking.k8s.io"
-	// experimental is the group of kinds that are not part of the API yet.
-	experimental = ".gateway.networking.x-k8s.io"
+	group       = "gateway.networking.k8s.io"
 )
 
 // Addon describes the definitions.
@@ -34,15 +30,12 @@ func Addon() addon.Addon {
 		Name:    Name,
 		Summary: "the definitions of the Gateway API's standard channel",
 		Version: Version,
-		Prepare: func(ctx context.Context, h addon.Host) (addon.Prepared, error) {
-			entry, err := h.Upstream(ctx, build.Source{
-				Name: Name, Dir: h.Addons("gatewayapi", "programs"), Upstream: module, Files: []string{"config/crd/standard/*.yaml"},
-			})
-			if err != nil {
-				return addon.Prepared{}, err
-			}
-			return addon.Prepared{Version: entry.Version, Paths: addon.Paths{definitions: entry.File("config/crd/standard")}}, nil
+		Upstream: &build.Source{
+			Dir: "gatewayapi/programs", Upstream: "sigs.k8s.io/gateway-api", Files: []string{"config/crd/standard/*.yaml"},
 		},
+		Files: map[string]string{definitions: "config/crd/standard"},
+		// The second group is that of kinds which are not part of the API yet.
+		Defines: []string{group, "gateway.networking.x-k8s.io"},
 		Manifests: func(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
 			objects, err := manifest.ReadDir(ctx, c.Kubectl, c.Paths[definitions])
 			return []addon.Manifests{{Objects: objects}}, err
@@ -50,16 +43,10 @@ func Addon() addon.Addon {
 	}
 }
 
-// Defines says whether a custom resource definition is the Gateway API's, of either
-// channel.
-func Defines(definition string) bool {
-	return strings.HasSuffix(definition, group) || strings.HasSuffix(definition, experimental)
-}
-
 // Serves says whether the definitions of earlier add-ons have a resource, such as
 // "tlsroutes", in a version that is served.
 func Serves(c *addon.Cluster, resource, version string) bool {
-	definition := c.Find("CustomResourceDefinition", "", resource+group)
+	definition := c.Find("CustomResourceDefinition", "", resource+"."+group)
 	if definition == nil {
 		return false
 	}
@@ -72,5 +59,5 @@ func Serves(c *addon.Cluster, resource, version string) bool {
 
 // IsIn says whether earlier add-ons bring the definitions.
 func IsIn(c *addon.Cluster) bool {
-	return c.Find("CustomResourceDefinition", "", "gateways"+group) != nil
+	return c.Find("CustomResourceDefinition", "", "gateways."+group) != nil
 }

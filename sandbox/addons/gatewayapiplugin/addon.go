@@ -8,7 +8,6 @@ import (
 	"runtime"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/gatewayapi"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 )
 
@@ -25,27 +24,18 @@ const (
 // Addon describes the plugin.
 func Addon() addon.Addon {
 	return addon.Addon{
-		Name:    Name,
-		Summary: "the traffic router plugin argoproj-labs/gatewayAPI of this project, registered with Argo Rollouts",
-		Needs:   []string{argorollouts.Name},
-		// Without the add-on gateway-api, Contour brings the definitions of the
-		// experimental channel, which have TCPRoute and TLSRoute.
-		After:    []string{gatewayapi.Name},
-		Prepare:  prepare,
+		Name:     Name,
+		Summary:  "the traffic router plugin argoproj-labs/gatewayAPI of this project, registered with Argo Rollouts",
+		Needs:    []string{argorollouts.Name},
 		Programs: []addon.Program{{Name: Program, Variable: "GATEWAYAPI_PLUGIN", Built: Program}},
 		Commands: []string{Program},
-		Releases: []string{Asset},
+		Releases: map[string]string{Asset: Program},
 		Manifests: func(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
-			if err := argorollouts.RegisterAsset(c, "gatewayapi-plugin", Asset); err != nil {
+			if err := argorollouts.RegisterAsset(c, "gatewayapi-plugin", Program, Asset); err != nil {
 				return nil, err
 			}
 			objects, err := c.Deployed(ctx, "gatewayapi")
 			return []addon.Manifests{{Namespace: argorollouts.Namespace, Objects: objects}}, err
 		},
 	}
-}
-
-func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
-	path, err := h.Project(ctx, Program, ".", "./cmd/"+Program)
-	return addon.Prepared{Paths: addon.Paths{Program: path, Asset: path}}, err
 }

@@ -5,11 +5,6 @@ package keda
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
@@ -36,99 +31,36 @@ const (
 	manifests = "manifests"
 )
 
-// programs are KEDA's programs by the packages below cmd, each with the name that the
-// programs have in KEDA's images, and with the image.
-var programs = map[string]struct{ path, repository string }{
-	"operator": {"/keda", "ghcr.io/kedacore/keda"},
-	"adapter":  {"/keda-adapter", "ghcr.io/kedacore/keda-metrics-apiserver"},
-	"webhooks": {"/keda-admission-webhooks", "ghcr.io/kedacore/keda-admission-webhooks"},
-}
-
 // Addon describes KEDA.
 func Addon() addon.Addon {
 	return addon.Addon{
-		Name:      Name,
-		Summary:   "KEDA, in namespace " + Namespace,
-		Version:   Version,
-		After:     []string{DefinitionName},
-		Prepare:   prepare,
-		Images:    images,
-		Manifests: objects,
-		Ready: []addon.Workload{
-			{Kind: "Deployment", Namespace: Namespace, Name: Operator},
-			{Kind: "Deployment", Namespace: Namespace, Name: MetricsServer},
-			{Kind: "Deployment", Namespace: Namespace, Name: Webhooks},
+		Name:    Name,
+		Summary: "KEDA, in namespace " + Namespace,
+		Version: Version,
+		Defines: []string{"keda.sh"},
+		Upstream: &build.Source{
+			Dir:      "keda/programs",
+			Upstream: module,
+			OwnSums:  true,
+			// One build of all programs compiles once what they share.
+			Packages: []string{module + "/cmd/adapter", module + "/cmd/operator", module + "/cmd/webhooks"},
+			// The version stamp of its release builds.
+			Stamp: "-X " + module + "/version.Version={number}",
+			Files: []string{"config/*/*.yaml", "config/*/*/*.yaml"},
 		},
+		Files: map[string]string{manifests: "config/default"},
+		Images: []image.Entry{
+			image.Program("ghcr.io/kedacore/keda", "/keda", "operator"),
+			image.Program("ghcr.io/kedacore/keda-metrics-apiserver", "/keda-adapter", "adapter"),
+			image.Program("ghcr.io/kedacore/keda-admission-webhooks", "/keda-admission-webhooks", "webhooks"),
+		},
+		Manifests: objects,
 	}
-}
-
-func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
-	source := build.Source{
-		Name:     Name,
-		Dir:      h.Addons("keda", "programs"),
-		Upstream: module,
-		OwnSums:  true,
-		// The version stamp of its release builds.
-		Stamp: "-X " + module + "/version.Version={number}",
-		Files: []string{"config/*/*.yaml", "config/*/*/*.yaml"},
-	}
-	// One build of all programs compiles once what they share.
-	for _, name := range slices.Sorted(maps.Keys(programs)) {
-		source.Packages = append(source.Packages, module+"/cmd/"+name)
-	}
-	entry, err := h.Upstream(ctx, source)
-	if err != nil {
-		return addon.Prepared{}, err
-	}
-	paths := addon.Paths{manifests: entry.File("config/default")}
-	for name := range programs {
-		paths[name] = entry.Program(name)
-	}
-	return addon.Prepared{Version: entry.Version, Paths: paths}, nil
-}
-
-func images(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
-	var entries []image.Entry
-	for name, program := range programs {
-		entries = append(entries, image.Entry{
-			Repository: program.repository,
-			Tag:        "*",
-			Image:      image.Image{Files: map[string]string{program.path: paths[name]}, Entrypoint: []string{program.path}},
-		})
-	}
-	return entries, nil
 }
 
 // objects are what KEDA's kustomization makes, which has all namespaces in it. The
 // namespace admits only pods that any cluster admits.
 func objects(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
 	all, err := manifest.ReadDir(ctx, c.Kubectl, c.Paths[manifests])
-	if err != nil {
-		return nil, err
-	}
-	var own []*unstructured.Unstructured
-	restricted := false
-	for _, o := range all {
-		switch {
-		case o.GetKind() == "CustomResourceDefinition" && o.GetName() == definition:
-			// This KEDA may be of another release than the definition.
-			if before := c.Find("CustomResourceDefinition", "", definition); before != nil {
-				before.Object = o.Object
-				continue
-			}
-		case o.GetKind() == "Namespace" && o.GetName() == Namespace:
-			labels := o.GetLabels()
-			if labels == nil {
-				labels = make(map[string]string)
-			}
-			labels["pod-security.kubernetes.io/enforce"] = "restricted"
-			o.SetLabels(labels)
-			restricted = true
-		}
-		own = append(own, o)
-	}
-	if !restricted {
-		return nil, fmt.Errorf("the manifests in %s have no namespace %s", c.Paths[manifests], Namespace)
-	}
-	return []addon.Manifests{{Objects: own}}, nil
+	return []addon.Manifests{{Objects: append(all, addon.RestrictedNamespace(Namespace))}}, err
 }

@@ -27,16 +27,10 @@ func Definition() addon.Addon {
 		Name:    DefinitionName,
 		Summary: "the definition of ScaledObjects, without KEDA",
 		Default: true,
-		Prepare: func(ctx context.Context, h addon.Host) (addon.Prepared, error) {
-			entry, err := h.Upstream(ctx, build.Source{
-				Name: DefinitionName, Dir: h.Addons("keda", "programs"), Upstream: module,
-				Files: []string{"config/crd/*.yaml", "config/crd/*/*.yaml"},
-			})
-			if err != nil {
-				return addon.Prepared{}, err
-			}
-			return addon.Prepared{Version: entry.Version, Paths: addon.Paths{definitions: entry.File("config/crd")}}, nil
+		Upstream: &build.Source{
+			Dir: "keda/programs", Upstream: module, Files: []string{"config/crd/*.yaml", "config/crd/*/*.yaml"},
 		},
+		Files: map[string]string{definitions: "config/crd"},
 		Manifests: func(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
 			objects, err := manifest.ReadDir(ctx, c.Kubectl, c.Paths[definitions])
 			objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetName() != definition })

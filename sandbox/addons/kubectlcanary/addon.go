@@ -3,8 +3,6 @@
 package kubectlcanary
 
 import (
-	"context"
-
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 )
 
@@ -17,13 +15,7 @@ func Addon() addon.Addon {
 		Name:     Name,
 		Summary:  "kubectl canary, whose check looks at an installation",
 		Default:  true,
-		Prepare:  prepare,
 		Programs: []addon.Program{{Name: Name, Variable: "KUBECTL_CANARY", Built: "bin/" + Name}},
 		Commands: []string{Name},
 	}
-}
-
-func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
-	path, err := h.Project(ctx, Name, ".", "./cmd/"+Name)
-	return addon.Prepared{Paths: addon.Paths{Name: path}}, err
 }

@@ -27,40 +27,28 @@ func Addon() addon.Addon {
 		Summary:   "the traffic router plugin kedify/http, registered with Argo Rollouts",
 		Default:   true,
 		Needs:     []string{argorollouts.Name, httpscaledobject.Name},
-		Prepare:   prepare,
 		Programs:  []addon.Program{{Name: Name, Variable: "PLUGIN", Built: Name}},
+		StandIns:  []string{"cp"},
 		Commands:  []string{Name},
-		Releases:  []string{Asset},
-		Images:    images,
+		Releases:  map[string]string{Asset: Name},
+		Images:    []image.Entry{img},
 		Manifests: manifests,
 	}
 }
 
-func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
-	path, err := h.Project(ctx, Name, ".", "./cmd/"+Name)
-	if err != nil {
-		return addon.Prepared{}, err
-	}
-	cp, err := h.Copier(ctx)
-	return addon.Prepared{Paths: addon.Paths{Name: path, Asset: path, addon.Copier: cp}}, err
-}
-
-// images is the image that `make docker-build` makes: the plugin, and a cp for
-// the init container that copies it out.
-func images(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
-	const program = "/" + Name
-	return []image.Entry{{
-		Repository: "ghcr.io/kedify/argo-rollouts-plugin",
-		Tag:        "dev",
-		Image: image.Image{
-			Files:      map[string]string{program: paths[Name], "/bin/cp": paths[addon.Copier]},
-			Entrypoint: []string{program},
-		},
-	}}, nil
+// img is the image that `make docker-build` makes: the plugin, and a cp for the init
+// container that copies it out.
+var img = image.Entry{
+	Repository: "ghcr.io/kedify/argo-rollouts-plugin",
+	Tag:        "dev",
+	Image: image.Image{
+		Files:      map[string]string{"/" + Name: Name, "/bin/cp": "cp"},
+		Entrypoint: []string{"/" + Name},
+	},
 }
 
 func manifests(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
-	if err := argorollouts.RegisterAsset(c, "plugin", Asset); err != nil {
+	if err := argorollouts.RegisterAsset(c, "plugin", Name, Asset); err != nil {
 		return nil, err
 	}
 	objects, err := c.Deployed(ctx, "rbac")

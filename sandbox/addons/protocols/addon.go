@@ -3,8 +3,6 @@
 package protocols
 
 import (
-	"context"
-
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/demoapp"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
@@ -19,21 +17,13 @@ const (
 
 // Addon describes the application.
 func Addon() addon.Addon {
+	application := image.Program(repository, "/"+Name, Name)
+	application.Values = demoapp.Colours
+	application.Image.Env = []string{"COLOR={*}"}
 	return addon.Addon{
-		Name:    Name,
-		Summary: "the image " + repository + ", which answers over gRPC, TLS and TCP",
-		Prepare: func(ctx context.Context, h addon.Host) (addon.Prepared, error) {
-			path, err := h.Project(ctx, Name, "sandbox", "./cmd/protocols")
-			return addon.Prepared{Paths: addon.Paths{Name: path}}, err
-		},
-		Images: func(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
-			const program = "/" + Name
-			return []image.Entry{{
-				Repository: repository,
-				Tag:        "*",
-				Values:     demoapp.Colours,
-				Image:      image.Image{Files: map[string]string{program: paths[Name]}, Entrypoint: []string{program}, Env: []string{"COLOR={*}"}},
-			}}, nil
-		},
+		Name:     Name,
+		Summary:  "the image " + repository + ", which answers over gRPC, TLS and TCP",
+		StandIns: []string{Name},
+		Images:   []image.Entry{application},
 	}
 }

@@ -7,7 +7,7 @@
 // looks at its ReplicaSets alone, and a ReplicaSet at the condition Ready of its pods: a
 // second node would run processes that no test asks for anything. A kubelet that pretends,
 // such as kwok, is a module of its own with a few hundred packages to build, for one
-// patch of a status (sandbox/cmd/region).
+// patch of a status (sandbox/cmd/images/region).
 package region
 
 import (
@@ -64,38 +64,26 @@ var pods string
 // Addon describes the second cluster.
 func Addon() addon.Addon {
 	return addon.Addon{
-		Name:      Name,
-		Summary:   "a second cluster with Argo Rollouts and the canary step plugin, from namespace " + Namespace,
-		Needs:     []string{stepplugin.Name},
-		Prepare:   prepare,
-		Images:    images,
+		Name:     Name,
+		Summary:  "a second cluster with Argo Rollouts and the canary step plugin, from namespace " + Namespace,
+		Needs:    []string{stepplugin.Name},
+		StandIns: []string{program},
+		Prepare: func(_ context.Context, h addon.Host) (addon.Prepared, error) {
+			return addon.Prepared{Paths: addon.Paths{kubernetes: h.Kubernetes, objects: filepath.Join(h.Dir, objects)}}, nil
+		},
+		// The control plane's, and one with what makes a cluster of it.
+		Images: []image.Entry{
+			{Repository: repository, Tag: "*", Image: image.Image{
+				Files:      map[string]string{"/" + program: program, "/bin/kubectl": kubernetes, "/" + objects: objects},
+				Entrypoint: []string{"/" + program},
+			}},
+			image.Program("registry.k8s.io/etcd", "/usr/local/bin/etcd", kubernetes),
+			image.Program("registry.k8s.io/kube-apiserver", "/usr/local/bin/kube-apiserver", kubernetes),
+			image.Program("registry.k8s.io/kube-controller-manager", "/usr/local/bin/kube-controller-manager", kubernetes),
+		},
 		Manifests: manifests,
 		Ready:     []addon.Workload{{Kind: "Deployment", Namespace: Namespace, Name: Controllers, Health: ":8080/healthz"}},
 	}
-}
-
-func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
-	path, err := h.Project(ctx, program, "sandbox", "./cmd/"+program)
-	return addon.Prepared{Paths: addon.Paths{
-		program: path, kubernetes: h.Kubernetes, objects: filepath.Join(h.Dir, objects),
-	}}, err
-}
-
-// images are those of the control plane, and one with what makes a cluster of it.
-func images(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
-	entries := []image.Entry{{Repository: repository, Tag: "*", Image: image.Image{
-		Files: map[string]string{
-			"/" + program: paths[program], "/bin/kubectl": paths[kubernetes], "/" + objects: paths[objects],
-		},
-		Entrypoint: []string{"/" + program},
-	}}}
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
-		path := "/usr/local/bin/" + name
-		entries = append(entries, image.Entry{Repository: "registry.k8s.io/" + name, Tag: "*", Image: image.Image{
-			Files: map[string]string{path: paths[kubernetes]}, Entrypoint: []string{path},
-		}})
-	}
-	return entries, nil
 }
 
 func manifests(_ context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
@@ -110,7 +98,7 @@ func manifests(_ context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
 	if err != nil {
 		return nil, err
 	}
-	all = append(append(all, secrets...), addon.Namespace(Namespace, nil))
+	all = append(append(all, secrets...), addon.Namespace(Namespace))
 	return []addon.Manifests{{Namespace: Namespace, Objects: all}}, nil
 }
 

@@ -28,13 +28,6 @@ const (
 	// ControllerImage is the image that users build to have the plugin in the
 	// controller's image, as docs/steps-admin.md shows.
 	ControllerImage = "registry.example.com/argo-rollouts"
-
-	// inController is the program's path in ControllerImage.
-	inController = "/plugins/" + Program
-
-	// curl and echo are the programs that Jobs of the samples run.
-	curl = "curl"
-	echo = "echo"
 )
 
 // registrations lists the plugin under the names that Rollouts of the sandbox use, with
@@ -49,54 +42,30 @@ func Addon() addon.Addon {
 		Name:      Name,
 		Summary:   "the canary step plugin, registered with Argo Rollouts as kedify/step",
 		Needs:     []string{argorollouts.Name},
-		Prepare:   prepare,
 		Programs:  []addon.Program{{Name: Program, Variable: "STEP_PLUGIN", Built: Program}},
+		StandIns:  []string{"cp", "curl", "echo"},
 		Commands:  []string{Program},
-		Releases:  []string{Asset},
+		Releases:  map[string]string{Asset: Program},
 		Images:    images,
 		Manifests: manifests,
 	}
 }
 
-func prepare(ctx context.Context, h addon.Host) (addon.Prepared, error) {
-	path, err := h.Project(ctx, Program, ".", "./cmd/"+Program)
-	if err != nil {
-		return addon.Prepared{}, err
-	}
-	cp, err := h.Copier(ctx)
-	if err != nil {
-		return addon.Prepared{}, err
-	}
-	paths := addon.Paths{Program: path, Asset: path, addon.Copier: cp}
-	for _, name := range []string{curl, echo} {
-		if paths[name], err = h.Project(ctx, name, "sandbox", "./cmd/"+name); err != nil {
-			return addon.Prepared{}, err
-		}
-	}
-	return addon.Prepared{Paths: paths}, nil
-}
-
-func images(_ context.Context, paths addon.Paths) ([]image.Entry, error) {
-	const program, curlProgram, echoProgram = "/" + Program, "/usr/bin/curl", "/bin/echo"
-	return []image.Entry{
-		{Repository: Image, Tag: "*", Image: image.Image{
-			Files:      map[string]string{program: paths[Program], "/bin/cp": paths[addon.Copier]},
-			Entrypoint: []string{program},
-		}},
-		{Repository: ControllerImage, Tag: "*", From: argorollouts.Image, Image: image.Image{
-			Files: map[string]string{inController: paths[Program]},
-		}},
-		{Repository: "curlimages/curl", Tag: "*", Image: image.Image{
-			Files: map[string]string{curlProgram: paths[curl]}, Entrypoint: []string{curlProgram},
-		}},
-		{Repository: "busybox", Tag: "*", Image: image.Image{
-			Files: map[string]string{echoProgram: paths[echo]}, Entrypoint: []string{echoProgram},
-		}},
-	}, nil
+var images = []image.Entry{
+	{Repository: Image, Tag: "*", Image: image.Image{
+		Files:      map[string]string{"/" + Program: Program, "/bin/cp": "cp"},
+		Entrypoint: []string{"/" + Program},
+	}},
+	{Repository: ControllerImage, Tag: "*", From: argorollouts.Image, Image: image.Image{
+		Files: map[string]string{"/plugins/" + Program: Program},
+	}},
+	// What Jobs of the samples run.
+	image.Program("curlimages/curl", "/usr/bin/curl", "curl"),
+	image.Program("busybox", "/bin/echo", "echo"),
 }
 
 func manifests(ctx context.Context, c *addon.Cluster) ([]addon.Manifests, error) {
-	sum, err := addon.SHA256(c.Paths[Asset])
+	sum, err := addon.SHA256(c.Paths[Program])
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 )
 
 // The controller's image with the plugin equals the one that the Dockerfile in
@@ -23,11 +22,7 @@ func TestControllerImageIsThatOfTheDockerfile(t *testing.T) {
 	if shown == nil {
 		t.Fatal("docs/steps-admin.md shows no Dockerfile")
 	}
-	entries, err := images(t.Context(), addon.Paths{Program: "/programs/step", addon.Copier: "/programs/cp"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, controllers := entries[0], entries[1]
+	own, controllers := images[0], images[1]
 	want := "FROM " + controllers.From + ":" + argorollouts.Version + "\n"
 	for to, program := range controllers.Image.Files {
 		for from, there := range own.Image.Files {

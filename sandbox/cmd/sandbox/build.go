@@ -18,9 +18,13 @@ control plane and the add-ons, but for this project's own programs. What is
 there already is not built again.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			built, err := f.build(cmd)
+			opts, err := f.content()
+			if err != nil {
+				return err
+			}
+			kubernetes, err := cluster.Build(cmd.Context(), opts)
 			if err == nil {
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), built.Kubernetes)
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), kubernetes)
 			}
 			return err
 		},
@@ -52,12 +56,4 @@ downloaded into the cache if need be.`,
 	}
 	f.registerReleases(cmd)
 	return cmd
-}
-
-func (f *upFlags) build(cmd *cobra.Command) (*cluster.Built, error) {
-	opts, err := f.content()
-	if err != nil {
-		return nil, err
-	}
-	return cluster.Build(cmd.Context(), opts)
 }

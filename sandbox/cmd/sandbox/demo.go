@@ -40,7 +40,7 @@ Job, and wait for another Rollout and for one of another cluster. That one fails
 all roll back.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, p, err := demo.ParseRouter(router, proxy)
+			show, err := demo.Find(router, proxy)
 			if err != nil {
 				return err
 			}
@@ -51,7 +51,7 @@ all roll back.`,
 			if !cmd.Flags().Changed("name") {
 				opts.Name = "" // the demo has a name of its own
 			}
-			code, err := demo.Run(cmd.Context(), demo.Options{Sandbox: opts, Router: r, Proxy: p, Keep: keep, Out: os.Stdout})
+			code, err := demo.Run(cmd.Context(), demo.Options{Sandbox: opts, Demo: show, Keep: keep, Out: os.Stdout})
 			if err == nil && code != 0 {
 				err = exitError(code)
 			}
@@ -59,7 +59,7 @@ all roll back.`,
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&router, "router", string(demo.Kedify), "the traffic router, kedify or gatewayapi; or guide for the walk through the guide, or steps for a canary with steps")
+	cmd.Flags().StringVar(&router, "router", demo.Kedify, "the traffic router, kedify or gatewayapi; or guide for the walk through the guide, or steps for a canary with steps")
 	cmd.Flags().StringVar(&proxy, "proxy", "", "what splits the requests of router kedify: embedded or envoy (default embedded)")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the sandbox up at the end")
 	return cmd

@@ -63,5 +63,5 @@ func internalCommands(w *which) []*cobra.Command {
 		},
 	}
 
-	return []*cobra.Command{initialize, container, entry("daemon", cluster.DaemonMain), entry("node", cluster.NodeMain), enter, forwardInsideCommand()}
+	return []*cobra.Command{initialize, container, entry("trial", cluster.TrialMain), entry("daemon", cluster.DaemonMain), entry("node", cluster.NodeMain), enter, forwardInsideCommand()}
 }

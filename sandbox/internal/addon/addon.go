@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
 )
 
@@ -26,34 +27,54 @@ type Addon struct {
 	Needs []string
 	// After names add-ons that come before it if the sandbox has them.
 	After []string
-	// Version is the release that it is built from. If it is set, a flag of the
-	// add-on's name selects another release.
-	Version string
 
-	// Prepare builds, downloads or finds the files that the add-on needs on this
-	// machine. It runs outside the sandbox, before the sandbox is up.
-	Prepare func(context.Context, Host) (Prepared, error)
-	// Programs are the programs that a caller may pass to Prepare in Host.Programs,
-	// to be used instead of being built or downloaded.
+	// Upstream is what it takes from another project: programs and files. Its Dir is
+	// below sandbox/addons; its Name and its Version are filled in.
+	Upstream *build.Source
+	// Version is the release that the module in Upstream.Dir pins. If it is set, a flag
+	// of the add-on's name selects another release.
+	Version string
+	// Files names files and directories among those that Upstream keeps, by their paths
+	// there.
+	Files map[string]string
+	// Programs are the programs that a caller may pass in Host.Programs, to be used
+	// instead of being built or found.
 	Programs []Program
+	// StandIns names programs of sandbox/cmd/images, of which its images are made.
+	StandIns []string
+	// Prepare finds what is none of these. It runs outside the sandbox, before the
+	// sandbox is up.
+	Prepare func(context.Context, Host) (Prepared, error)
+
 	// Commands names the entries of Prepared.Paths that are programs for the PATH of
 	// commands run inside.
 	Commands []string
-	// Releases names the entries of Prepared.Paths that are served at
-	// http://releases.sandbox/, each as a file of that name.
-	Releases []string
-	// Images are the images that the add-on brings.
-	Images func(context.Context, Paths) ([]image.Entry, error)
+	// Releases are the files that are served at http://releases.sandbox/: by the name
+	// there, the entry of Prepared.Paths.
+	Releases map[string]string
+	// Images are the images that the add-on brings. Their Files are from entries of
+	// Prepared.Paths, by name.
+	Images []image.Entry
+
 	// Manifests returns the objects to apply. It may also change objects of the
-	// add-ons that it needs, which Cluster.Find returns.
+	// add-ons that it needs, which Cluster.Find returns. What several add-ons bring is
+	// put together by Combine. A sandbox is ready when all Deployments, DaemonSets,
+	// StatefulSets and APIServices among the objects are.
 	Manifests func(context.Context, *Cluster) ([]Manifests, error)
-	// Ready are the workloads that have to be ready before the sandbox is.
+	// Defines names API groups: their definitions come from this add-on alone if a
+	// sandbox has it. Those that other add-ons bring are left out.
+	Defines []string
+	// Ready are workloads that are not among its manifests, or that have to do more than
+	// be ready in Kubernetes.
 	Ready []Workload
+	// Gateway is the Gateway that it makes if it implements the Gateway API. The tests
+	// of e2e/contour run behind it if $GATEWAY names the add-on.
+	Gateway *Gateway
 }
 
-// Program is a program of an add-on that a caller can supply.
+// Program is a program of this project that a caller can supply.
 type Program struct {
-	// Name is its name in Host.Programs and on PATH.
+	// Name is its name in Host.Programs and on PATH. It is built from ./cmd/NAME.
 	Name string
 	// Variable is the environment variable that names its path for end-to-end
 	// tests.
@@ -64,12 +85,16 @@ type Program struct {
 	Built string
 }
 
-// Prepared is the result of Addon.Prepare: the add-on's files on this machine.
+// Prepared is an add-on's files on this machine.
 type Prepared struct {
-	// Paths are by names that the add-on chooses; a program's is its name on PATH.
+	// Paths has the programs of Upstream, the Files, the Programs and the StandIns, each
+	// by its name, and what Prepare has found.
 	Paths Paths
 	// Version is the release of another project's programs, such as "v1.10.1".
 	Version string
+	// Images are the add-on's, with paths on this machine. Prepare returns those that
+	// depend on this machine.
+	Images []image.Entry
 }
 
 // Paths are absolute paths of programs, files and directories, by a name.
@@ -82,10 +107,21 @@ type Manifests struct {
 	Objects   []*unstructured.Unstructured
 }
 
-// Workload is a Deployment, a DaemonSet or a Job that an add-on waits for.
+// Workload is a Deployment, a DaemonSet or a StatefulSet that the sandbox waits for.
 type Workload struct {
 	Kind, Namespace, Name string
 	// Health is a port and path, such as ":8080/healthz", that has to answer 200 over
 	// HTTP at one of its pods. If it is empty, readiness in Kubernetes is enough.
 	Health string
+}
+
+// Gateway is a Gateway that routes can name.
+type Gateway struct {
+	Class, Namespace, Name string
+	// Service leads to its proxies, in its namespace.
+	Service string
+	// Controller is the Deployment that serves it, in its namespace, with that many
+	// replicas.
+	Controller string
+	Replicas   int
 }

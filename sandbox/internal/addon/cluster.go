@@ -30,18 +30,7 @@ type Cluster struct {
 // Find returns an object in Before, which the caller may change; nil if there is
 // none.
 func (c *Cluster) Find(kind, namespace, name string) *unstructured.Unstructured {
-	for _, manifests := range c.Before {
-		for _, object := range manifests.Objects {
-			in := object.GetNamespace()
-			if in == "" {
-				in = manifests.Namespace
-			}
-			if object.GetKind() == kind && object.GetName() == name && in == namespace {
-				return object
-			}
-		}
-	}
-	return nil
+	return find(c.Before, namespace, name, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
 }
 
 // Deployed reads the manifests in a directory of Deploy, or what its
@@ -56,13 +45,4 @@ func (c *Cluster) Deployed(ctx context.Context, name string) ([]*unstructured.Un
 		return nil, fmt.Errorf("no manifests in %s: pass the repository's deploy directory with --deploy", dir)
 	}
 	return objects, nil
-}
-
-// Namespace returns a Namespace with labels, which may be nil.
-func Namespace(name string, labels map[string]any) *unstructured.Unstructured {
-	metadata := map[string]any{"name": name}
-	if labels != nil {
-		metadata["labels"] = labels
-	}
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}}
 }

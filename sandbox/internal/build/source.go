@@ -28,6 +28,9 @@ type Source struct {
 	// OwnSums builds Upstream from its own go.mod and go.sum, as with Version: the module
 	// in Dir pins Upstream, whose files pin everything else.
 	OwnSums bool
+	// OwnVersions says that the module in Dir requires other versions than the
+	// repository's other modules of what they share. Without it, a test compares them.
+	OwnVersions bool
 	// Packages are the main packages to build, if any. A program has the name that
 	// `go build` gives it: the last element of the package's import path.
 	Packages []string

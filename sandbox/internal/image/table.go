@@ -59,6 +59,11 @@ type Entry struct {
 	Image Image
 }
 
+// Program is the image of one program, at a path in the container, with any tag.
+func Program(repository, path, program string) Entry {
+	return Entry{Repository: repository, Tag: "*", Image: Image{Files: map[string]string{path: program}, Entrypoint: []string{path}}}
+}
+
 // Table maps image references to images. The zero value knows none. Earlier entries
 // win. Call Add before the table is shared: it is not safe for concurrent change.
 type Table struct {

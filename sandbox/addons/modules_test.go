@@ -1,22 +1,19 @@
-package build
+package addons
 
 import (
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 )
 
 // requirement is a line of a go.mod file: a module and its version.
 var requirement = regexp.MustCompile(`(?m)^\t([^\s]+) (v[^\s]+)( // indirect)?$`)
-
-// ownVersions says which modules may require other versions, and why.
-var ownVersions = map[string]string{
-	"sandbox/addons/contour/programs/go.mod":      "Contour requires later releases of Kubernetes' libraries",
-	"sandbox/addons/envoygateway/programs/go.mod": "Envoy Gateway requires later releases of Kubernetes' libraries",
-}
 
 // exporters are modules that Kubernetes requires in versions of its own. They are compiled
 // in seconds; other versions of them would have all of Kubernetes compiled anew.
@@ -24,11 +21,17 @@ var exporters = regexp.MustCompile(`^(go\.opentelemetry\.io/(otel/exporters|prot
 
 // Modules of the repository require a common dependency in the same version, so that
 // it is compiled once. If this test fails, `go get` what the message says in the
-// module that lags behind.
+// module that lags behind, or set OwnVersions of the add-on whose programs need others.
 func TestModulesShareVersions(t *testing.T) {
-	root, err := FindRepository()
+	root, err := build.FindRepository()
 	if err != nil {
 		t.Fatal(err)
+	}
+	var own []string // modules that require versions of their own
+	for _, a := range All() {
+		if a.Upstream != nil && a.Upstream.OwnVersions {
+			own = append(own, filepath.Join("sandbox", "addons", a.Upstream.Dir, "go.mod"))
+		}
 	}
 	type use struct{ version, file string }
 	first := make(map[string]use)
@@ -41,7 +44,7 @@ func TestModulesShareVersions(t *testing.T) {
 		if entry.IsDir() && (name == "tools" || name == "bin" || name == "dist" || strings.HasPrefix(entry.Name(), ".") && path != root) {
 			return fs.SkipDir // linters and the like, which are programs of their own
 		}
-		if entry.Name() != "go.mod" || ownVersions[name] != "" {
+		if entry.Name() != "go.mod" || slices.Contains(own, name) {
 			return nil
 		}
 		content, err := os.ReadFile(path)
