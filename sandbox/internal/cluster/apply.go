@@ -25,7 +25,7 @@ const (
 	fieldManager = "sandbox"
 	// applyTimeout bounds the retries of one object. They are for errors of an API
 	// server that has just started or has just learnt a new kind.
-	applyTimeout = 30 * time.Second
+	applyTimeout = 2 * time.Minute
 	// applyAtOnce bounds how many objects are applied at the same time.
 	applyAtOnce = 8
 )

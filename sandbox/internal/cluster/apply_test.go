@@ -25,26 +25,3 @@ func TestRounds(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
-
-func TestCheckDistinct(t *testing.T) {
-	object := func(kind, namespace, name string) *unstructured.Unstructured {
-		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": kind}}
-		o.SetNamespace(namespace)
-		o.SetName(name)
-		return o
-	}
-	first := addon.Manifests{Namespace: "a", Objects: []*unstructured.Unstructured{object("ConfigMap", "", "x")}}
-	for name, tc := range map[string]struct {
-		second addon.Manifests
-		refuse bool
-	}{
-		"another name":      {addon.Manifests{Namespace: "a", Objects: []*unstructured.Unstructured{object("ConfigMap", "", "y")}}, false},
-		"another kind":      {addon.Manifests{Namespace: "a", Objects: []*unstructured.Unstructured{object("Secret", "", "x")}}, false},
-		"another namespace": {addon.Manifests{Namespace: "b", Objects: []*unstructured.Unstructured{object("ConfigMap", "", "x")}}, false},
-		"the same":          {addon.Manifests{Namespace: "b", Objects: []*unstructured.Unstructured{object("ConfigMap", "a", "x")}}, true},
-	} {
-		if err := checkDistinct([]addon.Manifests{first, tc.second}); (err != nil) != tc.refuse {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}

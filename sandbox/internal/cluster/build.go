@@ -7,44 +7,28 @@ import (
 	"os"
 	"slices"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 )
 
-// Built is what Build has put into the cache.
-type Built struct {
-	// Kubernetes is the directory of the control plane's programs.
-	Kubernetes string
-	// Addons are the paths that each add-on has prepared, by its name.
-	Addons map[string]addon.Paths
-}
-
 // Build builds and downloads into the cache what Up needs with the same options,
-// except this project's own programs.
-func Build(ctx context.Context, opts Options) (*Built, error) {
+// except this project's own programs. It returns the directory of the control plane's
+// programs.
+func Build(ctx context.Context, opts Options) (kubernetes string, err error) {
 	defer opts.Progress.Done()
 	selected, err := opts.complete()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	kubernetes, err := opts.ensureKubernetes(ctx)
+	entry, err := opts.ensureKubernetes(ctx)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	built := &Built{Kubernetes: kubernetes.Dir, Addons: make(map[string]addon.Paths)}
 	for _, a := range selected {
-		if a.Prepare == nil {
-			continue
+		if _, err := a.Fetch(ctx, opts.host(Layout{}, a)); err != nil {
+			return "", fmt.Errorf("add-on %s: %w", a.Name, err)
 		}
-		host := opts.host(Layout{}, a)
-		host.UpstreamOnly = true
-		prepared, err := a.Prepare(ctx, host)
-		if err != nil {
-			return nil, fmt.Errorf("add-on %s: %w", a.Name, err)
-		}
-		built.Addons[a.Name] = prepared.Paths
 	}
-	return built, nil
+	return entry.Dir, nil
 }
 
 func (o Options) ensureKubernetes(ctx context.Context) (*build.Entry, error) {
@@ -65,19 +49,15 @@ func AddonPath(ctx context.Context, opts Options, name, path string) (string, er
 		return "", err
 	}
 	a := selected[len(selected)-1] // the add-ons that it needs come before it
-	var prepared addon.Prepared
-	if a.Prepare != nil {
-		host := opts.host(Layout{}, a)
-		host.UpstreamOnly = true
-		if prepared, err = a.Prepare(ctx, host); err != nil {
-			return "", fmt.Errorf("add-on %s: %w", name, err)
-		}
+	prepared, err := a.Fetch(ctx, opts.host(Layout{}, a))
+	if err != nil {
+		return "", fmt.Errorf("add-on %s: %w", name, err)
 	}
 	var known []string
 	for _, found := range slices.Sorted(maps.Keys(prepared.Paths)) {
 		at := prepared.Paths[found]
 		if _, err := os.Stat(at); err != nil {
-			continue // this project's own program, which is in a sandbox's state directory
+			continue // made when a sandbox comes up
 		}
 		if found == path {
 			return at, nil

@@ -84,12 +84,12 @@ func runDaemon(ctx context.Context, l Layout, log *slog.Logger) error {
 
 // comeUp starts everything in its order.
 func (d *daemon) comeUp(ctx context.Context) error {
-	config, err := nodeConfig(ctx, d.layout, d.log)
+	config, err := nodeConfig(d.layout, d.log)
 	if err != nil {
 		return err
 	}
 	if err := node.SetUpNetwork(config); err != nil {
-		return fmt.Errorf("setting up the sandbox's network: %w", explainNamespaceError(err))
+		return err
 	}
 	if err := d.serveReleases(ctx); err != nil {
 		return err
@@ -116,7 +116,8 @@ func (d *daemon) comeUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.install(ctx, installed); err != nil {
+	manifests, err := d.install(ctx, installed)
+	if err != nil {
 		return err
 	}
 	for _, name := range rest {
@@ -128,15 +129,7 @@ func (d *daemon) comeUp(ctx context.Context) error {
 		return err
 	}
 	d.said("kube-controller-manager, kube-scheduler and the node are ready")
-	for _, a := range installed {
-		for _, workload := range a.Ready {
-			if err := d.awaitWorkload(ctx, workload); err != nil {
-				return err
-			}
-			d.said("%s %s/%s is ready", workload.Kind, workload.Namespace, workload.Name)
-		}
-	}
-	return nil
+	return d.awaitAddons(ctx, installed, manifests)
 }
 
 // said reports a step that is done, and when it was.

@@ -24,7 +24,7 @@ func InitMain(l Layout, owned bool) int {
 		return 2
 	}
 	if err := setUpMounts(l, log); err != nil {
-		log.Error(explainNamespaceError(err).Error())
+		log.Error(err.Error())
 		return 1
 	}
 	pid, err := startDaemon(l)

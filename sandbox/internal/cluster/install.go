@@ -28,8 +28,9 @@ func (s settings) paths(name string) addon.Paths {
 }
 
 // install applies the manifests of all add-ons together, so that a change that one
-// add-on makes to another's objects is in place before anything reads them.
-func (d *daemon) install(ctx context.Context, installed []addon.Addon) error {
+// add-on makes to another's objects is in place before anything reads them, and returns
+// them.
+func (d *daemon) install(ctx context.Context, installed []addon.Addon) ([]addon.Manifests, error) {
 	var all []addon.Manifests
 	for _, a := range installed {
 		if a.Manifests == nil {
@@ -43,49 +44,39 @@ func (d *daemon) install(ctx context.Context, installed []addon.Addon) error {
 			Releases: "http://" + ReleasesHost,
 			Before:   all,
 		})
-		if err != nil {
-			return fmt.Errorf("manifests of the add-on %s: %w", a.Name, err)
+		if err == nil {
+			all, err = addon.Combine(all, manifests, definedByOthers(installed, a.Name))
 		}
-		all = append(all, manifests...)
+		if err != nil {
+			return nil, fmt.Errorf("manifests of the add-on %s: %w", a.Name, err)
+		}
 	}
 	if len(all) == 0 {
-		return nil
-	}
-	if err := checkDistinct(all); err != nil {
-		return err
+		return nil, nil
 	}
 	d.events.status("applying the manifests of the add-ons")
 	apply, err := newApplier(d.config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := apply.apply(ctx, all); err != nil {
-		return err
+		return nil, err
 	}
 	for _, a := range installed {
 		if a.Manifests != nil {
 			d.said("applied: %s", a.Summary)
 		}
 	}
-	return nil
+	return all, nil
 }
 
-// checkDistinct refuses two objects of one kind and name: they are applied at the
-// same time, and either might replace the other.
-func checkDistinct(all []addon.Manifests) error {
-	seen := make(map[string]bool)
-	for _, m := range all {
-		for _, o := range m.Objects {
-			namespace := o.GetNamespace()
-			if namespace == "" {
-				namespace = m.Namespace
-			}
-			key := fmt.Sprintf("%s %s/%s", o.GroupVersionKind().GroupKind(), namespace, o.GetName())
-			if seen[key] {
-				return fmt.Errorf("two add-ons bring %s: leave one of them out of --with", key)
-			}
-			seen[key] = true
+// definedByOthers are the API groups that other add-ons than the named one define.
+func definedByOthers(installed []addon.Addon, name string) []string {
+	var groups []string
+	for _, a := range installed {
+		if a.Name != name {
+			groups = append(groups, a.Defines...)
 		}
 	}
-	return nil
+	return groups
 }

@@ -1,13 +1,17 @@
 package cluster
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/build"
 )
 
-// DefaultName is the name of a sandbox that was given none.
+// DefaultName is the name of a sandbox that was given none. Each checkout of the
+// repository has one of its own.
 const DefaultName = "default"
 
 // namePattern keeps names usable as a directory and as a Kubernetes label.
@@ -48,7 +52,22 @@ func NewLayout(name, state string) (Layout, error) {
 	if err != nil {
 		return Layout{}, err
 	}
+	if name == DefaultName {
+		name += "-" + checkout()
+	}
 	return Layout{Dir: filepath.Join(root, name)}, nil
+}
+
+// checkout tells this checkout of the repository from others.
+func checkout() string {
+	repository, err := build.FindRepository()
+	if err != nil {
+		return "elsewhere" // what needs the sources says so
+	}
+	if real, err := filepath.EvalSymlinks(repository); err == nil {
+		repository = real // one checkout, by whichever path it is entered
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(repository)))[:8]
 }
 
 // stateRoot returns the directory that holds the sandboxes of this user.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,7 +24,6 @@ func TestNewLayout(t *testing.T) {
 	here := t.TempDir()
 	t.Chdir(here)
 	for _, tc := range []struct{ name, state, xdg, want string }{
-		{want: "/home/me/.local/state/rollouts-sandbox/default"},
 		{name: "two", want: "/home/me/.local/state/rollouts-sandbox/two"},
 		{name: "two", xdg: "/states", want: "/states/rollouts-sandbox/two"},
 		{name: "two", state: "/else/where", xdg: "/states", want: "/else/where"},
@@ -37,5 +37,43 @@ func TestNewLayout(t *testing.T) {
 	}
 	if _, err := NewLayout("../escape", ""); err == nil {
 		t.Error("a name that leaves the directory is accepted")
+	}
+}
+
+// The sandbox without a name is another one in each checkout.
+func TestDefaultLayout(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", "/states")
+	defaultOf := func(checkout, name string) string {
+		t.Chdir(checkout)
+		l, err := NewLayout(name, "")
+		if err != nil || !strings.HasPrefix(l.Dir, "/states/rollouts-sandbox/default-") {
+			t.Errorf("in %s the sandbox %q is in %s, %v", checkout, name, l.Dir, err)
+		}
+		return l.Dir
+	}
+	var checkouts [2]string
+	for i := range checkouts {
+		checkouts[i] = t.TempDir()
+		if err := os.Mkdir(filepath.Join(checkouts[i], "sandbox"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		module := []byte("module github.com/kedify/argo-rollouts-plugin/sandbox\n")
+		if err := os.WriteFile(filepath.Join(checkouts[i], "sandbox", "go.mod"), module, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := defaultOf(checkouts[0], "")
+	if again := defaultOf(filepath.Join(checkouts[0], "sandbox"), DefaultName); again != first {
+		t.Errorf("one checkout has two defaults, %s and %s", first, again)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(checkouts[0], link); err != nil {
+		t.Fatal(err)
+	}
+	if linked := defaultOf(link, ""); linked != first {
+		t.Errorf("one checkout has two defaults, %s and, through a link, %s", first, linked)
+	}
+	if second := defaultOf(checkouts[1], ""); second == first {
+		t.Errorf("two checkouts share %s", first)
 	}
 }

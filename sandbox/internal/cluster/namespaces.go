@@ -15,20 +15,27 @@ import (
 // first of exec.Cmd.ExtraFiles.
 const ownerFD = 3
 
-// initCommand returns the command that starts a sandbox's PID 1 in namespaces of its
-// own. It maps one user only, the caller, to root inside: an unprivileged user may
-// map no other, and root gets the same mapping, so that a sandbox behaves alike for
-// both. With an owner, the sandbox ends when the other end of that pipe is closed.
+// initCommand returns the command that starts a sandbox's PID 1. With an owner, the
+// sandbox ends when the other end of that pipe is closed.
 func initCommand(l Layout, owner, output *os.File) *exec.Cmd {
-	cmd := exec.Command(l.Program(), "init", "--state", l.Dir)
-	cmd.Dir = l.Dir
-	cmd.Env = initEnvironment(os.Environ())
+	cmd := namespacesCommand(l, "init")
 	cmd.Stdout = output
 	cmd.Stderr = output
 	if owner != nil {
 		cmd.Args = append(cmd.Args, "--owned")
 		cmd.ExtraFiles = []*os.File{owner}
 	}
+	return cmd
+}
+
+// namespacesCommand returns a command that runs one of the sandbox command's entry
+// points as PID 1 of new namespaces. It maps one user only, the caller, to root inside:
+// an unprivileged user may map no other, and root gets the same mapping, so that a
+// sandbox behaves alike for both.
+func namespacesCommand(l Layout, entry string) *exec.Cmd {
+	cmd := exec.Command(l.Program(), entry, "--state", l.Dir)
+	cmd.Dir = l.Dir
+	cmd.Env = initEnvironment(os.Environ())
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
@@ -36,6 +43,21 @@ func initCommand(l Layout, owner, output *os.File) *exec.Cmd {
 		Setsid:      true, // the terminal's Ctrl-C is for `up`, not for the sandbox
 	}
 	return cmd
+}
+
+// start starts a command of namespacesCommand, and records which process it is.
+func start(cmd *exec.Cmd, l Layout) error {
+	if err := cmd.Start(); err != nil {
+		return explainNamespaceError(fmt.Errorf("starting the sandbox's first process: %w", err))
+	}
+	identity, err := identify(cmd.Process.Pid)
+	if err == nil {
+		err = identity.save(l)
+	}
+	if err != nil {
+		return errors.Join(err, cmd.Process.Kill())
+	}
+	return nil
 }
 
 // initEnvironment returns the variables of the caller's environment that programs

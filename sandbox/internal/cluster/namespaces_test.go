@@ -87,3 +87,17 @@ func TestInsideEnvironment(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestAskDNS(t *testing.T) {
+	for _, tc := range []struct{ given, want string }{
+		{"", "\nhosts: files dns\n"},
+		{
+			"passwd: files systemd\nhosts:\t\tmymachines resolve [!UNAVAIL=return] files dns\nservices: db files",
+			"passwd: files systemd\nservices: db files\nhosts: files dns\n",
+		},
+	} {
+		if diff := cmp.Diff(tc.want, askDNS(tc.given)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", tc.given, diff)
+		}
+	}
+}

@@ -15,7 +15,7 @@ import (
 )
 
 // nodeConfig describes the sandbox's node.
-func nodeConfig(ctx context.Context, l Layout, log *slog.Logger) (node.Config, error) {
+func nodeConfig(l Layout, log *slog.Logger) (node.Config, error) {
 	s, err := loadSettings(l)
 	if err != nil {
 		return node.Config{}, err
@@ -24,48 +24,32 @@ func nodeConfig(ctx context.Context, l Layout, log *slog.Logger) (node.Config, e
 	if err != nil {
 		return node.Config{}, err
 	}
-	images, err := s.images(ctx)
+	images, err := s.images()
 	if err != nil {
 		return node.Config{}, err
 	}
+	n := nodeAddresses()
+	n.Name, n.Kubernetes, n.StateDir = NodeName, s.Kubernetes, l.Dir
+	n.RESTConfig, n.Images, n.Log = config, images, log
+	n.ServingCertFile, n.ServingKeyFile, n.ClientCAFile = l.pki("kubelet.crt"), l.pki("kubelet.key"), l.pki("ca.crt")
+	return n, nil
+}
+
+// nodeAddresses are the addresses of the node.
+func nodeAddresses() node.Config {
 	return node.Config{
-		Name:             NodeName,
-		Kubernetes:       s.Kubernetes,
-		RESTConfig:       config,
-		StateDir:         l.Dir,
-		NodeIP:           NodeIP,
-		PodCIDR:          PodCIDR,
-		ServiceCIDR:      ServiceCIDR,
-		LoadBalancerCIDR: LoadBalancerCIDR,
-		LocalAddresses:   []netip.Addr{ReleasesIP},
-		ClusterDNS:       ClusterDNS,
-		ServingCertFile:  l.pki("kubelet.crt"),
-		ServingKeyFile:   l.pki("kubelet.key"),
-		ClientCAFile:     l.pki("ca.crt"),
-		Images:           images,
-		Hosts:            map[string]netip.Addr{ReleasesHost: ReleasesIP},
-		Log:              log,
-	}, nil
+		NodeIP: NodeIP, PodCIDR: PodCIDR, ServiceCIDR: ServiceCIDR, LoadBalancerCIDR: LoadBalancerCIDR, ClusterDNS: ClusterDNS,
+		LocalAddresses: []netip.Addr{ReleasesIP}, Hosts: map[string]netip.Addr{ReleasesHost: ReleasesIP},
+	}
 }
 
 // images is the table of the images that the add-ons bring.
-func (s settings) images(ctx context.Context) (image.Table, error) {
+func (s settings) images() (image.Table, error) {
 	var table image.Table
-	installed, err := s.installed()
-	if err != nil {
-		return table, err
-	}
-	for _, a := range installed {
-		if a.Images == nil {
-			continue
-		}
-		entries, err := a.Images(ctx, s.paths(a.Name))
-		if err != nil {
-			return table, fmt.Errorf("images of the add-on %s: %w", a.Name, err)
-		}
-		for _, entry := range entries {
+	for _, a := range s.Addons {
+		for _, entry := range a.Images {
 			if err := table.Add(entry); err != nil {
-				return table, err
+				return table, fmt.Errorf("images of the add-on %s: %w", a.Name, err)
 			}
 		}
 	}
@@ -78,7 +62,7 @@ func NodeMain(l Layout) int {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 	defer stop()
-	config, err := nodeConfig(ctx, l, log)
+	config, err := nodeConfig(l, log)
 	if err == nil {
 		err = node.Run(ctx, config)
 	}

@@ -72,19 +72,29 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// prepare fills the state directory with all that the daemon needs.
+// build puts the sandbox command into its place, tries with it whether a sandbox can be
+// had on this machine, and only then begins what takes long.
+func (s *Sandbox) build(ctx context.Context, opts Options) (*build.Entry, error) {
+	l := s.layout
+	var err error
+	if opts.Program != "" {
+		err = build.CopyFile(opts.Program, l.Program(), 0o755)
+	} else {
+		err = build.Program(ctx, filepath.Join(opts.Repository, "sandbox"), "./cmd/sandbox", l.Program(), opts.Progress)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.try(ctx, opts.Cache); err != nil {
+		return nil, err
+	}
+	return opts.ensureKubernetes(ctx)
+}
+
+// prepare fills the state directory with all else that the daemon needs.
 func (s *Sandbox) prepare(ctx context.Context, opts Options, kubernetes *build.Entry, selected []addon.Addon) error {
 	l := s.layout
-	for _, dir := range []string{l.Logs(), l.Bin()} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-	}
-	if opts.Program != "" {
-		if err := build.CopyFile(opts.Program, l.Program(), 0o755); err != nil {
-			return err
-		}
-	} else if err := build.Program(ctx, filepath.Join(opts.Repository, "sandbox"), "./cmd/sandbox", l.Program(), opts.Progress); err != nil {
+	if err := os.MkdirAll(l.Logs(), 0o755); err != nil {
 		return err
 	}
 	program := kubernetes.Program(kubernetesProgram)
@@ -99,9 +109,6 @@ func (s *Sandbox) prepare(ctx context.Context, opts Options, kubernetes *build.E
 		return fmt.Errorf("making the cluster's keys: %w", err)
 	}
 	if err := writeKubeconfigs(l); err != nil {
-		return err
-	}
-	if err := writeNameResolution(l); err != nil {
 		return err
 	}
 	if err := writeAuditPolicy(l); err != nil {
@@ -131,25 +138,21 @@ func (s *Sandbox) prepareAddons(ctx context.Context, opts Options, selected []ad
 	}
 	var all []preparedAddon
 	for _, a := range selected {
-		prepared := preparedAddon{Name: a.Name}
-		if a.Prepare != nil {
-			host := opts.host(l, a)
-			host.Kubernetes = kubernetes
-			result, err := a.Prepare(ctx, host)
-			if err != nil {
-				return nil, fmt.Errorf("add-on %s: %w", a.Name, err)
-			}
-			prepared.Paths, prepared.Version = result.Paths, result.Version
+		host := opts.host(l, a)
+		host.Kubernetes = kubernetes
+		prepared, err := a.Ensure(ctx, host)
+		if err != nil {
+			return nil, fmt.Errorf("add-on %s: %w", a.Name, err)
 		}
 		for _, name := range a.Commands {
 			if err := os.Symlink(prepared.Paths[name], filepath.Join(l.Bin(), name)); err != nil {
 				return nil, err
 			}
 		}
-		for _, name := range a.Releases {
-			releases[name] = prepared.Paths[name]
+		for file, name := range a.Releases {
+			releases[file] = prepared.Paths[name]
 		}
-		all = append(all, prepared)
+		all = append(all, preparedAddon{Name: a.Name, Version: prepared.Version, Paths: prepared.Paths, Images: prepared.Images})
 	}
 	return all, publish(l, releases)
 }

@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,24 +94,10 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 		return nil, err
 	}
 	defer opts.Progress.Done()
-	// Check this before a long build, not after it.
-	if err := checkState(l); err != nil {
-		return nil, err
-	}
-	if running, err := isRunning(l); err != nil {
-		return nil, err
-	} else if running {
-		return nil, fmt.Errorf("the sandbox in %s %w", l.Dir, ErrRunning)
-	}
 	selected, err := opts.complete()
 	if err != nil {
 		return nil, err
 	}
-	kubernetes, err := opts.ensureKubernetes(ctx)
-	if err != nil {
-		return nil, orInterrupted(ctx, err)
-	}
-
 	if err := claimState(l); err != nil {
 		return nil, err
 	}
@@ -121,7 +106,6 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 		return nil, err
 	}
 	defer release()
-	// Another `up` may have been quicker.
 	if running, err := isRunning(l); err != nil {
 		return nil, err
 	} else if running {
@@ -131,6 +115,10 @@ func Up(ctx context.Context, opts Options) (*Sandbox, error) {
 		return nil, err
 	}
 	s := &Sandbox{layout: l}
+	kubernetes, err := s.build(ctx, opts)
+	if err != nil {
+		return nil, orInterrupted(ctx, errors.Join(err, s.end()))
+	}
 	err = s.prepare(ctx, opts, kubernetes, selected)
 	if err == nil {
 		err = s.launch(ctx, opts)
@@ -172,6 +160,12 @@ func Open(name, state string) (*Sandbox, error) {
 		return nil, err
 	}
 	if !running {
+		release, err := lockState(l)
+		if err == nil {
+			release()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err // `up` is still building, or `down` has not finished
+		}
 		return nil, notRunning(l)
 	}
 	return &Sandbox{layout: l}, nil
@@ -216,18 +210,11 @@ func (s *Sandbox) launch(ctx context.Context, opts Options) error {
 		defer func() { _ = theirs.Close() }()
 	}
 	cmd := initCommand(l, theirs, output)
-	if err := cmd.Start(); err != nil {
-		return explainNamespaceError(fmt.Errorf("starting the sandbox's first process: %w", err))
+	if err := start(cmd, l); err != nil {
+		return err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	identity, err := identify(cmd.Process.Pid)
-	if err != nil {
-		return errors.Join(err, cmd.Process.Kill())
-	}
-	if err := identity.save(l); err != nil {
-		return errors.Join(err, cmd.Process.Kill())
-	}
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -310,12 +297,7 @@ func Down(name, state string) (bool, error) {
 func (s *Sandbox) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	i, err := loadInstance(s.layout)
-	if err == nil {
-		err = i.kill(ctx)
-	} else if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
+	err := s.kill(ctx)
 	if s.owner != nil {
 		err = errors.Join(err, s.owner.Close())
 		s.owner = nil
@@ -324,6 +306,18 @@ func (s *Sandbox) end() error {
 		return err
 	}
 	return removeState(s.layout)
+}
+
+// kill ends every process of the sandbox.
+func (s *Sandbox) kill(ctx context.Context) error {
+	i, err := loadInstance(s.layout)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return i.kill(ctx)
 }
 
 // Layout returns the sandbox's state directory.
@@ -394,27 +388,4 @@ func terminateChild(nsenter *os.Process) error {
 	// nsenter has not started the command yet, or the kernel does not list its
 	// children.
 	return nsenter.Signal(unix.SIGTERM)
-}
-
-// Names lists the sandboxes of this user that have a state directory in the
-// default place.
-func Names() ([]string, error) {
-	root, err := stateRoot()
-	if err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(root)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, entry := range entries {
-		if isState(Layout{Dir: filepath.Join(root, entry.Name())}) {
-			names = append(names, entry.Name())
-		}
-	}
-	return names, nil
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/image"
 )
 
 // settings is what a sandbox was brought up with, kept for its daemon.
@@ -28,9 +29,10 @@ type settings struct {
 
 // preparedAddon is an add-on with what it has prepared.
 type preparedAddon struct {
-	Name    string      `json:"name"`
-	Version string      `json:"version,omitempty"`
-	Paths   addon.Paths `json:"paths,omitempty"`
+	Name    string        `json:"name"`
+	Version string        `json:"version,omitempty"`
+	Paths   addon.Paths   `json:"paths,omitempty"`
+	Images  []image.Entry `json:"images,omitempty"`
 }
 
 func (s settings) save(l Layout) error {
@@ -70,25 +72,16 @@ func lockState(l Layout) (release func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// checkState refuses a directory that holds anything but a sandbox's state,
-// since `down` removes it. One that does not exist is fine.
-func checkState(l Layout) error {
+// claimState makes the state directory, and marks it as a sandbox's. It refuses a
+// directory that holds anything else, since `down` removes it.
+func claimState(l Layout) error {
 	entries, err := os.ReadDir(l.Dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
 	case err != nil:
 		return fmt.Errorf("state directory: %w", err)
 	case len(entries) > 0 && !isState(l):
 		return fmt.Errorf("state directory %s is not empty and not a sandbox's: choose another one with --state", l.Dir)
-	}
-	return nil
-}
-
-// claimState makes the state directory, and marks it as a sandbox's.
-func claimState(l Layout) error {
-	if err := checkState(l); err != nil {
-		return err
 	}
 	if err := os.MkdirAll(l.Dir, 0o755); err != nil {
 		return fmt.Errorf("state directory: %w", err)

@@ -63,12 +63,28 @@ func TestRemovingOneSandboxLeavesTheOther(t *testing.T) {
 	if err := removeState(layouts[0]); err != nil {
 		t.Fatal(err)
 	}
-	names, err := Names()
+	if isState(layouts[0]) || !isState(layouts[1]) {
+		t.Errorf("after removing left: left is there: %t, right: %t; want only right", isState(layouts[0]), isState(layouts[1]))
+	}
+}
+
+// A sandbox that is still being built has not ended unexpectedly, and `down` is no help.
+func TestOpenWhileBuilding(t *testing.T) {
+	l := Layout{Dir: t.TempDir()}
+	if err := claimState(l); err != nil {
+		t.Fatal(err)
+	}
+	release, err := lockState(l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"right"}, names); diff != "" {
-		t.Errorf("sandboxes (-want +got):\n%s", diff)
+	const busy = "another command is bringing"
+	if _, err := Open("", l.Dir); err == nil || !strings.Contains(err.Error(), busy) {
+		t.Errorf("while it is being built: %v, want %q", err, busy)
+	}
+	release()
+	if _, err := Open("", l.Dir); !errors.Is(err, errNotRunning) {
+		t.Errorf("afterwards: %v, want %v", err, errNotRunning)
 	}
 }
 

@@ -20,7 +20,7 @@ func supervise(t *testing.T, script string, ready func(context.Context) error) (
 		t.Fatal(err)
 	}
 	s := newSupervisor(l, slog.New(slog.NewTextHandler(io.Discard, nil)), []component{{
-		name: "script", path: "/bin/sh", args: []string{"-c", script}, grace: 300 * time.Millisecond, ready: ready,
+		name: "script", path: "/bin/sh", args: []string{"-c", script}, grace: time.Minute, ready: ready,
 	}})
 	t.Cleanup(func() {
 		if err := s.stop("script", true); err != nil {
@@ -80,6 +80,7 @@ func TestComponentThatDoesNotEndIsKilled(t *testing.T) {
 	var l Layout
 	s, layout := supervise(t, `trap '' TERM; touch up; while :; do sleep 0.02; done`, fileThere(&l, "up"))
 	l = layout
+	s.components["script"].grace = 300 * time.Millisecond
 	if err := s.start("script"); err != nil {
 		t.Fatal(err)
 	}

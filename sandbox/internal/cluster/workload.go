@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +11,10 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/addon"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
@@ -21,6 +23,74 @@ import (
 // workloadTimeout is how long a workload may take to become ready: Argo Rollouts'
 // controller downloads its plugins, starts them, and answers its probes.
 const workloadTimeout = 2 * time.Minute
+
+// awaitAddons waits until the workloads of all add-ons are ready, and the API server
+// serves what it is to ask them for.
+func (d *daemon) awaitAddons(ctx context.Context, installed []addon.Addon, manifests []addon.Manifests) error {
+	var (
+		workloads []addon.Workload
+		services  []string
+	)
+	for _, m := range manifests {
+		for _, o := range m.Objects {
+			switch o.GetKind() {
+			case "Deployment", "DaemonSet", "StatefulSet":
+				workloads = append(workloads, addon.Workload{Kind: o.GetKind(), Namespace: cmp.Or(o.GetNamespace(), m.Namespace), Name: o.GetName()})
+			case "APIService":
+				services = append(services, o.GetName())
+			}
+		}
+	}
+	for _, a := range installed {
+		for _, w := range a.Ready {
+			// One among the manifests is waited for once.
+			workloads = slices.DeleteFunc(workloads, func(other addon.Workload) bool {
+				return other == addon.Workload{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name}
+			})
+			workloads = append(workloads, w)
+		}
+	}
+	for _, w := range workloads {
+		if err := d.awaitWorkload(ctx, w); err != nil {
+			return err
+		}
+		d.said("%s %s/%s is ready", w.Kind, w.Namespace, w.Name)
+	}
+	for _, name := range services {
+		if err := d.awaitAPIService(ctx, name); err != nil {
+			return err
+		}
+		d.said("APIService %s is served", name)
+	}
+	return nil
+}
+
+// awaitAPIService waits until the API server reaches the service that it is to pass on
+// requests to. Until then discovery fails, and no namespace can be deleted.
+func (d *daemon) awaitAPIService(ctx context.Context, name string) error {
+	client, err := dynamic.NewForConfig(d.config)
+	if err != nil {
+		return err
+	}
+	resource := schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+	ctx, cancel := context.WithTimeoutCause(ctx, workloadTimeout, fmt.Errorf("not available after %s", progress.Seconds(workloadTimeout)))
+	defer cancel()
+	err = poll(ctx, 100*time.Millisecond, func(ctx context.Context) error {
+		d.events.status("waiting for APIService %s", name)
+		service, err := client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if !hasCondition(service, "Available") {
+			return errors.New("its condition Available is not True yet")
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for APIService %s: %w", name, err)
+	}
+	return nil
+}
 
 // awaitWorkload waits until a workload of an add-on is ready.
 func (d *daemon) awaitWorkload(ctx context.Context, w addon.Workload) error {
@@ -48,7 +118,7 @@ func (d *daemon) awaitWorkload(ctx context.Context, w addon.Workload) error {
 }
 
 // readyPods returns the pods of a workload that is ready: a Deployment that is
-// available, a DaemonSet with its pod on the node, a Job that has completed.
+// available, a DaemonSet with its pod on the node, a StatefulSet with all of its pods.
 func (d *daemon) readyPods(ctx context.Context, w addon.Workload) (*corev1.PodList, error) {
 	var (
 		selector *metav1.LabelSelector
@@ -71,17 +141,15 @@ func (d *daemon) readyPods(ctx context.Context, w addon.Workload) (*corev1.PodLi
 		}
 		selector = set.Spec.Selector
 		ready = set.Status.NumberAvailable > 0 && set.Status.NumberUnavailable == 0
-	case "Job":
-		job, err := d.client.BatchV1().Jobs(w.Namespace).Get(ctx, w.Name, metav1.GetOptions{})
+	case "StatefulSet":
+		set, err := d.client.AppsV1().StatefulSets(w.Namespace).Get(ctx, w.Name, metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
-		selector = job.Spec.Selector
-		ready = slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
-			return c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue
-		})
+		selector = set.Spec.Selector
+		ready = set.Status.AvailableReplicas == *set.Spec.Replicas // the API server's default is 1
 	default:
-		return nil, fmt.Errorf("no add-on may wait for a %s: Deployment, DaemonSet and Job are known", w.Kind)
+		return nil, fmt.Errorf("no add-on may wait for a %s: Deployment, DaemonSet and StatefulSet are known", w.Kind)
 	}
 	if !ready {
 		return nil, errors.New("too few of its pods are ready yet")
@@ -89,8 +157,8 @@ func (d *daemon) readyPods(ctx context.Context, w addon.Workload) (*corev1.PodLi
 	return d.client.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector)})
 }
 
-// describePods says what is known of a namespace's pods: their state,
-// warnings about them, and the end of their logs.
+// describePods says what is known of a namespace's pods: their state, the end of their
+// logs, and warnings, which say why there are no pods, too.
 func (d *daemon) describePods(namespace string) string {
 	// The caller's context has ended.
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -99,10 +167,10 @@ func (d *daemon) describePods(namespace string) string {
 	if err != nil {
 		return "    (its pods cannot be listed: " + err.Error() + ")"
 	}
-	if len(pods.Items) == 0 {
-		return "    it has no pods\n" + logTail(d.layout.Log(ControllerManager))
-	}
 	var text strings.Builder
+	if len(pods.Items) == 0 {
+		_, _ = fmt.Fprintf(&text, "    namespace %s has no pods\n", namespace)
+	}
 	for _, pod := range pods.Items {
 		state, why := podState(&pod)
 		_, _ = fmt.Fprintf(&text, "    pod %s: %s %s\n", pod.Name, state, why)

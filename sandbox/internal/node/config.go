@@ -88,6 +88,16 @@ func (c Config) podsDir() string { return filepath.Join(c.StateDir, "pods") }
 // logsDir holds a directory for each pod, namespace_name_uid.
 func (c Config) logsDir() string { return filepath.Join(c.StateDir, "logs", "pods") }
 
+// firstPodIP is where the pods' addresses begin: the addresses before it belong to the
+// node and to programs beside it.
+func (c Config) firstPodIP() netip.Addr {
+	ip := c.PodCIDR.Masked().Addr()
+	for range 256 {
+		ip = ip.Next()
+	}
+	return ip
+}
+
 // SetUpNetwork prepares the network namespace that it is called in for the node:
 // bridge, NodeIP, LocalAddresses and the ranges of Services. The API server can
 // listen on NodeIP afterwards. Calling it again changes nothing.

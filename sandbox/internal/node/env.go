@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/kubernetes/pkg/fieldpath"
+	"k8s.io/kubernetes/pkg/kubelet/envvars"
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 )
 
@@ -204,37 +204,16 @@ func missing(err error, optional *bool) bool {
 // serviceEnv returns the variables that tell a pod where Services are: always the
 // API server's, and those of the pod's own namespace if links.
 func serviceEnv(services []*corev1.Service, namespace string, links bool) map[string]string {
-	env := map[string]string{}
+	var seen []*corev1.Service
 	for _, s := range services {
-		if s.Spec.ClusterIP == "" || s.Spec.ClusterIP == corev1.ClusterIPNone || len(s.Spec.Ports) == 0 {
-			continue
-		}
 		apiServer := s.Namespace == corev1.NamespaceDefault && s.Name == "kubernetes"
-		if !apiServer && (!links || s.Namespace != namespace) {
-			continue
+		if len(s.Spec.Ports) > 0 && (apiServer || links && s.Namespace == namespace) {
+			seen = append(seen, s)
 		}
-		prefix := strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
-		env[prefix+"_SERVICE_HOST"] = s.Spec.ClusterIP
-		env[prefix+"_SERVICE_PORT"] = strconv.Itoa(int(s.Spec.Ports[0].Port))
-		for i, p := range s.Spec.Ports {
-			port := strconv.Itoa(int(p.Port))
-			if p.Name != "" {
-				env[prefix+"_SERVICE_PORT_"+strings.ToUpper(strings.ReplaceAll(p.Name, "-", "_"))] = port
-			}
-			protocol := strings.ToLower(string(p.Protocol))
-			if protocol == "" {
-				protocol = "tcp"
-			}
-			url := protocol + "://" + net.JoinHostPort(s.Spec.ClusterIP, port)
-			if i == 0 {
-				env[prefix+"_PORT"] = url
-			}
-			one := prefix + "_PORT_" + port + "_" + strings.ToUpper(protocol)
-			env[one] = url
-			env[one+"_PROTO"] = protocol
-			env[one+"_PORT"] = port
-			env[one+"_ADDR"] = s.Spec.ClusterIP
-		}
+	}
+	env := map[string]string{}
+	for _, v := range envvars.FromServices(seen) {
+		env[v.Name] = v.Value
 	}
 	return env
 }

@@ -32,10 +32,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/serviceproxy"
 )
 
-// firstPodOffset is where the pods' addresses begin in the pod network; the
-// addresses before it belong to the sandbox.
-const firstPodOffset = 256
-
 // node is one run of the node.
 type node struct {
 	cfg       Config
@@ -147,11 +143,7 @@ func newNode(cfg Config) (*node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node %s: client: %w", cfg.Name, err)
 	}
-	first := cfg.PodCIDR.Masked().Addr()
-	for range firstPodOffset {
-		first = first.Next()
-	}
-	addresses, err := podnet.NewAllocator(cfg.PodCIDR, first)
+	addresses, err := podnet.NewAllocator(cfg.PodCIDR, cfg.firstPodIP())
 	if err != nil {
 		return nil, fmt.Errorf("node %s: pod addresses: %w", cfg.Name, err)
 	}

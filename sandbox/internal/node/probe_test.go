@@ -164,7 +164,11 @@ func TestCheck(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			timeout := time.Minute
+			if name == "too slow" {
+				timeout = 100 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
 			ok, output := target.check(ctx, tt.handler)
 			if ok != tt.ok || !strings.Contains(output, tt.output) {

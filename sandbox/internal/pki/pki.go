@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"net/url"
 	"time"
 )
 
@@ -34,7 +35,9 @@ type Authority struct {
 type Certificate struct {
 	CommonName, Organization string
 	// Hosts are DNS names and IP addresses; none for a client.
-	Hosts  []string
+	Hosts []string
+	// URI is an identity such as a SPIFFE ID, or empty.
+	URI    string
 	Client bool
 }
 
@@ -80,6 +83,13 @@ func (a *Authority) Issue(c Certificate, now time.Time) (Pair, error) {
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	if c.Client {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
+	}
+	if c.URI != "" {
+		uri, err := url.Parse(c.URI)
+		if err != nil {
+			return Pair{}, err
+		}
+		template.URIs = append(template.URIs, uri)
 	}
 	for _, host := range c.Hosts {
 		if ip := net.ParseIP(host); ip != nil {
