@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,8 @@ import (
 // again.
 func TestArtifactsOfANamespace(t *testing.T) {
 	t.Parallel()
-	n := e2etest.NewNamespace(t)
+	failing := &failingTest{TB: t}
+	n := e2etest.NewNamespace(failing)
 	app := e2etest.App{Name: "app", Steps: "- setWeight: 20\n- pause: {}"}
 	n.Apply(app.Manifest())
 	n.AwaitHealthy("app", e2etest.Image("blue"))
@@ -33,6 +35,33 @@ func TestArtifactsOfANamespace(t *testing.T) {
 		}
 		return err
 	})
+	failing.end()
+	if len(failing.log) != 1 || strings.Contains(failing.log[0], "\n") {
+		t.Fatalf("a failed test says %q besides its reason: want one line that names a directory", failing.log)
+	}
+	_, dir, _ := strings.Cut(failing.log[0], " are in ")
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(dir)) })
+	if _, err := os.Stat(filepath.Join(dir, "rollouts.yaml")); err != nil {
+		t.Errorf("a failed test says %q, but has kept nothing there: %v", failing.log[0], err)
+	}
+}
+
+// failingTest is a test that has failed, and keeps what it says.
+type failingTest struct {
+	testing.TB
+	atEnd []func()
+	log   []string
+}
+
+func (f *failingTest) Failed() bool               { return true }
+func (f *failingTest) Cleanup(atEnd func())       { f.atEnd = append(f.atEnd, atEnd) }
+func (f *failingTest) Log(args ...any)            { f.log = append(f.log, fmt.Sprint(args...)) }
+func (f *failingTest) Logf(s string, args ...any) { f.Log(fmt.Sprintf(s, args...)) }
+
+func (f *failingTest) end() {
+	for _, atEnd := range slices.Backward(f.atEnd) {
+		atEnd()
+	}
 }
 
 // keepAll keeps the artifacts of a namespace with an App, and returns what is missing.
@@ -45,6 +74,7 @@ func keepAll(n *e2etest.Namespace, dir string) error {
 		"analysisruns.yaml":      "kind: List",
 		"events.yaml":            "reason: RolloutUpdated",
 		"pods.yaml":              "rollouts-pod-template-hash",
+		"logs/argo-rollouts.log": "Rollout updated",
 	} {
 		got, err := os.ReadFile(filepath.Join(dir, file))
 		if err == nil && !strings.Contains(string(got), text) {

@@ -62,7 +62,8 @@ func TestAFaultyRolloutIsCorrected(t *testing.T) {
 }
 
 // TestAnalysisOfAFaultyRollout: a fault in the spec does not stop a background
-// analysis, and an abort by the analysis removes the split.
+// analysis. When its measurements turn bad, the Rollout aborts by itself, which removes the
+// split.
 func TestAnalysisOfAFaultyRollout(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)

@@ -68,7 +68,7 @@ func TestTwoRolloutsOfOneHTTPScaledObject(t *testing.T) {
 			Check: "annotation", Status: checktest.Failure, Object: "HTTPScaledObject shared",
 			Message: "carries the split of Rollout first, so Rollout second cannot set its own", Remedy: "an HTTPScaledObject of its own",
 		}},
-		Also: []string{"httpscaledobject-exclusive", "target-service", "rollout-health", "scaledobject"},
+		Also: []string{"target-service", "rollout-health"},
 	}.FindOnly(t, "second", "-n", n.Name)
 
 	// The first goes on unharmed.

@@ -39,27 +39,6 @@ func TestSetCanaryScale(t *testing.T) {
 	record.Require(e2etest.NoSplit, app.Split(10), app.Split(50), app.Split(100), e2etest.NoSplit)
 }
 
-// TestDynamicStableScale scales the stable pods down as the canary's weight grows.
-func TestDynamicStableScale(t *testing.T) {
-	t.Parallel()
-	n := e2etest.NewNamespace(t)
-	app := e2etest.App{
-		Replicas: 4,
-		Canary:   "dynamicStableScale: true",
-		Steps: `
-- setWeight: 25
-- pause: {duration: 1s}
-- setWeight: 75
-- pause: {duration: 1s}
-`}
-	record := start(n, app)
-
-	n.SetImage("app", e2etest.Image("yellow"))
-	n.AwaitHealthy("app", e2etest.Image("yellow"))
-	n.AwaitSplit("app", e2etest.NoSplit)
-	record.Require(e2etest.NoSplit, app.Split(25), app.Split(75), app.Split(100), e2etest.NoSplit)
-}
-
 // TestMaxTrafficWeight splits in thousandths.
 func TestMaxTrafficWeight(t *testing.T) {
 	t.Parallel()

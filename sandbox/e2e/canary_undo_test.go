@@ -23,27 +23,6 @@ func TestUndoMidCanary(t *testing.T) {
 	record.Require(e2etest.NoSplit, app.Split(20), e2etest.NoSplit)
 }
 
-// TestUndoAfterPromotion goes back to an image that was stable before: this is a canary
-// like any other.
-func TestUndoAfterPromotion(t *testing.T) {
-	t.Parallel()
-	n := e2etest.NewNamespace(t)
-	app := e2etest.App{Steps: `
-- setWeight: 20
-- pause: {duration: 1s}
-`}
-	record := start(n, app)
-
-	n.SetImage("app", e2etest.Image("yellow"))
-	n.AwaitHealthy("app", e2etest.Image("yellow"))
-	n.AwaitSplit("app", e2etest.NoSplit)
-	n.Undo("app")
-	n.AwaitHealthy("app", e2etest.Image("blue"))
-	n.AwaitSplit("app", e2etest.NoSplit)
-	once := []e2etest.Split{app.Split(20), app.Split(100), e2etest.NoSplit}
-	record.Require(append(append([]e2etest.Split{e2etest.NoSplit}, once...), once...)...)
-}
-
 // TestNewImageMidCanary sets a third image in the middle of a canary: the split of the
 // second image must be removed before the third gets any request.
 func TestNewImageMidCanary(t *testing.T) {

@@ -28,26 +28,8 @@ func TestCheckEndpoints(t *testing.T) {
 		"unknown image": {
 			app:   e2etest.App{Steps: steps},
 			begin: func(n *e2etest.Namespace) { image(n, "no-such-colour") },
-			want: []checktest.Finding{{Check: "backends-ready", Status: checktest.Failure, Object: canary,
-				Message: "no-such-colour", Remedy: "describe pod"}},
-		},
-		"readiness probe fails": {
-			app: e2etest.App{Steps: steps},
-			begin: func(n *e2etest.Namespace) {
-				n.Kubectl("patch", "rollout", "app", "--type=json",
-					`-p=[{"op":"replace","path":"/spec/template/spec/containers/0/readinessProbe/httpGet/path","value":"/nothing"}]`)
-			},
 			want: []checktest.Finding{{Check: "backends-ready", Status: checktest.Warning, Object: canary,
-				Message: "readiness probe does not succeed", Remedy: "get rs,pods"}},
-		},
-		"container crashes": {
-			app: e2etest.App{Steps: steps},
-			begin: func(n *e2etest.Namespace) {
-				n.Kubectl("patch", "rollout", "app", "--type=json",
-					`-p=[{"op":"add","path":"/spec/template/spec/containers/0/args","value":["--no-such-flag"]}]`)
-			},
-			want: []checktest.Finding{{Check: "backends-ready", Status: checktest.Failure, Object: canary,
-				Message: "exit code 2", Remedy: "logs"}},
+				Message: "has 0 of 1 pod ready", Remedy: "get rs,pods"}},
 		},
 		"canary scaled to 0 by a step": {
 			app:   e2etest.App{Steps: "- setCanaryScale:\n    replicas: 0\n" + steps},
@@ -62,16 +44,15 @@ func TestCheckEndpoints(t *testing.T) {
 			spoil: func(n *e2etest.Namespace) { n.Kubectl("scale", "rollout", "app", "--replicas=0") },
 			want: []checktest.Finding{
 				{Check: "backends-ready", Status: checktest.Failure, Object: stable,
-					Message: "ScaledObject app lets KEDA do so with minReplicaCount 0", Remedy: "set minReplicaCount"},
+					Message: "the Rollout is scaled to 0", Remedy: "set minReplicaCount above 0"},
 				{Check: "scaledobject-min-replicas", Status: checktest.Warning, Object: "ScaledObject app", Message: "minReplicaCount is 0"},
 			},
-			also: []string{"rollout-health", "annotation"},
+			also: []string{"rollout-health", "annotation", "scaledobject-ready"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := e2etest.NewNamespace(t)
-			n.Apply(checktest.KEDA)
 			n.Apply(tc.app.Manifest() + tc.more)
 			n.AwaitHealthy("app", e2etest.Image("blue"))
 			tc.begin(n)

@@ -16,12 +16,12 @@ func TestCheckHealthy(t *testing.T) {
 	n := e2etest.NewNamespace(t)
 	checktest.DeploySample(t, n)
 	everything := []string{
-		"controller-found", "controller-restarted", "controller-access", "keda-access",
+		"controller-found", "controller-restarted", "controller-access",
 		"plugin-registered", "plugin-location", "plugin-platform",
 		"rollout-found", "rollout-config", "rollout-health",
-		"services-exist", "services-differ", "service-selectors",
+		"services-exist", "service-selectors",
 		"httpscaledobject-exists", "target-service", "annotation", "backends-ready",
-		"scaledobject", "scaledobject-min-replicas",
+		"scaledobject-min-replicas", "scaledobject-ready",
 	}
 	look := func(t *testing.T, moment string, more ...string) checktest.Report {
 		t.Helper()

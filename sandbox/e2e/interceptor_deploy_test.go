@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,35 +21,13 @@ import (
 // Pod Security Standard.
 const restricted = "pod-security.kubernetes.io/enforce=restricted"
 
-// answer is the status and the body of an HTTP response.
-type answer struct {
-	status int
-	body   string
-}
-
-// ask sends a GET request for a host to a URL.
-func ask(ctx context.Context, url, host string) (answer, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return answer{}, err
-	}
-	request.Host = host
-	response, err := newClient().Do(request)
-	if err != nil {
-		return answer{}, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	return answer{response.StatusCode, string(body)}, err
-}
-
 // awaitAnswer waits until a URL answers requests for a host with 200 and a body.
 func awaitAnswer(t *testing.T, url, host, body string) {
 	t.Helper()
 	e2etest.Eventually(t, e2etest.Patience, "an answer for "+host+" at "+url, func(ctx context.Context) error {
-		got, err := ask(ctx, url, host)
-		if err == nil && (got.status != http.StatusOK || got.body != body) {
-			err = fmt.Errorf("it answers %d %q", got.status, got.body)
+		got, err := e2etest.Get(ctx, url, host)
+		if err == nil && got != body {
+			err = fmt.Errorf("it answers %q", got)
 		}
 		return err
 	})
@@ -82,13 +59,13 @@ func TestInterceptorIsDeployed(t *testing.T) {
 	}
 	awaitAnswer(t, interceptortest.URL+"/color", host, `"blue"`)
 	for _, url := range []string{interceptortest.AdminURL + "/healthz", interceptortest.AdminURL + "/readyz", interceptortest.MetricsURL + "/metrics"} {
-		if got, err := ask(t.Context(), url, ""); err != nil || got.status != http.StatusOK {
-			t.Errorf("%s answers %d %q (%v)", url, got.status, got.body, err)
+		if got, err := e2etest.Ask(t.Context(), url, ""); err != nil || got.Status != http.StatusOK {
+			t.Errorf("%s answers %d %q (%v)", url, got.Status, got.Body, err)
 		}
 	}
 	// The interceptors have found the fallback of kedify-proxies: their own Service.
-	if got, err := ask(t.Context(), interceptortest.MetricsURL+"/metrics", ""); err != nil || !strings.Contains(got.body, "\ninterceptor_fallback_addresses 1\n") {
-		t.Errorf("there is no fallback (%v):\n%s", err, got.body)
+	if got, err := e2etest.Ask(t.Context(), interceptortest.MetricsURL+"/metrics", ""); err != nil || !strings.Contains(got.Body, "\ninterceptor_fallback_addresses 1\n") {
+		t.Errorf("there is no fallback (%v):\n%s", err, got.Body)
 	}
 }
 
@@ -128,83 +105,25 @@ func TestInterceptorRights(t *testing.T) {
 }
 
 // kedify-proxy runs from deploy/kedify-proxy in a namespace that admits restricted pods
-// only. Its Envoys serve the hosts of their namespace, and finish the requests under way
-// before they stop.
+// only. Its Envoys serve the hosts of their namespace.
 func TestKedifyProxyIsDeployed(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	n.Kubectl("label", "namespace", n.Name, restricted)
 	interceptortest.Pods(t)
-	held := serveHeld(t, n)
+	address := e2etest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	n.ServiceAt("app", traffictest.Addr(strings.TrimPrefix(address, "http://")), "")
+	host := "app." + n.Name
+	n.Apply(traffictest.Object{Name: "app", Hosts: []string{host}, Service: "app"}.Manifest())
 	proxy := interceptortest.ApplyKedifyProxy(t, n)
-	pods := proxy.Pods()
-	for _, pod := range pods {
+	for _, pod := range proxy.Pods() {
 		if pod.Spec.ServiceAccountName != "kedify-proxy" {
 			t.Errorf("pod %s runs under ServiceAccount %s", pod.Name, pod.Spec.ServiceAccountName)
 		}
-		awaitAnswer(t, e2etest.PodURL(pod, 8080)+"/", held.host, "hello")
+		awaitAnswer(t, e2etest.PodURL(pod, 8080)+"/", host, "hello")
 	}
-	awaitAnswer(t, proxy.URL+"/", held.host, "hello")
-	if got, err := ask(t.Context(), proxy.URL+"/", "nobody."+n.Name); err != nil || got.status != http.StatusNotFound {
-		t.Errorf("a host of nobody's: %d %q (%v), want 404", got.status, got.body, err)
+	awaitAnswer(t, proxy.URL+"/", host, "hello")
+	if got, err := e2etest.Ask(t.Context(), proxy.URL+"/", "nobody."+n.Name); err != nil || got.Status != http.StatusNotFound {
+		t.Errorf("a host of nobody's: %d %q (%v), want 404", got.Status, got.Body, err)
 	}
-
-	// A pod is deleted while a request through it is under way.
-	stopping := pods[0]
-	type outcome struct {
-		answer
-		err error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		got, err := ask(t.Context(), e2etest.PodURL(stopping, 8080)+"/held", held.host)
-		done <- outcome{got, err}
-	}()
-	<-held.arrived
-	if err := n.Kube.CoreV1().Pods(n.Name).Delete(t.Context(), stopping.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	e2etest.Eventually(t, e2etest.Patience, "pod "+stopping.Name+" drains", func(ctx context.Context) error {
-		got, err := ask(ctx, e2etest.PodURL(stopping, 9901)+"/ready", "")
-		if err == nil && got.status == http.StatusOK {
-			err = errors.New("Envoy is ready as before")
-		}
-		return err
-	})
-	close(held.release)
-	if got := <-done; got.err != nil || got.status != http.StatusOK || got.body != "hello" {
-		t.Errorf("the request under way: %d %q, %v", got.status, got.body, got.err)
-	}
-	proxy.Pods() // the deleted pod is gone, and a new one is ready
-	events, err := n.Kube.CoreV1().Events(n.Name).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=FailedPreStopHook"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, event := range events.Items {
-		t.Errorf("pod %s: %s", event.InvolvedObject.Name, event.Message)
-	}
-}
-
-// held is a backend that the test itself serves. It answers at once, except for /held:
-// it closes arrived, and answers when release is closed.
-type held struct {
-	host             string
-	arrived, release chan struct{}
-}
-
-// serveHeld starts a held backend, and applies an HTTPScaledObject for it and a Service
-// that selects no pods but leads to it.
-func serveHeld(t *testing.T, n *e2etest.Namespace) held {
-	t.Helper()
-	h := held{host: "held." + n.Name, arrived: make(chan struct{}), release: make(chan struct{})}
-	address := e2etest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/held" {
-			close(h.arrived)
-			<-h.release
-		}
-		_, _ = io.WriteString(w, "hello")
-	}))
-	n.ServiceAt("held", traffictest.Addr(strings.TrimPrefix(address, "http://")), "")
-	n.Apply(traffictest.Object{Name: "held", Hosts: []string{h.host}, Service: "held"}.Manifest())
-	return h
 }

@@ -108,7 +108,7 @@ func TestReleaseManifests(t *testing.T) {
 				t.Fatal(err)
 			}
 			dryRun(t, n.With(t), string(content))
-			dir, ofKustomization := map[string]string{"crds.yaml": "crds", "interceptor.yaml": "interceptor", "kedify-proxy.yaml": "kedify-proxy", "agent.yaml": "agent", "agent-uninstall.yaml": "agent-uninstall", "all.yaml": "all"}[name]
+			dir, ofKustomization := map[string]string{"crds.yaml": "crds", "interceptor.yaml": "interceptor", "kedify-proxy.yaml": "kedify-proxy", "scaler.yaml": "scaler", "agent.yaml": "agent", "agent-uninstall.yaml": "agent-uninstall", "all.yaml": "all"}[name]
 			if !ofKustomization {
 				return
 			}

@@ -39,7 +39,7 @@ func TestSandboxLoadBalancer(t *testing.T) {
 	}
 	for _, url := range urls {
 		e2etest.Eventually(t, e2etest.Patience, "answers at "+url, func(ctx context.Context) error {
-			body, _, err := fetch(ctx, url)
+			body, err := e2etest.Get(ctx, url, "")
 			if err == nil && body != `"blue"` {
 				t.Errorf("%s answers %s", url, body)
 			}
@@ -58,12 +58,7 @@ func TestSandboxLoadBalancer(t *testing.T) {
 		return nil
 	})
 	for _, url := range urls {
-		e2etest.Eventually(t, e2etest.Patience, "no answer at "+url, func(ctx context.Context) error {
-			if body, _, err := fetch(ctx, url); err == nil {
-				return fmt.Errorf("answer %s", body)
-			}
-			return nil
-		})
+		awaitRefused(t, url)
 	}
 }
 

@@ -5,11 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os/exec"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,35 +17,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
-// newClient returns a client that opens a connection for each request, so that a
-// Service chooses a pod for each.
-func newClient() *http.Client {
-	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-}
-
-// fetch returns the body of a response, and the name of the pod that answered. A status
-// other than 200 is an error.
-func fetch(ctx context.Context, url string) (body, from string, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", "", err
-	}
-	response, err := newClient().Do(request)
-	if err != nil {
-		return "", "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", url, response.Status)
-	}
-	return string(content), response.Header.Get("X-Pod"), err
-}
-
 // get returns what a URL answers.
 func get(t *testing.T, url string) string {
 	t.Helper()
-	body, _, err := fetch(t.Context(), url)
+	body, err := e2etest.Get(t.Context(), url, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,14 +63,14 @@ func TestSandboxServices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := map[string]int{}
 			answered := func(ctx context.Context) error {
-				body, from, err := fetch(ctx, "http://"+host+"/color")
+				answer, err := e2etest.Ask(ctx, "http://"+host+"/color", "")
 				if err != nil {
 					return err
 				}
-				if body != `"blue"` {
-					t.Errorf("%s answers %s", from, body)
+				if answer.Body != `"blue"` {
+					t.Errorf("%s answers %s", answer.Pod, answer.Body)
 				}
-				seen[from]++
+				seen[answer.Pod]++
 				if seen["one"] == 0 || seen["two"] == 0 {
 					return fmt.Errorf("only %v have answered", seen)
 				}
@@ -114,13 +88,23 @@ func TestSandboxServices(t *testing.T) {
 		})
 	}
 
-	// Without a ready pod, connections to the Service fail.
 	n.Kubectl("delete", "pod", "one", "two")
-	e2etest.Eventually(t, e2etest.Patience, "no answer without pods", func(ctx context.Context) error {
-		if _, from, err := fetch(ctx, "http://"+service.Spec.ClusterIP+"/color"); err == nil {
-			return fmt.Errorf("%s answers", from)
+	awaitRefused(t, "http://"+service.Spec.ClusterIP+"/color")
+}
+
+// awaitRefused waits until connections to a URL are refused, as those to a Service without a
+// ready pod are.
+func awaitRefused(t *testing.T, url string) {
+	t.Helper()
+	e2etest.Eventually(t, e2etest.Patience, "connections to "+url+" are refused", func(ctx context.Context) error {
+		answer, err := e2etest.Ask(ctx, url, "")
+		switch {
+		case errors.Is(err, syscall.ECONNREFUSED):
+			return nil
+		case err == nil:
+			return fmt.Errorf("pod %q answers %q", answer.Pod, answer.Body)
 		}
-		return nil
+		return err
 	})
 }
 

@@ -50,7 +50,7 @@ spec:
 	answers := func(want string) {
 		t.Helper()
 		e2etest.Eventually(t, e2etest.Patience, want+" at "+url, func(ctx context.Context) error {
-			body, _, err := fetch(ctx, url)
+			body, err := e2etest.Get(ctx, url, "")
 			if err == nil && body != `"`+want+`"` {
 				err = fmt.Errorf("answer %s", body)
 			}

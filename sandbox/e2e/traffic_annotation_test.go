@@ -19,18 +19,9 @@ import (
 func TestTrafficMalformedAnnotation(t *testing.T) {
 	t.Parallel()
 	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {
-		host := n.Name + ".test"
-		n.Apply(traffictest.Deployment("stable", "blue", 1) + traffictest.Deployment("canary", "yellow", 1) +
-			traffictest.Object{Name: "app", Hosts: []string{host}, Service: "stable"}.Manifest())
-		traffictest.AwaitEndpoints(t, n, "stable", 1)
-		traffictest.AwaitEndpoints(t, n, "canary", 1)
-		split := func(stable, canary int) {
-			t.Helper()
-			traffictest.Split(t, n, "app", e2etest.Weight{Service: "stable", Weight: stable}, e2etest.Weight{Service: "canary", Weight: canary})
-			p.AwaitShares(t, "app", map[string]int{"stable": stable, "canary": canary})
-		}
-		split(70, 30)
-		load := traffictest.StartLoad(t, p, host)
+		s := traffictest.StartAppBehind(t, n, 1, p)
+		s.SetWeight(t, 30)
+		load := traffictest.StartLoad(t, p, s.Host)
 		load.RequireShare("yellow", 30)
 		for _, bad := range []struct{ text, reason, says string }{
 			{"- service: stable\n  weight: [", "InvalidSplit", "YAML"},
@@ -45,7 +36,7 @@ func TestTrafficMalformedAnnotation(t *testing.T) {
 			}
 			load.RequireShare("yellow", 30)
 		}
-		split(20, 80)
+		s.SetWeight(t, 80)
 		load.RequireShare("yellow", 80)
 		load.Finish(nil, "blue", "yellow")
 		requireEachOnce(t, n)

@@ -144,11 +144,11 @@ func coldRequest(ctx context.Context, client *http.Client, url string, number in
 func interceptorMetric(ctx context.Context, t *testing.T, metric, label string) (int, error) {
 	sum := 0
 	for _, pod := range interceptortest.Pods(t) {
-		metrics, err := ask(ctx, e2etest.PodURL(pod, 2223)+"/metrics", "")
+		metrics, err := e2etest.Get(ctx, e2etest.PodURL(pod, 2223)+"/metrics", "")
 		if err != nil {
 			return 0, err
 		}
-		for line := range strings.Lines(metrics.body) {
+		for line := range strings.Lines(metrics) {
 			series, value, _ := strings.Cut(line, " ")
 			name, labels, _ := strings.Cut(series, "{")
 			if name != metric || !strings.Contains(labels, label) {

@@ -14,14 +14,9 @@ func TestTrafficEnvoyKilled(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	p := traffictest.Envoy(t, n)
-	host := n.Name + ".test"
-	n.Apply(traffictest.Deployment("stable", "blue", 1) + traffictest.Deployment("canary", "yellow", 1) +
-		traffictest.Object{Name: "app", Hosts: []string{host}, Service: "stable"}.Manifest())
-	traffictest.AwaitEndpoints(t, n, "stable", 1)
-	traffictest.AwaitEndpoints(t, n, "canary", 1)
-	traffictest.Split(t, n, "app", e2etest.Weight{Service: "stable", Weight: 80}, e2etest.Weight{Service: "canary", Weight: 20})
-	p.AwaitShares(t, "app", map[string]int{"stable": 80, "canary": 20})
-	load := traffictest.StartParallelLoad(t, p, host)
+	s := traffictest.StartAppBehind(t, n, 1, p)
+	s.SetWeight(t, 20)
+	load := traffictest.StartParallelLoad(t, p, s.Host)
 	load.RequireShare("yellow", 20)
 
 	pods := p.Pods(t)
@@ -40,12 +35,11 @@ func TestTrafficEnvoyKilled(t *testing.T) {
 	pods = p.Pods(t)
 	traffictest.Kill(t, pods...)
 	traffictest.AwaitRestart(t, pods...)
-	p.Await(t, host, "/color")
-	load = traffictest.StartLoad(t, p, host)
+	p.Await(t, s.Host, "/color")
+	load = traffictest.StartLoad(t, p, s.Host)
 	p.AwaitShares(t, "app", map[string]int{"stable": 80, "canary": 20})
 	load.RequireShare("yellow", 20)
-	traffictest.Split(t, n, "app", e2etest.Weight{Service: "stable", Weight: 30}, e2etest.Weight{Service: "canary", Weight: 70})
-	p.AwaitShares(t, "app", map[string]int{"stable": 30, "canary": 70})
+	s.SetWeight(t, 70)
 	load.RequireShare("yellow", 70)
 	load.Finish(nil, "blue", "yellow")
 }
@@ -88,11 +82,8 @@ func TestTrafficEnvoyOfAnotherBuild(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
 	p := traffictest.Envoy(t, n)
-	host := n.Name + ".test"
-	n.Apply(traffictest.Deployment("stable", "blue", 1) + traffictest.Deployment("canary", "yellow", 1) +
-		traffictest.Object{Name: "app", Hosts: []string{host}, Service: "stable"}.Manifest() + otherBuild)
-	traffictest.AwaitEndpoints(t, n, "stable", 1)
-	traffictest.AwaitEndpoints(t, n, "canary", 1)
+	s := traffictest.StartAppBehind(t, n, 1, p)
+	n.Apply(otherBuild)
 	n.AwaitEvent("HTTPScaledObject", "app", "RefusedByEnvoy", "kedify-proxy "+n.Name+"/other-build, at ", "previous_priorities", "that kedify-proxy has no routes for it")
 
 	n.Apply(`---
@@ -102,22 +93,17 @@ metadata:
   name: invalid
   annotations: {httpscaledobject.keda.sh/skip-scaledobject-creation: "true"}
 spec:
-  hosts: [` + host + `]
+  hosts: [` + s.Host + `]
   pathPrefixes: [/invalid]
   scaleTargetRef: {service: stable, port: 80}
   timeouts: {responseHeader: 2562047h47m16s}
 `)
 	n.AwaitEvent("HTTPScaledObject", "invalid", "InvalidForEnvoy", "spec.timeouts.responseHeader: 2562047h47m16s", "expected 2562047h47m15s at most")
 
-	split := func(stable, canary int) {
-		t.Helper()
-		traffictest.Split(t, n, "app", e2etest.Weight{Service: "stable", Weight: stable}, e2etest.Weight{Service: "canary", Weight: canary})
-		p.AwaitShares(t, "app", map[string]int{"stable": stable, "canary": canary})
-	}
-	split(80, 20)
-	load := traffictest.StartParallelLoad(t, p, host)
+	s.SetWeight(t, 20)
+	load := traffictest.StartParallelLoad(t, p, s.Host)
 	load.RequireShare("yellow", 20)
-	split(30, 70)
+	s.SetWeight(t, 70)
 	load.RequireShare("yellow", 70)
 	traffictest.Split(t, n, "app") // an abort
 	p.AwaitShares(t, "app", map[string]int{"stable": 100})
@@ -125,7 +111,7 @@ spec:
 	load.Finish(nil, "blue", "yellow")
 
 	traffictest.Kill(t, p.Pods(t)...)
-	p.Await(t, host, "/color")
+	p.Await(t, s.Host, "/color")
 	n.Kubectl("delete", "pod", "other-build", "--wait=false")
 	p.AwaitNoProblem(t, "app")
 }

@@ -15,14 +15,9 @@ import (
 func TestTrafficPods(t *testing.T) {
 	t.Parallel()
 	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {
-		host := n.Name + ".test"
-		n.Apply(traffictest.Deployment("stable", "blue", 2) + traffictest.Deployment("canary", "yellow", 2) +
-			traffictest.Object{Name: "app", Hosts: []string{host}, Service: "stable"}.Manifest())
-		traffictest.Split(t, n, "app", e2etest.Weight{Service: "stable", Weight: 60}, e2etest.Weight{Service: "canary", Weight: 40})
-		traffictest.AwaitEndpoints(t, n, "stable", 2)
-		traffictest.AwaitEndpoints(t, n, "canary", 2)
-		p.AwaitShares(t, "app", map[string]int{"stable": 60, "canary": 40})
-		load := traffictest.StartParallelLoad(t, p, host)
+		s := traffictest.StartAppBehind(t, n, 2, p)
+		s.SetWeight(t, 40)
+		load := traffictest.StartParallelLoad(t, p, s.Host)
 		both := func(when string) {
 			t.Helper()
 			counts := traffic.Count(load.Next(200))

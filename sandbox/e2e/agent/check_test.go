@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/agent"
@@ -34,7 +33,7 @@ func TestCheck(t *testing.T) {
 	n.AwaitHealthy(name, e2etest.Image("blue"))
 	args := []string{name, "-n", n.Name}
 	report := checktest.AwaitHealthy(t, args...)
-	for _, check := range []string{"agent-ready", "kedify-http-trigger", "httpscaledobject-in-step", "ingress-wired", "scaledobject-trigger"} {
+	for _, check := range []string{"agent-ready", "ingress-wired", "scaledobject-trigger"} {
 		if report.Status(check) != checktest.OK {
 			t.Errorf("%s is not made of a ScaledObject that the agent serves", check)
 		}
@@ -55,10 +54,10 @@ func TestCheck(t *testing.T) {
 		},
 		Undo: func() { scale(2) },
 		Want: []checktest.Finding{
-			{Check: "agent-ready", Status: checktest.Failure, Object: "Deployment " + agent.Deployment, Message: "scaled to 0", Remedy: "--replicas=2"},
-			{Check: "kedify-http-trigger", Status: checktest.Failure, Object: "ScaledObject " + name, Message: "still of type kedify-http", Remedy: "agent-ready"},
+			{Check: "agent-ready", Status: checktest.Failure, Object: "Deployment " + agent.Deployment, Message: "has no ready pod", Remedy: "deploy/agent"},
+			{Check: "scaledobject-ready", Status: checktest.Failure, Object: "ScaledObject " + name, Message: "of type kedify-http", Remedy: "agent-ready"},
 		},
-		Also: []string{"scaledobject-ready"},
+		Also: []string{"scaledobject-min-replicas"},
 	}.Find(t, args...)
 
 	checktest.Fault{
@@ -69,22 +68,8 @@ func TestCheck(t *testing.T) {
 				{"op":"replace","path":"/spec/rules/0/http/paths/0/backend/service/port/number","value":80}]`)
 		},
 		Undo: func() { n.Kubectl("annotate", "ingress", name, "http.kedify.io/left-alone-until-") },
-		Want: []checktest.Finding{{Check: "ingress-wired", Status: checktest.Failure, Object: "Ingress " + name,
-			Message: "writes its backends back again and again", Remedy: "http.kedify.io/left-alone-until-"}},
-		Also: []string{"scaledobject-trigger", "scaledobject-ready"},
-	}.Find(t, args...)
-
-	checktest.Fault{
-		Name: "HTTPScaledObject of somebody else",
-		Make: sync.OnceFunc(func() {
-			n.Kubectl("delete", "scaledobject", name)
-			n.Kubectl("wait", "--for=delete", "httpscaledobject/"+name, "--timeout=60s")
-			n.Apply(sample("canary-httpscaledobject", "httpscaledobject.yaml"))
-			n.Apply(sample("canary", "scaledobject.yaml"))
-		}),
-		Undo: func() { n.Kubectl("annotate", "httpscaledobject", name, "http.kedify.io/adopt=true") },
-		Want: []checktest.Finding{{Check: "httpscaledobject-in-step", Status: checktest.Warning, Object: "HTTPScaledObject " + name,
-			Message: "was not made from ScaledObject " + name, Remedy: "http.kedify.io/adopt=true"}},
+		Want: []checktest.Finding{{Check: "ingress-wired", Status: checktest.Failure, Object: "HTTPScaledObject " + name,
+			Message: "is left alone until", Remedy: "describe ingress"}},
 		Also: []string{"scaledobject-ready"},
 	}.Find(t, args...)
 }

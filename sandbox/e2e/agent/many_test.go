@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -76,20 +75,8 @@ spec:
 	})
 	address := awaitIngressNamed(t, n, "app-0")
 	for i := range many {
-		ctx, cancel := context.WithTimeout(t.Context(), e2etest.Patience)
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/color", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Host = manyHost(n, i)
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		cancel()
-		if response.StatusCode != http.StatusOK {
-			t.Errorf("host %s is answered %s", request.Host, response.Status)
+		if _, err := e2etest.Get(t.Context(), "http://"+address+"/color", manyHost(n, i)); err != nil {
+			t.Errorf("host %s: %v", manyHost(n, i), err)
 		}
 	}
 }

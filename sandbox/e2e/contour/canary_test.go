@@ -127,7 +127,7 @@ func startSample(t *testing.T) sample {
 		n.Apply(n.Kubectl("kustomize", e2etest.Repository(t, "examples", "gatewayapi", "gateway")))
 	}
 	manifest := n.Kubectl("kustomize", e2etest.Repository(t, "examples", "gatewayapi", "canary"))
-	manifest = changed(t, manifest, "- name: contour\n    namespace: projectcontour\n", "- name: "+behind.gateway+"\n    namespace: "+behind.namespace+"\n")
+	manifest = changed(t, manifest, "- name: contour\n    namespace: projectcontour\n", "- name: "+behind.Name+"\n    namespace: "+behind.Namespace+"\n")
 	const timed = "pause:\n          duration: 30s"
 	if got := strings.Count(manifest, timed); got != 3 {
 		t.Fatalf("the sample has %d timed pauses, want 3 of:\n%s\nin:\n%s", got, timed, manifest)

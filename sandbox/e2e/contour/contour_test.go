@@ -3,12 +3,9 @@ package contour
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -62,8 +59,8 @@ spec:
 func loadBalancer(t *testing.T) string {
 	t.Helper()
 	var address string
-	e2etest.Eventually(t, e2etest.Patience, "an address of Service "+behind.namespace+"/"+behind.service, func(ctx context.Context) error {
-		service, err := e2etest.Connect(t).Kube.CoreV1().Services(behind.namespace).Get(ctx, behind.service, metav1.GetOptions{})
+	e2etest.Eventually(t, e2etest.Patience, "an address of Service "+behind.Namespace+"/"+behind.Service, func(ctx context.Context) error {
+		service, err := e2etest.Connect(t).Kube.CoreV1().Services(behind.Namespace).Get(ctx, behind.Service, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -78,22 +75,8 @@ func loadBalancer(t *testing.T) string {
 
 // colour asks for the colour of the version that serves a host.
 func colour(ctx context.Context, address, host string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/color", nil)
-	if err != nil {
-		return "", err
-	}
-	request.Host = host
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, body)
-	}
-	return strings.Trim(string(body), "\"\n"), err
+	body, err := e2etest.Get(ctx, "http://"+address+"/color", host)
+	return strings.Trim(body, "\"\n"), err
 }
 
 func awaitColour(t *testing.T, address, host, want string) {
@@ -180,7 +163,7 @@ func TestRolloutBehindAGateway(t *testing.T) {
 	requireServed(t, n, address, host)
 
 	gateways := schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
-	gateway, err := n.Dynamic.Resource(gateways).Namespace(behind.namespace).Get(t.Context(), behind.gateway, metav1.GetOptions{})
+	gateway, err := n.Dynamic.Resource(gateways).Namespace(behind.Namespace).Get(t.Context(), behind.Name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func TestRefusedHeaderRouteAtWeight0(t *testing.T) {
 	c.AwaitPaused(name, 2)
 	requireWeights(t, c.Namespace, name, "100/0 1")
 	awaitRoute(t, c.Namespace, name, e2etest.Patience, "refused by the Gateway", refusedFor("UnsupportedValue"))
-	event := c.AwaitEvent("Rollout", name, "RouteRefused", "HTTPRoute "+c.Name+"/app", "Gateway "+behind.namespace+"/"+behind.gateway)
+	event := c.AwaitEvent("Rollout", name, "RouteRefused", "HTTPRoute "+c.Name+"/app", "Gateway "+behind.Namespace+"/"+behind.Name)
 	t.Log(event.Message)
 	c.Abort(name)
 	c.AwaitAborted(name)

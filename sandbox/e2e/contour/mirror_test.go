@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"testing"
 	"time"
 
@@ -87,18 +86,11 @@ func (c canary) checkMirrored(ctx context.Context, mirrored bool) error {
 
 // counted returns how many requests the canary has answered.
 func (c canary) counted(ctx context.Context) (int, error) {
-	url := "http://app-canary." + c.Name + ".svc.cluster.local/stats"
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	body, err := e2etest.Get(ctx, "http://app-canary."+c.Name+".svc.cluster.local/stats", "")
 	if err != nil {
 		return 0, err
 	}
-	request.Close = true // so that the next connection is to a current pod
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = response.Body.Close() }()
 	var stats struct{ Requests int }
-	err = json.NewDecoder(response.Body).Decode(&stats)
+	err = json.Unmarshal([]byte(body), &stats)
 	return stats.Requests, err
 }

@@ -7,16 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
@@ -162,61 +159,30 @@ func requireWrites(t *testing.T, n *e2etest.Namespace, name, verb string, want i
 	}
 }
 
-// record holds every state of a route's spec since the recording began, one for each
-// generation.
+// record holds every state of a route since the recording began.
 type record struct {
-	t     *testing.T
-	mu    sync.Mutex
-	specs []spec
+	t *testing.T
+	*e2etest.Recorder
 }
 
-type spec struct {
-	generation int64
-	weights    string
-}
-
-// recordWeights records a route until the test ends.
-func recordWeights(t *testing.T, n *e2etest.Namespace, name string) *record {
+// recordWeights records an HTTPRoute until the test ends.
+func recordWeights(t *testing.T, n *e2etest.Namespace, name string) record {
 	t.Helper()
-	first := routeOf(t, n, name)
-	r := &record{t: t}
-	r.add(first)
-	w, err := httpRoutes.client(n).Watch(t.Context(), metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), ResourceVersion: first.GetResourceVersion(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.Stop)
-	go func() {
-		for event := range w.ResultChan() {
-			if route, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Error {
-				r.add(route)
-			}
-		}
-	}()
-	return r
-}
-
-func (r *record) add(route *unstructured.Unstructured) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if last := len(r.specs) - 1; last < 0 || r.specs[last].generation != route.GetGeneration() {
-		r.specs = append(r.specs, spec{route.GetGeneration(), weightsOf(route)})
-	}
+	return record{t, n.RecordOf(schema.GroupVersionResource(httpRoutes), name)}
 }
 
 // requireWeights fails the test unless the route's spec was changed to exactly these
 // weights, one after the other, each by one write.
-func (r *record) requireWeights(want ...string) {
+func (r record) requireWeights(want ...string) {
 	r.t.Helper()
 	var got []string
 	e2etest.Eventually(r.t, e2etest.Patience, "the record of the route ends with "+want[len(want)-1], func(context.Context) error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
 		got = nil
-		for _, s := range r.specs {
-			got = append(got, s.weights)
+		last := int64(0)
+		for _, route := range r.States() {
+			if generation := route.GetGeneration(); generation != last {
+				got, last = append(got, weightsOf(route)), generation
+			}
 		}
 		if len(got) < len(want) || got[len(got)-1] != want[len(want)-1] {
 			return fmt.Errorf("so far: %q", got)

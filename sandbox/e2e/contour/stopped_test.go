@@ -2,6 +2,7 @@ package contour
 
 import (
 	"context"
+	"strconv"
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
@@ -74,14 +75,14 @@ func TestControllerOfTheGatewayStops(t *testing.T) {
 	load := startLoad(t, c.proxy, c.host)
 	load.AwaitShareWithin("yellow", 20, margin)
 
-	scale := "kubectl -n " + behind.namespace + " scale deploy/" + behind.controller + " --replicas="
+	scale := "kubectl -n " + behind.Namespace + " scale deploy/" + behind.Controller + " --replicas="
 	t.Cleanup(func() {
-		if _, err := e2etest.TryShell(context.Background(), scale+behind.replicas); err != nil {
+		if _, err := e2etest.TryShell(context.Background(), scale+strconv.Itoa(behind.Replicas)); err != nil {
 			t.Error(err)
 		}
 	})
 	e2etest.Shell(t, scale+"0")
-	c.AwaitReplicas(t, behind.namespace, behind.controller, 0)
+	c.AwaitReplicas(t, behind.Namespace, behind.Controller, 0)
 	c.Promote(name)
 	c.AwaitHeld(name, 2)
 	c.awaitWeights(t, soon, "40/60")
@@ -90,7 +91,7 @@ func TestControllerOfTheGatewayStops(t *testing.T) {
 	c.AwaitAborted(name)
 	awaitRest(t, c.Namespace, before)
 
-	e2etest.Shell(t, scale+behind.replicas)
+	e2etest.Shell(t, scale+strconv.Itoa(behind.Replicas))
 	awaitOnly(t, load, "blue")
 	load.Finish(nil, "blue", "yellow")
 }

@@ -60,7 +60,7 @@ spec:
 			c.Apply(changed(t, c.route, "        - name: app-canary\n          port: 80\n          weight: 0\n", strings.ReplaceAll(third, "NAMESPACE", other.Name)))
 			c.awaitWeights(t, soon, "80/20/0")
 			c.Promote(name)
-			parts := []string{"HTTPRoute " + c.Name + "/app", "Gateway " + behind.namespace + "/" + behind.gateway, "the weight is not verified until it is accepted"}
+			parts := []string{"HTTPRoute " + c.Name + "/app", "Gateway " + behind.Namespace + "/" + behind.Name, "the weight is not verified until it is accepted"}
 			for _, part := range refused.event {
 				parts = append(parts, fill(part))
 			}

@@ -58,7 +58,7 @@ func TestWrongChecksum(t *testing.T) {
 	checktest.Fault{
 		Name: "wrong sha256", Make: func() {}, Args: []string{"--download"},
 		Want: []checktest.Finding{
-			{Check: "controller-found", Status: checktest.Failure, Object: "Pod " + refusing.Name, Message: "sha256", Remedy: "checksums.txt"},
+			{Check: "controller-found", Status: checktest.Failure, Object: "Pod " + refusing.Name, Message: "CrashLoopBackOff", Remedy: "plugin-download"},
 			{Check: "plugin-download", Status: checktest.Failure, Object: controllertest.PluginURL, Message: "is pinned: the controller does not start"},
 		},
 		Also: []string{"controller-restarted"},

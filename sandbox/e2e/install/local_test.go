@@ -2,15 +2,12 @@ package install
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/canarytest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/checktest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/controllertest"
@@ -62,53 +59,6 @@ func TestLocalImage(t *testing.T) {
 	c.Finish()
 
 	goBack(t, before, good)
-}
-
-// deploy/local works as a kustomize component, as its kustomization.yaml says, over
-// Argo Rollouts' own manifests.
-func TestLocalImageKustomized(t *testing.T) {
-	before := controllertest.KeepTemplate(t)
-	good := controllertest.KeepConfig(t)
-	dir := overlay(t)
-
-	e2etest.Shell(t, "kubectl kustomize "+dir+" | kubectl apply --server-side --force-conflicts -f -")
-	e2etest.Shell(t, controllertest.StatusCommand)
-	requireCopied(t)
-	canarytest.Start(t).Finish()
-
-	goBack(t, before, good)
-}
-
-// overlay returns the kustomization that deploy/local/kustomization.yaml shows.
-func overlay(t *testing.T) string {
-	t.Helper()
-	paths, err := cluster.AddonPaths(argorollouts.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// kustomize takes relative paths only, to directories without links.
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	component, err := filepath.EvalSymlinks(e2etest.Repository(t, "deploy/local"))
-	if err == nil {
-		component, err = filepath.Rel(dir, component)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	install, err := os.ReadFile(filepath.Join(paths[argorollouts.Manifests], "install.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	kustomization := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: argo-rollouts\nresources: [install.yaml]\ncomponents: [" + component + "]\n"
-	for file, text := range map[string][]byte{"install.yaml": install, "kustomization.yaml": []byte(kustomization)} {
-		if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }
 
 // goBack undoes the local installation as docs/development.md says, and checks that the

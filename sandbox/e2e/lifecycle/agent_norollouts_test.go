@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -75,17 +76,18 @@ func TestAgentWithoutRollouts(t *testing.T) {
 	apply(agentObjects)
 	agent := u.command(t.Context(), "exec", "--name", "agent", "--", e2etest.Repository(t, "bin", "agent"),
 		"--namespace", "keda", "--health-address", "127.0.0.1:8081", "--metrics-address", "127.0.0.1:2223")
-	var log strings.Builder
-	agent.Stderr = &log
+	log, err := os.Create(filepath.Join(u.dir("agent"), "logs", "agent.log")) // kept if the test fails
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent.Stderr = log
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = agent.Process.Signal(os.Interrupt)
 		_ = agent.Wait()
-		if t.Failed() {
-			t.Logf("the agent's log:\n%s", log.String())
-		}
+		_ = log.Close()
 	})
 	await := func(want string, args ...string) {
 		t.Helper()

@@ -38,6 +38,7 @@ func TestDeaths(t *testing.T) {
 	for test, want := range map[string]string{
 		"TestKillEtcd":        "component etcd died 1 times during the tests and no test stopped it; the last time it ended with signal: killed",
 		"TestKillInterceptor": "container interceptor of pod keda/keda-add-ons-http-interceptor-",
+		"TestKillKedifyProxy": "of pod killkedifyproxy-",
 	} {
 		t.Run(test, func(t *testing.T) {
 			code, output, artifacts := run(test)

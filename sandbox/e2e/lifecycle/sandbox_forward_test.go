@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -179,10 +181,11 @@ func (f forwarding) answers(t *testing.T, want string) {
 func (f forwarding) refuses(t *testing.T) {
 	t.Helper()
 	eventually(t, time.Minute, func() string {
-		if got, err := f.get(); err == nil {
-			return "answer " + got
+		got, err := f.get()
+		if errors.Is(err, syscall.ECONNRESET) {
+			return ""
 		}
-		return ""
+		return fmt.Sprintf("answer %q, %v; want a connection that is reset", got, err)
 	})
 }
 

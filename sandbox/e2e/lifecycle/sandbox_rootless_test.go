@@ -61,7 +61,7 @@ func newNobody(t *testing.T) user {
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := cluster.Build(t.Context(), cluster.Options{Repository: root, Bare: true})
+	kubernetes, err := cluster.Build(t.Context(), cluster.Options{Repository: root, Bare: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func newNobody(t *testing.T) user {
 	repository := filepath.Join(home, "repository")
 	for from, to := range map[string]string{
 		filepath.Join(root, "sandbox"): filepath.Join(repository, "sandbox"),
-		built.Kubernetes:               filepath.Join(home, ".cache", "rollouts-sandbox", filepath.Base(built.Kubernetes)),
+		kubernetes:                     filepath.Join(home, ".cache", "rollouts-sandbox", filepath.Base(kubernetes)),
 	} {
 		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 			t.Fatal(err)

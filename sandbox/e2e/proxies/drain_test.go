@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
@@ -58,6 +59,13 @@ func TestTrafficKedifyProxiesRestarted(t *testing.T) {
 	s.SetWeight(t, 60)
 	load.RequireShare("yellow", 60)
 	load.Finish(nil, "blue", "yellow")
+	events, err := s.Kube.CoreV1().Events(s.Name).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=FailedPreStopHook"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range events.Items {
+		t.Errorf("pod %s: %s", event.InvolvedObject.Name, event.Message)
+	}
 }
 
 // underRestart restarts a proxy, and returns when nothing is left of its old pods.
@@ -128,10 +136,10 @@ func noLongerListens(ctx context.Context, pod corev1.Pod) error {
 // as it has asked them to, except for those of the waiting requests.
 func isLeft(ctx context.Context, pod corev1.Pod) error {
 	const active = "http.kedify-proxy.downstream_cx_active"
-	if status, _, err := fetch(ctx, e2etest.PodURL(pod, 9901)+"/ready", ""); err != nil || status != http.StatusServiceUnavailable {
-		return errors.Join(fmt.Errorf("its readiness is %d", status), err)
+	if got, err := e2etest.Ask(ctx, e2etest.PodURL(pod, 9901)+"/ready", ""); err != nil || got.Status != http.StatusServiceUnavailable {
+		return errors.Join(fmt.Errorf("its readiness is %d", got.Status), err)
 	}
-	_, stats, err := fetch(ctx, e2etest.PodURL(pod, 9901)+"/stats?filter="+active, "")
+	stats, err := e2etest.Get(ctx, e2etest.PodURL(pod, 9901)+"/stats?filter="+active, "")
 	if err != nil {
 		return err
 	}
@@ -207,13 +215,13 @@ spec:
 			path := "/" + pod.Name + "/" + kind
 			w.requests.Go(func() {
 				outcome := ""
-				status, body, err := fetch(t.Context(), e2etest.PodURL(pod, 8080)+path, host)
+				got, err := e2etest.Ask(t.Context(), e2etest.PodURL(pod, 8080)+path, host)
 				if err != nil {
 					outcome = err.Error() + " after "
 				}
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				w.outcomes[path] = outcome + fmt.Sprintf("%d %s", status, body)
+				w.outcomes[path] = outcome + fmt.Sprintf("%d %s", got.Status, got.Body)
 			})
 		}
 	}
@@ -261,22 +269,4 @@ func (w *waiting) requireAnswered(t *testing.T) {
 			t.Errorf("request %s, which reached the application %d times: %q", path, times, w.outcomes[path])
 		}
 	}
-}
-
-// fetch sends a request on a connection of its own, and returns the status and as
-// much of the body as came.
-func fetch(ctx context.Context, url, host string) (status int, body string, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, "", err
-	}
-	request.Host = host
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Do(request)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(text), err
 }

@@ -17,15 +17,8 @@ import (
 func TestTrafficPodsEndAtFullRate(t *testing.T) {
 	const pods = 4
 	n := e2etest.NewNamespace(t)
-	host := n.Name + ".test"
-	n.Apply(traffictest.Deployment("stable", "blue", pods) + traffictest.Deployment("canary", "yellow", pods) +
-		traffictest.Object{Name: "app", Hosts: []string{host}, Service: "stable"}.Manifest())
 	proxies := []traffictest.Proxy{traffictest.Embedded(t, n), traffictest.Envoy(t, n)}
-	split := func(t *testing.T, p traffictest.Proxy, canary int) {
-		t.Helper()
-		traffictest.Split(t, n, "app", e2etest.Weight{Service: "stable", Weight: 100 - canary}, e2etest.Weight{Service: "canary", Weight: canary})
-		p.AwaitShares(t, "app", map[string]int{"stable": 100 - canary, "canary": canary})
-	}
+	s := traffictest.StartAppBehind(t, n, pods, proxies...)
 	ends := func(t *testing.T, app string, count int) {
 		t.Helper()
 		arguments := []string{"delete", "pod"}
@@ -35,31 +28,31 @@ func TestTrafficPodsEndAtFullRate(t *testing.T) {
 		n.Kubectl(arguments...)
 		traffictest.AwaitEndpoints(t, n, app, pods)
 	}
-	podsEnd := func(t *testing.T, p traffictest.Proxy) {
+	podsEnd := func(t *testing.T) {
 		t.Helper()
 		ends(t, "canary", pods/2)
-		split(t, p, 50)
+		s.SetWeight(t, 50)
 		ends(t, "stable", pods/2)
 		ends(t, "canary", pods)
-		split(t, p, 20)
+		s.SetWeight(t, 20)
 	}
 	for _, p := range proxies {
 		for _, app := range []string{"stable", "canary"} {
 			traffictest.AwaitEndpoints(t, n, app, pods)
 		}
-		split(t, p, 20)
-		p.Await(t, host, "/")
+		s.SetWeight(t, 20)
+		p.Await(t, s.Host, "/")
 		t.Run(p.Name+", our client", func(t *testing.T) {
-			load := traffictest.StartFullLoad(t, p, host)
+			load := traffictest.StartFullLoad(t, p, s.Host)
 			load.AwaitBoth("blue", "yellow")
-			podsEnd(t, p)
+			podsEnd(t)
 			load.AwaitBoth("blue", "yellow")
 			load.Finish(nil, "blue", "yellow")
 		})
 		for _, client := range []loadclient.Client{loadclient.Wrk, loadclient.H2load} {
 			t.Run(p.Name+", "+client.Name, func(t *testing.T) {
-				load := traffictest.StartClient(t, p, host, client)
-				podsEnd(t, p)
+				load := traffictest.StartClient(t, p, s.Host, client)
+				podsEnd(t)
 				load.Finish()
 			})
 		}

@@ -3,7 +3,6 @@ package proxies
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -22,7 +21,7 @@ func TestTrafficInterceptorWithoutAPIServer(t *testing.T) {
 	s := traffictest.StartApp(t)
 	var cut corev1.Pod
 	for _, pod := range interceptortest.Pods(t) {
-		if got, err := admin(t.Context(), pod, 2223, "/metrics"); err != nil || !strings.Contains(got, "\ninterceptor_xds_streams 0\n") {
+		if got, err := e2etest.Get(t.Context(), e2etest.PodURL(pod, 2223)+"/metrics", ""); err != nil || !strings.Contains(got, "\ninterceptor_xds_streams 0\n") {
 			cut = pod // an Envoy is there
 		}
 	}
@@ -32,9 +31,9 @@ func TestTrafficInterceptorWithoutAPIServer(t *testing.T) {
 
 	restore := traffictest.CutOffAPIServer(t, cut)
 	e2etest.Eventually(t, e2etest.Patience, "the interceptor is withdrawn", func(ctx context.Context) error {
-		got, err := admin(ctx, cut, 9090, "/readyz")
-		if err == nil && !strings.HasPrefix(got, "503 Service Unavailable: withdrawn") {
-			err = fmt.Errorf("/readyz answers %s", got)
+		got, err := e2etest.Ask(ctx, e2etest.PodURL(cut, 9090)+"/readyz", "")
+		if err == nil && (got.Status != http.StatusServiceUnavailable || !strings.HasPrefix(got.Body, "withdrawn")) {
+			err = fmt.Errorf("/readyz answers %d %s", got.Status, got.Body)
 		}
 		return err
 	})
@@ -50,19 +49,4 @@ func TestTrafficInterceptorWithoutAPIServer(t *testing.T) {
 	traffictest.Kill(t, cut)
 	traffictest.AwaitRestart(t, cut)
 	s.Embedded.AwaitShares(t, "app", map[string]int{"stable": 100})
-}
-
-// admin returns the status and the body of what a port of a pod answers.
-func admin(ctx context.Context, pod corev1.Pod, port int, path string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, e2etest.PodURL(pod, port)+path, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	return response.Status + ": " + string(body), err
 }

@@ -46,9 +46,9 @@ func TestAPIServerAwayAndBack(t *testing.T) {
 	r.stop()
 	awaitWaiting(w.home, "wait", 0, "eu has not answered since")
 	w.home.AwaitHealthy("ignore", e2etest.Image("yellow"))
-	awaitStep(w.home, "ignore", 0, v1alpha1.StepPluginPhaseSuccessful, "eu is left out")
+	w.home.AwaitStep("ignore", 0, v1alpha1.StepPluginPhaseSuccessful, "eu is left out")
 	w.home.AwaitAborted("fail")
-	awaitStep(w.home, "fail", 0, v1alpha1.StepPluginPhaseFailed, "eu has not answered since")
+	w.home.AwaitStep("fail", 0, v1alpha1.StepPluginPhaseFailed, "eu has not answered since")
 	awaitWaiting(w.home, "wait", 0, "eu has not answered since")
 	awaitWaiting(w.home, "remember", 0, "eu has not answered since", "aborted in eu failed")
 

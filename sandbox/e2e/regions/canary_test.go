@@ -10,36 +10,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
-// rolloutTemplate is a Rollout without traffic routing, with NAME and STEPS to be filled in.
-// All have a container of one name, so that those of different names have the same version.
-const rolloutTemplate = `---
-apiVersion: argoproj.io/v1alpha1
-kind: Rollout
-metadata:
-  name: NAME
-spec:
-  replicas: 1
-  selector:
-    matchLabels: {app: NAME}
-  template:
-    metadata:
-      labels: {app: NAME}
-    spec:
-      terminationGracePeriodSeconds: 1
-      containers:
-        - name: app
-          image: argoproj/rollouts-demo:blue
-          readinessProbe:
-            httpGet: {path: /color, port: 8080}
-            periodSeconds: 1
-  strategy:
-    canary:
-      steps:
-STEPS
-`
-
+// rollout returns the manifest of a Rollout without traffic routing. All have a container
+// of one name, so that those of different names have the same version.
 func rollout(name, steps string) string {
-	return strings.NewReplacer("NAME", name, "STEPS", indent(8, steps)).Replace(rolloutTemplate)
+	return e2etest.App{Name: name, Container: "app", NoTraffic: true, Steps: steps}.Rollout()
 }
 
 // workloadRollout is rollout with the template in a Deployment of that name.
@@ -74,23 +48,7 @@ func release(n *e2etest.Namespace, name, colour string) {
 
 // awaitWaiting waits until a step runs, with a message that has these parts.
 func awaitWaiting(n *e2etest.Namespace, name string, index int32, parts ...string) *v1alpha1.Rollout {
-	return awaitStep(n, name, index, v1alpha1.StepPluginPhaseRunning, parts...)
-}
-
-// awaitStep waits until a step is in a phase with a message that has these parts.
-func awaitStep(n *e2etest.Namespace, name string, index int32, phase v1alpha1.StepPluginPhase, parts ...string) *v1alpha1.Rollout {
-	return n.AwaitRollout(name, fmt.Sprintf("step %d is %s with %q", index, phase, parts), func(ro *v1alpha1.Rollout) error {
-		for _, s := range ro.Status.Canary.StepPluginStatuses {
-			if s.Index != index || s.Operation != v1alpha1.StepPluginOperationRun {
-				continue
-			}
-			if s.Phase != phase || !e2etest.ContainsAll(s.Message, parts) {
-				return fmt.Errorf("step %d is %s: %s", index, s.Phase, s.Message)
-			}
-			return nil
-		}
-		return fmt.Errorf("step %d has not run", index)
-	})
+	return n.AwaitStep(name, index, v1alpha1.StepPluginPhaseRunning, parts...)
 }
 
 // awaitPromoted waits until the canary is through.

@@ -106,7 +106,7 @@ func argoCDSecret(name, address string, config map[string]any) string {
 }
 
 func secret(name, metadata string, data map[string]string) string {
-	text := fmt.Sprintf("---\napiVersion: v1\nkind: Secret\nmetadata:\n  name: %s\n  namespace: argo-rollouts\n%s\ndata:\n", name, indent(2, metadata))
+	text := fmt.Sprintf("---\napiVersion: v1\nkind: Secret\nmetadata:\n  name: %s\n  namespace: argo-rollouts\n%s\ndata:\n", name, e2etest.Indent(2, metadata))
 	for key, value := range data {
 		text += fmt.Sprintf("  %s: %s\n", key, base64.StdEncoding.EncodeToString([]byte(value)))
 	}

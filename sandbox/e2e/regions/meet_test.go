@@ -6,36 +6,19 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
-// bothPaused starts a canary of app in both clusters, each paused before it waits for the
-// other.
-func bothPaused(t *testing.T, more string) *world {
-	t.Helper()
+// The clusters wait for one another. One fails: both roll back. They are retried one by one,
+// and go on together.
+func TestRegionsRollBackTogether(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	steps := meeting(w.meet(more))
+	steps := meeting(w.meet(""))
 	w.both(func(n *e2etest.Namespace) { n.Apply(rollout("app", steps)) })
 	w.both(func(n *e2etest.Namespace) { n.AwaitHealthy("app", e2etest.Image("blue")) })
 	w.both(func(n *e2etest.Namespace) { release(n, "app", "yellow") })
 	w.both(func(n *e2etest.Namespace) { n.AwaitPaused("app", pausedStep) })
-	return w
-}
-
-// The clusters wait for one another, and go on together.
-func TestRegionsMeet(t *testing.T) {
-	t.Parallel()
-	w := bothPaused(t, "")
 	w.home.Promote("app")
 	awaitWaiting(w.home, "app", meetingStep, "app in eu")
 	w.home.AwaitEvent("Rollout", "app", "StepWaiting", "app in eu")
-	w.eu.Promote("app")
-	w.both(func(n *e2etest.Namespace) { n.AwaitHealthy("app", e2etest.Image("yellow")) })
-}
-
-// One cluster fails: both roll back. They are retried one by one, and complete.
-func TestRegionsRollBackTogether(t *testing.T) {
-	t.Parallel()
-	w := bothPaused(t, "")
-	w.home.Promote("app")
-	awaitWaiting(w.home, "app", meetingStep, "app in eu")
 	w.eu.Abort("app")
 	w.both(func(n *e2etest.Namespace) { n.AwaitAborted("app") })
 
@@ -47,7 +30,7 @@ func TestRegionsRollBackTogether(t *testing.T) {
 	w.eu.Retry("app")
 	w.eu.AwaitPaused("app", pausedStep)
 	w.eu.Promote("app")
-	w.both(func(n *e2etest.Namespace) { awaitPromoted(n, "app") })
+	w.both(func(n *e2etest.Namespace) { n.AwaitHealthy("app", e2etest.Image("yellow")) })
 }
 
 // A cluster that has not been changed yet is Healthy, with another version: it is waited

@@ -74,32 +74,15 @@ func (w *world) meet(more string) string {
 	return name
 }
 
-// preset returns the ConfigMap of a preset.
+// preset returns the ConfigMap of a preset for steps that wait for clusters. more is YAML
+// under rollouts.
 func preset(name string, hosts, clusters []string, more string) string {
-	return fmt.Sprintf(`
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: %s
-  namespace: argo-rollouts
-  labels: {rollouts.kedify.io/step-preset: "true"}
-data:
-  preset.yaml: |
-    hosts: ["%s"]
-    locked: [rollouts]
-    defaults:
-      interval: 11s
-      rollouts:
-        clusters: [%s]
-%s
-`, name, strings.Join(hosts, `", "`), strings.Join(clusters, ", "), indent(8, more))
-}
-
-func indent(spaces int, text string) string {
-	text = strings.Trim(text, "\n")
-	if text == "" {
-		return ""
-	}
-	margin := strings.Repeat(" ", spaces)
-	return margin + strings.ReplaceAll(text, "\n", "\n"+margin)
+	return e2etest.Preset(name, fmt.Sprintf(`
+hosts: ["%s"]
+locked: [rollouts]
+defaults:
+  interval: 11s
+  rollouts:
+    clusters: [%s]
+%s`, strings.Join(hosts, `", "`), strings.Join(clusters, ", "), e2etest.Indent(4, more)))
 }

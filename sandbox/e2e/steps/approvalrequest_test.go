@@ -99,7 +99,7 @@ func TestApprovalRequestSample(t *testing.T) {
 			n := e2etest.NewNamespace(t)
 			name := startSample(t, n, manifests, "name: approvals}\nstringData: {token: "+approvalsToken+"}", "interval: 30s", "interval: 11s")
 			const at = "/changes/"
-			ro := awaitStep(n, name, 1, v1alpha1.StepPluginPhaseRunning, "approve "+n.Name+"/"+name+" at ", at)
+			ro := n.AwaitStep(name, 1, v1alpha1.StepPluginPhaseRunning, "approve "+n.Name+"/"+name+" at ", at)
 			_, key, _ := strings.Cut(stepStatus(ro, 1, v1alpha1.StepPluginOperationRun).Message, at)
 			if asked := c.about(n.Name); len(asked) != 1 || asked[0].key != key || asked[0].team != "payments" || asked[0].image != e2etest.Image("yellow") {
 				t.Fatalf("the message is about %s, and these were asked for: %+v", key, asked)

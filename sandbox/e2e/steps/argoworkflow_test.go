@@ -109,7 +109,7 @@ func TestArgoWorkflowSample(t *testing.T) {
 	name := startSample(t, n, sample(t, "argo-workflow.yaml", "", ""), "")
 	running := func(one *unstructured.Unstructured) {
 		t.Helper()
-		awaitStep(n, name, 1, v1alpha1.StepPluginPhaseRunning, one.GetName())
+		n.AwaitStep(name, 1, v1alpha1.StepPluginPhaseRunning, one.GetName())
 	}
 
 	first := w.begin(e2etest.Image("yellow"))
@@ -133,5 +133,5 @@ func TestArgoWorkflowSample(t *testing.T) {
 	n.SetImage(name, e2etest.Image("green"))
 	w.set(w.begin(e2etest.Image("green")), `{"phase": "Failed", "message": "child 'e2e-1' failed"}`)
 	n.AwaitAborted(name)
-	awaitStep(n, name, 1, v1alpha1.StepPluginPhaseFailed, "child 'e2e-1' failed")
+	n.AwaitStep(name, 1, v1alpha1.StepPluginPhaseFailed, "child 'e2e-1' failed")
 }

@@ -46,7 +46,7 @@ func TestDeadlineDuringAStep(t *testing.T) {
 	o := newOutside(t)
 	n := startOne(t, strings.Replace(o.step("build", ""), "interval: 11s", "interval: "+interval.String(), 1), "")
 	o.await(t, 1, "running")
-	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning)
+	n.AwaitStep("app", 0, v1alpha1.StepPluginPhaseRunning)
 	n.PatchRollout("app", `{"spec": {"progressDeadlineSeconds": 1}}`)
 	ro := n.AwaitRollout("app", "its progress deadline has passed", func(ro *v1alpha1.Rollout) error {
 		for _, c := range ro.Status.Conditions {

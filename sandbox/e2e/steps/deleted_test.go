@@ -51,7 +51,7 @@ func TestRolloutDeletedDuringAStep(t *testing.T) {
 	}
 	awaitJobs(t, n, "one", number(1))
 	for _, name := range []string{"app", "api", "next"} {
-		awaitStep(n, name, 0, v1alpha1.StepPluginPhaseRunning)
+		n.AwaitStep(name, 0, v1alpha1.StepPluginPhaseRunning)
 	}
 	plugin := controllertest.Process(t, program)
 

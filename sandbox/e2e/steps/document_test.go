@@ -28,7 +28,7 @@ func TestCommandsThatShowHowAStepGoes(t *testing.T) {
 			t.Errorf("%sprints\n%s\nwant %q", commands, printed, want)
 		}
 	}
-	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning, "run 1")
+	n.AwaitStep("app", 0, v1alpha1.StepPluginPhaseRunning, "run 1")
 	n.AwaitEvent("Rollout", "app", "StepWaiting", "run 1")
 	require(shown[0].Commands, "StepWaiting", "build: step 1: run 1", "Running", "cancels it", "run 1")
 	o.end("failed")

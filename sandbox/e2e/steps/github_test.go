@@ -158,7 +158,7 @@ func TestGitHubActionsSample(t *testing.T) {
 	start(t, n, map[string]string{"shop": strings.Replace(manifests[1], "{use: e2e}", "{use: e2e, timeout: 2m}", 1)})
 	awaitRun := func(id string) {
 		t.Helper()
-		awaitStep(n, "shop", 1, v1alpha1.StepPluginPhaseRunning, "https://github.com/acme/shop/actions/runs/"+id)
+		n.AwaitStep("shop", 1, v1alpha1.StepPluginPhaseRunning, "https://github.com/acme/shop/actions/runs/"+id)
 	}
 
 	awaitRun("9007199254740993")

@@ -29,7 +29,7 @@ func TestHTTPStep(t *testing.T) {
 	o.await(t, 1, "running")
 	n.AwaitEvent("Rollout", "app", "StepWaiting", "build: step 1: ")
 	// Argo Rollouts turns an interval of at most 10 s into 30 s.
-	s := stepStatus(awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning), 0, v1alpha1.StepPluginOperationRun)
+	s := stepStatus(n.AwaitStep("app", 0, v1alpha1.StepPluginPhaseRunning), 0, v1alpha1.StepPluginOperationRun)
 	if s.Backoff != "11s" {
 		t.Errorf("the next Run is in %s, want 11s", s.Backoff)
 	}
@@ -70,7 +70,7 @@ func TestAbortAndRetry(t *testing.T) {
 	o := newOutside(t)
 	n := startOne(t, o.step("build", ""), "")
 	o.await(t, 1, "running")
-	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning)
+	n.AwaitStep("app", 0, v1alpha1.StepPluginPhaseRunning)
 	n.Abort("app")
 	o.await(t, 1, "cancelled")
 	n.AwaitAborted("app")
@@ -90,7 +90,7 @@ func TestAbortWhilePollsFail(t *testing.T) {
 	o.failPolls = true
 	n := startOne(t, o.step("build", ""), "")
 	o.await(t, 1, "running")
-	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning, "503")
+	n.AwaitStep("app", 0, v1alpha1.StepPluginPhaseRunning, "503")
 	n.AwaitEvent("Rollout", "app", "StepRetried", "503")
 	n.Abort("app")
 	o.await(t, 1, "cancelled")
@@ -116,7 +116,7 @@ func TestPromoteFull(t *testing.T) {
 	o := newOutside(t)
 	n := startOne(t, o.step("build", "")+pause, "")
 	o.await(t, 1, "running")
-	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning)
+	n.AwaitStep("app", 0, v1alpha1.StepPluginPhaseRunning)
 	n.Promote("app", "--full")
 	n.AwaitHealthy("app", e2etest.Image("yellow"))
 	o.await(t, 1, "cancelled")
@@ -128,7 +128,7 @@ func TestNewRevisionDuringAStep(t *testing.T) {
 	o := newOutside(t)
 	n := startOne(t, o.step("build", ""), "")
 	o.await(t, 1, "running")
-	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning)
+	n.AwaitStep("app", 0, v1alpha1.StepPluginPhaseRunning)
 	n.SetImage("app", e2etest.Image("green"))
 	o.await(t, 2, "running")
 	o.end("passed")
@@ -146,7 +146,7 @@ func TestPausedForLongerThanTheTimeout(t *testing.T) {
 	o := newOutside(t)
 	n := startOne(t, o.step("build", "timeout: "+timeout.String()), "")
 	o.await(t, 1, "running")
-	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning)
+	n.AwaitStep("app", 0, v1alpha1.StepPluginPhaseRunning)
 	n.PatchRollout("app", `{"spec": {"paused": true}}`)
 	n.AwaitRollout("app", "it is paused", func(ro *v1alpha1.Rollout) error {
 		if ro.Status.Phase != v1alpha1.RolloutPhasePaused {

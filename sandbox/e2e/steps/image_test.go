@@ -72,7 +72,7 @@ func requireProgramFrom(t *testing.T, file string) {
 	}
 	// There are no other Rollouts, so the step succeeds at once.
 	n := startOne(t, "- plugin: {name: kedify/step, config: {rollouts: {selector: {}, min: 0}}}\n- pause: {}", "")
-	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseSuccessful)
+	n.AwaitStep("app", 0, v1alpha1.StepPluginPhaseSuccessful)
 	n.Promote("app")
 	n.AwaitHealthy("app", e2etest.Image("yellow"))
 	controllertest.Process(t, program)

@@ -59,7 +59,7 @@ func jobStep(id, podSpec, more string) string {
       job:
         template:
           spec:
-%s`, id, indent(6, more), indent(12, podSpec))
+%s`, id, e2etest.Indent(6, more), e2etest.Indent(12, podSpec))
 }
 
 // jobs returns the Jobs of the steps of a Rollout, in the order of the API server's
@@ -241,7 +241,7 @@ func TestNewRevisionDuringAJob(t *testing.T) {
 	t.Parallel()
 	n := startOne(t, jobStep("smoke", runs, ""), "")
 	first := awaitJobs(t, n, "one", number(1))[0]
-	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning)
+	n.AwaitStep("app", 0, v1alpha1.StepPluginPhaseRunning)
 	n.SetImage("app", e2etest.Image("green"))
 	awaitJobs(t, n, "another one alone", func(all []batchv1.Job) error {
 		if len(all) != 1 || all[0].UID == first.UID {
@@ -278,7 +278,7 @@ func TestJobThatCannotStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := startOne(t, jobStep("smoke", tc.podSpec, ""), "")
-			awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning, tc.want)
+			n.AwaitStep("app", 0, v1alpha1.StepPluginPhaseRunning, tc.want)
 			n.AwaitEvent("Rollout", "app", "StepWaiting", tc.want)
 			s := stepStatus(n.AwaitAborted("app"), 0, v1alpha1.StepPluginOperationRun)
 			if s == nil || !e2etest.ContainsAll(s.Message, []string{"has not started within 1m0s", tc.want, "the work was cancelled"}) {

@@ -32,13 +32,13 @@ func startStep(o *outside, more string, under ...string) string {
         request:
           url: /runs
           json: {for: '{{ rollout.name }}'}
-%s`, indent(6, more), o.URL, indent(8, strings.Join(under, "\n")))
+%s`, e2etest.Indent(6, more), o.URL, e2etest.Indent(8, strings.Join(under, "\n")))
 }
 
 // forInstance returns a Rollout for a controller of the test's own, whose instance id
 // is the Rollout's name.
 func forInstance(name, steps string) string {
-	return strings.Replace(rollout(name, steps, ""), "team: a", "team: a\n    "+instanceLabel+": "+name, 1)
+	return e2etest.App{Name: name, Labels: "team: a\n" + instanceLabel + ": " + name, NoTraffic: true, Steps: steps}.Rollout()
 }
 
 // beginCanary gives a Rollout a template that it has not had yet.
@@ -192,7 +192,7 @@ func TestPluginKilledDuringAStep(t *testing.T) {
 	n.AwaitHealthy("app", e2etest.Image("blue"))
 	n.SetImage("app", e2etest.Image("yellow"))
 	o.await(t, 1, "running")
-	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning)
+	n.AwaitStep("app", 0, v1alpha1.StepPluginPhaseRunning)
 	program := c.plugin("kedify/step")
 	plugin := controllertest.Process(t, program)
 	e2etest.KillProcess(t, plugin)

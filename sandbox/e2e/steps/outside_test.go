@@ -55,12 +55,10 @@ func newOutside(t *testing.T) *outside {
 	mux.HandleFunc("DELETE /runs/{id}", o.withRun(func(r *outsideRun) { r.Status = "cancelled" }))
 	mux.HandleFunc("POST /runs/{id}/undo", o.withRun(func(r *outsideRun) { r.Status = "undone" }))
 	o.URL = e2etest.Serve(t, mux)
-	t.Cleanup(func() {
-		if t.Failed() {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			t.Logf("requests to the outside:\n  %s", strings.Join(o.said, "\n  "))
-		}
+	e2etest.KeepOnFailure(t, "outside.log", func() (string, error) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return strings.Join(o.said, "\n"), nil
 	})
 	return o
 }
@@ -211,5 +209,5 @@ func (o *outside) step(id, more string, under ...string) string {
           url: '{{ outputs.url }}'
         onAbort:
           url: '{{ outputs.url }}/undo'
-%s`, id, indent(6, more), o.URL, indent(8, strings.Join(under, "\n")))
+%s`, id, e2etest.Indent(6, more), o.URL, e2etest.Indent(8, strings.Join(under, "\n")))
 }

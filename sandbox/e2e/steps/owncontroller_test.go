@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -77,6 +76,10 @@ data:
 	if c.log, err = os.Create(filepath.Join(c.dir, "log")); err != nil {
 		t.Fatal(err)
 	}
+	e2etest.KeepOnFailure(t, "controller-"+instance+".log", func() (string, error) {
+		text, err := os.ReadFile(c.log.Name())
+		return string(text), err
+	})
 	program := path(argorollouts.Name, "rollouts-controller")
 	c.command = func() *exec.Cmd {
 		cmd := exec.Command(program, "--instance-id="+instance, "--namespaced", "--leader-elect=false", "--metricsPort=0", "--healthzPort=0")
@@ -170,11 +173,6 @@ func (c *ownController) stop() {
 	<-c.ended
 	if err := c.awaitNoGroup(); err != nil {
 		c.t.Errorf("the controller that was stopped: %v", err)
-	}
-	if c.t.Failed() {
-		text, err := os.ReadFile(c.log.Name())
-		lines := strings.Split(string(text), "\n")
-		c.t.Logf("the controller's log ends with (%v):\n%s", err, strings.Join(lines[max(0, len(lines)-40):], "\n"))
 	}
 	_ = c.log.Close()
 }

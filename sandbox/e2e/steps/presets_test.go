@@ -12,21 +12,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
-// preset returns the ConfigMap of a preset in the controller's namespace.
-func preset(name, text string) string {
-	return fmt.Sprintf(`
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: %s
-  namespace: argo-rollouts
-  labels: {rollouts.kedify.io/step-preset: "true"}
-data:
-  preset.yaml: |
-%s
-`, name, indent(4, text))
-}
-
 // callPreset is a preset that starts a run outside and waits for its end; server is what it
 // has for the outside's URL.
 func callPreset(server, more string) string {
@@ -60,9 +45,9 @@ func TestFourPresetsOfOneRegistration(t *testing.T) {
 	host := func(o *outside) string { return strings.TrimPrefix(o.URL, "http://") }
 	call, smoke, meet, late := name("call"), name("smoke"), name("meet"), name("late")
 	plugin := controllertest.Process(t, program)
-	n.Apply(preset(call, callPreset(host(o), "")))
-	n.Apply(preset(smoke, "locked: [job]\ndefaults:\n  interval: 11s\n  job:\n    template:\n      spec:\n"+indent(8, runs)))
-	n.Apply(preset(meet, "defaults: {interval: 11s, rollouts: {selector: {matchLabels: {team: a}}, min: 0}}"))
+	n.Apply(e2etest.Preset(call, callPreset(host(o), "")))
+	n.Apply(e2etest.Preset(smoke, "locked: [job]\ndefaults:\n  interval: 11s\n  job:\n    template:\n      spec:\n"+e2etest.Indent(8, runs)))
+	n.Apply(e2etest.Preset(meet, "defaults: {interval: 11s, rollouts: {selector: {matchLabels: {team: a}}, min: 0}}"))
 	start(t, n, map[string]string{
 		"app":   rollout("app", use(call), ""),
 		"smoke": rollout("smoke", use(smoke), ""),
@@ -79,25 +64,25 @@ func TestFourPresetsOfOneRegistration(t *testing.T) {
 		}
 		return err
 	})
-	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning)
-	awaitStep(n, "meet", 0, v1alpha1.StepPluginPhaseRunning, "app")
-	awaitStep(n, "late", 0, v1alpha1.StepPluginPhaseRunning, late)
+	n.AwaitStep("app", 0, v1alpha1.StepPluginPhaseRunning)
+	n.AwaitStep("meet", 0, v1alpha1.StepPluginPhaseRunning, "app")
+	n.AwaitStep("late", 0, v1alpha1.StepPluginPhaseRunning, late)
 	n.AwaitEvent("Rollout", "late", "StepRetried", late)
 
 	// It is added, and the step goes on.
-	n.Apply(preset(late, callPreset(host(other), "namespaces: ["+n.Name+"]")))
+	n.Apply(e2etest.Preset(late, callPreset(host(other), "namespaces: ["+n.Name+"]")))
 	other.await(t, 1, "running")
 	other.end("passed")
 	n.AwaitHealthy("late", e2etest.Image("yellow"))
 
 	// A preset that breaks does not stop the step that runs: it ends by the last good one. The
 	// next step waits until the preset is mended, and then does what is new.
-	n.Apply(preset(call, "defaults: {htpp: {}}"))
+	n.Apply(e2etest.Preset(call, "defaults: {htpp: {}}"))
 	o.end("passed")
 	n.AwaitHealthy("app", e2etest.Image("yellow"))
 	n.SetImage("app", e2etest.Image("green"))
-	awaitStep(n, "app", 0, v1alpha1.StepPluginPhaseRunning, "htpp")
-	n.Apply(preset(call, callPreset(host(other), "")))
+	n.AwaitStep("app", 0, v1alpha1.StepPluginPhaseRunning, "htpp")
+	n.Apply(e2etest.Preset(call, callPreset(host(other), "")))
 	other.await(t, 2, "running")
 	other.end("failed")
 	n.AwaitAborted("app")
@@ -106,7 +91,7 @@ func TestFourPresetsOfOneRegistration(t *testing.T) {
 	}
 
 	// Disabled, it starts nothing.
-	n.Apply(preset(call, callPreset(host(other), "disabled: true")))
+	n.Apply(e2etest.Preset(call, callPreset(host(other), "disabled: true")))
 	n.Retry("app")
 	n.AwaitHealthy("app", e2etest.Image("green"))
 	if all := other.all(); len(all) != 2 {
@@ -117,7 +102,7 @@ func TestFourPresetsOfOneRegistration(t *testing.T) {
 	stranger := e2etest.NewNamespace(t)
 	start(t, stranger, map[string]string{"app": rollout("app", use(late), "")})
 	stranger.AwaitAborted("app")
-	awaitStep(stranger, "app", 0, v1alpha1.StepPluginPhaseFailed, "namespaces")
+	stranger.AwaitStep("app", 0, v1alpha1.StepPluginPhaseFailed, "namespaces")
 
 	n.Abort("smoke")
 	n.AwaitAborted("smoke")

@@ -96,7 +96,7 @@ func TestRunbookSample(t *testing.T) {
 	name := startSample(t, n, manifests, "name: rundeck}\nstringData: {token: "+rundeckToken+"}", "{use: runbook}", "{use: runbook, timeout: 2m, interval: 11s}")
 	awaitRun := func(id int) {
 		t.Helper()
-		awaitStep(n, name, 1, v1alpha1.StepPluginPhaseRunning, fmt.Sprintf("https://rundeck.example.com/project/shop/execution/show/%d", id))
+		n.AwaitStep(name, 1, v1alpha1.StepPluginPhaseRunning, fmt.Sprintf("https://rundeck.example.com/project/shop/execution/show/%d", id))
 	}
 
 	awaitRun(1)

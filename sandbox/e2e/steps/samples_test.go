@@ -108,7 +108,7 @@ func TestApprovalSample(t *testing.T) {
 			n := e2etest.NewNamespace(t)
 			start(t, n, map[string]string{"billing": manifests[1]})
 			before := "approve " + n.Name + "/billing at " + url + "/changes/"
-			ro := awaitStep(n, "billing", 1, v1alpha1.StepPluginPhaseRunning, before)
+			ro := n.AwaitStep("billing", 1, v1alpha1.StepPluginPhaseRunning, before)
 			_, rest, _ := strings.Cut(stepStatus(ro, 1, v1alpha1.StepPluginOperationRun).Message, before)
 			key := rest[:strings.IndexFunc(rest+" ", func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) })]
 			n.AwaitEvent("Rollout", "billing", "StepWaiting", before+key)
@@ -137,7 +137,7 @@ func TestSmokeTestsSample(t *testing.T) {
 		"passed": {"color", func(n *e2etest.Namespace) { n.AwaitHealthy("api", e2etest.Image("yellow")) }},
 		"failed": {"none", func(n *e2etest.Namespace) {
 			n.AwaitAborted("api")
-			awaitStep(n, "api", 1, v1alpha1.StepPluginPhaseFailed, "exit code 22", "curl: (22) The requested URL returned error: 404")
+			n.AwaitStep("api", 1, v1alpha1.StepPluginPhaseFailed, "exit code 22", "curl: (22) The requested URL returned error: 404")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestBarrierSample(t *testing.T) {
 	start(t, n, map[string]string{names[0]: manifests[1], names[1]: manifests[2]})
 	for i, name := range names {
 		n.AwaitHealthy(name, e2etest.Image("yellow"))
-		awaitStep(n, name, 2, v1alpha1.StepPluginPhaseSuccessful, names[1-i])
+		n.AwaitStep(name, 2, v1alpha1.StepPluginPhaseSuccessful, names[1-i])
 	}
 	for _, name := range names {
 		n.SetImage(name, e2etest.Image("green"))
@@ -194,5 +194,5 @@ func TestBarrierSample(t *testing.T) {
 	for _, name := range names {
 		n.AwaitAborted(name)
 	}
-	awaitStep(n, "frontend", 2, v1alpha1.StepPluginPhaseFailed, "backend")
+	n.AwaitStep("frontend", 2, v1alpha1.StepPluginPhaseFailed, "backend")
 }

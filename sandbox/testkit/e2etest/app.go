@@ -10,9 +10,13 @@ import (
 // <name>-stable and <name>-canary, and its HTTPScaledObjects. The zero value
 // of a field means its default.
 type App struct {
-	// Name of the Rollout, of its container and, by default, of its
-	// HTTPScaledObject; "app".
+	// Name of the Rollout and, by default, of its container and its HTTPScaledObject;
+	// "app".
 	Name string
+	// Container is the name of the container; Name.
+	Container string
+	// Labels is YAML of labels of the Rollout; none.
+	Labels string
 	// Image is what the container runs; argoproj/rollouts-demo:blue.
 	Image string
 	// Replicas of the Rollout; 1.
@@ -36,11 +40,16 @@ type App struct {
 	// NoServices leaves stableService and canaryService out of the strategy,
 	// for pingPong.
 	NoServices bool
+	// NoTraffic leaves traffic routing out of the strategy as well.
+	NoTraffic bool
 }
 
 func (a App) complete() App {
 	if a.Name == "" {
 		a.Name = "app"
+	}
+	if a.Container == "" {
+		a.Container = a.Name
 	}
 	if a.Image == "" {
 		a.Image = Image("blue")
@@ -113,14 +122,22 @@ func render(t *template.Template, data any) string {
 func parse(name, text string) *template.Template {
 	return template.Must(template.New(name).Funcs(template.FuncMap{
 		"indent": func(spaces int, text string) string {
-			text = strings.Trim(text, "\n")
-			if text == "" {
+			if text = Indent(spaces, text); text == "" {
 				return ""
 			}
-			margin := "\n" + strings.Repeat(" ", spaces)
-			return margin + strings.ReplaceAll(text, "\n", margin)
+			return "\n" + text
 		},
 	}).Parse(text))
+}
+
+// Indent moves lines to the right, for YAML under a key. Empty lines around them go.
+func Indent(spaces int, text string) string {
+	text = strings.Trim(text, "\n")
+	if text == "" {
+		return ""
+	}
+	margin := strings.Repeat(" ", spaces)
+	return margin + strings.ReplaceAll(text, "\n", "\n"+margin)
 }
 
 var rolloutTemplate = parse("rollout", `---
@@ -128,6 +145,10 @@ apiVersion: argoproj.io/v1alpha1
 kind: Rollout
 metadata:
   name: {{.Name}}
+{{- if .Labels}}
+  labels:
+{{- indent 4 .Labels}}
+{{- end}}
 spec:
   replicas: {{.Replicas}}
   selector:
@@ -140,7 +161,7 @@ spec:
     spec:
       terminationGracePeriodSeconds: 1
       containers:
-        - name: {{.Name}}
+        - name: {{.Container}}
           image: {{.Image}}
           ports:
             - containerPort: 8080
@@ -151,16 +172,18 @@ spec:
             periodSeconds: 1
   strategy:
     canary:
-{{- if not .NoServices}}
+{{- if not (or .NoServices .NoTraffic)}}
       stableService: {{.Name}}-stable
       canaryService: {{.Name}}-canary
 {{- end}}
 {{- indent 6 .Canary}}
+{{- if not .NoTraffic}}
       trafficRouting:
 {{- indent 8 .TrafficRouting}}
         plugins:
           {{.PluginName}}:
 {{- indent 12 .Plugin}}
+{{- end}}
 {{- if .Steps}}
       steps:
 {{- indent 8 .Steps}}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -43,38 +42,19 @@ func (w write) carriedOut() bool { return w.code >= 200 && w.code < 300 }
 // underWay says whether the answer to the request is still to come.
 func (w write) underWay(now time.Time) bool { return w.code == 0 && now.Sub(w.received) < lostRequest }
 
-// readAudit returns the writes of an object in an audit log, from an offset of the
-// file on, in the order in which they were received; and the offset to go on from.
-func readAudit(path, namespace, name string, offset int64) (writes []write, end int64, err error) {
-	file, err := os.Open(path)
+// readAudit returns the writes of an object in an audit log, in the order in which they
+// were received.
+func readAudit(path, namespace, name string) ([]write, error) {
+	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, fmt.Errorf("%w: was the sandbox brought up by an older build? Take it down and bring it up anew", err)
+		return nil, fmt.Errorf("%w: was the sandbox brought up by an older build? Take it down and bring it up anew", err)
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	defer func() { _ = file.Close() }()
-	if _, err := file.Seek(offset, io.SeekStart); err != nil {
-		return nil, 0, err
-	}
-	content, err := io.ReadAll(file)
-	if err != nil {
-		return nil, 0, err
-	}
-	// Leave a line that is still being written for the next read.
-	content = content[:bytes.LastIndexByte(content, '\n')+1]
-	if writes, err = parseAudit(content, namespace, name); err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", path, err)
-	}
-	return writes, offset + int64(len(content)), nil
-}
-
-// parseAudit returns the writes of an object in whole lines of an audit log. A
-// request that was received before these lines is left out, even if they hold its
-// answer.
-func parseAudit(content []byte, namespace, name string) ([]write, error) {
 	var writes []write
-	for line := range bytes.Lines(content) {
+	// The last line may not be whole yet.
+	for line := range bytes.Lines(content[:bytes.LastIndexByte(content, '\n')+1]) {
 		if !bytes.Contains(line, []byte(namespace)) {
 			continue // of another test
 		}
@@ -86,7 +66,7 @@ func parseAudit(content []byte, namespace, name string) ([]write, error) {
 			RequestReceivedTimestamp        time.Time
 		}
 		if err := json.Unmarshal(line, &event); err != nil {
-			return nil, fmt.Errorf("%w in %q", err, line)
+			return nil, fmt.Errorf("%s: %w in %q", path, err, line)
 		}
 		if event.ObjectRef.Namespace != namespace || event.ObjectRef.Name != name {
 			continue
@@ -105,13 +85,31 @@ func parseAudit(content []byte, namespace, name string) ([]write, error) {
 	return writes, nil
 }
 
-// auditLog returns the path of the sandbox's audit log.
-func auditLog() (string, error) {
+// writesUntil calls look at a moment at which nobody writes an object of the namespace, and
+// returns the writes of it until then.
+func (n *Namespace) writesUntil(name string, look func(context.Context) error) (writes []write) {
+	n.t.Helper()
 	l, err := cluster.InsideLayout()
 	if err != nil {
-		return "", err
+		n.t.Fatal(err)
 	}
-	return l.AuditLog(), nil
+	Eventually(n.t, Patience, "a moment at which nobody writes "+name, func(ctx context.Context) error {
+		if writes, err = readAudit(l.AuditLog(), n.Name, name); err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(writes, func(w write) bool { return w.underWay(time.Now()) }); i >= 0 {
+			return fmt.Errorf("%s", writes[i])
+		}
+		if err := look(ctx); err != nil {
+			return err
+		}
+		now, err := readAudit(l.AuditLog(), n.Name, name)
+		if err == nil && len(now) > len(writes) {
+			err = fmt.Errorf("%s", now[len(writes)])
+		}
+		return err
+	})
+	return writes
 }
 
 // ControllerWrites returns the verbs of the requests by which the controller's
@@ -120,31 +118,16 @@ func auditLog() (string, error) {
 // is for the kinds in the audit log: HTTPScaledObjects and routes of the Gateway API.
 func (n *Namespace) ControllerWrites(name string) []string {
 	n.t.Helper()
-	path, err := auditLog()
-	if err != nil {
-		n.t.Fatal(err)
-	}
 	var verbs []string
-	Eventually(n.t, Patience, "a moment at which nobody writes "+name, func(context.Context) error {
-		writes, _, err := readAudit(path, n.Name, name, 0)
-		if err != nil {
-			return err
+	for _, w := range n.writesUntil(name, func(context.Context) error { return nil }) {
+		switch {
+		case w.user != controllerUser:
+		case w.carriedOut():
+			verbs = append(verbs, w.verb)
+		default:
+			verbs = append(verbs, fmt.Sprintf("%s %d", w.verb, w.code))
 		}
-		verbs = nil
-		for _, w := range writes {
-			if w.underWay(time.Now()) {
-				return fmt.Errorf("%s", w)
-			}
-			switch {
-			case w.user != controllerUser:
-			case w.carriedOut():
-				verbs = append(verbs, w.verb)
-			default:
-				verbs = append(verbs, fmt.Sprintf("%s %d", w.verb, w.code))
-			}
-		}
-		return nil
-	})
+	}
 	return verbs
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,8 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
-
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/artifacts"
 )
 
 // Namespace is a namespace of one test's own. Its methods fail that test, and
@@ -29,8 +26,8 @@ type Namespace struct {
 }
 
 // NewNamespace makes a namespace for the test and deletes it when the test ends. If
-// the test has failed by then, what happened in the namespace is logged first, and
-// with KEEP_SANDBOX=1 in the environment the namespace stays.
+// the test has failed by then, its objects and logs are kept first (Keep), and with
+// KEEP_SANDBOX=1 in the environment the namespace stays.
 func NewNamespace(t testing.TB) *Namespace {
 	t.Helper()
 	return newNamespace(t, Connect(t), namespaceName(t.Name()))
@@ -80,45 +77,27 @@ func AdoptNamespace(t testing.TB, name string) *Namespace {
 	return n
 }
 
-// cleanUp deletes the namespace, and before that tells what happened in it if the test
-// has failed.
+// cleanUp deletes the namespace, and before that keeps what is in it if the test has
+// failed.
 func (n *Namespace) cleanUp() {
-	// The test's own context has ended.
 	if n.t.Failed() {
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-		defer cancel()
-		n.t.Log(n.describe(ctx))
-		if failedRun != "" {
-			dir := filepath.Join(failedRun, n.name, n.Name)
-			if err := n.Keep(dir); err != nil {
-				n.t.Log(err)
-			}
-			n.t.Logf("objects and logs of namespace %s are in %s", n.Name, dir)
+		dir := filepath.Join(failedDir(n.t), n.name, n.Name)
+		if err := n.Keep(dir); err != nil {
+			n.t.Log(err)
 		}
+		n.t.Logf("objects and logs of namespace %s are in %s", n.Name, dir)
 		if os.Getenv("KEEP_SANDBOX") == "1" {
 			n.t.Logf("namespace %s is kept", n.Name)
 			return
 		}
 	}
+	// The test's own context has ended.
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	err := n.Kube.CoreV1().Namespaces().Delete(ctx, n.Name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		n.t.Errorf("deleting namespace %s: %v", n.Name, err)
 	}
-}
-
-// Keep writes the objects and logs of the namespace to a directory, as is done when
-// the test fails. It returns the errors of those that it could not get.
-func (n *Namespace) Keep(dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
-	command := func(ctx context.Context, args ...string) (*exec.Cmd, error) {
-		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-		cmd.Env = n.environment()
-		return cmd, nil
-	}
-	return artifacts.Keep(ctx, command, dir, n.Name)
 }
 
 // With returns the same namespace for a subtest.

@@ -16,22 +16,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
 
-// Recorder watches one HTTPScaledObject and keeps every state it was ever in,
-// so that a test can judge the whole of a canary and not only the moments at
-// which it happened to look.
+// Recorder watches one object and keeps every state it was ever in, so that a test can
+// judge the whole of a canary and not only the moments at which it happened to look.
 type Recorder struct {
-	t    testing.TB
-	n    *Namespace
-	name string
-	// audit is the path of the API server's audit log, and begun the size that it had
-	// when the record began.
-	audit string
-	begun int64
+	t      testing.TB
+	n      *Namespace
+	client dynamic.ResourceInterface
+	// what names the object.
+	what, name string
+	// earlier is how often the object was written before the record began.
+	earlier int
 
 	mu        sync.Mutex
 	states    []*unstructured.Unstructured
@@ -44,65 +45,44 @@ type Recorder struct {
 // test ends. Its state now is the first of the record.
 func (n *Namespace) Record(name string) *Recorder {
 	n.t.Helper()
-	r := &Recorder{t: n.t, n: n, name: name, changed: make(chan struct{})}
-	first := r.begin()
+	r := n.RecordOf(cluster.HTTPScaledObjectGVR, name)
+	KeepOnFailure(n.t, "splits-of-"+name, func() (string, error) { return r.String(), nil })
+	return r
+}
+
+// RecordOf is Record for an object of another kind that is in the audit log. It has no
+// splits, but States.
+func (n *Namespace) RecordOf(resource schema.GroupVersionResource, name string) *Recorder {
+	n.t.Helper()
+	r := &Recorder{
+		t: n.t, n: n, client: n.Dynamic.Resource(resource).Namespace(n.Name), what: resource.Resource + " " + name, name: name,
+		changed: make(chan struct{}),
+	}
+	r.earlier = len(n.writesUntil(name, func(ctx context.Context) error {
+		first, err := r.client.Get(ctx, name, metav1.GetOptions{})
+		r.states = []*unstructured.Unstructured{first}
+		return err
+	}))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
+	version := r.states[0].GetResourceVersion()
 	go func() {
 		defer close(ended)
-		r.run(ctx, first.GetResourceVersion())
+		r.run(ctx, version)
 	}()
 	n.t.Cleanup(func() {
 		cancel()
 		<-ended
-		if n.t.Failed() {
-			n.t.Logf("HTTPScaledObject %s has been through:\n%s", name, r)
-		}
 	})
 	return r
-}
-
-// begin sets where the record begins, in the audit log and in the object's states,
-// and returns the first state. It waits for a moment at which no write of the object
-// is under way.
-func (r *Recorder) begin() *unstructured.Unstructured {
-	r.t.Helper()
-	var err error
-	if r.audit, err = auditLog(); err != nil {
-		r.t.Fatal(err)
-	}
-	Eventually(r.t, Patience, fmt.Sprintf("a moment at which nobody writes HTTPScaledObject %s", r.name), func(ctx context.Context) error {
-		before, end, err := readAudit(r.audit, r.n.Name, r.name, 0)
-		if err != nil {
-			return err
-		}
-		first, err := r.n.Dynamic.Resource(cluster.HTTPScaledObjectGVR).Namespace(r.n.Name).Get(ctx, r.name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		since, _, err := readAudit(r.audit, r.n.Name, r.name, end)
-		if err != nil {
-			return err
-		}
-		if len(since) > 0 {
-			return fmt.Errorf("%s", since[0])
-		}
-		if i := slices.IndexFunc(before, func(w write) bool { return w.underWay(time.Now()) }); i >= 0 {
-			return fmt.Errorf("%s", before[i])
-		}
-		r.begun, r.states = end, []*unstructured.Unstructured{first}
-		return nil
-	})
-	return r.states[0]
 }
 
 // run follows the object from a resource version on. A watch that breaks off,
 // as when the API server restarts, goes on where it was.
 func (r *Recorder) run(ctx context.Context, version string) {
-	client := r.n.Dynamic.Resource(cluster.HTTPScaledObjectGVR).Namespace(r.n.Name)
 	selector := fields.OneTermEqualSelector("metadata.name", r.name).String()
 	for ctx.Err() == nil {
-		w, err := client.Watch(ctx, metav1.ListOptions{
+		w, err := r.client.Watch(ctx, metav1.ListOptions{
 			FieldSelector:   selector,
 			ResourceVersion: version,
 		})
@@ -113,7 +93,7 @@ func (r *Recorder) run(ctx context.Context, version string) {
 			// The states in between are lost. Count a gap, and go on from the list's
 			// version: the object's own may be as old as the one that has just been
 			// refused.
-			if list, err := client.List(ctx, metav1.ListOptions{FieldSelector: selector}); err == nil {
+			if list, err := r.client.List(ctx, metav1.ListOptions{FieldSelector: selector}); err == nil {
 				version = list.GetResourceVersion()
 				for i := range list.Items {
 					r.add(&list.Items[i], true)
@@ -164,10 +144,14 @@ func (r *Recorder) add(object *unstructured.Unstructured, gap bool) {
 	r.changed = make(chan struct{})
 }
 
-// sync waits until the record holds the object's present state.
-func (r *Recorder) sync() []*unstructured.Unstructured {
+// States waits until the record holds the object's present state, and returns all states.
+func (r *Recorder) States() []*unstructured.Unstructured {
 	r.t.Helper()
-	version := r.n.HTTPScaledObject(r.name).GetResourceVersion()
+	now, err := r.client.Get(r.t.Context(), r.name, metav1.GetOptions{})
+	if err != nil {
+		r.t.Fatalf("%s: %v", r.what, err)
+	}
+	version := now.GetResourceVersion()
 	deadline := time.NewTimer(Patience)
 	defer deadline.Stop()
 	for {
@@ -175,7 +159,7 @@ func (r *Recorder) sync() []*unstructured.Unstructured {
 		states, changed, gaps, deletions := slices.Clone(r.states), r.changed, r.gaps, r.deletions
 		r.mu.Unlock()
 		if gaps > 0 || deletions > 0 {
-			r.t.Fatalf("the record of HTTPScaledObject %s is not whole: %d gaps in the watch, %d deletions", r.name, gaps, deletions)
+			r.t.Fatalf("the record of %s is not whole: %d gaps in the watch, %d deletions", r.what, gaps, deletions)
 		}
 		if slices.ContainsFunc(states, func(s *unstructured.Unstructured) bool { return s.GetResourceVersion() == version }) {
 			return states
@@ -183,7 +167,7 @@ func (r *Recorder) sync() []*unstructured.Unstructured {
 		select {
 		case <-changed:
 		case <-deadline.C:
-			r.t.Fatalf("the watch of HTTPScaledObject %s does not reach its present version %s", r.name, version)
+			r.t.Fatalf("the watch of %s does not reach its present version %s", r.what, version)
 		}
 	}
 }
@@ -192,7 +176,7 @@ func (r *Recorder) sync() []*unstructured.Unstructured {
 // change once.
 func (r *Recorder) Splits() []Split {
 	r.t.Helper()
-	return distinct(r.sync())
+	return distinct(r.States())
 }
 
 func distinct(states []*unstructured.Unstructured) []Split {
@@ -208,7 +192,7 @@ func distinct(states []*unstructured.Unstructured) []Split {
 func (r *Recorder) RequireSplits(want ...Split) {
 	r.t.Helper()
 	if diff := cmp.Diff(want, r.Splits()); diff != "" {
-		r.t.Errorf("splits of HTTPScaledObject %s from first to last (-want +got):\n%s", r.name, diff)
+		r.t.Errorf("splits of %s from first to last (-want +got):\n%s", r.what, diff)
 	}
 }
 
@@ -217,7 +201,7 @@ func (r *Recorder) RequireSplits(want ...Split) {
 func (r *Recorder) Annotation(key string) []string {
 	r.t.Helper()
 	var values []string
-	for _, state := range r.sync() {
+	for _, state := range r.States() {
 		value, ok := state.GetAnnotations()[key]
 		if !ok {
 			value = Absent
@@ -230,14 +214,14 @@ func (r *Recorder) Annotation(key string) []string {
 // LastChange returns the revision at which the split last changed.
 func (r *Recorder) LastChange() uint64 {
 	r.t.Helper()
-	states := r.sync()
+	states := r.States()
 	i := len(states) - 1
 	for i > 0 && splitOf(states[i-1]) == splitOf(states[i]) {
 		i--
 	}
 	revision, err := strconv.ParseUint(states[i].GetResourceVersion(), 10, 64)
 	if err != nil {
-		r.t.Fatalf("resource version of HTTPScaledObject %s: %v", r.name, err)
+		r.t.Fatalf("resource version of %s: %v", r.what, err)
 	}
 	return revision
 }
@@ -258,13 +242,13 @@ func (r *Recorder) Require(want ...Split) {
 // requests (RequireWrites).
 func (r *Recorder) RequireNothingElse() {
 	r.t.Helper()
-	states := r.sync()
+	states := r.States()
 	for i, state := range states[1:] {
 		if diff := cmp.Diff(withoutSplit(states[0]), withoutSplit(state)); diff != "" {
-			r.t.Errorf("HTTPScaledObject %s has changed in more than its split (-first +later):\n%s", r.name, diff)
+			r.t.Errorf("%s has changed in more than its split (-first +later):\n%s", r.what, diff)
 		}
 		if splitOf(state) == splitOf(states[i]) {
-			r.t.Errorf("HTTPScaledObject %s was written without a change of its split: %s", r.name, splitOf(state))
+			r.t.Errorf("%s was written without a change of its split: %s", r.what, splitOf(state))
 		}
 	}
 	r.RequireWrites()
@@ -275,28 +259,13 @@ func (r *Recorder) RequireNothingElse() {
 // changed the object.
 func (r *Recorder) RequireWrites() {
 	r.t.Helper()
-	var writes []write
 	changes := 0
-	// The states and the requests are those of one moment if no request came between
-	// the two reads of the log.
-	Eventually(r.t, Patience, fmt.Sprintf("a moment at which nobody writes HTTPScaledObject %s", r.name), func(context.Context) error {
-		before, end, err := readAudit(r.audit, r.n.Name, r.name, r.begun)
-		if err != nil {
-			return err
-		}
-		if i := slices.IndexFunc(before, func(w write) bool { return w.underWay(time.Now()) }); i >= 0 {
-			return fmt.Errorf("%s", before[i])
-		}
-		changes = len(r.sync()) - 1
-		since, _, err := readAudit(r.audit, r.n.Name, r.name, end)
-		if err == nil && len(since) > 0 {
-			err = fmt.Errorf("%s", since[0])
-		}
-		writes = before
-		return err
-	})
+	writes := r.n.writesUntil(r.name, func(context.Context) error {
+		changes = len(r.States()) - 1
+		return nil
+	})[r.earlier:]
 	if err := checkWrites(writes, changes); err != nil {
-		r.t.Errorf("HTTPScaledObject %s: %v", r.name, err)
+		r.t.Errorf("%s: %v", r.what, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,7 +19,8 @@ import (
 
 // AllowRestarts allows containers of a namespace to be restarted during the test:
 // those of the named pods, or of any pod if none is named. Without it, the restart of
-// a container that the tests of a package share fails the run.
+// a container that the tests of a package share, or that has one of our images, fails the
+// run.
 func AllowRestarts(t testing.TB, namespace string, pods ...string) {
 	a := &allowance{namespace: namespace, pods: pods, begun: time.Now()}
 	allowed.mu.Lock()
@@ -70,56 +72,63 @@ func (a *allowance) covers(r restart) bool {
 		!r.at.Before(a.begun.Truncate(time.Second)) && (a.over.IsZero() || !r.at.After(a.over))
 }
 
-// restartWatch notes every restart of a container in some namespaces.
+// ours are what the images begin with that a canary needs: they are watched in every
+// namespace, and the other containers in the namespaces that tests share.
+var ours = []string{"ghcr.io/kedify/argo-rollouts-interceptor:", "quay.io/argoproj/argo-rollouts:", "envoyproxy/envoy:"}
+
+// restartWatch notes the restarts of containers.
 type restartWatch struct {
-	namespaces []string
-	stop       func()
+	shared map[string]bool // namespaces
+	stop   func()
 
 	mu       sync.Mutex
 	counts   map[string]int32 // restarts that are known, by container
 	restarts []restart
 }
 
-// watchRestarts watches all namespaces that exist now. Earlier restarts do not count.
+// watchRestarts watches the pods of all namespaces. The tests share the namespaces that
+// exist now. Earlier restarts do not count.
 func watchRestarts(ctx context.Context, kube kubernetes.Interface) (*restartWatch, error) {
-	w := &restartWatch{counts: map[string]int32{}}
+	w := &restartWatch{shared: map[string]bool{}, counts: map[string]int32{}}
 	namespaces, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
+	for _, namespace := range namespaces.Items {
+		w.shared[namespace.Name] = true
+	}
+	if err := w.noteAll(ctx, kube); err != nil {
+		return nil, err
+	}
+	w.restarts = nil
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	factory := informers.NewSharedInformerFactory(kube, 0)
+	w.stop = func() {
+		cancel()
+		factory.Shutdown()
+	}
+	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    w.note,
+		UpdateFunc: func(_, now any) { w.note(now) },
+	}); err != nil {
+		w.stop()
+		return nil, err
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	return w, nil
+}
+
+// noteAll notes the restarts of all pods that there are.
+func (w *restartWatch) noteAll(ctx context.Context, kube kubernetes.Interface) error {
 	pods, err := kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, pod := range pods.Items {
 		w.note(&pod)
 	}
-	w.restarts = nil
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var factories []informers.SharedInformerFactory
-	w.stop = func() {
-		cancel()
-		for _, f := range factories {
-			f.Shutdown()
-		}
-	}
-	for _, namespace := range namespaces.Items {
-		w.namespaces = append(w.namespaces, namespace.Name)
-		f := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace.Name))
-		factories = append(factories, f)
-		if _, err := f.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    w.note,
-			UpdateFunc: func(_, now any) { w.note(now) },
-		}); err != nil {
-			w.stop()
-			return nil, err
-		}
-		f.Start(ctx.Done())
-	}
-	for _, f := range factories {
-		f.WaitForCacheSync(ctx.Done())
-	}
-	return w, nil
+	return nil
 }
 
 // note looks for restarts of a pod's containers that are not known yet.
@@ -130,9 +139,14 @@ func (w *restartWatch) note(object any) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	images := map[string]string{}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		images[c.Name] = c.Image
+	}
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		watched := w.shared[pod.Namespace] || slices.ContainsFunc(ours, func(image string) bool { return strings.HasPrefix(images[c.Name], image) })
 		key := string(pod.UID) + "/" + c.Name
-		if c.RestartCount <= w.counts[key] {
+		if !watched || c.RestartCount <= w.counts[key] {
 			continue
 		}
 		w.counts[key] = c.RestartCount
@@ -142,21 +156,6 @@ func (w *restartWatch) note(object any) {
 		}
 		w.restarts = append(w.restarts, r)
 	}
-}
-
-// end stops the watch, and takes in the present state of the pods.
-func (w *restartWatch) end(ctx context.Context, kube kubernetes.Interface) error {
-	w.stop()
-	pods, err := kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for _, pod := range pods.Items {
-		if slices.Contains(w.namespaces, pod.Namespace) {
-			w.note(&pod)
-		}
-	}
-	return nil
 }
 
 // unasked returns the restarts that no test has allowed.
@@ -170,8 +169,8 @@ func (w *restartWatch) unasked() []restart {
 	})
 }
 
-// runWatched runs the tests, and fails if a container of a namespace that was there
-// before them was restarted and no test had allowed it.
+// runWatched runs the tests, and fails if a container that is watched was restarted and no
+// test had allowed it.
 func runWatched(run func() int) int {
 	failed := func(err error) int {
 		fmt.Fprintln(os.Stderr, "e2e: watching for restarts:", err)
@@ -189,7 +188,8 @@ func runWatched(run func() int) int {
 	code := run()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := watch.end(ctx, c.Kube); err != nil {
+	watch.stop()
+	if err := watch.noteAll(ctx, c.Kube); err != nil {
 		return failed(err)
 	}
 	for _, r := range watch.unasked() {

@@ -19,8 +19,8 @@ import (
 // RunTests is cluster.RunTests in a sandbox with add-ons besides the default ones,
 // and with the programs under test: those that $PLUGIN and the like name, or what
 // `make build` makes. The sandbox is called name with the process id added. RunTests
-// returns the exit code. The run also fails if a container that the tests share was
-// restarted without AllowRestarts.
+// returns the exit code. The run also fails if a container was restarted that needs
+// AllowRestarts for it.
 func RunTests(m *testing.M, name string, with ...string) int {
 	if !flag.Parsed() {
 		flag.Parse()
@@ -62,10 +62,6 @@ func RunWaitingTests(m *testing.M, name string, with ...string) int {
 	}
 	return RunTests(m, name, with...)
 }
-
-// failedRun is the directory for what a failed run leaves; it is empty outside
-// RunTests.
-var failedRun string
 
 // complete finds the programs under test. A missing one is an error, not a reason to
 // test less.

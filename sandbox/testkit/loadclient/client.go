@@ -3,6 +3,7 @@
 package loadclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,12 +29,12 @@ type Client struct {
 // concurrency is how many requests a client has under way at a time.
 const concurrency = 32
 
-// Wrk sends over 32 connections of HTTP/1.1.
+// Wrk sends over 32 connections of HTTP/1.1, or as many as the run says.
 var Wrk = Client{
 	Name: "wrk",
 	arguments: func(r Run) []string {
 		return []string{
-			"--threads", "1", "--connections", strconv.Itoa(concurrency), "--timeout", "30s",
+			"--threads", "1", "--connections", strconv.Itoa(cmp.Or(r.Connections, concurrency)), "--timeout", "30s", "--latency",
 			"--duration", seconds(r.Duration) + "s", "--header", "Host: " + r.Host, r.url(),
 		}
 	},
@@ -64,6 +65,8 @@ type Run struct {
 	// Target is the host:port to connect to, and Host the Host header.
 	Target, Host, Path string
 	Duration           time.Duration
+	// Connections is how many Wrk has.
+	Connections int
 }
 
 func (r Run) url() string { return "http://" + r.Target + r.Path }
@@ -76,20 +79,29 @@ type Counts struct{ Requests, Failed int }
 // Do runs the client once, at the lowest priority, because other tests run beside it
 // that wait for something. output is what it printed.
 func (c Client) Do(ctx context.Context, r Run) (counts Counts, output string, err error) {
-	path, err := c.path()
+	cmd, err := c.Command(ctx, r)
 	if err != nil {
 		return Counts{}, "", err
 	}
-	printed, err := exec.CommandContext(ctx, "nice", append([]string{"-n", "19", path}, c.arguments(r)...)...).CombinedOutput()
+	printed, err := exec.CommandContext(ctx, "nice", append([]string{"-n", "19"}, cmd.Args...)...).CombinedOutput()
 	if err != nil {
 		return Counts{}, string(printed), fmt.Errorf("%s: %w", c.Name, err)
 	}
-	counts, err = c.read(string(printed))
+	counts, err = c.Read(string(printed))
 	return counts, string(printed), err
 }
 
-// read finds the counts in what the client printed.
-func (c Client) read(output string) (Counts, error) {
+// Command returns the command that runs the client once.
+func (c Client) Command(ctx context.Context, r Run) (*exec.Cmd, error) {
+	path, err := c.path()
+	if err != nil {
+		return nil, err
+	}
+	return exec.CommandContext(ctx, path, c.arguments(r)...), nil
+}
+
+// Read finds the counts in what the client printed.
+func (c Client) Read(output string) (Counts, error) {
 	requests := c.requests.FindStringSubmatch(output)
 	if requests == nil {
 		return Counts{}, fmt.Errorf("%s does not say how many requests it sent", c.Name)

@@ -28,10 +28,10 @@ func TestCountsThatClientsPrint(t *testing.T) {
 		{H2load, h2load + "56154 succeeded, 0 failed, 0 errored, 0 timeout\n", Counts{Requests: 56154}},
 		{H2load, h2load + "56135 succeeded, 19 failed, 8 errored, 2 timeout\n", Counts{56154, 21}},
 	} {
-		if got, err := tt.client.read(tt.output); got != tt.want || err != nil {
+		if got, err := tt.client.Read(tt.output); got != tt.want || err != nil {
 			t.Errorf("%s: %+v, %v; want %+v of\n%s", tt.client.Name, got, err, tt.want, tt.output)
 		}
-		if _, err := tt.client.read("nothing"); err == nil {
+		if _, err := tt.client.Read("nothing"); err == nil {
 			t.Errorf("%s: no error where it says nothing", tt.client.Name)
 		}
 	}

@@ -48,8 +48,7 @@ func AwaitRestart(t testing.TB, pods ...corev1.Pod) {
 	}
 }
 
-// KillUnannounced is Kill without AllowRestarts: the test run fails if the pods are not
-// in a namespace of the test's own.
+// KillUnannounced is Kill without AllowRestarts, which fails the test run.
 func KillUnannounced(t testing.TB, pods ...corev1.Pod) (gone time.Time) {
 	t.Helper()
 	var ids []int

@@ -41,6 +41,12 @@ func StartLoadAt(t testing.TB, p Proxy, host string, rate float64) *Load {
 	return start(t, p, traffic.Options{Host: host, Rate: rate, Connections: 4, InTurn: true})
 }
 
+// StartLoadWith is StartLoadAt with a header in each request.
+func StartLoadWith(t testing.TB, p Proxy, host string, rate float64, header http.Header) *Load {
+	t.Helper()
+	return start(t, p, traffic.Options{Host: host, Rate: rate, Connections: 4, InTurn: true, Header: header})
+}
+
 // StartParallelLoad sends requests for a host on eight connections at a time.
 func StartParallelLoad(t testing.TB, p Proxy, host string) *Load {
 	t.Helper()

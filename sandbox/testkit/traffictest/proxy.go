@@ -6,13 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,9 +23,6 @@ const (
 	interceptorAdminPort = 9090
 	envoyAdminPort       = 9901
 )
-
-// requestTimeout bounds requests that should be answered at once.
-const requestTimeout = 20 * time.Second
 
 // A Proxy is one of the two that split requests.
 type Proxy struct {
@@ -65,7 +60,6 @@ func Both(t *testing.T, test func(t *testing.T, n *e2etest.Namespace, p Proxy)) 
 // Embedded returns the interceptor's own proxy, which all namespaces share.
 func Embedded(t testing.TB, n *e2etest.Namespace) Proxy {
 	t.Helper()
-	tellOnFailure(t, n)
 	interceptortest.Pods(t)
 	return Proxy{Name: "embedded", Address: strings.TrimPrefix(interceptortest.URL, "http://"), Smooth: true, namespace: n}
 }
@@ -73,7 +67,6 @@ func Embedded(t testing.TB, n *e2etest.Namespace) Proxy {
 // Envoy starts kedify-proxies for a namespace.
 func Envoy(t testing.TB, n *e2etest.Namespace) Proxy {
 	t.Helper()
-	tellOnFailure(t, n)
 	e := interceptortest.ApplyKedifyProxy(t, n)
 	p := Proxy{Name: "envoy", Address: strings.TrimPrefix(e.URL, "http://"), namespace: n, envoy: e}
 	p.awaitService(t)
@@ -120,21 +113,8 @@ func (p Proxy) Await(t testing.TB, host, path string) {
 	for _, pod := range p.Pods(t) {
 		url := e2etest.PodURL(pod, 8080) + path
 		e2etest.Eventually(t, e2etest.Patience, fmt.Sprintf("%s answers for %s%s", pod.Name, host, path), func(ctx context.Context) error {
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-			if err != nil {
-				return err
-			}
-			request.Host = host
-			response, err := adminClient.Do(request)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = response.Body.Close() }()
-			if response.StatusCode != http.StatusOK {
-				body, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10))
-				return fmt.Errorf("%s: %s", response.Status, body)
-			}
-			return nil
+			_, err := e2etest.Get(ctx, url, host)
+			return err
 		})
 	}
 	p.awaitService(t)
@@ -298,21 +278,10 @@ func (p Proxy) envoyShares(ctx context.Context, pod corev1.Pod, object string) (
 	return shares, nil
 }
 
-// adminClient opens a connection for each request.
-var adminClient = &http.Client{Timeout: requestTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
-
 func getJSON(ctx context.Context, url string, into any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	body, err := e2etest.Get(ctx, url, "")
 	if err != nil {
 		return err
 	}
-	response, err := adminClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, response.Status)
-	}
-	return json.NewDecoder(response.Body).Decode(into)
+	return json.Unmarshal([]byte(body), into)
 }

@@ -3,13 +3,11 @@
 package killing
 
 import (
-	"context"
-	"errors"
 	"os"
 	"syscall"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/interceptor/interceptortest"
@@ -38,16 +36,17 @@ func TestKillEtcd(t *testing.T) {
 	}
 }
 
-func TestKillInterceptor(t *testing.T) {
-	pod := interceptortest.Pods(t)[0]
+func TestKillInterceptor(t *testing.T) { kill(t, interceptortest.Pods(t)[0]) }
+
+// The Envoy is in a namespace that the run did not begin with.
+func TestKillKedifyProxy(t *testing.T) {
+	kill(t, traffictest.Envoy(t, e2etest.NewNamespace(t)).Pods(t)[0])
+}
+
+// kill kills a pod, and waits until the node has noticed it: a test run that is over by then
+// would miss it.
+func kill(t *testing.T, pod corev1.Pod) {
+	t.Helper()
 	traffictest.KillUnannounced(t, pod)
-	// The node notices the end later: a test run that is over by then would miss it.
-	c := e2etest.Connect(t)
-	e2etest.Eventually(t, e2etest.Patience, "a restart of pod "+pod.Name, func(ctx context.Context) error {
-		now, err := c.Kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-		if err == nil && e2etest.Restarts(*now) == e2etest.Restarts(pod) {
-			err = errors.New("it has not been restarted")
-		}
-		return err
-	})
+	traffictest.AwaitRestart(t, pod)
 }
