@@ -1,22 +1,16 @@
 package demo
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
+	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/sourceguide"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffic"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/controllertest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffictest"
 )
 
 const (
@@ -26,182 +20,133 @@ const (
 	guideRate = 40
 	followed  = 5
 
-	// walkTime bounds a command of the guide.
-	walkTime = 3 * time.Minute
-
-	// printedLines is how many lines of an output are shown.
-	printedLines = 40
+	// guideJudged is how many requests a share is judged by. They come within a pause of
+	// 30 s also where a busy machine sends them at half the rate.
+	guideJudged = 150
 )
 
-var guideClaim = []Line{
-	{"To be proved: each command of Kedify's guide does what the guide says, from the", Bold},
-	{"installation of the plugin to its removal; pods follow the requests; a canary gets", Bold},
-	{"its weights, and none once it is aborted; and no request fails.", Bold},
+var guideClaim = []string{
+	"To be proved: each command of Kedify's guide does what the guide says, from the",
+	"installation of the plugin to its removal; pods follow the requests; a canary gets",
+	"its weights, and none once it is aborted; and no request fails.",
 }
 
-var guideActs = []Act{
-	{Title: "promoted", Image: "argoproj/rollouts-demo:yellow", ByHand: true, Look: "canary"},
-	{Title: "aborted by hand", Image: "argoproj/rollouts-demo:green", ByHand: true, CaughtAt: 20},
+// guideWalk runs the guide's commands, and shows them.
+type guideWalk struct {
+	*player
+	sourceguide.Walk
 }
 
-// deployGuide does what the guide does before the first request: it installs the
-// plugin, restarts the controller, and applies the sample.
-func (p *player) deployGuide(ctx context.Context, client dynamic.Interface) error {
-	url, sum, err := registered(ctx, client)
-	if err != nil {
-		return err
+// playGuide walks through the guide, as TestGuide does.
+func (p *player) playGuide() {
+	const name = sourceguide.Name
+	split := onHTTPScaledObject.split
+	cluster := e2etest.Connect(p)
+	n := p.inNamespace(cluster, sourceguide.Namespace)
+	w := guideWalk{p, sourceguide.Walk{Dir: p.TempDir()}}
+	sum := controllertest.SHA256.FindString(controllertest.Config(p))
+	if err := sourceguide.WriteFiles(p.ctx, w.Dir, p.root, controllertest.PluginURL, sum); err != nil {
+		p.Fatal(err)
 	}
-	if err := sourceguide.WriteFiles(ctx, p.walk.Dir, p.root, url, sum); err != nil {
-		return err
-	}
-	if err := p.do(ctx, sourceguide.Step{Commands: "kubectl apply -f " + sourceguide.PluginFile + "\n"}); err != nil {
-		return err
-	}
-	for _, heading := range []string{"restart", "deploy"} {
-		if err := p.walkThrough(ctx, heading); err != nil {
-			return err
+	w.do(sourceguide.Step{Commands: "kubectl apply -f " + sourceguide.PluginFile + "\n"})
+	w.walk("restart")
+	v, stop := newView(p)
+	v.followCanary(n, annotation)
+	p.check("plugin and sample are installed as the guide says", func() {
+		w.walk("deploy")
+		n.AwaitHealthy(name, e2etest.Image("blue"))
+	})
+	w.Address = p.ask("kubectl -n " + n.Name + " get ingress " + name + " -o jsonpath='{.status.loadBalancer.ingress[0].ip}'")
+	proxy := traffictest.Proxy{Name: "ingress", Address: net.JoinHostPort(w.Address, "80")}
+	p.awaitServed(proxy, sourceguide.Host)
+	load := traffictest.StartParallelLoadAt(p, proxy, sourceguide.Host, guideRate)
+	p.show(Line{fmt.Sprintf("requests: %d a second, as of  curl -H 'Host: %s' http://%s/color", guideRate, sourceguide.Host, proxy.Address), Dim})
+	v.showLoad(load.Load)
+	p.check("the objects are as the guide shows them", func() { w.walk("look") })
+	p.check("pods follow the requests", func() {
+		n.AwaitRollout(name, "pods follow the requests", func(ro *v1alpha1.Rollout) error {
+			if ro.Status.AvailableReplicas < followed {
+				return fmt.Errorf("%d pods are available at %d requests a second, want %d or more", ro.Status.AvailableReplicas, guideRate, followed)
+			}
+			return nil
+		})
+		p.awaitOnly("blue", load)
+	})
+
+	p.show(Line{"\nyellow: promoted", Bold})
+	record := p.record(n, annotation)
+	w.walk("start")
+	for _, at := range onHTTPScaledObject.pauses {
+		p.check(fmt.Sprintf("at a weight of %d yellow gets that share", at.weight), func() {
+			p.requireVerified(n.AwaitPaused(name, at.step), at.weight)
+			if at.step == 1 {
+				w.walk("canary")
+			}
+			p.awaitShare(proxy, load, "yellow", at.weight, guideJudged)
+		})
+		if at.weight < 80 { // that pause ends by itself
+			w.walk("promote")
 		}
 	}
-	return p.awaitHealthy(ctx, client)
-}
+	p.check("yellow is promoted, and gets all requests", func() {
+		n.AwaitHealthy(name, e2etest.Image("yellow"))
+		p.awaitOnly("yellow", load)
+	})
+	record.require(split(0, false), split(20, false), split(50, false), split(80, false), split(100, false), split(0, false))
 
-// registered returns where the sandbox's plugin is downloaded from, and its SHA-256.
-func registered(ctx context.Context, client dynamic.Interface) (url, sum string, err error) {
-	object, err := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace("argo-rollouts").Get(ctx, "argo-rollouts-config", metav1.GetOptions{})
-	if err != nil {
-		return "", "", err
-	}
-	text, _, _ := unstructured.NestedString(object.Object, "data", "trafficRouterPlugins")
-	var plugins []struct{ Name, Location, SHA256 string }
-	if err := yaml.Unmarshal([]byte(text), &plugins); err != nil {
-		return "", "", fmt.Errorf("ConfigMap argo-rollouts/argo-rollouts-config: data.trafficRouterPlugins: %w", err)
-	}
-	for _, plugin := range plugins {
-		if plugin.Name == "kedify/http" {
-			return plugin.Location, plugin.SHA256, nil
-		}
-	}
-	return "", "", errors.New("ConfigMap argo-rollouts/argo-rollouts-config: data.trafficRouterPlugins: expected kedify/http")
-}
+	p.show(Line{"\ngreen: aborted by hand", Bold})
+	record = p.record(n, annotation)
+	p.run("kubectl", "argo", "rollouts", "-n", n.Name, "set", "image", name, name+"="+e2etest.Image("green"))
+	p.check("at a weight of 20 green gets that share", func() {
+		p.requireVerified(n.AwaitPaused(name, 1), 20)
+		p.awaitShare(proxy, load, "green", 20, guideJudged)
+	})
+	w.walk("abort")
+	p.check("yellow gets all requests again", func() {
+		n.AwaitAborted(name)
+		p.awaitOnly("yellow", load)
+	})
+	record.require(split(0, false), split(20, false), split(0, false))
 
-// ingressTarget returns where requests for the sample's Ingress are sent: to the
-// address in its status, which it waits for.
-func ingressTarget(ctx context.Context, client dynamic.Interface) (traffic.Options, error) {
-	ctx, cancel := context.WithTimeout(ctx, servedTime)
-	defer cancel()
-	for {
-		ingress, err := client.Resource(networkingv1.SchemeGroupVersion.WithResource("ingresses")).Namespace(sourceguide.Namespace).Get(ctx, sourceguide.Name, metav1.GetOptions{})
-		if err != nil {
-			return traffic.Options{}, fmt.Errorf("Ingress %s/%s: %w", sourceguide.Namespace, sourceguide.Name, err)
-		}
-		for _, address := range objects(ingress.Object, "status", "loadBalancer", "ingress") {
-			return traffic.Options{Target: net.JoinHostPort(fmt.Sprint(address["ip"]), "80"), Host: sourceguide.Host, Path: "/color"}, nil
-		}
-		select {
-		case <-ctx.Done():
-			return traffic.Options{}, fmt.Errorf("Ingress %s/%s has no address: %w", sourceguide.Namespace, sourceguide.Name, ctx.Err())
-		case <-time.After(redrawInterval):
-		}
-	}
-}
-
-// seePodsFollow looks at the objects as the guide does, and waits until there are more
-// pods, because of the requests.
-func (p *player) seePodsFollow(ctx context.Context) error {
-	if err := p.walkThrough(ctx, "look"); err != nil {
-		return err
-	}
-	p.next = fmt.Sprintf("a canary, when %d pods have followed the requests", followed)
-	err := p.until(ctx, walkTime, func(seen Seen) (bool, error) { return seen.Ready >= followed, nil })
-	if errors.Is(err, errTooLong) {
-		return fmt.Errorf("%d requests a second, and there are not %d pods: %w", guideRate, followed, err)
-	}
-	return err
-}
-
-// lookAndRemove runs the guide's troubleshooting and removes the ScaledObject, while
-// requests are sent.
-func (p *player) lookAndRemove(ctx context.Context) error {
-	if err := p.walkThrough(ctx, "troubleshoot"); err != nil {
-		return err
-	}
-	if err := p.do(ctx, sourceguide.Step{Commands: "kubectl -n rollouts-demo delete scaledobject rollouts-demo\n" +
-		"kubectl -n rollouts-demo wait --for=delete httpso/rollouts-demo --timeout=110s\n"}); err != nil {
-		return err
-	}
-	from := p.load.Mark()
-	_, err := p.load.Await(ctx, from, enough)
-	return err
+	p.check("the troubleshooting prints what the guide shows", func() { w.walk("troubleshoot") })
+	p.check("without the ScaledObject the stable version gets all requests", func() {
+		w.do(sourceguide.Step{Commands: "kubectl -n rollouts-demo delete scaledobject rollouts-demo\n" +
+			"kubectl -n rollouts-demo wait --for=delete httpso/rollouts-demo --timeout=110s\n"})
+		load.RequireOnly("yellow")
+	})
+	p.check("no request failed", func() { load.Finish(nil, "blue", "yellow", "green") })
+	stop() // there is nothing more to see
+	p.check("the plugin and the agent are removed as the guide says", func() { w.cleanUp() })
 }
 
 // cleanUp removes the namespace, the plugin and the agent.
-func (p *player) cleanUp(ctx context.Context) error {
-	p.observed = nil // of the namespace
-	if err := p.walkThrough(ctx, "clean up"); err != nil {
-		return err
-	}
-	steps, err := sourceguide.Uninstall(p.root)
+func (w guideWalk) cleanUp() {
+	w.walk("clean up")
+	steps, err := sourceguide.Uninstall(w.root)
 	if err != nil {
-		return err
+		w.Fatal(err)
 	}
 	for _, s := range steps {
-		if err := p.do(ctx, s); err != nil {
-			return err
-		}
+		w.do(s)
 	}
-	return nil
 }
 
-// walkThrough runs the commands under a heading of the guide.
-func (p *player) walkThrough(ctx context.Context, heading string) error {
+// walk runs the commands under a heading of the guide.
+func (w guideWalk) walk(heading string) {
 	for _, s := range sourceguide.Steps(heading) {
-		if err := p.do(ctx, s); err != nil {
-			return err
-		}
+		w.do(s)
 	}
-	return nil
 }
 
 // do shows a command of the guide, runs it, and shows what it prints. What the guide
-// shows has to be printed. Meanwhile it goes on to show what happens.
-func (p *player) do(ctx context.Context, s sourceguide.Step) error {
+// shows has to be printed.
+func (w guideWalk) do(s sourceguide.Step) {
 	for line := range strings.Lines(s.Commands) {
-		if err := p.screen.Sayf(Bold, "$ %s", strings.TrimRight(line, "\n")); err != nil {
-			return err
-		}
+		w.show(Line{"$ " + strings.TrimRight(line, "\n"), Bold})
 	}
-	type result struct {
-		printed string
-		err     error
+	printed, err := w.Do(w.ctx, s)
+	w.printed(printed)
+	if err != nil {
+		w.Fatal(err)
 	}
-	ended := make(chan result, 1)
-	go func() {
-		printed, err := p.walk.Do(ctx, s)
-		ended <- result{printed, err}
-	}()
-	var r result
-	if p.observed == nil {
-		r = <-ended
-	} else if err := p.until(ctx, walkTime, func(Seen) (done bool, _ error) {
-		select {
-		case r = <-ended:
-			done = true
-		default:
-		}
-		return done, nil
-	}); err != nil {
-		return err
-	}
-	lines := strings.Split(strings.TrimRight(r.printed, "\n"), "\n")
-	for _, line := range lines[:min(len(lines), printedLines)] {
-		if err := p.screen.Sayf(Plain, "%s", line); err != nil {
-			return err
-		}
-	}
-	if more := len(lines) - printedLines; more > 0 {
-		if err := p.screen.Sayf(Dim, "… and %d lines more", more); err != nil {
-			return err
-		}
-	}
-	return r.err
 }

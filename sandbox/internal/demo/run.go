@@ -1,9 +1,10 @@
 // Package demo shows two canaries to a person: the guide's, which is promoted, and
 // one whose version fails, which a background analysis aborts. On a sandbox of its
 // own it does what the guide says, sends requests all along, shows what happens to
-// the Rollout, to its split and to the requests while it happens, and judges at the
-// end whether each step was as claimed. The caller chooses the traffic router, the walk
-// through all of Kedify's guide, or canaries whose steps act on the world outside.
+// the Rollout, to its split and to the requests while it happens, and judges it with
+// the code of the end-to-end tests (sandbox/testkit): the demo is a test that a person
+// watches. The caller chooses the traffic router, the walk through all of Kedify's
+// guide, or canaries whose steps act on the world outside.
 package demo
 
 import (
@@ -22,17 +23,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
 
-// Name is the name of the demo's own sandbox, unless another is asked for.
-const Name = "demo"
+// ownName is the name of the demo's own sandbox, unless another is asked for. Demos run
+// side by side.
+func ownName() string { return fmt.Sprintf("demo-%d", os.Getpid()) }
 
 // Options says how to run the demo.
 type Options struct {
-	// Sandbox is the sandbox to bring up; an empty name means Name.
+	// Sandbox is the sandbox to bring up; an empty name means one of its own.
 	Sandbox cluster.Options
-	// Router is the traffic router, and Proxy what splits its requests, as ParseRouter
-	// returns them.
-	Router Router
-	Proxy  Proxy
+	// Demo is what to show, as Find returns it.
+	Demo Demo
 	// Keep leaves the sandbox up at the end, for a look around.
 	Keep bool
 	// Out is where the demo is shown. A terminal gets a live view, anything
@@ -64,10 +64,10 @@ func Run(ctx context.Context, opts Options) (int, error) {
 		began := time.Now()
 		if ms, err := strconv.ParseInt(os.Getenv(startedEnv), 10, 64); err == nil {
 			began = time.UnixMilli(ms)
-		} else if err := NewScreen(opts.Out).Say(opts.Router.claim()...); err != nil {
+		} else if err := NewScreen(opts.Out).Say(opts.Demo.claimed()...); err != nil {
 			return 0, err
 		}
-		code, err := playInside(ctx, opts.Out, root, opts.Router, opts.Proxy, began)
+		code, err := playInside(ctx, opts.Out, root, opts.Demo, began)
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return interrupted, nil // the process that takes the sandbox down says so
 		}
@@ -76,22 +76,36 @@ func Run(ctx context.Context, opts Options) (int, error) {
 	return runOutside(ctx, opts)
 }
 
+// playInside plays a demo, which began at a time that may be before this process was
+// started.
+func playInside(ctx context.Context, out *os.File, root string, demo Demo, began time.Time) (code int, err error) {
+	p := &player{ctx: ctx, screen: NewScreen(out), root: root, began: began}
+	defer func() { err = errors.Join(err, p.screen.Close()) }()
+	if !p.play(demo.play) {
+		code = 1
+	}
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	return code, p.screen.Say(p.table()...)
+}
+
 func runOutside(ctx context.Context, opts Options) (code int, err error) {
 	began := time.Now()
-	if err := NewScreen(opts.Out).Say(opts.Router.claim()...); err != nil {
+	if err := NewScreen(opts.Out).Say(opts.Demo.claimed()...); err != nil {
 		return 0, err
 	}
 	sandbox := opts.Sandbox
-	sandbox.With = append(sandbox.With, settings[opts.Router].addons...)
+	sandbox.With = append(sandbox.With, opts.Demo.addons...)
 	if sandbox.Name == "" && sandbox.State == "" {
-		sandbox.Name = Name
+		sandbox.Name = ownName()
 	}
 	// Without --keep the sandbox ends with this process, however that ends.
 	sandbox.Owned = !opts.Keep
 	sandbox.KeepFailed = opts.Keep
 	s, err := cluster.Up(ctx, sandbox)
 	if errors.Is(err, cluster.ErrRunning) {
-		return 0, fmt.Errorf("%w: take it down first, with `sandbox down --name %s`", err, sandbox.Name)
+		return 0, fmt.Errorf("%w: take it down first, or leave --name and --state out for one of the demo's own", err)
 	}
 	if err != nil {
 		return 0, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"golang.org/x/term"
 )
@@ -33,8 +34,9 @@ const (
 )
 
 // Screen shows lines that stay, and on a terminal a panel below them that is
-// drawn anew each time. It is not safe for concurrent use.
+// drawn anew each time. It is safe for concurrent use.
 type Screen struct {
+	mu       sync.Mutex
 	out      *os.File
 	terminal bool
 	colours  bool
@@ -59,17 +61,14 @@ func NewScreen(out *os.File) *Screen {
 
 // Say writes lines that stay.
 func (s *Screen) Say(lines ...Line) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var text strings.Builder
 	s.erase(&text)
 	for _, line := range lines {
 		text.WriteString(s.paint(line.Text, line.Style) + "\n")
 	}
 	return s.write(text.String())
-}
-
-// Sayf writes one line that stays.
-func (s *Screen) Sayf(style Style, format string, args ...any) error {
-	return s.Say(Line{fmt.Sprintf(format, args...), style})
 }
 
 // Panel draws the panel; without a terminal it does nothing. Of a panel that
@@ -80,6 +79,8 @@ func (s *Screen) Panel(lines []Line) error {
 	}
 	width, height := s.size()
 	lines = lines[:min(len(lines), height-1)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var text strings.Builder
 	s.erase(&text)
 	text.WriteString(hidden)
@@ -95,6 +96,8 @@ func (s *Screen) Close() error {
 	if !s.terminal {
 		return nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var text strings.Builder
 	s.erase(&text)
 	text.WriteString(visible)

@@ -4,314 +4,175 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"time"
+	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/region"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
-// The Rollouts of the demo of steps, as people call them.
+// The Rollouts of the demo of steps, two of them in the sandbox's own cluster.
 const (
-	checkout   = "checkout"
-	payments   = "payments"
-	checkoutEU = "checkout in eu"
+	checkout = "checkout"
+	payments = "payments"
 )
 
-var shop = []string{checkout, payments, checkoutEU}
+// The steps of checkout that are judged, by their index.
+const (
+	chatStep int32 = 1 + iota
+	smokeStep
+	togetherStep
+	regionsStep
+)
 
-var stepsClaim = []Line{
-	{"To be proved: a canary tells a chat, tests itself, and waits for another service and", Bold},
-	{"for another region; when that region fails, all of them roll back, and the chat is", Bold},
-	{"told why.", Bold},
+var stepsClaim = []string{
+	"To be proved: a canary tells a chat, tests itself, and waits for another service and",
+	"for another region; when that region fails, all of them roll back, and the chat is",
+	"told why.",
 }
 
-// controllerNamespace is where Argo Rollouts is, and what admins prepare for steps.
-const controllerNamespace = "argo-rollouts"
+const (
+	stepsSample    = "sandbox/manifests/demo-steps"
+	stepsNamespace = "shop"
+)
 
-// stepsImage is the version that fails in the region.
-const stepsImage = "argoproj/rollouts-demo:yellow"
+// playSteps releases a version of a shop that fails in the region eu.
+func (p *player) playSteps() {
+	o, err := newOutside(func(text string) { p.say(Bold, "%s", label("the chat", "» "+clip(text, longest))) })
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { _ = o.Close() })
+	home := p.inNamespace(e2etest.Connect(p), stepsNamespace)
+	eu, kubeconfig := p.connectRegion(home.Cluster)
+	for _, args := range [][]string{
+		{"create", "ns", home.Name},
+		{"apply", "-k", stepsSample},
+		{kubeconfig, "create", "ns", eu.Name},
+		{kubeconfig, "apply", "-k", filepath.Join(stepsSample, "eu")},
+	} {
+		p.run("kubectl", args...)
+	}
+	v, _ := newView(p)
+	v.followRollouts(home, func(name string) string { return name })
+	v.followRollouts(eu, func(name string) string { return name + " in eu" })
+	home.AwaitHealthy(checkout, e2etest.Image("blue"))
+	home.AwaitHealthy(payments, e2etest.Image("blue"))
+	eu.AwaitHealthy(checkout, e2etest.Image("blue"))
 
-// stepsPlayer plays the demo of steps.
-type stepsPlayer struct {
-	player
-	outside *outside
-	story   story
-	dir     string
-	// region is the flag of kubectl for the other cluster.
-	region   string
-	observed chan stepsObservation
+	yellow := e2etest.Image("yellow")
+	p.run("kubectl", "argo", "rollouts", "-n", home.Name, "set", "image", checkout, checkout+"="+yellow)
+	p.run("kubectl", "argo", "rollouts", "-n", home.Name, "set", "image", payments, payments+"="+yellow)
+	p.run("kubectl", "argo", "rollouts", kubeconfig, "-n", eu.Name, "set", "image", checkout, checkout+"="+yellow)
+	p.check("checkout tells the chat that its canary begins", func() {
+		home.AwaitStep(checkout, chatStep, v1alpha1.StepPluginPhaseSuccessful)
+		o.require(p, "the canary of checkout has begun, with "+yellow)
+	})
+	p.check("a Job tests the new version", func() {
+		home.AwaitStep(checkout, smokeStep, v1alpha1.StepPluginPhaseSuccessful)
+		p.requireJob(home)
+	})
+	p.check("checkout waits for payments", func() {
+		home.AwaitStep(checkout, togetherStep, v1alpha1.StepPluginPhaseRunning, payments)
+	})
+	home.AwaitPaused(payments, 1)
+	p.run("kubectl", "argo", "rollouts", "-n", home.Name, "promote", payments)
+	p.check("and goes on when payments is there", func() {
+		home.AwaitStep(checkout, togetherStep, v1alpha1.StepPluginPhaseSuccessful, payments)
+	})
+	p.check("checkout waits for the region eu", func() {
+		home.AwaitStep(checkout, regionsStep, v1alpha1.StepPluginPhaseRunning, "eu")
+	})
+	p.run("kubectl", "canary", "steps", checkout, "-n", home.Name)
+	p.say(Bad, "the monitoring of eu says that 15 %% of the requests fail")
+	o.fail()
+	p.check("the canary in eu fails, and is rolled back", func() { awaitRolledBack(eu, checkout) })
+	p.check("so checkout's step fails", func() {
+		home.AwaitStep(checkout, regionsStep, v1alpha1.StepPluginPhaseFailed, "eu")
+	})
+	p.check("checkout is rolled back", func() { awaitRolledBack(home, checkout) })
+	p.check("payments is rolled back with it", func() { awaitRolledBack(home, payments) })
+	p.check("the chat is told why, and nothing else", func() {
+		o.require(p, "the canary of checkout has begun", "checkout is rolled back: Step Plugin 5 (kedify/step) failed: regions: barrier regions#1: failed with others: shop/checkout in eu")
+	})
 }
 
-// stepsObservation is what a watch has delivered, of the Rollout or the cluster's Job.
-type stepsObservation struct {
-	in string // "" for the sandbox's own cluster
-	observation
-}
-
-// playSteps plays the demo of steps. It returns the exit code.
-func (p *stepsPlayer) playSteps(ctx context.Context, client dynamic.Interface) (code int, err error) {
-	if p.outside, err = newOutside(); err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, p.outside.Close()) }()
-	if p.dir, err = os.MkdirTemp("", "steps-"); err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(p.dir)) }()
-	other, err := p.connectRegion(ctx, client)
+// connectRegion connects the demo and kubectl with the region, as its administrator, and
+// the plugin with the token that docs/steps-regions.md makes. It returns kubectl's flag.
+func (p *player) connectRegion(home *e2etest.Cluster) (eu *e2etest.Namespace, kubeconfig string) {
+	secret, err := home.Kube.CoreV1().Secrets(region.Namespace).Get(p.ctx, region.Kubeconfigs, metav1.GetOptions{})
 	if err != nil {
-		return 0, err
+		p.Fatal(err)
 	}
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	if err := p.deploySteps(watching, client, other); err != nil {
-		return 0, err
-	}
-	if err := p.release(ctx); err != nil && !errors.Is(err, errTooLong) {
-		return 0, err
-	} else if err != nil {
-		// The judgement says what is missing.
-		if err := p.screen.Sayf(Bad, "%s", err); err != nil {
-			return 0, err
-		}
-	}
-	p.story.chat, p.story.refused = p.outside.heard()
-	verdicts := judgeSteps(p.story)
-	code = 0
-	for _, v := range verdicts {
-		if !v.ok() {
-			code = 1
-		}
-	}
-	return code, p.screen.Say(stepsTable(verdicts, p.started, time.Since(p.started))...)
-}
-
-// connectRegion connects the demo and kubectl with the region, as its administrator, and the
-// plugin with the token that docs/steps-regions.md makes.
-func (p *stepsPlayer) connectRegion(ctx context.Context, client dynamic.Interface) (dynamic.Interface, error) {
-	secret, err := readSecret(ctx, client, region.Namespace, region.Kubeconfigs)
+	eu = p.inNamespace(e2etest.ConnectTo(p, "eu", secret.Data[region.Admin]), stepsNamespace)
+	config, err := clientcmd.Load(secret.Data[region.Admin])
 	if err != nil {
-		return nil, err
+		p.Fatalf("Secret %s/%s: %s: %v", region.Namespace, region.Kubeconfigs, region.Admin, err)
 	}
-	admin, err := clientcmd.Load(secret[region.Admin])
-	if err != nil {
-		return nil, fmt.Errorf("Secret %s/%s: %s: %w", region.Namespace, region.Kubeconfigs, region.Admin, err)
-	}
-	file := filepath.Join(p.dir, "eu")
-	p.region = "--kubeconfig=" + file
-	if err := clientcmd.WriteToFile(*admin, file); err != nil {
-		return nil, err
-	}
-	config, err := clientcmd.NewDefaultClientConfig(*admin, nil).ClientConfig()
-	if err != nil {
-		return nil, err
-	}
-	other, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.run(ctx, "kubectl", p.region, "apply", "-f", "deploy/rbac-regions/region.yaml"); err != nil {
-		return nil, err
-	}
-	token, err := awaitToken(ctx, other)
-	if err != nil {
-		return nil, err
-	}
-	for _, user := range admin.AuthInfos {
+	kubeconfig = "--kubeconfig=" + p.write(config, "eu")
+	p.run("kubectl", kubeconfig, "apply", "-f", "deploy/rbac-regions/region.yaml")
+	token := p.ask("kubectl " + kubeconfig + " -n argo-rollouts get secret argo-rollouts-region -o go-template='{{with .data.token}}{{. | base64decode}}{{end}}'")
+	for _, user := range config.AuthInfos {
 		*user = clientcmdapi.AuthInfo{Token: token}
 	}
-	file = filepath.Join(p.dir, "token")
-	if err := clientcmd.WriteToFile(*admin, file); err != nil {
-		return nil, err
-	}
-	return other, p.run(ctx, "kubectl", "-n", controllerNamespace, "create", "secret", "generic", "region-eu", "--from-file=kubeconfig="+file)
+	p.run("kubectl", "-n", e2etest.ControllerNamespace, "create", "secret", "generic", "region-eu", "--from-file=kubeconfig="+p.write(config, "token"))
+	return eu, kubeconfig
 }
 
-// awaitToken waits until Kubernetes has written the token into the Secret of
-// deploy/rbac-regions/region.yaml.
-func awaitToken(ctx context.Context, client dynamic.Interface) (string, error) {
-	const name = "argo-rollouts-region"
-	ctx, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	for {
-		secret, err := readSecret(ctx, client, controllerNamespace, name)
-		if err != nil {
-			return "", err
-		}
-		if token := secret["token"]; len(token) > 0 {
-			return string(token), nil
-		}
-		select {
-		case <-ctx.Done():
-			return "", fmt.Errorf("Secret %s/%s of the region has no token: %w", controllerNamespace, name, ctx.Err())
-		case <-time.After(redrawInterval):
-		}
+// write writes a kubeconfig to a file until the demo ends, and returns its path.
+func (p *player) write(config *clientcmdapi.Config, name string) string {
+	file := filepath.Join(p.TempDir(), name)
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		p.Fatal(err)
 	}
+	return file
 }
 
-func readSecret(ctx context.Context, client dynamic.Interface, namespace, name string) (map[string][]byte, error) {
-	object, err := client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+// requireJob fails unless there is one Job in a namespace, which has succeeded.
+func (p *player) requireJob(n *e2etest.Namespace) {
+	jobs, err := n.Kube.BatchV1().Jobs(n.Name).List(p.ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("Secret %s/%s: %w", namespace, name, err)
+		p.Fatal(err)
 	}
-	secret := &corev1.Secret{}
-	err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, secret)
-	return secret.Data, err
+	if len(jobs.Items) != 1 || jobs.Items[0].Status.Succeeded == 0 {
+		p.Errorf("there are %d Jobs, want one that has succeeded: %+v", len(jobs.Items), jobs.Items)
+	}
 }
 
-// deploySteps applies the Rollouts of both clusters, and waits until all are healthy.
-func (p *stepsPlayer) deploySteps(ctx context.Context, client, other dynamic.Interface) error {
-	namespace := p.setting.namespace
-	for _, args := range [][]string{
-		{"create", "ns", namespace},
-		{"apply", "-k", p.setting.sample},
-		{p.region, "create", "ns", namespace},
-		{p.region, "apply", "-k", filepath.Join(p.setting.sample, "eu")},
-	} {
-		if err := p.run(ctx, "kubectl", args...); err != nil {
-			return err
+// awaitRolledBack waits until a canary is aborted and only the version before it runs.
+func awaitRolledBack(n *e2etest.Namespace, name string) {
+	n.AwaitRollout(name, "rolled back", func(ro *v1alpha1.Rollout) error {
+		switch s := ro.Status; {
+		case !s.Abort:
+			return errors.New("it is not aborted")
+		case s.UpdatedReplicas > 0 || s.Replicas == 0 || s.ReadyReplicas != s.Replicas:
+			return fmt.Errorf("it has %s", podsOf(ro))
 		}
-	}
-	p.observed = make(chan stepsObservation, 256)
-	p.story.rollouts = map[string][]stepsSeen{}
-	p.watch(ctx, "", client)
-	p.watch(ctx, "eu", other)
-	err := p.until(ctx, startTime, func() bool {
-		return p.story.all(func(s stepsSeen) bool { return s.Phase == "Healthy" && s.Promoted })
-	})
-	if errors.Is(err, errTooLong) {
-		return fmt.Errorf("Rollouts of namespace %s do not become healthy: %w", namespace, err)
-	}
-	return err
-}
-
-// watch observes the Rollouts and Jobs of a cluster.
-func (p *stepsPlayer) watch(ctx context.Context, in string, client dynamic.Interface) {
-	o := observer{client: client, namespace: p.setting.namespace, out: make(chan observation)}
-	go o.follow(ctx, v1alpha1.RolloutGVR, "", readRollout)
-	if in == "" {
-		go o.follow(ctx, batchv1.SchemeGroupVersion.WithResource("jobs"), "", readJob)
-	}
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case seen := <-o.out:
-				select {
-				case p.observed <- stepsObservation{in, seen}:
-				case <-ctx.Done():
-				}
-			}
-		}
-	}()
-}
-
-func readJob(object *unstructured.Unstructured) (observation, error) {
-	job := &batchv1.Job{}
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, job)
-	return observation{job: job}, err
-}
-
-// release sets the new image everywhere, lets payments go on when checkout waits for it, has
-// the region fail when checkout waits for that, and waits until all have come to rest.
-func (p *stepsPlayer) release(ctx context.Context) error {
-	p.story.begin()
-	for _, name := range []string{checkout, payments} {
-		if err := p.rollouts(ctx, "set", "image", name, name+"="+stepsImage); err != nil {
-			return err
-		}
-	}
-	if err := p.run(ctx, "kubectl", "argo", "rollouts", p.region, "-n", p.setting.namespace, "set", "image", checkout, checkout+"="+stepsImage); err != nil {
-		return err
-	}
-	if err := p.until(ctx, stepsTime, func() bool { return p.story.waited(checkout, togetherStep, payments) }); err != nil {
-		return err
-	}
-	if err := p.rollouts(ctx, "promote", payments); err != nil {
-		return err
-	}
-	if err := p.until(ctx, stepsTime, func() bool { return p.story.waited(checkout, regionsStep, "eu") }); err != nil {
-		return err
-	}
-	if err := p.run(ctx, "kubectl", "canary", "steps", checkout, "-n", p.setting.namespace); err != nil {
-		return err
-	}
-	if err := p.say(Bad, "the monitoring of eu says that 15 % of the requests fail"); err != nil {
-		return err
-	}
-	p.outside.fail()
-	return p.until(ctx, stepsTime, func() bool {
-		p.story.chat, _ = p.outside.heard()
-		return p.story.all(stepsSeen.rolledBack) && p.story.told(rolledBackText) > 0
+		return nil
 	})
 }
 
-// stepsTime bounds each wait of the demo of steps: a step is called every 16 seconds.
-const stepsTime = 2 * time.Minute
-
-// until shows what happens until done returns true. It returns errTooLong when that takes
-// longer than limit.
-func (p *stepsPlayer) until(ctx context.Context, limit time.Duration, done func() bool) error {
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	redraw := time.NewTicker(redrawInterval)
-	defer redraw.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-deadline.C:
-			return fmt.Errorf("%w: more than %s", errTooLong, limit)
-		case text := <-p.outside.said:
-			if err := p.say(Bold, fmt.Sprintf("%-15s » %s", "the chat", clip(text, longest))); err != nil {
-				return err
+// require waits until the chat has heard these messages, and fails if it was told others,
+// or one of them twice. A message is known by how it begins.
+func (o *outside) require(p *player, begin ...string) {
+	e2etest.Eventually(p, e2etest.Patience, "messages in the chat", func(context.Context) error {
+		chat, refused := o.heard()
+		if len(refused) > 0 {
+			p.Fatalf("requests that nobody expects: %s", strings.Join(refused, "; "))
+		}
+		if len(chat) < len(begin) {
+			return fmt.Errorf("there are %d of %d: %q", len(chat), len(begin), chat)
+		}
+		for i, text := range chat {
+			if i >= len(begin) || !strings.HasPrefix(text, begin[i]) {
+				p.Fatalf("message %d of %d is %q; want %q", i+1, len(chat), text, begin)
 			}
-		case o := <-p.observed:
-			if err := p.takeSteps(o); err != nil {
-				return err
-			}
-		case <-redraw.C:
 		}
-		if len(p.observed) == 0 && len(p.outside.said) == 0 && done() {
-			return nil
-		}
-		if err := p.screen.Panel(p.story.panel()); err != nil {
-			return err
-		}
-	}
-}
-
-// takeSteps adds an observation to the story, and tells what is new.
-func (p *stepsPlayer) takeSteps(o stepsObservation) error {
-	switch {
-	case o.err != nil:
-		return p.say(Bad, o.err.Error())
-	case o.job != nil:
-		p.story.addJob(o.job)
 		return nil
-	case o.rollout == nil:
-		return nil
-	}
-	name := o.rollout.Name
-	if o.in != "" {
-		name += " in " + o.in
-	}
-	for _, line := range p.story.add(name, o.at, o.rollout) {
-		if err := p.say(line.Style, line.Text); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }

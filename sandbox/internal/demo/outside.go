@@ -20,27 +20,21 @@ const outsidePort = "8099"
 // outside is a chat that shows its messages, and the monitoring of the other region.
 type outside struct {
 	*http.Server
-	// said are the messages, for the screen.
-	said chan string
+	// said is called with each message, for the screen.
+	said func(string)
 
 	mu      sync.Mutex
-	chat    []said
+	chat    []string
 	refused []string
 	failed  bool
 }
 
-// said is a message in the chat.
-type said struct {
-	at   time.Time
-	text string
-}
-
-func newOutside() (*outside, error) {
+func newOutside(said func(string)) (*outside, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(cluster.NodeIP.String(), outsidePort))
 	if err != nil {
 		return nil, err
 	}
-	o := &outside{said: make(chan string, 64)}
+	o := &outside{said: said}
 	o.Server = &http.Server{Handler: o.handler(), ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = o.Serve(listener) }() // a step without an answer reports it
 	return o, nil
@@ -79,11 +73,8 @@ func (o *outside) hear(w http.ResponseWriter, r *http.Request) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.chat = append(o.chat, said{time.Now(), message.Text})
-	select {
-	case o.said <- message.Text:
-	default: // nobody looks
-	}
+	o.chat = append(o.chat, message.Text)
+	o.said(message.Text)
 }
 
 func (o *outside) refuse(w http.ResponseWriter, r *http.Request, why error) {
@@ -101,7 +92,7 @@ func (o *outside) fail() {
 }
 
 // heard returns the messages so far, and the requests that were refused.
-func (o *outside) heard() (chat []said, refused []string) {
+func (o *outside) heard() (chat, refused []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.chat), slices.Clone(o.refused)
