@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	"github.com/argoproj/argo-rollouts/rollout/trafficrouting/plugin/rpc"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,22 +28,23 @@ import (
 // pluginName is the name under which a Rollout configures either plugin.
 const pluginName = "argoproj-labs/gatewayAPI"
 
-// rewriting splits the HTTPRoute of a Rollout; every rule of the HTTPRoute has the
-// stable and the canary Service, and no other backend.
+// rewriting has the calls that are measured. It splits the HTTPRoute of a Rollout; every
+// rule has the stable and the canary Service, and no other backend.
 type rewriting struct {
-	client func() (dynamic.Interface, error)
+	rpc.TrafficRouterPlugin // nil: the others are not called
+	client                  func() (dynamic.Interface, error)
 }
 
 func (rewriting) InitPlugin() types.RpcError { return types.RpcError{} }
-
-func (rewriting) UpdateHash(*v1alpha1.Rollout, string, string, []v1alpha1.WeightDestination) types.RpcError {
-	return types.RpcError{}
-}
 
 func (r rewriting) SetWeight(ro *v1alpha1.Rollout, weight int32, _ []v1alpha1.WeightDestination) types.RpcError {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return rolloutsplugin.CallError(ro, "SetWeight", r.split(ctx, ro, int64(weight)))
+}
+
+func (rewriting) VerifyWeight(*v1alpha1.Rollout, int32, []v1alpha1.WeightDestination) (types.RpcVerified, types.RpcError) {
+	return types.Verified, types.RpcError{}
 }
 
 func (r rewriting) split(ctx context.Context, ro *v1alpha1.Rollout, weight int64) error {
@@ -62,16 +64,12 @@ func (r rewriting) split(ctx context.Context, ro *v1alpha1.Rollout, weight int64
 	if err != nil {
 		return err
 	}
-	rules, _, err := unstructured.NestedSlice(route.Object, "spec", "rules")
+	rules, _, err := unstructured.NestedFieldNoCopy(route.Object, "spec", "rules")
 	if err != nil {
 		return err
 	}
-	for _, rule := range rules {
-		refs, _, err := unstructured.NestedSlice(rule.(map[string]any), "backendRefs")
-		if err != nil {
-			return err
-		}
-		for _, ref := range refs {
+	for _, rule := range rules.([]any) {
+		for _, ref := range rule.(map[string]any)["backendRefs"].([]any) {
 			switch ref := ref.(map[string]any); ref["name"] {
 			case canary.StableService:
 				ref["weight"] = 100 - weight
@@ -79,30 +77,10 @@ func (r rewriting) split(ctx context.Context, ro *v1alpha1.Rollout, weight int64
 				ref["weight"] = weight
 			}
 		}
-		rule.(map[string]any)["backendRefs"] = refs
-	}
-	if err := unstructured.SetNestedSlice(route.Object, rules, "spec", "rules"); err != nil {
-		return err
 	}
 	_, err = routes.Update(ctx, route, metav1.UpdateOptions{})
 	return err
 }
-
-func (rewriting) SetHeaderRoute(*v1alpha1.Rollout, *v1alpha1.SetHeaderRoute) types.RpcError {
-	return types.RpcError{}
-}
-
-func (rewriting) SetMirrorRoute(*v1alpha1.Rollout, *v1alpha1.SetMirrorRoute) types.RpcError {
-	return types.RpcError{}
-}
-
-func (rewriting) VerifyWeight(*v1alpha1.Rollout, int32, []v1alpha1.WeightDestination) (types.RpcVerified, types.RpcError) {
-	return types.Verified, types.RpcError{}
-}
-
-func (rewriting) RemoveManagedRoutes(*v1alpha1.Rollout) types.RpcError { return types.RpcError{} }
-
-func (rewriting) Type() string { return pluginName }
 
 func main() {
 	logger, err := rolloutsplugin.NewLogger(os.Stderr, "rewriting", "info", "json")
@@ -110,7 +88,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	rolloutsplugin.ServeTrafficRouter(rewriting{sync.OnceValues(func() (dynamic.Interface, error) {
+	rolloutsplugin.ServeTrafficRouter(rewriting{client: sync.OnceValues(func() (dynamic.Interface, error) {
 		config, err := kube.RESTConfig("rewriting/dev")
 		if err != nil {
 			return nil, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -16,10 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/bench/internal/gauge"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffic"
 )
 
@@ -36,16 +33,17 @@ const (
 	wireTime = 4 * time.Second
 )
 
-// ways are how an Ingress gets to kedify-proxy.
-var ways = []string{
-	"the agent",
-	"by hand, all at once",
-	"by hand, the Ingress when all else is there",
-}
+// How an Ingress gets to kedify-proxy.
+const (
+	byAgent  = "the agent"
+	atOnce   = "by hand, all at once"
+	withCare = "by hand, the Ingress when all else is there"
+)
+
+var ways = []string{byAgent, atOnce, withCare}
 
 var (
 	pods        = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	services    = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	ingresses   = schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"}
 )
@@ -58,7 +56,7 @@ func (w *world) wire(ctx context.Context) error {
 	if err := w.makeApp(ctx, first); err != nil {
 		return err
 	}
-	if err := w.apply(ctx, scaledObjects, scaledObject(first)); err != nil {
+	if err := w.apply(ctx, scaledObject(first)); err != nil {
 		return err
 	}
 	if err := w.ready(ctx, "kedify-proxy", 2); err != nil {
@@ -79,15 +77,13 @@ func (w *world) wire(ctx context.Context) error {
 		}
 	}
 	table := gauge.NewTable("ScaledObject applied to first request through kedify-proxy\tmedian\tlongest\tratio\tbar\trequests\tlost\tbar")
-	for i, way := range ways {
-		ratio, bar, lostBar := "", "", ""
-		if i == 0 {
-			of := gauge.Median(took[way]) / gauge.Median(took[ways[1]])
-			ratio, bar = fmt.Sprintf("%.2f", of), fmt.Sprintf("at most %d.00 %s", wireBar, gauge.Mark(of <= wireBar))
-			most := lost[ways[2]]
-			lostBar = fmt.Sprintf("at most %d %s", most, gauge.Mark(lost[way] <= most))
+	for _, way := range ways {
+		ratio, losses := "\t", fmt.Sprintf("%d\t", lost[way])
+		if way == byAgent {
+			ratio = gauge.AtMost(gauge.Median(took[way])/gauge.Median(took[atOnce]), wireBar)
+			losses = gauge.Count(lost[way], lost[withCare])
 		}
-		table.Row("%s\t%.2f s\t%.2f s\t%s\t%s\t%d\t%d\t%s", way, gauge.Median(took[way]), slices.Max(took[way]), ratio, bar, requests[way], lost[way], lostBar)
+		table.Row("%s\t%.2f s\t%.2f s\t%s\t%d\t%s", way, gauge.Median(took[way]), slices.Max(took[way]), ratio, requests[way], losses)
 	}
 	table.Print()
 	return nil
@@ -97,10 +93,7 @@ func (w *world) wire(ctx context.Context) error {
 // seconds until the first request through kedify-proxy, and what became of all requests.
 func (w *world) wireOne(ctx context.Context, app, way string) (float64, traffic.Counts, error) {
 	var none traffic.Counts
-	if err := w.makeApp(ctx, app); err != nil {
-		return 0, none, err
-	}
-	if err := w.apply(ctx, ingresses, ingress(app, app, 80)); err != nil {
+	if err := errors.Join(w.makeApp(ctx, app), w.apply(ctx, ingress(app))); err != nil {
 		return 0, none, err
 	}
 	address, err := w.addressOf(ctx, app)
@@ -124,18 +117,18 @@ func (w *world) wireOne(ctx context.Context, app, way string) (float64, traffic.
 	if err != nil {
 		return 0, none, err
 	}
-	if way == ways[2] {
-		if err := errors.Join(w.apply(ctx, cluster.HTTPScaledObjectGVR, httpScaledObject(app)), pause(ctx, wireTime)); err != nil {
+	if way == withCare {
+		if err := errors.Join(w.apply(ctx, httpScaledObject(app)), gauge.Pause(ctx, wireTime)); err != nil {
 			return 0, none, err
 		}
 	}
 	began := time.Now()
 	switch way {
-	case ways[0]:
-		err = w.apply(ctx, scaledObjects, scaledObject(app))
-	case ways[1]:
-		err = errors.Join(w.apply(ctx, cluster.HTTPScaledObjectGVR, httpScaledObject(app)), w.switchIngress(ctx, app))
-	default:
+	case byAgent:
+		err = w.apply(ctx, scaledObject(app))
+	case atOnce:
+		err = errors.Join(w.apply(ctx, httpScaledObject(app)), w.switchIngress(ctx, app))
+	case withCare:
 		err = w.switchIngress(ctx, app)
 	}
 	if err != nil {
@@ -149,7 +142,7 @@ func (w *world) wireOne(ctx context.Context, app, way string) (float64, traffic.
 		return 0, none, err
 	}
 	seconds := time.Since(began).Seconds()
-	if err := pause(ctx, wireTime); err != nil {
+	if err := gauge.Pause(ctx, wireTime); err != nil {
 		return 0, none, err
 	}
 	counts := traffic.Count(load.Stop())
@@ -157,19 +150,16 @@ func (w *world) wireOne(ctx context.Context, app, way string) (float64, traffic.
 		gauge.Say("%s: %s", way, failed)
 	}
 	// kedify-proxy is to get no more requests of this application.
-	return seconds, counts, w.client.Resource(ingresses).Namespace(gauge.Namespace).Delete(ctx, app, metav1.DeleteOptions{})
+	return seconds, counts, w.Resource(ingresses).Namespace(gauge.Namespace).Delete(ctx, app, metav1.DeleteOptions{})
 }
 
 // makeApp makes an application, and waits for its pod.
 func (w *world) makeApp(ctx context.Context, app string) error {
-	if err := w.apply(ctx, services, object(`
+	if err := errors.Join(w.apply(ctx, gauge.Object(`
 apiVersion: v1
 kind: Service
 metadata: {name: %[1]s}
-spec: {selector: {app: %[1]s}, ports: [{port: 80, targetPort: 8080}]}`, app)); err != nil {
-		return err
-	}
-	if err := w.apply(ctx, deployments, object(`
+spec: {selector: {app: %[1]s}, ports: [{port: 80, targetPort: 8080}]}`, app)), w.apply(ctx, gauge.Object(`
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: %[1]s}
@@ -179,7 +169,7 @@ spec:
     metadata: {labels: {app: %[1]s}}
     spec:
       containers:
-        - {name: app, image: "argoproj/rollouts-demo:blue", ports: [{containerPort: 8080}], readinessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}}`, app)); err != nil {
+        - {name: app, image: "argoproj/rollouts-demo:blue", ports: [{containerPort: 8080}], readinessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}}`, app))); err != nil {
 		return err
 	}
 	return w.ready(ctx, app, 1)
@@ -188,7 +178,7 @@ spec:
 // ready waits until a Deployment has so many ready pods.
 func (w *world) ready(ctx context.Context, deployment string, n int64) error {
 	return gauge.Poll(ctx, 100*time.Millisecond, "Deployment "+deployment+" is ready", func() (bool, error) {
-		list, err := w.client.Resource(deployments).Namespace(gauge.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + deployment})
+		list, err := w.Resource(deployments).Namespace(gauge.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + deployment})
 		if err != nil || len(list.Items) == 0 {
 			return false, err
 		}
@@ -198,7 +188,7 @@ func (w *world) ready(ctx context.Context, deployment string, n int64) error {
 }
 
 func scaledObject(app string) *unstructured.Unstructured {
-	return object(`
+	return gauge.Object(`
 apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
 metadata: {name: %[1]s}
@@ -212,7 +202,7 @@ spec:
 }
 
 func httpScaledObject(app string) *unstructured.Unstructured {
-	return object(`
+	return gauge.Object(`
 apiVersion: http.keda.sh/v1alpha1
 kind: HTTPScaledObject
 metadata: {name: %[1]s, annotations: {httpscaledobject.keda.sh/skip-scaledobject-creation: "true"}}
@@ -223,8 +213,9 @@ spec:
   scalingMetric: {requestRate: {targetValue: 10}}`, app)
 }
 
-func ingress(app, service string, port int) *unstructured.Unstructured {
-	return object(`
+// ingress sends requests to the application.
+func ingress(app string) *unstructured.Unstructured {
+	return gauge.Object(`
 apiVersion: networking.k8s.io/v1
 kind: Ingress
 metadata: {name: %[1]s}
@@ -232,38 +223,25 @@ spec:
   ingressClassName: contour
   rules:
     - host: %[1]s.example.com
-      http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: %[2]s, port: {number: %[3]d}}}}]}`, app, service, port)
-}
-
-// object reads a manifest of this program.
-func object(format string, args ...any) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{}
-	text, err := yaml.YAMLToJSON(fmt.Appendf(nil, format, args...))
-	if err == nil {
-		err = o.UnmarshalJSON(text)
-	}
-	if err != nil {
-		panic(err)
-	}
-	return o
+      http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: %[1]s, port: {number: 80}}}}]}`, app)
 }
 
 // apply applies an object as kubectl does.
-func (w *world) apply(ctx context.Context, resource schema.GroupVersionResource, o *unstructured.Unstructured) error {
-	_, err := w.client.Resource(resource).Namespace(gauge.Namespace).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "kubectl", Force: true})
+func (w *world) apply(ctx context.Context, o *unstructured.Unstructured) error {
+	_, err := w.For(o).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "kubectl", Force: true})
 	return err
 }
 
 func (w *world) switchIngress(ctx context.Context, app string) error {
 	patch := `[{"op": "replace", "path": "/spec/rules/0/http/paths/0/backend/service", "value": {"name": "kedify-proxy", "port": {"number": 8080}}}]`
-	_, err := w.client.Resource(ingresses).Namespace(gauge.Namespace).Patch(ctx, app, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := w.Resource(ingresses).Namespace(gauge.Namespace).Patch(ctx, app, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
 	return err
 }
 
 // addressOf waits for the address of an Ingress.
 func (w *world) addressOf(ctx context.Context, name string) (address string, err error) {
 	err = gauge.Poll(ctx, 100*time.Millisecond, "the address of Ingress "+name, func() (bool, error) {
-		o, err := w.client.Resource(ingresses).Namespace(gauge.Namespace).Get(ctx, name, metav1.GetOptions{})
+		o, err := w.Resource(ingresses).Namespace(gauge.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
@@ -283,26 +261,17 @@ var answered = regexp.MustCompile(`(?m)^http\.([^.]+)\.downstream_rq_2xx: (\d+)$
 
 // proxied returns how many requests the kedify-proxies have answered with 200 to 299.
 func (w *world) proxied(ctx context.Context) (total int, err error) {
-	list, err := w.client.Resource(pods).Namespace(gauge.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=kedify-proxy"})
+	list, err := w.Resource(pods).Namespace(gauge.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=kedify-proxy"})
 	if err != nil {
 		return 0, err
 	}
 	for _, pod := range list.Items {
 		ip, _, _ := unstructured.NestedString(pod.Object, "status", "podIP")
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ip+":9901/stats?filter=downstream_rq_2xx", nil)
+		_, page, err := gauge.Get(ctx, http.DefaultClient, "http://"+ip+":9901/stats?filter=downstream_rq_2xx", "")
 		if err != nil {
 			return 0, err
 		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return 0, err
-		}
-		page, err := io.ReadAll(response.Body)
-		_ = response.Body.Close()
-		if err != nil {
-			return 0, err
-		}
-		for _, found := range answered.FindAllStringSubmatch(string(page), -1) {
+		for _, found := range answered.FindAllStringSubmatch(page, -1) {
 			if strings.Contains(found[1], "admin") || strings.Contains(found[1], "ready") {
 				continue
 			}

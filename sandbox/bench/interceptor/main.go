@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/bench/internal/gauge"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/bench/internal/proxyworld"
@@ -17,33 +16,30 @@ import (
 
 // options are the flags, and what is to be measured.
 type options struct {
-	interceptor, floor, envoy, nginx, routes, crd string
-	parts                                         gauge.Parts
+	proxyworld.Programs
+	floor, nginx, crd string
+	parts             gauge.Parts
 }
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == proxyworld.LoadCommand {
-		os.Exit(proxyworld.ServeLoad())
-	}
 	var o options
 	program := gauge.Program{
 		Name:  "bench-interceptor",
-		Parts: []string{"table", "throughput", "propagation", "memory"},
+		Parts: []string{"throughput", "propagation", "memory"},
 		Measure: func(ctx context.Context, parts gauge.Parts) error {
 			o.parts = parts
 			return measure(ctx, &o)
 		},
 	}
-	program.Need(&o.interceptor, "interceptor", "the interceptor as released")
+	program.Need(&o.Interceptor, "interceptor", "the interceptor as released")
 	program.Need(&o.floor, "floor", "the httputil.ReverseProxy (bench/reverseproxy)")
-	program.Need(&o.envoy, "envoy", "Envoy")
+	program.Need(&o.Envoy, "envoy", "Envoy")
 	flag.StringVar(&o.nginx, "nginx", "", "nginx; without one it is left out")
-	program.Need(&o.routes, "routes", "the compiled tests of internal/interceptor/routes")
 	program.Need(&o.crd, "crd", "the HTTPScaledObject CRD")
 	os.Exit(program.Run())
 }
 
-// world is the environment of all measurements but that of the table.
+// world is the environment of all measurements.
 type world struct {
 	*options
 	*proxyworld.World
@@ -57,20 +53,10 @@ const (
 
 // measure is run inside a sandbox of its own.
 func measure(ctx context.Context, o *options) error {
-	began := time.Now()
-	if o.parts.Has("table") {
-		if err := table(ctx, o); err != nil {
-			return err
-		}
-	}
-	if !o.parts.Has("throughput", "propagation", "memory") {
-		return nil
-	}
-	proxies, err := proxyworld.New(ctx, proxyworld.Programs{Interceptor: o.interceptor, Envoy: o.envoy}, o.crd)
+	proxies, err := proxyworld.New(ctx, o.Programs, o.crd)
 	if err != nil {
 		return err
 	}
-	defer proxies.Close()
 	if err := proxies.StopNode(ctx); err != nil {
 		return err
 	}
@@ -103,17 +89,11 @@ func measure(ctx context.Context, o *options) error {
 			return err
 		}
 	}
-	if o.parts.Has("propagation", "memory") {
-		if err := w.Grow(ctx, manyObjects); err != nil {
-			return err
-		}
-		if err := w.startUp(ctx, figures); err != nil {
-			return fmt.Errorf("start: %w", err)
-		}
-		if err := w.carry(ctx, figures); err != nil {
-			return err
-		}
+	if !o.parts.Has("propagation", "memory") {
+		return nil
 	}
-	gauge.Say("done in %s", time.Since(began).Round(time.Second))
-	return nil
+	if err := w.Grow(ctx, manyObjects); err != nil {
+		return err
+	}
+	return w.carry(ctx, figures)
 }

@@ -19,16 +19,13 @@ const (
 	// pollEvery is the time between two requests that look for the change. It
 	// bounds the precision of the figures.
 	pollEvery = time.Millisecond
-	// longestChange is the time after which a change is considered lost.
-	longestChange = 20 * time.Second
-	starts        = 3
 )
 
 // carry measures the interceptor with the objects that exist: how long a weight
 // takes from the API server to the first request under it, with the embedded proxy
 // and then with an Envoy, and the memory that is used.
 func (w *world) carry(ctx context.Context, f *gauge.Table) error {
-	interceptor, err := w.StartInterceptor(ctx, w.Processors.All)
+	interceptor, err := w.StartInterceptor(ctx)
 	if err != nil {
 		return err
 	}
@@ -39,47 +36,23 @@ func (w *world) carry(ctx context.Context, f *gauge.Table) error {
 		if err != nil {
 			return fmt.Errorf("embedded proxy: %w\n%s", err, interceptor.Log)
 		}
-		times.print(f, embedded, w.Objects, 50*time.Millisecond)
-	}
-	alone, err := interceptor.Resident()
-	if err != nil {
-		return err
+		times.print(f, "embedded proxy", w.Objects, 50*time.Millisecond)
 	}
 	gauge.Say("%d HTTPScaledObjects for an Envoy", w.Objects)
-	began := time.Now()
 	fleet, err := w.StartEnvoy(ctx, 2, true)
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, interceptor.Log)
 	}
 	defer fleet.End()
-	took := time.Since(began)
 	if w.parts.Has("propagation") {
 		gauge.Say("the same changes to Envoy")
 		times, err := w.flips(ctx, "http://"+proxyworld.EnvoyAddress.String()+"/")
 		if err != nil {
 			return fmt.Errorf("Envoy: %w\n%s\n%s", err, fleet.Log, interceptor.Log)
 		}
-		times.print(f, envoyName, w.Objects, 100*time.Millisecond)
+		times.print(f, "Envoy", w.Objects, 100*time.Millisecond)
 	}
-	return w.printMemory(ctx, f, interceptor, fleet, alone, took)
-}
-
-// startUp measures the time from starting the process until it is ready. The API
-// server has answered the same lists before.
-func (w *world) startUp(ctx context.Context, f *gauge.Table) error {
-	gauge.Say("start to ready with %d HTTPScaledObjects", w.Objects)
-	var took []float64
-	for range starts {
-		began := time.Now()
-		p, err := w.StartInterceptor(ctx, w.Processors.All)
-		if err != nil {
-			return err
-		}
-		took = append(took, time.Since(began).Seconds())
-		p.End()
-	}
-	f.Row("start to ready, %d objects\t%.2f s\t", w.Objects, gauge.Median(took))
-	return nil
+	return w.printMemory(ctx, f, interceptor, fleet)
 }
 
 // flips are the times from changes to the first requests under them: counted from
@@ -90,13 +63,13 @@ type flips struct{ fromSent, fromAnswered []time.Duration }
 func (t *flips) print(f *gauge.Table, who string, objects int, bar time.Duration) {
 	slices.Sort(t.fromSent)
 	slices.Sort(t.fromAnswered)
-	p99 := gauge.Quantile(t.fromSent, 0.99)
-	met := "" // the bar is for fewer objects
-	if objects < manyObjects {
-		met = fmt.Sprintf("p99 under %s %s", bar, gauge.Mark(p99 < bar))
+	p99 := gauge.Milliseconds(gauge.Quantile(t.fromSent, 0.99))
+	cells := fmt.Sprintf("%.1f\t", p99)
+	if objects < manyObjects { // which the bar is for
+		cells = gauge.AtMost(p99, gauge.Milliseconds(bar))
 	}
-	f.Row("annotation patched to first request, %d objects, %s\tp50 %.1f ms, p99 %.1f ms\t%s", objects, who, gauge.Milliseconds(gauge.Quantile(t.fromSent, 0.5)), gauge.Milliseconds(p99), met)
-	f.Row("  of it after the API server had answered\tp50 %.1f ms, p99 %.1f ms\t", gauge.Milliseconds(gauge.Quantile(t.fromAnswered, 0.5)), gauge.Milliseconds(gauge.Quantile(t.fromAnswered, 0.99)))
+	f.Row("annotation patched to first request, %d objects, %s: p50 %.1f ms, p99 in ms\t%s", objects, who, gauge.Milliseconds(gauge.Quantile(t.fromSent, 0.5)), cells)
+	f.Row("  of it after the API server had answered: p50 %.1f ms, p99 in ms\t%.1f\t", gauge.Milliseconds(gauge.Quantile(t.fromAnswered, 0.5)), gauge.Milliseconds(gauge.Quantile(t.fromAnswered, 0.99)))
 }
 
 // flips changes one object after the other, each from all for the stable side to
@@ -147,26 +120,17 @@ func (w *world) flips(ctx context.Context, url string) (*flips, error) {
 }
 
 // until requests a page until its content is expected, and returns when that was.
-func (w *world) until(ctx context.Context, client *http.Client, url, host, expected string) (time.Time, error) {
-	poll := time.NewTicker(pollEvery)
-	defer poll.Stop()
-	for deadline := time.Now().Add(longestChange); ; {
+func (w *world) until(ctx context.Context, client *http.Client, url, host, expected string) (seen time.Time, err error) {
+	err = gauge.Poll(ctx, pollEvery, host+" answers "+expected, func() (bool, error) {
 		body, err := w.ask(ctx, client, url, host)
-		now := time.Now()
-		switch {
-		case err != nil:
-			return now, err
-		case body == expected:
-			return now, nil
-		case now.After(deadline):
-			return now, fmt.Errorf("%s still answers %q after %s", host, body, longestChange)
-		}
-		<-poll.C
-	}
+		seen = time.Now()
+		return body == expected, err
+	})
+	return seen, err
 }
 
 func (w *world) ask(ctx context.Context, client *http.Client, url, host string) (string, error) {
-	code, body, err := proxyworld.Get(ctx, client, url, host)
+	code, body, err := gauge.Get(ctx, client, url, host)
 	if err == nil && code != http.StatusOK {
 		err = fmt.Errorf("%s: %d %s", host, code, strings.TrimSpace(body))
 	}

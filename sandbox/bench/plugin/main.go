@@ -1,41 +1,41 @@
-// Command bench measures the plugins over RPC against a real API server, each beside a
-// build whose calls do nothing and one with client-go's default rate limit. It prints
-// figures and ratios and judges none: `make bench` builds them all and runs it.
+// Command bench-plugin measures the plugins over RPC against a real API server, each beside a
+// build whose calls do nothing and one that client-go throttles. It prints figures, ratios and
+// bars, and fails for none of them: `make bench-plugin` builds what it needs and runs it.
 package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/bench/internal/gauge"
-)
-
-// The plugins, as -parts has them.
-const (
-	kedifyName     = "kedify"
-	gatewayAPIName = "gatewayapi"
 )
 
 func main() {
 	var plugin, gatewayAPIPlugin, idle, throttled, rewriting, crd, rolloutCRD, routeCRD string
 	program := gauge.Program{
 		Name:  "bench-plugin",
-		Parts: []string{kedifyName, gatewayAPIName},
+		Parts: []string{"kedify", "gatewayapi"},
 		Measure: func(ctx context.Context, parts gauge.Parts) error {
-			var subjects []subject
-			if parts.Has(kedifyName) {
-				subjects = append(subjects, kedify(plugin, idle, throttled))
+			connected, err := gauge.Connect(ctx, crd, rolloutCRD, routeCRD)
+			if err != nil {
+				return err
 			}
-			if parts.Has(gatewayAPIName) {
-				subjects = append(subjects, gatewayAPI(gatewayAPIPlugin, idle, rewriting))
+			for _, s := range []subject{kedify(plugin, throttled), gatewayAPI(gatewayAPIPlugin, rewriting)} {
+				if !parts.Has(s.name) {
+					continue
+				}
+				if err := (&bench{connected, s, idle}).measure(ctx); err != nil {
+					return fmt.Errorf("%s: %w", s.name, err)
+				}
 			}
-			return measure(ctx, subjects, crd, rolloutCRD, routeCRD)
+			return nil
 		},
 	}
 	program.Need(&plugin, "kedify", "rollouts-plugin-kedify as released")
 	program.Need(&gatewayAPIPlugin, "gatewayapi", "rollouts-plugin-gatewayapi as released")
 	program.Need(&idle, "idle", "the build whose calls do nothing")
-	program.Need(&throttled, "throttled", "the router kedify/http with client-go's default rate limit")
+	program.Need(&throttled, "throttled", "rollouts-plugin-kedify with client-go's default rate limit")
 	program.Need(&rewriting, "rewriting", "the stand-in that reads and updates its HTTPRoute at each call, with that limit")
 	program.Need(&crd, "crd", "the HTTPScaledObject CRD")
 	program.Need(&rolloutCRD, "rollout-crd", "the Rollout CRD")

@@ -8,10 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/bench/internal/gauge"
-	"github.com/kedify/argo-rollouts-plugin/sandbox/bench/internal/loadgen"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/bench/internal/proxyworld"
 )
 
@@ -20,10 +18,9 @@ const (
 	rateBar = 0.98
 	// rateRounds is how many rounds each of the two has, in turn; the median of the ratios
 	// counts.
-	rateRounds  = 24
-	connections = 64
-	warmTime    = time.Second
-	roundTime   = time.Second
+	rateRounds = 24
+	// roundSeconds is how long each round is.
+	roundSeconds = 2
 )
 
 // rate measures the requests a second of both proxies, with and without counting.
@@ -37,11 +34,8 @@ func (w *world) rate(ctx context.Context) error {
 		return fmt.Errorf("Envoy: %w", err)
 	}
 	table := gauge.NewTable("with counting, beside without\trequests/s\tbar\tprocessor time a request")
-	row := func(who string, r ratios) {
-		table.Row("%s\t%.3f\tat least %.2f %s\t%.3f", who, r.rate, rateBar, gauge.Mark(r.rate >= rateBar), r.cpu)
-	}
-	row("embedded proxy", embedded)
-	row("Envoy", envoy)
+	table.Row("embedded proxy\t%s\t%.3f", gauge.AtLeast(embedded.rate, rateBar), embedded.cpu)
+	table.Row("Envoy\t%s\t%.3f", gauge.AtLeast(envoy.rate, rateBar), envoy.cpu)
 	table.Print()
 	return nil
 }
@@ -76,45 +70,39 @@ func (w *world) embeddedRate(ctx context.Context) (r ratios, err error) {
 // Each round has a new process, as two processes of the same Envoy differ, too. Envoy has a
 // processor of its own.
 func (w *world) envoyRate(ctx context.Context) (ratios, error) {
-	if err := proxyworld.Move(w.Processors.Others(1)); err != nil {
+	back, err := w.KeepFree(1)
+	if err != nil {
 		return ratios{}, err
 	}
-	defer func() { _ = proxyworld.Move(w.Processors.All) }()
-	interceptor, err := w.StartInterceptor(ctx, w.Processors.Others(1))
+	defer back()
+	interceptor, err := w.StartInterceptor(ctx)
 	if err != nil {
 		return ratios{}, err
 	}
 	defer interceptor.End()
-	gauge.Say("Envoy: %d rounds of %s with and without load reports", rateRounds, roundTime)
+	gauge.Say("Envoy: %d rounds with and without load reports", rateRounds)
 	var rates, times []float64
 	order := []bool{true, false}
 	for range rateRounds {
-		results := map[bool]*loadgen.Result{}
+		results := map[bool]proxyworld.Result{}
 		for _, loadReports := range order {
 			if results[loadReports], err = w.envoyRound(ctx, loadReports); err != nil {
 				return ratios{}, fmt.Errorf("%w\n%s", err, interceptor.Log)
 			}
 		}
 		with, without := results[true], results[false]
-		rates = append(rates, with.Rate()/without.Rate())
-		times = append(times, float64(with.CPUPerRequest())/float64(without.CPUPerRequest()))
+		rates = append(rates, with.Rate/without.Rate)
+		times = append(times, float64(with.ProxyCPU)/float64(without.ProxyCPU))
 		slices.Reverse(order)
 	}
 	return ratios{gauge.Median(rates), gauge.Median(times)}, nil
 }
 
-func (w *world) envoyRound(ctx context.Context, loadReports bool) (*loadgen.Result, error) {
+func (w *world) envoyRound(ctx context.Context, loadReports bool) (r proxyworld.Result, err error) {
 	envoy, err := w.StartEnvoy(ctx, 1, loadReports)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	defer envoy.End()
-	processes, err := envoy.PIDs()
-	if err != nil {
-		return nil, err
-	}
-	return w.Run(loadgen.Round{
-		Target: proxyworld.EnvoyAddress, Host: proxyworld.Host(0), Path: "/cart?id=1",
-		Connections: connections, Warm: warmTime, Measure: roundTime, Processes: processes,
-	})
+	return w.Run(ctx, proxyworld.EnvoyAddress, proxyworld.Host(0), roundSeconds, envoy)
 }

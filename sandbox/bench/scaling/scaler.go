@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -40,33 +39,30 @@ var (
 )
 
 // scaling is a scaler and what it is told.
-type scaling struct{ scaler, reports *proxyworld.Process }
+type scaling struct{ scaler, reports *gauge.Process }
 
 // startScaling starts a scaler that is told of requests for all objects, and waits until it
 // is ready.
-func (w *world) startScaling(ctx context.Context) (*scaling, error) {
+func (w *world) startScaling(ctx context.Context) (s scaling, err error) {
 	if err := w.AddEndpoint(ctx, interceptors, reportsAddress); err != nil {
-		return nil, err
+		return s, err
 	}
-	s := &scaling{}
-	var err error
-	s.reports, err = proxyworld.Launch(exec.Command(w.loadreports, "-listen", reportsAddress.String(),
-		"-namespace", gauge.Namespace, "-name", proxyworld.NameFormat, "-objects", fmt.Sprint(w.Objects)), w.Processors.All)
-	if err != nil {
-		return nil, err
+	if s.reports, err = gauge.Launch(exec.Command(w.loadreports, "-listen", reportsAddress.String(),
+		"-namespace", gauge.Namespace, "-name", proxyworld.NameFormat, "-objects", fmt.Sprint(w.Objects))); err != nil {
+		return s, err
 	}
 	if s.scaler, err = w.startScaler(ctx, interceptors, reportsAddress.Port()); err != nil {
-		s.end()
-		return nil, fmt.Errorf("%w\n%s", err, s.reports.Log)
+		s.reports.End()
+		return s, fmt.Errorf("%w\n%s", err, s.reports.Log)
 	}
 	return s, nil
 }
 
 // startScaler starts a scaler of the interceptors that are the endpoints of a Service, and
 // waits until it is ready.
-func (w *world) startScaler(ctx context.Context, service string, port uint16) (*proxyworld.Process, error) {
-	p, err := proxyworld.Launch(exec.Command(w.scaler, "--address", scalerAddress.String(), "--health-address", scalerHealth,
-		"--metrics-address", "0", "--namespace", gauge.Namespace, "--interceptor-service", service, "--interceptor-port", fmt.Sprint(port)), w.Processors.All)
+func (w *world) startScaler(ctx context.Context, service string, port uint16) (*gauge.Process, error) {
+	p, err := gauge.Launch(exec.Command(w.scaler, "--address", scalerAddress.String(), "--health-address", scalerHealth,
+		"--metrics-address", "0", "--namespace", gauge.Namespace, "--interceptor-service", service, "--interceptor-port", fmt.Sprint(port)))
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +73,7 @@ func (w *world) startScaler(ctx context.Context, service string, port uint16) (*
 	return p, nil
 }
 
-func (s *scaling) end() {
+func (s scaling) end() {
 	s.scaler.End()
 	s.reports.End()
 }
@@ -103,12 +99,21 @@ func (w *world) timeMetrics(ctx context.Context) (took answers, err error) {
 	return took, json.Unmarshal(output, &took)
 }
 
-func printMetrics(few, many answers) {
-	table := gauge.NewTable(fmt.Sprintf("GetMetrics\t%d objects\t%d objects\tratio\tbar", fewObjects, manyObjects))
-	of := many.P50 / few.P50
-	table.Row("p50\t%.0f µs\t%.0f µs\t%.2f\tat most %d.00 %s", few.P50, many.P50, of, metricsBar, gauge.Mark(of <= metricsBar))
-	table.Row("p99\t%.0f µs\t%.0f µs\t%.2f\t", few.P99, many.P99, many.P99/few.P99)
+func (w *world) fewMetrics(ctx context.Context) (err error) {
+	w.few, err = w.timeMetrics(ctx)
+	return err
+}
+
+func (w *world) manyMetrics(ctx context.Context) error {
+	many, err := w.timeMetrics(ctx)
+	if err != nil {
+		return err
+	}
+	table := gauge.NewTable(fmt.Sprintf("GetMetrics\t%d objects\t%d objects\tratio\tbar", fewObjects, w.Objects))
+	table.Row("p50\t%.0f µs\t%.0f µs\t%s", w.few.P50, many.P50, gauge.AtMost(many.P50/w.few.P50, metricsBar))
+	table.Row("p99\t%.0f µs\t%.0f µs\t%.2f\t", w.few.P99, many.P99, many.P99/w.few.P99)
 	table.Print()
+	return nil
 }
 
 // memory measures a scaler with many objects beside a bare cache of them, at the same time.
@@ -118,35 +123,14 @@ func (w *world) memory(ctx context.Context) error {
 		return err
 	}
 	defer s.end()
-	bare, err := proxyworld.Launch(exec.Command(w.barecache), w.Processors.All)
+	bare, err := gauge.Launch(exec.Command(w.barecache))
 	if err != nil {
 		return err
 	}
 	defer bare.End()
 	gauge.Say("%s of a scaler, and of a bare cache, with %d HTTPScaledObjects", memoryTime, w.Objects)
-	if err := pause(ctx, memoryTime); err != nil {
+	if err := gauge.Pause(ctx, memoryTime); err != nil {
 		return err
 	}
-	if _, _, err := proxyworld.Get(ctx, http.DefaultClient, "http://"+scalerHealth+"/readyz", ""); err != nil {
-		return fmt.Errorf("%w\n%s", err, s.scaler.Log)
-	}
-	table := gauge.NewTable(fmt.Sprintf("memory with %d objects\tresident\tat its peak\tratio\tbar", w.Objects))
-	var resident [2]float64
-	for i, p := range []*proxyworld.Process{bare, s.scaler} {
-		var peak float64
-		if resident[i], err = p.Resident(); err != nil {
-			return fmt.Errorf("%w\n%s", err, p.Log)
-		}
-		if peak, err = p.Peak(); err != nil {
-			return err
-		}
-		if i == 0 {
-			table.Row("a bare cache\t%.0f MB\t%.0f MB\t\t", resident[i], peak)
-			continue
-		}
-		of := resident[1] / resident[0]
-		table.Row("the scaler\t%.0f MB\t%.0f MB\t%.2f\tat most %d.00 %s", resident[i], peak, of, memoryBar, gauge.Mark(of <= memoryBar))
-	}
-	table.Print()
-	return nil
+	return gauge.CompareMemory(fmt.Sprintf("%d HTTPScaledObjects", w.Objects), "the scaler", s.scaler, "a bare cache", bare, memoryBar)
 }

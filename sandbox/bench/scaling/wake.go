@@ -19,7 +19,6 @@ import (
 )
 
 const (
-	wakePart = "wake"
 	// wakeBar is the highest ratio of the time from the first request to the scale with a
 	// trigger that is pushed to, to that with one that is only polled.
 	wakeBar = 0.1
@@ -57,7 +56,7 @@ func (w *world) wake(ctx context.Context) error {
 			return err
 		}
 	}
-	interceptor, err := w.StartInterceptor(ctx, w.Processors.All)
+	interceptor, err := w.StartInterceptor(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,15 +74,15 @@ func (w *world) wake(ctx context.Context) error {
 	if err := gauge.Poll(ctx, 500*time.Millisecond, "all ScaledObjects are ready", func() (bool, error) { return w.scaledObjectsReady(ctx) }); err != nil {
 		return fmt.Errorf("%w\n%s", err, scaler.Log)
 	}
-	if err := pause(ctx, streamTime); err != nil {
+	if err := gauge.Pause(ctx, streamTime); err != nil {
 		return err
 	}
 	gauge.Say("a first request to each, within %s", pollingInterval)
 	took := make([]float64, sleepers*len(triggers))
 	// In another order than KEDA got the ScaledObjects, and so polls them.
 	order := rand.Perm(len(took))
-	err = gauge.Each(len(took), 0, len(took), func(i int) (err error) {
-		if err := pause(ctx, pollingInterval*time.Duration(order[i])/time.Duration(len(took))); err != nil {
+	err = gauge.Each(len(took), len(took), func(i int) (err error) {
+		if err := gauge.Pause(ctx, pollingInterval*time.Duration(order[i])/time.Duration(len(took))); err != nil {
 			return err
 		}
 		took[i], err = w.wakeOne(ctx, i)
@@ -104,9 +103,8 @@ func printWake(took []float64) {
 	pushed, polled := by[0], by[1]
 	slices.Sort(pushed)
 	slices.Sort(polled)
-	of := gauge.Median(pushed) / gauge.Median(polled)
 	table := gauge.NewTable("first request to scale written\tmedian\tshortest\tlongest\tratio\tbar")
-	table.Row("%s, %d applications\t%.2f s\t%.2f s\t%.2f s\t%.3f\tat most %.2f %s", triggers[0], sleepers, gauge.Median(pushed), pushed[0], pushed[sleepers-1], of, wakeBar, gauge.Mark(of <= wakeBar))
+	table.Row("%s, %d applications\t%.2f s\t%.2f s\t%.2f s\t%s", triggers[0], sleepers, gauge.Median(pushed), pushed[0], pushed[sleepers-1], gauge.AtMost(gauge.Median(pushed)/gauge.Median(polled), wakeBar))
 	table.Row("%s, polled, %d applications\t%.2f s\t%.2f s\t%.2f s\t\t", triggers[1], sleepers, gauge.Median(polled), polled[0], polled[sleepers-1])
 	table.Print()
 }
@@ -114,19 +112,16 @@ func printWake(took []float64) {
 // makeSleeper makes an application without pods. Its pods could not start: only its scale
 // counts.
 func (w *world) makeSleeper(ctx context.Context, i int) error {
-	name := fmt.Sprintf(proxyworld.NameFormat, i)
-	labels := map[string]any{"app": name}
-	_, err := w.Client.Resource(deployments).Namespace(gauge.Namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{
-			"replicas": int64(0), "selector": map[string]any{"matchLabels": labels},
-			"template": map[string]any{
-				"metadata": map[string]any{"labels": labels},
-				"spec":     map[string]any{"containers": []any{map[string]any{"name": "app", "image": "none"}}},
-			},
-		},
-	}}, metav1.CreateOptions{})
-	if err != nil {
+	if err := w.Create(ctx, gauge.Object(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec: {containers: [{name: app, image: none}]}`, name(i))); err != nil {
 		return err
 	}
 	return w.MakeAsleep(ctx, i, longestWake)
@@ -134,19 +129,20 @@ func (w *world) makeSleeper(ctx context.Context, i int) error {
 
 // scale has KEDA scale an application, with its defaults.
 func (w *world) scale(ctx context.Context, i int, trigger string) error {
-	name := fmt.Sprintf(proxyworld.NameFormat, i)
-	_, err := w.Client.Resource(scaledObjects).Namespace(gauge.Namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{
-			"minReplicaCount": int64(0), "scaleTargetRef": map[string]any{"name": name},
-			"triggers": []any{map[string]any{"type": trigger, "metadata": map[string]any{"scalerAddress": scalerAddress.String()}}},
-		},
-	}}, metav1.CreateOptions{})
-	return err
+	return w.Create(ctx, gauge.Object(`
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: %[1]s}
+spec:
+  minReplicaCount: 0
+  scaleTargetRef: {name: %[1]s}
+  triggers: [{type: %[2]s, metadata: {scalerAddress: "%[3]s"}}]`, name(i), trigger, scalerAddress))
 }
 
+func name(i int) string { return fmt.Sprintf(proxyworld.NameFormat, i) }
+
 func (w *world) scaledObjectsReady(ctx context.Context) (bool, error) {
-	list, err := w.Client.Resource(scaledObjects).Namespace(gauge.Namespace).List(ctx, metav1.ListOptions{})
+	list, err := w.Resource(scaledObjects).Namespace(gauge.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return false, err
 	}
@@ -169,8 +165,8 @@ func (w *world) scaledObjectsReady(ctx context.Context) (bool, error) {
 func (w *world) wakeOne(ctx context.Context, i int) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, longestWake)
 	defer cancel()
-	name := fmt.Sprintf(proxyworld.NameFormat, i)
-	all := w.Client.Resource(deployments).Namespace(gauge.Namespace)
+	name := name(i)
+	all := w.Resource(deployments).Namespace(gauge.Namespace)
 	before, err := all.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return 0, err
@@ -186,7 +182,7 @@ func (w *world) wakeOne(ctx context.Context, i int) (float64, error) {
 	began := time.Now()
 	answered := make(chan error, 1)
 	go func() {
-		code, body, err := proxyworld.Get(ctx, &http.Client{}, "http://"+proxyworld.InterceptorAddress.String()+"/", proxyworld.Host(i))
+		code, body, err := gauge.Get(ctx, &http.Client{}, "http://"+proxyworld.InterceptorAddress.String()+"/", proxyworld.Host(i))
 		if err == nil {
 			err = fmt.Errorf("it is answered with %d before it is scaled: %s", code, body)
 		}

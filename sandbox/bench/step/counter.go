@@ -21,15 +21,14 @@ const (
 	controllerAgent = "rollouts-controller"
 )
 
-// counter stands in front of the API server, and counts requests by program.
+// counter stands in front of the API server, and counts requests, and apart from these watches,
+// by program.
 type counter struct {
-	*http.Server
 	// kubeconfig is the path of a kubeconfig that leads to the counter.
 	kubeconfig string
 
-	mu sync.Mutex
-	// requests excludes watches.
-	requests, watches map[string]int
+	mu       sync.Mutex
+	requests map[string]int
 }
 
 func newCounter(config *rest.Config, kubeconfig string) (*counter, error) {
@@ -42,14 +41,18 @@ func newCounter(config *rest.Config, kubeconfig string) (*counter, error) {
 		return nil, err
 	}
 	c.kubeconfig = kubeconfig
-	text := fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: "http://%s"}}]
-contexts: [{name: c, context: {cluster: c, user: u}}]
-users: [{name: u, user: {}}]
-current-context: c
-`, listener.Addr())
+	text := kubeconfigOf(fmt.Sprintf(`{server: "http://%s"}`, listener.Addr()), "{}")
 	return c, os.WriteFile(kubeconfig, []byte(text), 0o600)
+}
+
+func kubeconfigOf(cluster, user string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: %s}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+users: [{name: u, user: %s}]
+current-context: c
+`, cluster, user)
 }
 
 // countOn counts what a listener accepts, and passes it on to the API server as adapted.
@@ -62,7 +65,7 @@ func countOn(listener net.Listener, config *rest.Config, adapt func(*httputil.Re
 	if err != nil {
 		return nil, err
 	}
-	c := &counter{requests: map[string]int{}, watches: map[string]int{}}
+	c := &counter{requests: map[string]int{}}
 	proxy := &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     transport,
@@ -71,40 +74,33 @@ func countOn(listener net.Listener, config *rest.Config, adapt func(*httputil.Re
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	adapt(proxy)
-	c.Server = serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.count(r)
+	serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		agent, _, _ := strings.Cut(r.UserAgent(), "/")
+		if watch := r.URL.Query().Get("watch"); watch == "true" || watch == "1" {
+			agent += ", watching"
+		}
+		c.mu.Lock()
+		c.requests[agent]++
+		c.mu.Unlock()
 		proxy.ServeHTTP(w, r)
 	}))
 	return c, nil
 }
 
-func (c *counter) count(r *http.Request) {
-	agent, _, _ := strings.Cut(r.UserAgent(), "/")
+// of returns how many requests that are no watches a program has made.
+func (c *counter) of(agent string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if watch := r.URL.Query().Get("watch"); watch == "true" || watch == "1" {
-		c.watches[agent]++
-		return
-	}
-	c.requests[agent]++
+	return c.requests[agent]
 }
 
-// of returns how many requests that are no watches, and how many watches, a program has made.
-func (c *counter) of(agent string) (requests, watches int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.requests[agent], c.watches[agent]
-}
-
-// all returns how many requests, watches among them, all programs have made.
+// all returns how many requests all programs have made, watches among them.
 func (c *counter) all() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sum := 0
-	for _, counts := range []map[string]int{c.requests, c.watches} {
-		for _, n := range counts {
-			sum += n
-		}
+	for _, n := range c.requests {
+		sum += n
 	}
 	return sum
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/bench/internal/gauge"
 )
@@ -47,7 +46,6 @@ func main() {
 
 // measure is run inside a sandbox of its own.
 func measure(ctx context.Context, o *options, chosen gauge.Parts) error {
-	began := time.Now()
 	w, err := newWorld(ctx, o)
 	if err != nil {
 		return err
@@ -61,6 +59,5 @@ func measure(ctx context.Context, o *options, chosen gauge.Parts) error {
 			return fmt.Errorf("%s: %w", part.name, err)
 		}
 	}
-	gauge.Say("done in %s", time.Since(began).Round(time.Second))
 	return nil
 }

@@ -4,14 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/bench/internal/gauge"
 )
 
 // groupSize is how many Rollouts wait at a barrier together. Each group has one
@@ -20,83 +22,91 @@ const groupSize = 10
 
 func groupOf(i int) string { return fmt.Sprintf("g%03d", i/groupSize) }
 
-// rolloutTemplate is a Rollout without replicas, so that only Argo Rollouts has
-// work to do.
-const rolloutTemplate = `
+// rollout returns a Rollout without replicas, so that only Argo Rollouts has work to do. Its
+// steps are as in YAML.
+func rollout(namespace, name, group, steps string) *unstructured.Unstructured {
+	return gauge.Object(`
 apiVersion: argoproj.io/v1alpha1
 kind: Rollout
-metadata:
-  name: NAME
-  namespace: NAMESPACE
-  labels: {group: GROUP, app.kubernetes.io/part-of: shop}
+metadata: {name: %[2]s, namespace: %[1]s, labels: {group: %[3]s, app.kubernetes.io/part-of: shop}}
 spec:
   replicas: 0
-  selector: {matchLabels: {app: NAME}}
+  selector: {matchLabels: {app: %[2]s}}
   template:
-    metadata: {labels: {app: NAME}}
+    metadata: {labels: {app: %[2]s}}
     spec:
       containers:
         - name: app
-          image: registry.example.com/shop/NAME:v1
+          image: registry.example.com/shop/%[2]s:v1
           ports: [{name: http, containerPort: 8080}]
           readinessProbe: {httpGet: {path: /ready, port: http}}
           resources: {requests: {cpu: 100m, memory: 64Mi}}
-  strategy:
-    canary:
-      steps: []
-`
+  strategy: {canary: {steps: %[4]s}}`, namespace, name, group, steps)
+}
 
-// rollout returns a Rollout.
-func rollout(namespace, name, group string, steps []v1alpha1.CanaryStep) (*unstructured.Unstructured, error) {
-	object := &unstructured.Unstructured{}
-	text := strings.NewReplacer("NAMESPACE", namespace, "NAME", name, "GROUP", group).Replace(rolloutTemplate)
-	if err := yaml.Unmarshal([]byte(text), object); err != nil {
-		return nil, err
-	}
-	encoded, err := json.Marshal(steps)
-	if err != nil {
-		return nil, err
-	}
-	var list []any
-	if err := json.Unmarshal(encoded, &list); err != nil {
-		return nil, err
-	}
-	return object, unstructured.SetNestedSlice(object.Object, list, "spec", "strategy", "canary", "steps")
+// preset returns a preset of a step.
+func preset(name, text string) *unstructured.Unstructured {
+	return gauge.Object(`
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: %s, labels: {rollouts.kedify.io/step-preset: "true"}}
+data: {preset.yaml: %q}`, name, text)
+}
+
+func namespace(name string) *unstructured.Unstructured {
+	return gauge.Object("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", name)
+}
+
+func typed(object *unstructured.Unstructured) (*v1alpha1.Rollout, error) {
+	ro := &v1alpha1.Rollout{}
+	return ro, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, ro)
 }
 
 // rollouts is the Rollouts of a namespace.
 type rollouts struct{ dynamic.ResourceInterface }
 
 func (w *world) rolloutsIn(namespace string) rollouts {
-	return rollouts{w.client.Resource(v1alpha1.RolloutGVR).Namespace(namespace)}
-}
-
-func (r rollouts) create(ctx context.Context, object *unstructured.Unstructured) error {
-	_, err := r.Create(ctx, object, metav1.CreateOptions{FieldManager: "bench"})
-	return err
-}
-
-func (r rollouts) patchSpec(ctx context.Context, name string, spec any) (*unstructured.Unstructured, error) {
-	return r.patch(ctx, name, map[string]any{"spec": spec})
+	return rollouts{w.Resource(v1alpha1.RolloutGVR).Namespace(namespace)}
 }
 
 // patchStatus changes the status of a Rollout as the controller does.
-func (r rollouts) patchStatus(ctx context.Context, name string, status any) (*unstructured.Unstructured, error) {
+func (r rollouts) patchStatus(ctx context.Context, name string, status any) (*v1alpha1.Rollout, error) {
 	return r.patch(ctx, name, map[string]any{"status": status}, "status")
 }
 
-func (r rollouts) patch(ctx context.Context, name string, change map[string]any, subresource ...string) (*unstructured.Unstructured, error) {
+func (r rollouts) patch(ctx context.Context, name string, change any, subresource ...string) (*v1alpha1.Rollout, error) {
 	body, err := json.Marshal(change)
 	if err != nil {
 		return nil, err
 	}
-	return r.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "bench"}, subresource...)
+	patched, err := r.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "bench"}, subresource...)
+	if err != nil {
+		return nil, err
+	}
+	return typed(patched)
 }
 
-// pluginStep is a step of a plugin.
-func pluginStep(name string, config json.RawMessage) v1alpha1.CanaryStep {
-	return v1alpha1.CanaryStep{Plugin: &v1alpha1.PluginStep{Name: name, Config: config}}
+// await waits until something is true of a Rollout, and watches it, so that it is seen at once.
+func (r rollouts) await(ctx context.Context, name, what string, wanted func(*v1alpha1.Rollout) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	last := &v1alpha1.Rollout{}
+	for {
+		seen, err := r.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		if err != nil {
+			text, _ := json.Marshal(last.Status)
+			return fmt.Errorf("waiting until Rollout %s: %s: %w; its status is %s", name, what, err, text)
+		}
+		for event := range seen.ResultChan() {
+			object, is := event.Object.(*unstructured.Unstructured)
+			if !is {
+				break // the API server is behind, or ends the watch
+			}
+			if last, err = typed(object); err != nil || wanted(last) {
+				seen.Stop()
+				return err
+			}
+		}
+		seen.Stop()
+	}
 }
-
-// pause is a step that waits for a person.
-func pause() v1alpha1.CanaryStep { return v1alpha1.CanaryStep{Pause: &v1alpha1.RolloutPause{}} }

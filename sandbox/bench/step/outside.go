@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -17,7 +16,6 @@ const slowness = 10 * time.Second
 
 // outside is a system in which steps start runs that do not end.
 type outside struct {
-	*http.Server
 	url string
 	// started counts the runs.
 	started atomic.Int32
@@ -44,27 +42,19 @@ func newOutside() (*outside, error) {
 		case <-r.Context().Done():
 		}
 	})
-	o.Server = serve(listener, mux)
+	serve(listener, mux)
 	return o, nil
 }
 
-// config is the configuration of a step that starts a run, and polls it at a path.
-func (o *outside) config(path string) json.RawMessage {
-	return fmt.Appendf(nil, `{"http": {
-		"server": {"url": %q},
-		"request": {"url": "/runs", "json": {"image": "{{ images.new[\"app\"] }}"}},
-		"outputs": {"id": "response.json.id"},
-		"poll": {
-			"url": "%s/{{ outputs.id }}",
-			"successCondition": "response.json.status == \"passed\"",
-			"failureCondition": "response.json.status in [\"failed\", \"cancelled\"]"
-		}
-	}}`, o.url, path)
+// config is the configuration, as JSON, of a step that starts a run, and polls it at a path.
+func (o *outside) config(path string) string {
+	return fmt.Sprintf(`{"http": {"server": {"url": %q}, "request": {"url": "/runs", "json": {"image": "{{ images.new[\"app\"] }}"}}, `+
+		`"outputs": {"id": "response.json.id"}, "poll": {"url": "%s/{{ outputs.id }}", `+
+		`"successCondition": "response.json.status == \"passed\"", "failureCondition": "response.json.status in [\"failed\", \"cancelled\"]"}}}`, o.url, path)
 }
 
-// serve serves until the server is closed.
-func serve(listener net.Listener, handler http.Handler) *http.Server {
+// serve serves until this process ends.
+func serve(listener net.Listener, handler http.Handler) {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }() // a client without an answer reports it
-	return server
 }

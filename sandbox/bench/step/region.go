@@ -14,10 +14,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/kedify/argo-rollouts-plugin/sandbox/bench/internal/gauge"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/pki"
@@ -49,30 +45,15 @@ func (w *world) newRegion(ctx context.Context, i int, authority *pki.Authority) 
 		return nil, err
 	}
 	secure := tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2", "http/1.1"}})
-	if r.counter, err = countOn(secure, w.config, r.adapt); err != nil {
+	if r.counter, err = countOn(secure, w.Config, r.adapt); err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: "https://%s", certificate-authority-data: %s}}]
-contexts: [{name: c, context: {cluster: c, user: u}}]
-users: [{name: u, user: {token: region}}]
-current-context: c
-`, listener.Addr(), base64.StdEncoding.EncodeToString(authority.Pair.Cert))
-	for _, object := range []*unstructured.Unstructured{
-		{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": r.name}}},
-		{Object: map[string]any{
-			"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": r.name, "namespace": gauge.Namespace},
-			"stringData": map[string]any{"kubeconfig": text},
-		}},
-	} {
-		resource := corev1.SchemeGroupVersion.WithResource(strings.ToLower(object.GetKind()) + "s")
-		if _, err := w.client.Resource(resource).Namespace(object.GetNamespace()).Create(ctx, object, metav1.CreateOptions{}); err != nil {
-			_ = r.Close()
-			return nil, err
-		}
-	}
-	return r, nil
+	text := kubeconfigOf(fmt.Sprintf(`{server: "https://%s", certificate-authority-data: %s}`, listener.Addr(), base64.StdEncoding.EncodeToString(authority.Pair.Cert)), "{token: region}")
+	return r, w.Create(ctx, namespace(r.name), gauge.Object(`
+apiVersion: v1
+kind: Secret
+metadata: {name: %s}
+stringData: {kubeconfig: %q}`, r.name, text))
 }
 
 // adapt makes requests for gauge.Namespace, or for all namespaces, those for the region's,

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os/exec"
 
@@ -21,39 +20,44 @@ func (w *world) doNothing() registration { return registration{"bench/idle", w.i
 
 // every is the one registration of all steps, with presets.
 func (w *world) every() registration {
-	return registration{"kedify/step", w.plugin, []string{"--presets-namespace=" + gauge.Namespace, "--allow-host=" + cluster.NodeIP.String()}}
-}
-
-// ofKind is a registration of one kind, under a name of its own.
-func (w *world) ofKind(kind string) registration {
-	return registration{"bench/" + kind, w.plugin, []string{kind}}
+	return registration{"kedify/step", w.plugin, []string{"--presets-namespace=" + gauge.Namespace, "--secrets-namespace=" + gauge.Namespace, "--allow-host=" + cluster.NodeIP.String()}}
 }
 
 // wait is a step that waits.
 type wait struct {
 	what string
 	registration
-	// config is the step's configuration in a Rollout of a group.
-	config func(group string) json.RawMessage
+	// config is the step's configuration in a Rollout of a group, as JSON.
+	config func(group string) string
 }
+
+// step is the step in a Rollout of a group.
+func (w wait) step(group string) string {
+	return fmt.Sprintf("{plugin: {name: %s, config: %s}}", w.name, w.config(group))
+}
+
+func same(config string) func(string) string { return func(string) string { return config } }
 
 // nothing is the step that the others are compared with.
 func (w *world) nothing() wait {
-	return wait{"a step that does nothing", w.doNothing(), func(string) json.RawMessage { return json.RawMessage(`{}`) }}
+	return wait{"a step that does nothing", w.doNothing(), same("{}")}
 }
 
-func (w *world) poll() wait {
-	return wait{"http", w.every(), func(string) json.RawMessage { return w.outside.config("/runs") }}
-}
+func (w *world) poll() wait { return wait{"http", w.every(), same(w.outside.config("/runs"))} }
 
 func (w *world) slowPoll() wait {
-	return wait{"http, polls answered after " + slowness.String(), w.every(), func(string) json.RawMessage { return w.outside.config("/slow") }}
+	return wait{"http, polls answered after " + slowness.String(), w.every(), same(w.outside.config("/slow"))}
 }
 
 func (w *world) barrier() wait {
-	return wait{fmt.Sprintf("a barrier of %d Rollouts", groupSize+1), w.every(), func(group string) json.RawMessage {
-		return json.RawMessage(`{"rollouts": {"selector": {"matchLabels": {"group": "` + group + `"}}}}`)
+	return wait{fmt.Sprintf("a barrier of %d Rollouts", groupSize+1), w.every(), func(group string) string {
+		return `{"rollouts": {"selector": {"matchLabels": {"group": "` + group + `"}}}}`
 	}}
+}
+
+// use is a step that uses a preset.
+func (w *world) use(what, preset string) wait {
+	return wait{what, w.every(), same(fmt.Sprintf(`{"use": %q}`, preset))}
 }
 
 // process is a registration that was started.

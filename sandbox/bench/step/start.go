@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/bench/internal/gauge"
@@ -19,10 +18,10 @@ func (w *world) start(ctx context.Context) error {
 		return err
 	}
 	gauge.Say("start to first answer, %d times each", starts)
-	table := gauge.NewTable(fmt.Sprintf("start to first answer, with %d Rollouts\tmeasured\tof do-nothing\t", waitingSteps))
-	var idle time.Duration
+	table := gauge.NewTable(fmt.Sprintf("start to first answer, with %d Rollouts\tmeasured\tof do-nothing\t", waitingSteps+waitingSteps/groupSize))
+	idle := 0.0
 	for _, wait := range []wait{w.nothing(), w.poll(), w.barrier()} {
-		var took []time.Duration
+		var took []float64
 		for i := range starts {
 			began := time.Now()
 			p, err := wait.start()
@@ -30,18 +29,17 @@ func (w *world) start(ctx context.Context) error {
 				return err
 			}
 			_, err = standing[i].of(wait).run(p)
-			took = append(took, time.Since(began))
+			took = append(took, gauge.Milliseconds(time.Since(began)))
 			p.Kill()
 			if err != nil {
 				return err
 			}
 		}
-		slices.Sort(took)
-		middle := took[len(took)/2]
+		middle := gauge.Median(took)
 		if idle == 0 {
 			idle = middle
 		}
-		table.Row("%s\t%.0f ms\t%.2f\t", wait.what, gauge.Milliseconds(middle), float64(middle)/float64(idle))
+		table.Row("%s\t%.0f ms\t%.2f\t", wait.what, middle, middle/idle)
 	}
 	table.Print()
 	return nil

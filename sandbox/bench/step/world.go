@@ -2,12 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
-
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/bench/internal/gauge"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
@@ -19,8 +15,7 @@ const workers = 10
 // world is the environment of all measurements.
 type world struct {
 	*options
-	config  *rest.Config
-	client  dynamic.Interface
+	*gauge.Cluster
 	counter *counter
 	outside *outside
 	dir     string
@@ -34,46 +29,31 @@ func newWorld(ctx context.Context, o *options) (w *world, err error) {
 		return nil, err
 	}
 	w = &world{options: o}
-	config, client, err := gauge.Connect(ctx, crds...)
-	if err != nil {
+	if w.Cluster, err = gauge.Connect(ctx, crds...); err != nil {
 		return nil, err
 	}
-	w.config, w.client = config, client
 	// Not needed, as there are no pods.
-	for _, component := range []string{cluster.Scheduler, cluster.Node} {
-		if err := cluster.Component(ctx, "stop", component); err != nil {
-			return nil, err
-		}
+	if err := gauge.Stop(ctx, cluster.Scheduler, cluster.Node); err != nil {
+		return nil, err
+	}
+	if w.outside, err = newOutside(); err != nil {
+		return nil, err
 	}
 	if w.dir, err = os.MkdirTemp("", "bench-step-"); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			w.close()
-		}
-	}()
-	if w.counter, err = newCounter(config, filepath.Join(w.dir, "kubeconfig")); err != nil {
-		return nil, err
+	if w.counter, err = newCounter(w.Config, filepath.Join(w.dir, "kubeconfig")); err == nil {
+		// Plugins started from here inherit it.
+		err = os.Setenv("KUBECONFIG", w.counter.kubeconfig)
 	}
-	// Plugins and controllers started from here inherit it.
-	if err := os.Setenv("KUBECONFIG", w.counter.kubeconfig); err != nil {
-		return nil, err
+	if err != nil {
+		w.close()
 	}
-	w.outside, err = newOutside()
 	return w, err
 }
 
 func (w *world) close() {
-	var failures []error
-	if w.counter != nil {
-		failures = append(failures, w.counter.Close())
-	}
-	if w.outside != nil {
-		failures = append(failures, w.outside.Close())
-	}
-	failures = append(failures, os.RemoveAll(w.dir))
-	if err := errors.Join(failures...); err != nil {
+	if err := os.RemoveAll(w.dir); err != nil {
 		gauge.Say("cleaning up: %v", err)
 	}
 }

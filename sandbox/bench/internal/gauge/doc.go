@@ -1,3 +1,3 @@
 // Package gauge is what the programs of `make bench` have in common: a bare
-// sandbox to measure in, processes to look at, and figures.
+// sandbox to measure in, its API server, processes to look at, and figures.
 package gauge

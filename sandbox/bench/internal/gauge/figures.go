@@ -1,12 +1,26 @@
 package gauge
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
 
-// Mark says whether a bar is met.
-func Mark(met bool) string {
+// AtMost and AtLeast are two cells of a table: a figure, and a bar with a mark that says
+// whether the figure meets it.
+func AtMost(figure, bar float64) string {
+	return fmt.Sprintf("%.4g\tat most %v %s", figure, bar, mark(figure <= bar))
+}
+
+// AtLeast is like AtMost.
+func AtLeast(figure, bar float64) string {
+	return fmt.Sprintf("%.4g\tat least %v %s", figure, bar, mark(figure >= bar))
+}
+
+// Count is like AtMost, of a number of things.
+func Count(n, most int) string { return fmt.Sprintf("%d\tat most %d %s", n, most, mark(n <= most)) }
+
+func mark(met bool) string {
 	if met {
 		return "✓"
 	}

@@ -3,50 +3,43 @@ package gauge
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
 )
 
-// Each runs work for from..to-1, at most workers calls at once, and returns the first
-// failure. A failure does not stop the other calls.
-func Each(workers, from, to int, work func(int) error) error {
-	next := make(chan int)
-	var (
-		wg    sync.WaitGroup
-		once  sync.Once
-		first error
-	)
-	for range workers {
-		wg.Go(func() {
-			for i := range next {
-				if err := work(i); err != nil {
-					once.Do(func() { first = err })
-				}
-			}
-		})
-	}
-	for i := from; i < to; i++ {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	return first
-}
-
-// Poll waits for a condition, at most two minutes.
-func Poll(ctx context.Context, every time.Duration, what string, condition func() (bool, error)) error {
-	for deadline := time.Now().Add(2 * time.Minute); ; {
-		ok, err := condition()
-		if ok || err != nil {
+// Each runs work for 0..n-1, at most workers calls at once, and returns the first failure. A
+// failure does not stop the other calls.
+func Each(workers, n int, work func(int) error) error {
+	failures := make([]error, n)
+	workqueue.ParallelizeUntil(context.Background(), workers, n, func(i int) { failures[i] = work(i) })
+	for _, err := range failures {
+		if err != nil {
 			return err
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("not within 2 minutes: %s", what)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(every):
-		}
+	}
+	return nil
+}
+
+// patience is how long Poll waits; it allows for a busy machine.
+const patience = 2 * time.Minute
+
+// Poll waits for a condition.
+func Poll(ctx context.Context, every time.Duration, what string, condition func() (bool, error)) error {
+	err := wait.PollUntilContextTimeout(ctx, every, patience, true, func(context.Context) (bool, error) { return condition() })
+	if wait.Interrupted(err) {
+		return fmt.Errorf("not within %s: %s: %w", patience, what, err)
+	}
+	return err
+}
+
+// Pause waits for some time.
+func Pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/progress"
 )
 
 // A Program is the command of a benchmark, which has the flag -parts and such as are
@@ -21,10 +23,11 @@ type Program struct {
 	Name string
 	// Parts are the names of what it measures, in their order.
 	Parts []string
-	// Enter runs the program again in a sandbox, with the same arguments, to measure some
-	// parts. Without it, Enter of this package does so.
-	Enter func(ctx context.Context, parts Parts) error
-	// Measure is called in the sandbox.
+	// With are the add-ons of the sandbox of all parts but Alone, which has a sandbox of its
+	// own, as AloneWith would take processor time from the others.
+	With, AloneWith []string
+	Alone           string
+	// Measure is called in a sandbox without a controller.
 	Measure func(ctx context.Context, parts Parts) error
 
 	needed []string
@@ -37,9 +40,6 @@ type Parts []string
 func (p Parts) Has(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(p, name) })
 }
-
-// String returns them as the flag -parts has them.
-func (p Parts) String() string { return strings.Join(p, ",") }
 
 // Need defines a flag that must not be empty, such as the path of a program.
 func (p *Program) Need(into *string, name, usage string) {
@@ -59,13 +59,12 @@ func (p *Program) Run() int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
 		return 2
 	}
-	switch {
-	case cluster.Inside():
+	if cluster.Inside() {
+		began := time.Now()
 		err = p.Measure(ctx, parts)
-	case p.Enter != nil:
-		err = p.Enter(ctx, parts)
-	default:
-		err = Enter(ctx)
+		Say("done in %s", time.Since(began).Round(time.Second))
+	} else {
+		err = p.enter(ctx, parts)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
@@ -91,4 +90,48 @@ func (p *Program) chosen(named string) (Parts, error) {
 		}
 	}
 	return parts, nil
+}
+
+// enter runs this program again in sandboxes.
+func (p *Program) enter(ctx context.Context, parts Parts) error {
+	together := slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return part == p.Alone })
+	if len(together) > 0 {
+		if err := runInSandbox(ctx, together, p.With); err != nil {
+			return err
+		}
+	}
+	if parts.Has(p.Alone) {
+		return runInSandbox(ctx, Parts{p.Alone}, p.AloneWith)
+	}
+	return nil
+}
+
+// runInSandbox brings up a sandbox, runs this program again in it with the same arguments
+// for some parts, and takes it down.
+func runInSandbox(ctx context.Context, parts Parts, addons []string) (err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	sandbox, err := cluster.Up(ctx, cluster.Options{
+		Name:     fmt.Sprintf("bench-%d", os.Getpid()),
+		Bare:     true,
+		With:     addons,
+		Owned:    true,
+		Progress: progress.New(os.Stderr),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sandbox.Down()) }()
+	arguments := append([]string{self}, os.Args[1:]...)
+	cmd, err := sandbox.Command(ctx, append(arguments, "-parts", strings.Join(parts, ","))...)
+	if err != nil {
+		return err
+	}
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("the measurement: %w", err)
+	}
+	return nil
 }

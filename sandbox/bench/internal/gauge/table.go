@@ -36,6 +36,23 @@ func (t *Table) Print() {
 	_, _ = io.WriteString(os.Stdout, "\n")
 }
 
+// CompareMemory prints the memory of a process beside that of another.
+func CompareMemory(with, what string, p *Process, besideWhat string, beside *Process, bar float64) error {
+	base, err := beside.Resident()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", besideWhat, err, beside.Log)
+	}
+	resident, err := p.Resident()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", what, err, p.Log)
+	}
+	t := NewTable("resident memory with " + with + "\tmeasured\tratio\tbar")
+	t.Row("%s\t%.0f MB\t\t", besideWhat, base)
+	t.Row("%s\t%.0f MB\t%s", what, resident, AtMost(resident/base, bar))
+	t.Print()
+	return nil
+}
+
 // Say tells the person at the terminal what is measured now.
 func Say(format string, args ...any) {
 	_, _ = fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...)

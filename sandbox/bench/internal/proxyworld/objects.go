@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/bench/internal/gauge"
@@ -21,11 +20,6 @@ import (
 const makers = 24
 
 const annotation = "http.kedify.io/weighted-backends"
-
-var (
-	services       = schema.GroupVersionResource{Version: "v1", Resource: "services"}
-	endpointSlices = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
-)
 
 // NameFormat gives the name of an HTTPScaledObject from its number, from 0.
 const NameFormat = "app-%05d"
@@ -47,16 +41,10 @@ func (w *World) Grow(ctx context.Context, n int) error {
 		return nil
 	}
 	gauge.Say("making HTTPScaledObjects, with two Services each, until there are %d", n)
-	err := gauge.Each(makers, w.Objects, n, func(i int) error {
-		for side, address := range map[string]netip.AddrPort{"stable": StableAddress, "canary": CanaryAddress} {
-			if err := w.make(ctx, services, service(i, side)); err != nil {
-				return err
-			}
-			if err := w.make(ctx, endpointSlices, endpointSlice(name(i)+"-"+side, address)); err != nil {
-				return err
-			}
-		}
-		return w.make(ctx, cluster.HTTPScaledObjectGVR, httpScaledObject(i))
+	err := gauge.Each(makers, n-w.Objects, func(i int) error {
+		i += w.Objects
+		stable, canary := service(i, "stable"), service(i, "canary")
+		return w.Create(ctx, stable, endpoint(stable.GetName(), StableAddress), canary, endpoint(canary.GetName(), CanaryAddress), httpScaledObject(i))
 	})
 	w.Objects = n
 	return err
@@ -65,21 +53,11 @@ func (w *World) Grow(ctx context.Context, n int) error {
 // MakeAsleep makes an HTTPScaledObject whose Services have no endpoints. Requests wait for
 // one as long as wait says.
 func (w *World) MakeAsleep(ctx context.Context, i int, wait time.Duration) error {
-	for _, side := range []string{"stable", "canary"} {
-		if err := w.make(ctx, services, service(i, side)); err != nil {
-			return err
-		}
-	}
 	object := httpScaledObject(i)
-	if err := unstructured.SetNestedField(object, wait.String(), "spec", "timeouts", "conditionWait"); err != nil {
+	if err := unstructured.SetNestedField(object.Object, wait.String(), "spec", "timeouts", "conditionWait"); err != nil {
 		return err
 	}
-	return w.make(ctx, cluster.HTTPScaledObjectGVR, object)
-}
-
-func (w *World) make(ctx context.Context, resource schema.GroupVersionResource, object map[string]any) error {
-	_, err := w.Client.Resource(resource).Namespace(gauge.Namespace).Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
-	return err
+	return w.Create(ctx, service(i, "stable"), service(i, "canary"), object)
 }
 
 // SetWeight patches the annotation of an HTTPScaledObject as the plugin does.
@@ -88,56 +66,51 @@ func (w *World) SetWeight(ctx context.Context, i, canary int) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Client.Resource(cluster.HTTPScaledObjectGVR).Namespace(gauge.Namespace).Patch(ctx, name(i), types.MergePatchType, body, metav1.PatchOptions{})
+	_, err = w.Resource(cluster.HTTPScaledObjectGVR).Namespace(gauge.Namespace).Patch(ctx, name(i), types.MergePatchType, body, metav1.PatchOptions{})
 	return err
 }
 
-func httpScaledObject(i int) map[string]any {
-	return map[string]any{
-		"apiVersion": "http.keda.sh/v1alpha1", "kind": "HTTPScaledObject",
-		"metadata": map[string]any{
-			"name": name(i), "namespace": gauge.Namespace,
-			"labels":      map[string]any{"app.kubernetes.io/name": name(i), "app.kubernetes.io/part-of": "shop"},
-			"annotations": map[string]any{"httpscaledobject.keda.sh/skip-scaledobject-creation": "true", annotation: split(i, 0)},
-		},
-		"spec": map[string]any{
-			"hosts":          []any{Host(i)},
-			"pathPrefixes":   []any{"/"},
-			"scaleTargetRef": map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": name(i), "service": name(i) + "-stable", "port": int64(80)},
-			"replicas":       map[string]any{"min": int64(2), "max": int64(10)},
-			"scalingMetric":  map[string]any{"requestRate": map[string]any{"targetValue": int64(5), "window": "1m", "granularity": "1s"}},
-		},
-	}
+func httpScaledObject(i int) *unstructured.Unstructured {
+	return gauge.Object(`
+apiVersion: http.keda.sh/v1alpha1
+kind: HTTPScaledObject
+metadata:
+  name: %[1]s
+  labels: {app.kubernetes.io/name: %[1]s, app.kubernetes.io/part-of: shop}
+  annotations: {httpscaledobject.keda.sh/skip-scaledobject-creation: "true", %[2]s: %[3]q}
+spec:
+  hosts: [%[4]s]
+  pathPrefixes: [/]
+  scaleTargetRef: {apiVersion: argoproj.io/v1alpha1, kind: Rollout, name: %[1]s, service: %[1]s-stable, port: 80}
+  replicas: {min: 2, max: 10}
+  scalingMetric: {requestRate: {targetValue: 5, window: 1m, granularity: 1s}}`, name(i), annotation, split(i, 0), Host(i))
 }
 
 // service has no ClusterIP: nothing uses one here, and allocating one would take
 // the API server longer than everything else.
-func service(i int, side string) map[string]any {
-	return map[string]any{
-		"apiVersion": "v1", "kind": "Service",
-		"metadata": map[string]any{"name": name(i) + "-" + side, "namespace": gauge.Namespace},
-		"spec":     map[string]any{"clusterIP": "None", "ports": []any{map[string]any{"name": "http", "port": int64(80), "protocol": "TCP"}}},
-	}
+func service(i int, side string) *unstructured.Unstructured {
+	return gauge.Object(`
+apiVersion: v1
+kind: Service
+metadata: {name: %s-%s}
+spec: {clusterIP: None, ports: [{name: http, port: 80, protocol: TCP}]}`, name(i), side)
 }
 
 // AddEndpoint makes an EndpointSlice of a Service with an address, unless there is one.
 func (w *World) AddEndpoint(ctx context.Context, service string, address netip.AddrPort) error {
-	err := w.make(ctx, endpointSlices, endpointSlice(service, address))
+	err := w.Create(ctx, endpoint(service, address))
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
 	return err
 }
 
-func endpointSlice(service string, address netip.AddrPort) map[string]any {
-	return map[string]any{
-		"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-		"metadata": map[string]any{
-			"name": service + "-1", "namespace": gauge.Namespace,
-			"labels": map[string]any{"kubernetes.io/service-name": service},
-		},
-		"addressType": "IPv4",
-		"ports":       []any{map[string]any{"name": "http", "port": int64(address.Port()), "protocol": "TCP"}},
-		"endpoints":   []any{map[string]any{"addresses": []any{address.Addr().String()}, "conditions": map[string]any{"ready": true, "serving": true}}},
-	}
+func endpoint(service string, address netip.AddrPort) *unstructured.Unstructured {
+	return gauge.Object(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: %[1]s-1, labels: {kubernetes.io/service-name: %[1]s}}
+addressType: IPv4
+ports: [{name: http, port: %[3]d, protocol: TCP}]
+endpoints: [{addresses: [%[2]s], conditions: {ready: true, serving: true}}]`, service, address.Addr(), address.Port())
 }

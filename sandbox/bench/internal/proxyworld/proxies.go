@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/bench/internal/gauge"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
 )
 
@@ -32,12 +30,11 @@ const (
 	fleetAdmin = "127.0.0.1:9901"
 )
 
-// StartInterceptor starts the interceptor, ready to serve. environment is added to
-// this process's environment.
-func (w *World) StartInterceptor(ctx context.Context, on unix.CPUSet, environment ...string) (*Process, error) {
+// StartInterceptor starts the interceptor on some processors, on all if none is named, ready
+// to serve.
+func (w *World) StartInterceptor(ctx context.Context, on ...int) (*gauge.Process, error) {
 	cmd := exec.Command(w.Interceptor, "--proxy-port", fmt.Sprint(InterceptorAddress.Port()), "--drain-delay", "0s")
-	cmd.Env = append(os.Environ(), environment...)
-	p, err := Launch(cmd, on)
+	p, err := gauge.Launch(cmd, on...)
 	if err != nil {
 		return nil, err
 	}
@@ -51,21 +48,17 @@ func (w *World) StartInterceptor(ctx context.Context, on unix.CPUSet, environmen
 // StartEnvoy starts an Envoy that is programmed by the interceptor, with a processor for
 // each of its workers, and waits until it serves the last object. Without loadReports, it
 // lacks what the bootstrap has for them.
-func (w *World) StartEnvoy(ctx context.Context, workers int, loadReports bool) (*Process, error) {
-	bootstrap, err := exec.CommandContext(ctx, w.Interceptor, "bootstrap", "--xds-address", xdsAddress, "--admin-address", fleetAdmin).Output()
+func (w *World) StartEnvoy(ctx context.Context, workers int, loadReports bool) (*gauge.Process, error) {
+	text, err := exec.CommandContext(ctx, w.Interceptor, "bootstrap", "--xds-address", xdsAddress, "--admin-address", fleetAdmin).Output()
 	if err != nil {
 		return nil, fmt.Errorf("interceptor bootstrap: %w", err)
 	}
 	if !loadReports {
-		if bootstrap, err = withoutLoadReports(bootstrap); err != nil {
+		if text, err = withoutLoadReports(text); err != nil {
 			return nil, err
 		}
 	}
-	file := filepath.Join(w.Dir, "kedify-proxy.yaml")
-	if err := os.WriteFile(file, bootstrap, 0o644); err != nil {
-		return nil, err
-	}
-	p, err := Launch(EnvoyCommand(w.Envoy, file, workers), w.Processors.Proxy(workers))
+	p, err := gauge.Launch(w.EnvoyCommand(string(text), workers), w.First(workers)...)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +82,7 @@ func withoutLoadReports(bootstrap []byte) ([]byte, error) {
 	return yaml.Marshal(all)
 }
 
-// EnvoyCommand runs an Envoy with a configuration in a file.
-func EnvoyCommand(path, configuration string, workers int) *exec.Cmd {
-	return exec.Command(path, "-c", configuration, "--concurrency", fmt.Sprint(workers), "--log-level", "error", "--disable-hot-restart")
+// EnvoyCommand runs an Envoy with a configuration.
+func (w *World) EnvoyCommand(configuration string, workers int) *exec.Cmd {
+	return exec.Command(w.Envoy, "--config-yaml", configuration, "--concurrency", fmt.Sprint(workers), "--log-level", "error", "--disable-hot-restart")
 }
