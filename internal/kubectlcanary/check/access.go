@@ -1,35 +1,56 @@
 package check
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	plugintypes "github.com/argoproj/argo-rollouts/utils/plugin/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
 )
+
+// access is the answer to one subject access review.
+type access struct {
+	verb, resource string
+	// or is a verb that is as good; empty if there is none.
+	or string
+	// namespace is empty for all namespaces.
+	namespace string
+	// optional is true where only some of what the plugin does needs it: the permissions in its
+	// reference say what.
+	optional bool
+	allowed  read[bool]
+}
+
+// What needs optional access does not work without it, and the rest does.
+const needed, optional = false, true
+
+// need returns access in a namespace, empty for all, from "verb resource" each.
+func need(namespace string, optional bool, list ...string) []access {
+	var all []access
+	for _, text := range list {
+		verb, resource, _ := strings.Cut(text, " ")
+		all = append(all, access{verb: verb, resource: resource, namespace: namespace, optional: optional})
+	}
+	return all
+}
 
 // kedifyNeeds returns the access that the plugin kedify/http needs for Rollouts of a
 // namespace; watched is the one namespace that it watches, empty for all, and selfHeals
 // whether it writes between two calls.
 func kedifyNeeds(namespace, watched string, selfHeals bool) []access {
-	const objects, rollouts, events = "httpscaledobjects.http.keda.sh", "rollouts.argoproj.io", "events"
-	const unwatched = "every call then reads the API server, changed splits are not put back, and splits that a Rollout no longer names are not taken off"
-	const unseen = "splits whose Rollout is deleted are not taken off"
-	needs := []access{
-		{verb: "get", resource: objects, namespace: namespace},
-		{verb: "patch", resource: objects, namespace: namespace},
-		{verb: "list", resource: objects, namespace: watched, without: unwatched},
-		{verb: "watch", resource: objects, namespace: watched, without: unwatched},
-		{verb: "get", resource: rollouts, namespace: namespace, without: "changed splits are not put back, and every other Rollout is taken to own its splits"},
-		{verb: "create", resource: events, namespace: namespace, without: "warnings are in the controller's log alone"},
-	}
+	const objects, rollouts = " httpscaledobjects.http.keda.sh", " rollouts.argoproj.io"
+	needs := slices.Concat(
+		need(namespace, needed, "get"+objects, "patch"+objects),
+		need(watched, optional, "list"+objects, "watch"+objects),
+		need(namespace, optional, "get"+rollouts, "create events"))
 	if selfHeals {
-		needs = append(needs,
-			access{verb: "list", resource: rollouts, namespace: watched, without: unseen},
-			access{verb: "watch", resource: rollouts, namespace: watched, without: unseen})
+		needs = append(needs, need(watched, optional, "list"+rollouts, "watch"+rollouts)...)
 	}
 	return needs
 }
@@ -37,23 +58,18 @@ func kedifyNeeds(namespace, watched string, selfHeals bool) []access {
 // gatewayNeeds returns the access that the plugin for routes of the Gateway API needs for
 // Rollouts of a namespace with these routes.
 func gatewayNeeds(namespace, watched string, routes []routesAt) []access {
-	const unwatched = "every call then reads the API server, changed routes are not put back, and routes that a Rollout no longer names are not restored"
-	var needs []access
+	needs := need(namespace, optional, "get services", "get rollouts.argoproj.io", "create events")
 	for _, r := range routes {
 		resource := r.kind.Resource() + "." + gatewayapi.Group
-		needs = append(needs,
-			access{verb: "get", resource: resource, namespace: r.namespace},
-			access{verb: "patch", or: "update", resource: resource, namespace: r.namespace},
-			access{verb: "list", resource: resource, namespace: watched, without: unwatched},
-			access{verb: "watch", resource: resource, namespace: watched, without: unwatched})
+		needs = slices.Concat(needs,
+			need(r.namespace, needed, "get "+resource),
+			[]access{{verb: "patch", or: "update", resource: resource, namespace: r.namespace}},
+			need(watched, optional, "list "+resource, "watch "+resource))
+		if r.namespace != namespace {
+			needs = append(needs, need(namespace, optional, "list referencegrants."+gatewayapi.Group)...)
+		}
 	}
-	if slices.ContainsFunc(routes, func(r routesAt) bool { return r.namespace != namespace }) {
-		needs = append(needs, access{verb: "list", resource: "referencegrants." + gatewayapi.Group, namespace: namespace, without: "what a gateway has against a rule of others holds a canary"})
-	}
-	return append(needs,
-		access{verb: "get", resource: "services", namespace: namespace, without: "experiments with a weight get no requests, and what a gateway has against a rule of others holds a canary"},
-		access{verb: "get", resource: "rollouts.argoproj.io", namespace: namespace, without: "changed routes are not put back, and every other Rollout is taken to own its rules"},
-		access{verb: "create", resource: "events", namespace: namespace, without: "warnings are in the controller's log alone"})
+	return needs
 }
 
 // watchNamespace is the plugin's flag --watch-namespace in its registration.
@@ -83,116 +99,102 @@ func flagValue(item *plugintypes.PluginItem, flag string) string {
 	return ""
 }
 
-// checkControllerAccess: the controller's ServiceAccount may do what the plugin
-// does.
+// gatherAccess asks whether the controller's ServiceAccount has access.
+func gatherAccess(ctx context.Context, c *cluster, controller *deployment, list []access) []access {
+	namespace, name := serviceAccountOf(controller)
+	var wg sync.WaitGroup
+	for i := range list {
+		wg.Go(func() {
+			a := &list[i]
+			a.allowed = mayDo(ctx, c, namespace, name, *a, a.verb)
+			if a.or != "" && a.allowed.Err == nil && !a.allowed.Value {
+				a.allowed = mayDo(ctx, c, namespace, name, *a, a.or)
+			}
+		})
+	}
+	wg.Wait()
+	return list
+}
+
+// mayDo asks the API server whether a ServiceAccount may do something. A user who may
+// not create a SubjectAccessReview may be allowed a LocalSubjectAccessReview.
+func mayDo(ctx context.Context, c *cluster, namespace, serviceAccount string, a access, verb string) read[bool] {
+	resource, group, _ := strings.Cut(a.resource, ".")
+	review := accessReview{TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"}}
+	review.Spec.ResourceAttributes = resourceAttributes{Namespace: a.namespace, Verb: verb, Group: group, Resource: resource}
+	review.Spec.User = fmt.Sprintf("system:serviceaccount:%s:%s", namespace, serviceAccount)
+	review.Spec.Groups = []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}
+	reviews := target{group: "authorization.k8s.io", version: "v1", resource: "subjectaccessreviews"}
+	answer := create[accessReview](ctx, c, reviews, review)
+	if answer.Err != nil && answer.Err.forbidden() && a.namespace != "" {
+		review.Kind, review.Metadata.Namespace = "LocalSubjectAccessReview", a.namespace
+		reviews.resource, reviews.namespace = "localsubjectaccessreviews", a.namespace
+		if local := create[accessReview](ctx, c, reviews, review); local.Err == nil {
+			answer = local
+		}
+	}
+	return read[bool]{Value: answer.Value.Status.Allowed, Err: answer.Err}
+}
+
+// checkControllerAccess: the controller's ServiceAccount may do what the plugin does.
 func checkControllerAccess(c controllerSnapshot, p pluginSnapshot) []Result {
 	if c.deployment == nil {
 		return nil
 	}
 	namespace, name := serviceAccountOf(c.deployment)
-	return accessResults(c, p.access, "so no weight can be set"+p.boundInstead(namespace, name), p.grant(c, namespace, name))
-}
-
-// accessResults says which access in list the controller's ServiceAccount lacks. fatal is
-// what follows if it lacks access that the plugin cannot work without.
-func accessResults(c controllerSnapshot, list []access, fatal, remedy string) []Result {
-	namespace, name := serviceAccountOf(c.deployment)
 	at := object("ServiceAccount", namespace, name)
 	var results []Result
-	denied := map[string][]access{} // by what does not work without
-	var order []string
-	for _, a := range list {
+	var needs, wants, unknown []access
+	for _, a := range p.access {
 		switch {
 		case a.allowed.Err != nil:
-			result := couldNotLook(at, a.allowed.Err)
-			if a.allowed.Err.forbidden() {
-				result.Remedy = "ask somebody who may impersonate it: " + canIAs(a, namespace, name)
-			}
-			results = append(results, result)
-		case !a.allowed.Value:
-			if _, seen := denied[a.without]; !seen {
-				order = append(order, a.without)
-			}
-			denied[a.without] = append(denied[a.without], a)
+			unknown = append(unknown, a)
+		case a.allowed.Value:
+		case a.optional:
+			wants = append(wants, a)
+		default:
+			needs = append(needs, a)
 		}
 	}
-	for _, without := range order {
-		may := "may not " + accessText(denied[without])
-		if without == "" {
-			results = append(results, failure(at, may+", "+fatal, remedy))
-		} else {
-			results = append(results, warning(at, may+": "+without, remedy))
-		}
+	if len(unknown) > 0 {
+		result := couldNotLook(at, unknown[0].allowed.Err)
+		result.Message += "; so it is not known whether it may " + accessText(unknown)
+		result.Remedy += fmt.Sprintf("; or ask somebody who may impersonate it: kubectl auth can-i %s %s%s --as system:serviceaccount:%s:%s", unknown[0].verb, unknown[0].resource, scope(unknown[0].namespace), namespace, name)
+		results = append(results, result)
 	}
-	if len(results) == 0 && len(list) > 0 {
-		results = append(results, ok(at, "may "+accessText(list)))
+	remedy := fmt.Sprintf("kubectl apply -k %s, with the subject ServiceAccount %s/%s; the guide's look at it: %s", p.deploy(), namespace, name, c.logCommand(p.log()))
+	if len(needs) > 0 {
+		results = append(results, failure(at, "may not "+accessText(needs)+", so no weight can be set", remedy))
+	}
+	if len(wants) > 0 {
+		results = append(results, warning(at, "may not "+accessText(wants)+": what needs that does not work (see the permissions in its reference)", remedy))
+	}
+	if len(results) == 0 {
+		results = append(results, ok(at, "may "+accessText(p.access)))
 	}
 	return results
 }
 
-// grant says which role to apply, to whom.
-func (p pluginSnapshot) grant(c controllerSnapshot, namespace, name string) string {
-	return fmt.Sprintf("kubectl apply -k %s (ClusterRole and ClusterRoleBinding %s), with the subject ServiceAccount %s/%s, or: kubectl create clusterrolebinding %s-%s --clusterrole=%s --serviceaccount=%s:%s; the guide's look at it: %s",
-		p.deploy, p.role, namespace, name, p.role, name, p.role, namespace, name, c.logCommand(p.log))
-}
-
-// accessText joins verbs: "get and patch httpscaledobjects.http.keda.sh in
-// namespace demo".
+// accessText joins verbs: "get, patch httpscaledobjects.http.keda.sh in namespace demo".
 func accessText(list []access) string {
-	type place struct{ object, namespace string }
-	var order []place
-	verbs := map[place][]string{}
+	var texts []string
+	place := ""
 	for _, a := range list {
-		p := place{a.object(), a.namespace}
-		if _, seen := verbs[p]; !seen {
-			order = append(order, p)
-		}
 		verb := a.verb
 		if a.or != "" {
 			verb += " or " + a.or
 		}
-		verbs[p] = append(verbs[p], verb)
-	}
-	texts := make([]string, len(order))
-	for i, p := range order {
-		where := "in all namespaces"
-		if p.namespace != "" {
-			where = "in namespace " + p.namespace
+		in := "in all namespaces"
+		if a.namespace != "" {
+			in = "in namespace " + a.namespace
 		}
-		texts[i] = fmt.Sprintf("%s %s %s", strings.Join(verbs[p], ", "), p.object, where)
+		if now := a.resource + " " + in; now == place {
+			last := &texts[len(texts)-1]
+			*last = strings.Replace(*last, " "+place, ", "+verb+" "+place, 1)
+		} else {
+			place = now
+			texts = append(texts, verb+" "+place)
+		}
 	}
 	return strings.Join(texts, "; ")
-}
-
-// boundInstead names the subjects of the binding when the controller's
-// ServiceAccount is not among them, the usual mistake.
-func (p pluginSnapshot) boundInstead(namespace, name string) string {
-	if p.binding.Err != nil {
-		return ""
-	}
-	var others []string
-	for _, subject := range p.binding.Value.Subjects {
-		if subject.Kind != "ServiceAccount" {
-			continue
-		}
-		if subject.Namespace == namespace && subject.Name == name {
-			return ""
-		}
-		others = append(others, subject.Namespace+"/"+subject.Name)
-	}
-	if len(others) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; ClusterRoleBinding %s binds %s instead", p.role, strings.Join(others, ", "))
-}
-
-// object is the resource, with the name of the object where the access is to one.
-func (a access) object() string { return strings.TrimSuffix(a.resource+"/"+a.name, "/") }
-
-func canIAs(a access, namespace, name string) string {
-	scope := "--all-namespaces"
-	if a.namespace != "" {
-		scope = "-n " + a.namespace
-	}
-	return fmt.Sprintf("kubectl auth can-i %s %s %s --as system:serviceaccount:%s:%s", a.verb, a.object(), scope, namespace, name)
 }

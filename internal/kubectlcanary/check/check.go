@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -43,8 +42,8 @@ type Options struct {
 
 // Run looks at the cluster and returns what it found. An object that it may not or
 // cannot read is a warning in the report. It is an error when nothing can be said:
-// the API server does not answer, does not accept the credentials, or the time was
-// up before the cluster had been read.
+// the API server does not answer, does not accept the credentials, fails to list
+// Rollouts, or the time was up before the cluster had been read.
 func Run(ctx context.Context, cfg *rest.Config, opts Options) (Report, error) {
 	if opts.Namespace == "" {
 		return Report{}, errors.New("no namespace to check: name one with --namespace")
@@ -78,6 +77,9 @@ func gatherInTime(ctx context.Context, c *cluster, opts Options) (snapshot, erro
 	if err := ctx.Err(); err != nil {
 		return snapshot{}, fmt.Errorf("the cluster at %s was not read in time: %w; allow more with --timeout", c.host, err)
 	}
+	if err := s.objects.rollouts.Err; err != nil && !err.forbidden() && !err.notFound() {
+		return snapshot{}, fmt.Errorf("the API server at %s does not say which Rollouts there are: %w; try again, or see why it does not", c.host, err)
+	}
 	return s, nil
 }
 
@@ -85,32 +87,28 @@ func gatherInTime(ctx context.Context, c *cluster, opts Options) (snapshot, erro
 func look(s snapshot) []Result {
 	var results []Result
 	for _, c := range checks {
-		if c.installation == nil {
-			continue
-		}
-		for _, result := range c.named(c.installation(s)) {
-			// An unreadable ConfigMap is found for each router: report it once.
-			if !slices.Contains(results, result) {
-				results = append(results, result)
-			}
+		if c.installation != nil {
+			results = append(results, c.named(c.installation(s))...)
 		}
 	}
 	for _, ro := range rolloutsToCheck(s) {
-		r := subjectOf(s, ro)
-		for _, c := range checks {
-			if c.rollout == nil {
-				continue
-			}
-			for _, result := range c.named(c.rollout(r)) {
-				result.Rollout = ro.Namespace + "/" + ro.Name
-				results = append(results, result)
-			}
-		}
+		results = append(results, lookAt(subjectOf(s, ro))...)
 	}
-	if s.controller.config.Value != nil {
-		hideCredentials(s.controller.config.Value.Data, results)
-	} else {
-		hideCredentials(nil, results)
+	hideCredentials(results)
+	return results
+}
+
+// lookAt makes the checks of one Rollout, of the cluster or of a manifest.
+func lookAt(r subject) []Result {
+	var results []Result
+	for _, c := range checks {
+		if c.rollout == nil || r.manifest != nil && !c.ofManifests {
+			continue
+		}
+		for _, result := range c.named(c.rollout(r)) {
+			result.Rollout = r.ro.Namespace + "/" + r.ro.Name
+			results = append(results, result)
+		}
 	}
 	return results
 }

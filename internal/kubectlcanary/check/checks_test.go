@@ -30,7 +30,7 @@ func TestChecksAreMade(t *testing.T) {
 	made := map[string]bool{}
 	all := healthy()
 	all.withProxies()
-	all.plugins[0].download = &downloaded{local: true}
+	all.plugins[0].download = &downloaded{sum: sum}
 	for _, result := range slices.Concat(look(all), look(healthyAgent()), look(healthyGateway()), look(healthySteps()), look(healthyRegions()), lookAtManifests("-", []byte(rolloutManifest), "shop")) {
 		made[result.Check] = true
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,16 +64,21 @@ Exit code: 0 without ✗, 1 with any, 2 when it could not be checked.`,
 			if opts.Timeout <= 0 {
 				return fmt.Errorf("--timeout %s: want a duration above 0, such as %s", opts.Timeout, defaultTimeout)
 			}
-			if len(files) > 0 {
-				if len(args) == 1 {
-					return fmt.Errorf("rollout %q and --filename: want one of both, a Rollout of the cluster or manifests", args[0])
-				}
-				return runOnManifests(cmd, files, connection, output)
+			var report Report
+			var err error
+			switch {
+			case len(files) > 0 && len(args) == 1:
+				err = fmt.Errorf("rollout %q and --filename: want one of both, a Rollout of the cluster or manifests", args[0])
+			case len(files) > 0:
+				report, err = RunOnManifests(files, cmd.InOrStdin(), connection.namespace())
+			default:
+				opts.Rollout = strings.Join(args, "")
+				report, err = run(cmd.Context(), opts, connection)
 			}
-			if len(args) == 1 {
-				opts.Rollout = args[0]
+			if err != nil {
+				return err
 			}
-			return run(cmd, opts, connection, output)
+			return printReport(cmd, report, output)
 		},
 	}
 	flags := cmd.Flags()
@@ -86,29 +92,16 @@ Exit code: 0 without ✗, 1 with any, 2 when it could not be checked.`,
 	return cmd
 }
 
-func run(cmd *cobra.Command, opts Options, connection connection, output string) error {
+func run(ctx context.Context, opts Options, connection connection) (Report, error) {
 	cfg, namespace, err := connection.load()
 	if err != nil {
-		return err
+		return Report{}, err
 	}
 	opts.Namespace = namespace
-	ctx := cmd.Context()
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	report, err := Run(ctx, cfg, opts)
-	if err != nil {
-		return err
-	}
-	return printReport(cmd, report, output)
-}
-
-func runOnManifests(cmd *cobra.Command, files []string, connection connection, output string) error {
-	report, err := RunOnManifests(files, cmd.InOrStdin(), connection.namespace())
-	if err != nil {
-		return err
-	}
-	return printReport(cmd, report, output)
+	return Run(ctx, cfg, opts)
 }
 
 // printReport prints a report in a form, and returns ErrFailed if a check failed.

@@ -2,9 +2,7 @@ package check
 
 import (
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -16,8 +14,6 @@ const (
 	nameLabel                  = "app.kubernetes.io/name"
 	componentLabel             = "app.kubernetes.io/component"
 	controllerComponent        = "rollouts-controller"
-	// homeDirectory is the working directory of the controller's image.
-	homeDirectory = "/home/argo-rollouts"
 )
 
 // looksLikeController tells the controller from the dashboard, which Argo's
@@ -60,34 +56,17 @@ func namespaced(d *deployment) bool {
 		slices.Contains(container.Args, "--namespaced=true")
 }
 
-// controllerContainer returns the container that runs the controller, beside
-// sidecars that a mesh may have added.
+// controllerContainer returns the container that runs the controller: the one with its usual
+// name, else the first.
 func controllerContainer(d *deployment) corev1.Container {
 	containers := d.Spec.Template.Spec.Containers
-	for _, match := range []func(corev1.Container) bool{
-		func(c corev1.Container) bool { return c.Name == defaultControllerName },
-		func(c corev1.Container) bool { return strings.Contains(path.Base(c.Image), "argo-rollouts") },
-		func(corev1.Container) bool { return true },
-	} {
-		if i := slices.IndexFunc(containers, match); i >= 0 {
-			return containers[i]
-		}
+	if i := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == defaultControllerName }); i >= 0 {
+		return containers[i]
+	}
+	if len(containers) > 0 {
+		return containers[0]
 	}
 	return corev1.Container{}
-}
-
-func (c controllerSnapshot) container() corev1.Container {
-	if c.deployment == nil {
-		return corev1.Container{}
-	}
-	return controllerContainer(c.deployment)
-}
-
-func (c controllerSnapshot) workingDirectory() string {
-	if directory := c.container().WorkingDir; directory != "" {
-		return path.Clean(directory)
-	}
-	return homeDirectory
 }
 
 // configNamespaceOf returns where a controller looks for its ConfigMap: in

@@ -3,17 +3,15 @@ package check
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 )
 
 // gatewaySnapshot is what Rollouts with a router for the Gateway API need of the
@@ -22,26 +20,12 @@ type gatewaySnapshot struct {
 	// routes are all routes of a kind in a namespace. For a kind that the cluster does
 	// not serve there is an error, and its kindMissing is true.
 	routes map[routesAt]read[[]unstructured.Unstructured]
-	// gateways are those that the routes name.
-	gateways map[types.NamespacedName]read[gatewayObject]
-	// grants are the ReferenceGrants of the namespaces to which routes of other
-	// namespaces refer.
-	grants map[string]read[[]gatewayapi.ReferenceGrant]
-	argoCD argoCDSnapshot
 }
 
 // routesAt are the routes of a kind in a namespace.
 type routesAt struct {
 	kind      gatewayapi.Kind
 	namespace string
-}
-
-// gatewayObject is the part of a Gateway that the checks read.
-type gatewayObject struct {
-	metav1.ObjectMeta `json:"metadata"`
-	Status            struct {
-		Conditions []condition `json:"conditions"`
-	} `json:"status"`
 }
 
 // gatewayUse is a configuration of a Rollout for a router of the Gateway API that can
@@ -53,9 +37,12 @@ type gatewayUse struct {
 
 func gatewayUses(ro *v1alpha1.Rollout) []gatewayUse {
 	var uses []gatewayUse
-	for _, name := range gatewayNames(ro) {
-		if config, err := gatewayapi.ConfigOf(ro, name); err == nil {
-			uses = append(uses, gatewayUse{name, config})
+	for _, use := range routersOf(ro) {
+		if use.problem != "" || use.name == kedify.PluginName {
+			continue
+		}
+		if config, err := gatewayapi.ConfigOf(ro, use.name); err == nil {
+			uses = append(uses, gatewayUse{use.name, config})
 		}
 	}
 	return uses
@@ -78,13 +65,14 @@ func (u gatewayUse) kinds() []routesAt {
 	return kinds
 }
 
-// routesOf returns the kinds of routes that the Rollouts to check use with a router.
-func routesOf(s snapshot, of router) []routesAt {
+// routesOf returns the kinds of routes that the Rollouts to check use with a plugin; with
+// any plugin if the name is empty.
+func routesOf(s snapshot, plugin string) []routesAt {
 	var all []routesAt
 	for _, ro := range rolloutsToCheck(s) {
 		for _, use := range gatewayUses(ro) {
 			for _, at := range use.kinds() {
-				if use.plugin == of.name && !slices.Contains(all, at) {
+				if (plugin == "" || use.plugin == plugin) && !slices.Contains(all, at) {
 					all = append(all, at)
 				}
 			}
@@ -93,103 +81,24 @@ func routesOf(s snapshot, of router) []routesAt {
 	return all
 }
 
-// gatherGateway reads what the Rollouts to check need of the Gateway API.
+// gatherGateway reads the routes that the Rollouts to check need.
 func gatherGateway(ctx context.Context, c *cluster, s snapshot) gatewaySnapshot {
-	var wanted []routesAt
-	for _, ro := range rolloutsToCheck(s) {
-		for _, use := range gatewayUses(ro) {
-			wanted = append(wanted, use.kinds()...)
-		}
-	}
-	var g gatewaySnapshot
+	wanted := routesOf(s, "")
 	if len(wanted) == 0 {
-		return g
+		return gatewaySnapshot{}
 	}
-	served := servedKinds(ctx, c)
-	g.routes = readAll(wanted, func(at routesAt) read[[]unstructured.Unstructured] {
-		return gatherRoutes(ctx, c, served, at)
-	})
-	s.gateway = g
-	var gateways []types.NamespacedName
-	var granting []string
-	var used []*unstructured.Unstructured
-	for _, ro := range rolloutsToCheck(s) {
-		for _, use := range gatewayUses(ro) {
-			for _, route := range routesUsed(s, ro, use) {
-				used = append(used, route.Unstructured)
-			}
-		}
-	}
-	for _, route := range used {
-		gateways = append(gateways, gatewayapi.GatewaysOf(route)...)
-		for _, b := range gatewayapi.BackendsOf(route) {
-			if b.Namespace != route.GetNamespace() {
-				granting = append(granting, b.Namespace)
-			}
-		}
-	}
-	g.gateways = readAll(gateways, func(name types.NamespacedName) read[gatewayObject] {
-		t, missing := gatewayTarget(served, "Gateway", "gateways", name.Namespace)
-		t.name = name.Name
-		if missing != nil {
-			return read[gatewayObject]{Err: missing}
-		}
-		return get[gatewayObject](ctx, c, t)
-	})
-	g.grants = readAll(granting, func(namespace string) read[[]gatewayapi.ReferenceGrant] {
-		t, missing := gatewayTarget(served, "ReferenceGrant", "referencegrants", namespace)
-		if missing != nil {
-			return read[[]gatewayapi.ReferenceGrant]{Err: missing}
-		}
-		return list[gatewayapi.ReferenceGrant](ctx, c, t)
-	})
-	g.argoCD = gatherArgoCD(ctx, c, used)
-	return g
-}
-
-// readAll reads each of the keys once, concurrently.
-func readAll[K comparable, V any](keys []K, look func(K) V) map[K]V {
-	values := make([]V, len(keys))
-	all := map[K]V{}
-	var wg sync.WaitGroup
-	for i, key := range keys {
-		if slices.Contains(keys[:i], key) {
-			continue
-		}
-		wg.Go(func() { values[i] = look(key) })
-	}
-	wg.Wait()
-	for i, key := range keys {
-		if !slices.Contains(keys[:i], key) {
-			all[key] = values[i]
-		}
-	}
-	return all
-}
-
-func servedKinds(ctx context.Context, c *cluster) read[map[string]schema.GroupVersionResource] {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	g := gatewaySnapshot{routes: map[routesAt]read[[]unstructured.Unstructured]{}}
 	served, err := kube.ServedKinds(ctx, c.client, gatewayapi.Group)
-	if err != nil {
-		return read[map[string]schema.GroupVersionResource]{Err: &readError{Verb: "get", Resource: "/apis/" + gatewayapi.Group, Err: err}}
+	for _, at := range wanted {
+		if err != nil {
+			g.routes[at] = read[[]unstructured.Unstructured]{Err: &readError{Verb: "get", Resource: "/apis/" + gatewayapi.Group, Err: err}}
+		} else {
+			g.routes[at] = gatherRoutes(ctx, c, served, at)
+		}
 	}
-	return read[map[string]schema.GroupVersionResource]{Value: served}
-}
-
-// gatewayTarget returns where the objects of a kind of the Gateway API are in a
-// namespace, or why there are none.
-func gatewayTarget(served read[map[string]schema.GroupVersionResource], kind, resource, namespace string) (target, *readError) {
-	t := target{group: gatewayapi.Group, resource: resource, namespace: namespace}
-	if served.Err != nil {
-		return t, served.Err
-	}
-	found, ok := served.Value[kind]
-	if !ok {
-		return t, t.failed("list", errNotServed)
-	}
-	t.version, t.resource = found.Version, found.Resource
-	return t, nil
+	return g
 }
 
 // routeObject is a route as decoded JSON, with whole numbers as integers.
@@ -198,11 +107,13 @@ type routeObject struct{ object map[string]any }
 // UnmarshalJSON decodes whole numbers as integers, as client-go does.
 func (r *routeObject) UnmarshalJSON(data []byte) error { return utiljson.Unmarshal(data, &r.object) }
 
-func gatherRoutes(ctx context.Context, c *cluster, served read[map[string]schema.GroupVersionResource], at routesAt) read[[]unstructured.Unstructured] {
-	t, missing := gatewayTarget(served, string(at.kind), at.kind.Resource(), at.namespace)
-	if missing != nil {
-		return read[[]unstructured.Unstructured]{Err: missing}
+func gatherRoutes(ctx context.Context, c *cluster, served map[string]schema.GroupVersionResource, at routesAt) read[[]unstructured.Unstructured] {
+	t := target{group: gatewayapi.Group, resource: at.kind.Resource(), namespace: at.namespace}
+	found, isServed := served[string(at.kind)]
+	if !isServed {
+		return read[[]unstructured.Unstructured]{Err: t.failed("list", errNotServed)}
 	}
+	t.version, t.resource = found.Version, found.Resource
 	answer := list[routeObject](ctx, c, t)
 	routes := make([]unstructured.Unstructured, len(answer.Value))
 	for i, route := range answer.Value {

@@ -2,7 +2,6 @@ package check
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,10 +9,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
@@ -24,8 +20,7 @@ const gatewayPluginList = `
   location: https://github.com/kedify/argo-rollouts-plugin/releases/download/v0.2.0/gatewayapi-plugin-linux-amd64
   sha256: ` + sum + "\n"
 
-// The route at a canary weight of 20 %, with one of its backends in another namespace,
-// managed by Argo CD.
+// The route at a canary weight of 20 %, with one of its backends in another namespace.
 const routeManifest = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
@@ -34,7 +29,6 @@ metadata:
   namespace: shop
   generation: 3
   labels: {rollouts.argoproj.io/gatewayapi-canary: in-progress}
-  annotations: {argocd.argoproj.io/tracking-id: "shop:gateway.networking.k8s.io/HTTPRoute:shop/demo"}
 spec:
   parentRefs: [{name: public, namespace: infra}]
   rules:
@@ -75,25 +69,10 @@ func healthyGateway() snapshot {
 	s.setPlugins(`{argoproj-labs/gatewayAPI: {httpRoute: demo, rules: [api]}}`)
 	s.objects.httpScaledObjects = read[[]httpScaledObject]{Err: missingKind("httpscaledobjects.http.keda.sh")}
 	s.objects.scaledObjects = read[[]scaledObject]{Err: missingKind("scaledobjects.keda.sh")}
-	s.keda = kedaSnapshot{}
-	of := gatewayRouter(gatewayapi.DefaultPluginName)
-	s.plugins = []pluginSnapshot{{router: of, selfHeals: true, access: allGranted(gatewayNeeds("shop", "", routesOf(s, of)))}}
+	s.plugins = []pluginSnapshot{{name: gatewayapi.DefaultPluginName, list: trafficRouterPlugins, access: allGranted(gatewayNeeds("shop", "", []routesAt{routesOfShop}))}}
 	route := routeOf(routeManifest)
 	s.gateway = gatewaySnapshot{
 		routes: map[routesAt]read[[]unstructured.Unstructured]{routesOfShop: {Value: []unstructured.Unstructured{route}}},
-		gateways: map[types.NamespacedName]read[gatewayObject]{{Namespace: "infra", Name: "public"}: {Value: parse[gatewayObject](`
-metadata: {name: public, namespace: infra}
-status: {conditions: [{type: Accepted, status: "True", reason: Accepted, message: ""}, {type: Programmed, status: "True", reason: Programmed, message: ""}]}
-`)}},
-		grants: map[string]read[[]gatewayapi.ReferenceGrant]{"legal": {Value: []gatewayapi.ReferenceGrant{parse[gatewayapi.ReferenceGrant](`
-spec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: shop}], to: [{group: "", kind: Service}]}
-`)}}},
-		argoCD: argoCDSnapshot{
-			config: read[*corev1.ConfigMap]{Value: &corev1.ConfigMap{Data: map[string]string{
-				argoCDIgnore + "gateway.networking.k8s.io_HTTPRoute": `jqPathExpressions: ['select(.metadata.labels["rollouts.argoproj.io/gatewayapi-canary"] == "in-progress") | .spec.rules']`,
-			}}},
-			applications: map[types.NamespacedName]read[argoCDApplication]{{Namespace: "argocd", Name: "shop"}: {Value: parse[argoCDApplication](`spec: {syncPolicy: {automated: {selfHeal: true}}}`)}},
-		},
 	}
 	s.decide()
 	return s
@@ -148,21 +127,15 @@ func TestHealthyGatewayHasOnlyTicks(t *testing.T) {
 	settled.settleGateway()
 	disabled := healthyGateway()
 	disabled.setPlugins(`{argoproj-labs/gatewayAPI: {httpRoute: demo, disableInProgressLabel: true}}`)
-	disabled.gateway.argoCD.config.Value.Data = map[string]string{argoCDIgnore + "all": "jsonPointers: [/spec/rules]"}
 	disabled.decide()
-	byApplication := healthyGateway()
-	byApplication.gateway.argoCD.config = read[*corev1.ConfigMap]{Err: forbidden("get", "configmaps", "argocd", argoCDConfigMap)}
-	byApplication.gateway.argoCD.applications[types.NamespacedName{Namespace: "argocd", Name: "shop"}] = read[argoCDApplication]{Value: parse[argoCDApplication](`
-spec: {ignoreDifferences: [{group: gateway.networking.k8s.io, kind: HTTPRoute, jsonPointers: [/spec/rules]}]}
-`)}
 	otherName := healthyGateway()
 	otherName.configData()[trafficRouterPlugins] = strings.Replace(gatewayPluginList, "argoproj-labs/gatewayAPI", "acme/gateway", 1)
 	otherName.setPlugins(`{acme/gateway: {HTTPROUTES: [{name: demo}]}}`)
-	otherName.plugins[0].router = gatewayRouter("acme/gateway")
+	otherName.plugins[0].name = "acme/gateway"
 	nearBy := healthyGateway() // another plugin whose name is like ours
 	nearBy.setPlugins(`{argoproj-labs/gatewayAPI: {httpRoute: demo}, argoproj-labs/gateway-api: {x: 1}}`)
 	for name, s := range map[string]snapshot{
-		"a plugin of a like name": nearBy, "mid-canary": healthyGateway(), "settled": settled, "label disabled": disabled, "ignored by the Application": byApplication, "another name": otherName,
+		"a plugin of a like name": nearBy, "mid-canary": healthyGateway(), "settled": settled, "label disabled": disabled, "another name": otherName,
 	} {
 		t.Run(name, func(t *testing.T) {
 			results := look(s)
@@ -171,7 +144,7 @@ spec: {ignoreDifferences: [{group: gateway.networking.k8s.io, kind: HTTPRoute, j
 					t.Errorf("%+v", result)
 				}
 			}
-			if len(results) < 20 {
+			if len(results) < 15 {
 				t.Errorf("only %d checks were made: %+v", len(results), results)
 			}
 		})
@@ -196,16 +169,10 @@ func TestGatewayFaults(t *testing.T) {
 	const (
 		route   = "HTTPRoute shop/demo"
 		account = "ServiceAccount argo-rollouts/argo-rollouts"
-		gateway = "Gateway infra/public"
 		name    = "argoproj-labs/gatewayAPI"
 	)
 	one := func(check string, status Status, object string, says ...string) []finding {
 		return []finding{{check, status, object, says}}
-	}
-	unconfigured := `Reconciliation error: plugin argoproj-labs/gatewayAPI not configured in configmap`
-	complain := func(s *snapshot) {
-		s.controller.logs["argo-rollouts-1"] = append(s.controller.logs["argo-rollouts-1"],
-			`time="2026-11-21T09:30:00Z" level=error msg="`+unconfigured+`" namespace=shop rollout=demo`)
 	}
 	deny := func(resource string, verbs ...string) func(s *snapshot) {
 		return func(s *snapshot) {
@@ -216,20 +183,9 @@ func TestGatewayFaults(t *testing.T) {
 			}
 		}
 	}
-	setGateway := func(conditions string) func(s *snapshot) {
-		return func(s *snapshot) {
-			s.gateway.gateways[types.NamespacedName{Namespace: "infra", Name: "public"}] = read[gatewayObject]{Value: parse[gatewayObject](`status: {conditions: [` + conditions + `]}`)}
-		}
-	}
-	argoCD := func(settings string) func(s *snapshot) {
-		return func(s *snapshot) {
-			s.gateway.argoCD.config.Value.Data = map[string]string{argoCDIgnore + "gateway.networking.k8s.io_HTTPRoute": settings}
-		}
-	}
-	noGrant := func(s *snapshot) { s.gateway.grants["legal"] = read[[]gatewayapi.ReferenceGrant]{} }
 	testFaultsOf(t, healthyGateway, faults{
 		// The plugin.
-		"not registered, ReplicaSet at 0": {all(complain, func(s *snapshot) {
+		"not registered, ReplicaSet at 0": {func(s *snapshot) {
 			s.configData()[trafficRouterPlugins] = ""
 			s.demo().Status.Canary.Weights, s.demo().Status.StableRS = nil, ""
 			s.demo().Status.CurrentPodHash = "green"
@@ -238,24 +194,20 @@ func TestGatewayFaults(t *testing.T) {
 			s.objects.endpointSlices.Value = nil
 			*s.route() = routeOf(routeManifest)
 			s.route().SetLabels(nil)
-		}), []finding{
-			{"plugin-registered", Failure, configMap, []string{"argoproj-labs/gatewayAPI is not registered under data.trafficRouterPlugins", "gatewayapi-plugin-<os>-<arch>"}},
-			{"rollout-health", Failure, demo, []string{unconfigured, "register argoproj-labs/gatewayAPI in " + configMap}},
-			{"backends-ready", Failure, "Service shop/demo-stable", []string{"ReplicaSet demo-green is at 0 replicas", unconfigured, "register argoproj-labs/gatewayAPI"}},
+		}, []finding{
+			{"plugin-registered", Failure, configMap, []string{"argoproj-labs/gatewayAPI is not registered under data.trafficRouterPlugins", "add the entry"}},
+			{"backends-ready", Warning, "Service shop/demo-stable", []string{"ReplicaSet demo-green is at 0 replicas", "see rollout-health"}},
 		}},
 		"registered under another name": {func(s *snapshot) {
 			s.configData()[trafficRouterPlugins] = strings.Replace(gatewayPluginList, name, "acme/gateway", 1)
-		}, one("plugin-registered", Failure, configMap, `no plugin is named argoproj-labs/gatewayAPI exactly; there is "acme/gateway"`)},
-		"started with another name": {func(s *snapshot) {
-			s.configData()[trafficRouterPlugins] = gatewayPluginList + "  args: [--name=acme/gateway]\n"
-		}, one("plugin-registered", Failure, configMap, "is started with --name acme/gateway")},
+		}, one("plugin-registered", Failure, configMap, `argoproj-labs/gatewayAPI is not registered under data.trafficRouterPlugins; there is "acme/gateway"`)},
 		"for another platform": {func(s *snapshot) {
 			s.configData()[trafficRouterPlugins] = strings.Replace(gatewayPluginList, "amd64", "arm64", 1)
 		}, one("plugin-platform", Failure, configMap, "node node-1 is linux/amd64")},
 		"neither patch nor update": {deny("httproutes.gateway.networking.k8s.io", "patch"),
 			one("controller-access", Failure, account, "may not patch or update httproutes.gateway.networking.k8s.io in namespace shop, so no weight can be set", "deploy/gatewayapi")},
 		"no watch": {deny("httproutes.gateway.networking.k8s.io", "watch", "list"),
-			one("controller-access", Warning, account, "may not list, watch httproutes.gateway.networking.k8s.io in all namespaces", "changed routes are not put back")},
+			one("controller-access", Warning, account, "may not list, watch httproutes.gateway.networking.k8s.io in all namespaces", "what needs that does not work")},
 
 		// The Rollout.
 		"unknown key": {withPlugins(`{argoproj-labs/gatewayAPI: {httpRoute: demo, rule: [api]}}`),
@@ -265,7 +217,7 @@ func TestGatewayFaults(t *testing.T) {
 		"no route": {withPlugins(`{argoproj-labs/gatewayAPI: {namespace: shop}}`),
 			one("rollout-config", Failure, demo, "no route is named: set httpRoute")},
 		"no name of a plugin": {withPlugins(`{gatewayAPI: {httpRoute: demo}}`),
-			one("rollout-config", Failure, demo, `plugins has no argoproj-labs/gatewayAPI, but "gatewayAPI"`, "name it as argo-rollouts-config does")},
+			one("rollout-config", Failure, demo, `plugins has no argoproj-labs/gatewayAPI, but "gatewayAPI"`, `move it to spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewayAPI"]`)},
 		"no router": {withPlugins(`{}`),
 			one("rollout-router", Failure, demo, "trafficRouting has no router", "kubectl canary check -f MANIFEST")},
 
@@ -277,9 +229,9 @@ func TestGatewayFaults(t *testing.T) {
 			s.gateway.routes[routesOfShop] = read[[]unstructured.Unstructured]{Err: forbidden("list", "httproutes.gateway.networking.k8s.io", "shop", "")}
 		}, one("route-exists", Warning, "Namespace shop", "need list on httproutes.gateway.networking.k8s.io in namespace shop")},
 		"the route is missing": {withPlugins(`{argoproj-labs/gatewayAPI: {httpRoute: other}}`),
-			one("route-exists", Failure, "HTTPRoute shop/other", "does not exist: there is demo")},
+			one("route-exists", Failure, "HTTPRoute shop/other", "does not exist", "edit rollout demo")},
 		"nothing selected": {withPlugins(`{argoproj-labs/gatewayAPI: {httpRouteSelector: {matchLabels: {app: demo}}}}`),
-			one("route-exists", Failure, "Namespace shop", `there are no HTTPRoutes of namespace shop with labels "app=demo"`)},
+			one("route-exists", Failure, "Namespace shop", `there are no HTTPRoutes with labels "app=demo"`)},
 		"no canary in a rule": {all(changeRoute(`"name":"demo-canary"`, `"name":"canary"`)),
 			one("route-rules", Failure, route, "has both the stable Service demo-stable and the canary Service demo-canary")},
 		"no such rule": {withPlugins(`{argoproj-labs/gatewayAPI: {httpRoute: demo, rules: [api, legal]}}`),
@@ -287,7 +239,7 @@ func TestGatewayFaults(t *testing.T) {
 		"another Rollout's": {changeRoute(`shop/demo\":`, `elsewhere/other\":`),
 			one("route-rules", Failure, route, "Rollout elsewhere/other")},
 		"taken back": {changeRoute(`"weight":80`, `"weight":100`),
-			one("route-split", Failure, route, `has rule "api" demo-stable=100,demo-canary=20, the Rollout's status says rule "api" demo-stable=80,demo-canary=20`, "argocd-settings", "--show-managed-fields")},
+			one("route-split", Failure, route, `has rule "api" demo-stable=100,demo-canary=20, the Rollout's status says rule "api" demo-stable=80,demo-canary=20`, "docs/gitops.md", "--show-managed-fields")},
 		"left by a Rollout that is gone": {func(s *snapshot) {
 			left := s.route().DeepCopy()
 			left.SetName("left")
@@ -303,13 +255,13 @@ func TestGatewayFaults(t *testing.T) {
 			moved.Spec.Strategy.Canary.StableService, moved.Spec.Strategy.Canary.CanaryService = "moved-stable", "moved-canary"
 			s.objects.rollouts.Value = append(s.objects.rollouts.Value, *moved)
 			s.route().SetAnnotations(map[string]string{gatewayapi.Annotation: strings.TrimSuffix(s.route().GetAnnotations()[gatewayapi.Annotation], "}") + `, "shop/moved": {"routes": [{"name": "h"}]}}`})
-		}, one("route-split", Failure, route, "carries the split of Rollout shop/moved, which does not use the Gateway API router any more")},
+		}, one("route-split", Failure, route, "carries the split of Rollout shop/moved, which does not exist, or does not use the Gateway API router any more")},
 		"label taken off": {func(s *snapshot) { s.route().SetLabels(nil) },
-			one("route-label", Warning, route, "lacks the label rollouts.argoproj.io/gatewayapi-canary=in-progress")},
+			one("route-split", Warning, route, "lacks the label rollouts.argoproj.io/gatewayapi-canary=in-progress")},
 		"label left behind": {func(s *snapshot) {
 			s.settleGateway()
 			s.route().SetLabels(map[string]string{gatewayapi.DefaultLabelKey: gatewayapi.DefaultLabelValue})
-		}, one("route-label", Warning, route, "has the label", "kubectl -n shop label httproute demo rollouts.argoproj.io/gatewayapi-canary-")},
+		}, one("route-split", Warning, route, "has the label rollouts.argoproj.io/gatewayapi-canary=in-progress", "take it off")},
 
 		// Its parents.
 		"refused": {changeRoute(`"status":"True","type":"Accepted"`, `"status":"False","type":"Accepted"`),
@@ -319,49 +271,13 @@ func TestGatewayFaults(t *testing.T) {
 		"one of its rules was broken before": {all(func(s *snapshot) {
 			s.settleGateway()
 		}, changeRoute(`"status":"True","type":"ResolvedRefs"`, `"status":"False","type":"ResolvedRefs"`)),
-			one("route-parents", Warning, route, "accepted, but for what was so before the canary: ResolvedRefs", "a canary goes on")},
+			one("route-parents", Warning, route, "accepted, but for what was so before the canary: ResolvedRefs")},
 		"refused before": {all(changeRoute(`"status":"True","type":"ResolvedRefs"`, `"status":"False","type":"ResolvedRefs"`), changeRoute(`"generation":3`, `"generation":4`)),
-			one("route-parents", Warning, route, "has refused an earlier state of the route", "reported on generation 3 of 4")},
-		"behind":     {changeRoute(`"generation":3`, `"generation":4`), one("route-parents", Warning, route, "reported on generation 3 of 4")},
-		"unreported": {func(s *snapshot) { delete(s.route().Object, "status") }, one("route-parents", Warning, route, "no controller says")},
+			one("route-parents", Warning, route, "has refused an earlier state of the route")},
+		"behind":     {changeRoute(`"generation":3`, `"generation":4`), one("route-parents", Warning, route, "has not reported on this state of the route yet")},
+		"unreported": {func(s *snapshot) { delete(s.route().Object, "status") }, one("route-parents", Warning, route, "unreported", "does the controller of its GatewayClass run?")},
 		"no parent": {func(s *snapshot) { unstructured.RemoveNestedField(s.route().Object, "spec", "parentRefs") },
 			one("route-parents", Failure, route, "names no parent")},
-		"no Gateway": {func(s *snapshot) {
-			s.gateway.gateways[types.NamespacedName{Namespace: "infra", Name: "public"}] = read[gatewayObject]{Err: &readError{Verb: "get", Resource: "gateways", Err: apierrors.NewNotFound(schema.GroupResource{}, "public")}}
-		}, one("gateway-programmed", Failure, gateway, "does not exist; HTTPRoute shop/demo names it")},
-		"Gateway not to be read": {func(s *snapshot) {
-			s.gateway.gateways[types.NamespacedName{Namespace: "infra", Name: "public"}] = read[gatewayObject]{Err: forbidden("get", "gateways.gateway.networking.k8s.io", "infra", "public")}
-		}, one("gateway-programmed", Warning, gateway, "need get on gateways.gateway.networking.k8s.io public in namespace infra")},
-		"not programmed": {setGateway(`{type: Accepted, status: "True"}, {type: Programmed, status: "False", reason: AddressNotAssigned, message: no addresses}`),
-			one("gateway-programmed", Failure, gateway, "is not Programmed: AddressNotAssigned: no addresses")},
-		"not accepted": {setGateway(`{type: Accepted, status: "False", reason: ListenersNotValid}, {type: Programmed, status: "True"}`),
-			one("gateway-programmed", Failure, gateway, "is not Accepted: ListenersNotValid")},
-		"not decided": {setGateway(`{type: Accepted, status: Unknown, reason: Pending}`),
-			one("gateway-programmed", Warning, gateway, "has not decided whether it is Accepted: Pending")},
-		"nobody programs it": {setGateway(""), one("gateway-programmed", Warning, gateway, "no controller says whether it is Programmed")},
-		"no grant":           {noGrant, one("reference-grants", Failure, route, "refers to Service legal/imprint in another namespace", "make a ReferenceGrant in namespace legal")},
-		"granted to others": {func(s *snapshot) {
-			s.gateway.grants["legal"].Value[0].Spec.From[0].Namespace = "elsewhere"
-		}, one("reference-grants", Failure, route, "Service legal/imprint")},
-		"another Service granted": {func(s *snapshot) {
-			s.gateway.grants["legal"].Value[0].Spec.To[0].Name = "other"
-		}, one("reference-grants", Failure, route, "Service legal/imprint")},
-		"grants not to be read": {func(s *snapshot) {
-			s.gateway.grants["legal"] = read[[]gatewayapi.ReferenceGrant]{Err: forbidden("list", "referencegrants.gateway.networking.k8s.io", "legal", "")}
-		}, one("reference-grants", Warning, route, "need list on referencegrants")},
-
-		// Argo CD.
-		"Argo CD heals": {argoCD(""), one("argocd-settings", Failure, route, "is not told to leave spec.rules alone", "self-heal takes the weights back", `select(.metadata.labels["rollouts.argoproj.io/gatewayapi-canary"] == "in-progress") | .spec.rules`)},
-		"Argo CD syncs by hand": {all(argoCD(""), func(s *snapshot) {
-			s.gateway.argoCD.applications[types.NamespacedName{Namespace: "argocd", Name: "shop"}] = read[argoCDApplication]{}
-		}), one("argocd-settings", Warning, route, "out of sync, and a sync takes the weights back")},
-		"Argo CD goes by another label": {argoCD(`jqPathExpressions: ['select(.metadata.labels["canary"] == "yes") | .spec.rules']`),
-			one("argocd-settings", Failure, route, "does not name the label rollouts.argoproj.io/gatewayapi-canary=in-progress")},
-		"Argo CD goes by a label that is disabled": {all(withPlugins(`{argoproj-labs/gatewayAPI: {httpRoute: demo, disableInProgressLabel: true}}`), (*snapshot).decide),
-			one("argocd-settings", Failure, route, "the Rollout disables the in-progress label")},
-		"Argo CD not to be read": {func(s *snapshot) {
-			s.gateway.argoCD.config = read[*corev1.ConfigMap]{Err: forbidden("get", "configmaps", "argocd", argoCDConfigMap)}
-		}, one("argocd-settings", Warning, route, "not looked at: need get on configmaps argocd-cm in namespace argocd")},
 	})
 }
 
@@ -372,10 +288,10 @@ func TestSeveralRouters(t *testing.T) {
 	s.setPlugins(`{argoproj-labs/gatewayAPI: {httpRoute: demo}, kedify/http: {httpScaledObjectName: demo}}`)
 	s.controller.config = read[*corev1.ConfigMap]{Err: forbidden("get", "configmaps", "argo-rollouts", configMapName)}
 	routers := routersToCheck(s.controller, rolloutsToCheck(s))
-	if len(routers) != 2 || routers[0].name != "kedify/http" || routers[1].name != "argoproj-labs/gatewayAPI" {
+	if len(routers) != 2 || routers[0].name != "argoproj-labs/gatewayAPI" || routers[1].name != "kedify/http" {
 		t.Fatalf("routers: %+v", routers)
 	}
-	s.plugins = []pluginSnapshot{{router: routers[0]}, {router: routers[1]}}
+	s.plugins = routers
 	said := 0
 	for _, result := range look(s) {
 		if result.Check == "plugin-registered" {
@@ -410,7 +326,6 @@ func serveGateway(t *testing.T) *apiServer {
 		return map[string]any{"resources": resources}
 	}
 	const group = "/apis/gateway.networking.k8s.io"
-	s.keda.deployment = healthy().keda.deployment
 	a := serve(t, s)
 	a.denied = []string{"patch"}
 	a.more = map[string]any{
@@ -418,10 +333,6 @@ func serveGateway(t *testing.T) *apiServer {
 		group + "/v1":                            served("HTTPRoute", "GRPCRoute", "Gateway"),
 		group + "/v1beta1":                       served("HTTPRoute", "Gateway", "ReferenceGrant"),
 		group + "/v1/namespaces/shop/httproutes": map[string]any{"items": []any{s.route().Object}},
-		group + "/v1/namespaces/infra/gateways/public":                   s.gateway.gateways[types.NamespacedName{Namespace: "infra", Name: "public"}].Value,
-		group + "/v1beta1/namespaces/legal/referencegrants":              map[string]any{"items": s.gateway.grants["legal"].Value},
-		"/api/v1/namespaces/argocd/configmaps/argocd-cm":                 s.gateway.argoCD.config.Value,
-		"/apis/argoproj.io/v1alpha1/namespaces/argocd/applications/shop": map[string]any{"spec": map[string]any{}},
 	}
 	return a
 }
@@ -429,11 +340,11 @@ func serveGateway(t *testing.T) *apiServer {
 func TestRunReadsTheGateway(t *testing.T) {
 	a := serveGateway(t)
 	report := runOn(t, a, Options{Namespace: "shop"})
-	if found := notOK(report); len(found) > 0 || len(report.Results) < 20 {
+	if found := notOK(report); len(found) > 0 || len(report.Results) < 15 {
 		t.Errorf("a healthy cluster has %v: %+v", found, report)
 	}
 	i := slices.IndexFunc(report.Results, func(r Result) bool { return r.Check == "controller-access" })
-	if access := report.Results[i].Message; !strings.Contains(access, "get, update httproutes.gateway.networking.k8s.io in namespace shop") {
+	if access := report.Results[i].Message; !strings.Contains(access, "get, patch or update httproutes.gateway.networking.k8s.io in namespace shop") {
 		t.Errorf("access: %s", access)
 	}
 	for _, asked := range a.asked {
@@ -447,10 +358,6 @@ func TestRunReadsTheGateway(t *testing.T) {
 		t.Errorf("patch and update denied: %v", found)
 	}
 	a.denied = nil
-	a.forbidden = []string{"/apis/gateway.networking.k8s.io/v1/namespaces/infra/*", "/apis/gateway.networking.k8s.io/v1beta1/namespaces/legal/*", "/api/v1/namespaces/argocd/*"}
-	if found := notOK(runOn(t, a, Options{Namespace: "shop"})); !slices.Equal(found, []string{"gateway-programmed warning", "reference-grants warning", "argocd-settings warning"}) {
-		t.Errorf("other namespaces forbidden: %v", found)
-	}
 	a.forbidden = []string{"/apis/gateway.networking.k8s.io*"}
 	if found := notOK(runOn(t, a, Options{Namespace: "shop"})); !slices.Equal(found, []string{"route-exists warning"}) {
 		t.Errorf("the group forbidden: %v", found)
@@ -459,13 +366,5 @@ func TestRunReadsTheGateway(t *testing.T) {
 	report = runOn(t, a, Options{Namespace: "shop"})
 	if found := notOK(report); !slices.Equal(found, []string{"route-exists failure"}) {
 		t.Errorf("no CRDs: %v", found)
-	}
-}
-
-// errNotServed means a missing kind to every check.
-func TestNotServed(t *testing.T) {
-	_, err := gatewayTarget(read[map[string]schema.GroupVersionResource]{}, "UDPRoute", "udproutes", "shop")
-	if !err.kindMissing() || !errors.Is(err, errNotServed) {
-		t.Errorf("a kind that is not served: %v", err)
 	}
 }

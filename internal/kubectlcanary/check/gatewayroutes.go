@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
 )
 
@@ -37,123 +36,97 @@ func (r routeUse) edit() string {
 // routesUsed returns the existing routes that a configuration names or selects.
 func routesUsed(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []routeUse {
 	var used []routeUse
-	add := func(route *unstructured.Unstructured, rules []string) {
-		for _, known := range used {
-			if known.Unstructured == route {
-				return
+	add := func(found []*unstructured.Unstructured, rules []string) {
+		for _, route := range found {
+			if slices.ContainsFunc(used, func(known routeUse) bool { return known.Unstructured == route }) {
+				continue
 			}
+			rollout := gatewayapi.RolloutOf(ro, rules)
+			rollout.Plugin, rollout.Label = use.plugin, use.config.Label
+			rollout.MirrorPercent = true
+			used = append(used, routeUse{route, rollout})
 		}
-		rollout := gatewayapi.RolloutOf(ro, rules)
-		rollout.Plugin, rollout.Label = use.plugin, use.config.Label
-		rollout.MirrorPercent = true
-		used = append(used, routeUse{route, rollout})
 	}
 	for _, named := range use.config.Routes {
-		if route := routeNamed(s, use, named); route != nil {
-			add(route, named.Rules)
-		}
+		add(routesNamed(s, use, named), named.Rules)
 	}
 	for _, selector := range use.config.Selectors {
-		for _, route := range routesSelected(s, use, selector) {
-			add(route, selector.Rules)
-		}
+		add(routesSelected(s, use, selector), selector.Rules)
 	}
 	return used
 }
 
-func routeNamed(s snapshot, use gatewayUse, named gatewayapi.RouteConfig) *unstructured.Unstructured {
-	routes := s.gateway.routes[routesAt{named.Kind, use.config.Namespace}].Value
-	for i := range routes {
-		if routes[i].GetName() == named.Name {
-			return &routes[i]
-		}
-	}
-	return nil
+func routesNamed(s snapshot, use gatewayUse, named gatewayapi.RouteConfig) []*unstructured.Unstructured {
+	return s.routesWhere(routesAt{named.Kind, use.config.Namespace}, func(route unstructured.Unstructured) bool { return route.GetName() == named.Name })
 }
 
 func routesSelected(s snapshot, use gatewayUse, selector gatewayapi.SelectorConfig) []*unstructured.Unstructured {
-	routes := s.gateway.routes[routesAt{selector.Kind, use.config.Namespace}].Value
-	var selected []*unstructured.Unstructured
+	return s.routesWhere(routesAt{selector.Kind, use.config.Namespace}, func(route unstructured.Unstructured) bool {
+		return selector.Selector.Matches(labels.Set(route.GetLabels()))
+	})
+}
+
+func (s snapshot) routesWhere(at routesAt, keep func(unstructured.Unstructured) bool) []*unstructured.Unstructured {
+	routes := s.gateway.routes[at].Value
+	var kept []*unstructured.Unstructured
 	for i := range routes {
-		if selector.Selector.Matches(labels.Set(routes[i].GetLabels())) {
-			selected = append(selected, &routes[i])
+		if keep(routes[i]) {
+			kept = append(kept, &routes[i])
 		}
 	}
-	return selected
+	return kept
 }
 
 // checkRoutesExist: each route that the Rollout names exists, and each selector selects
 // one.
-func checkRoutesExist(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []Result {
+func checkRoutesExist(r subject) []Result {
 	var results []Result
-	for _, at := range use.kinds() {
-		switch err := s.gateway.routes[at].Err; {
-		case err.kindMissing():
-			results = append(results, failure("Namespace "+at.namespace, fmt.Sprintf("the cluster does not serve %ss (%s)", at.kind, gatewayapi.Group), "install the Gateway API's CustomResourceDefinitions of a release and channel that has them"))
-			continue
-		case err != nil:
-			results = append(results, couldNotLook("Namespace "+at.namespace, err))
-			continue
+	for _, use := range r.gateways {
+		for _, at := range use.kinds() {
+			switch err := r.gateway.routes[at].Err; {
+			case err.kindMissing():
+				results = append(results, failure("Namespace "+at.namespace, fmt.Sprintf("the cluster does not serve %ss (%s)", at.kind, gatewayapi.Group), "install the Gateway API's CustomResourceDefinitions of a release and channel that has them"))
+			case err != nil:
+				results = append(results, couldNotLook("Namespace "+at.namespace, err))
+			}
+		}
+		unread := func(kind gatewayapi.Kind) bool {
+			return r.gateway.routes[routesAt{kind, use.config.Namespace}].Err != nil
 		}
 		for _, named := range use.config.Routes {
-			name := object(string(named.Kind), at.namespace, named.Name)
+			name := object(string(named.Kind), use.config.Namespace, named.Name)
 			switch {
-			case named.Kind != at.kind:
-			case routeNamed(s, use, named) != nil:
-				results = append(results, ok(name, "exists"))
+			case unread(named.Kind):
+			case len(routesNamed(r.snapshot, use, named)) == 0:
+				results = append(results, failure(name, "does not exist", "create it, or correct its name or namespace in the Rollout: "+editRollout(r.ro)))
 			default:
-				results = append(results, failure(name, "does not exist"+because(otherRoutes(s, at)), "create it, or correct its name or namespace in the Rollout: "+editRollout(ro)))
+				results = append(results, ok(name, "exists"))
 			}
 		}
 		for _, selector := range use.config.Selectors {
-			where := fmt.Sprintf("%ss of namespace %s with labels %q", at.kind, at.namespace, selector.Selector)
-			selected := routesSelected(s, use, selector)
+			where := fmt.Sprintf("%ss with labels %q", selector.Kind, selector.Selector)
+			selected := routesSelected(r.snapshot, use, selector)
 			switch {
-			case selector.Kind != at.kind:
+			case unread(selector.Kind):
 			case len(selected) == 0:
-				results = append(results, failure("Namespace "+at.namespace, "there are no "+where, "label the routes, or correct the selector in the Rollout: "+editRollout(ro)))
+				results = append(results, failure("Namespace "+use.config.Namespace, "there are no "+where, "label the routes, or correct the selector in the Rollout: "+editRollout(r.ro)))
 			default:
-				results = append(results, ok("Namespace "+at.namespace, fmt.Sprintf("%d %s", len(selected), where)))
+				results = append(results, ok("Namespace "+use.config.Namespace, fmt.Sprintf("has %d %s", len(selected), where)))
 			}
 		}
 	}
 	return results
 }
 
-func otherRoutes(s snapshot, at routesAt) string {
-	var names []string
-	for _, route := range s.gateway.routes[at].Value {
-		names = append(names, route.GetName())
+// checkRouteRules: the route has a rule that the Rollout can split, with both Services, and
+// each rule that the configuration names is such a rule.
+func checkRouteRules(r subject, route routeUse) []Result {
+	// What the router would do at the next weight, whichever that is.
+	_, err := gatewayapi.Apply(route.Unstructured, route.rollout, gatewayapi.Wanted{Weights: &gatewayapi.Weights{Stable: 1, Canary: 1}})
+	if err != nil {
+		message := strings.TrimPrefix(err.Error(), route.at()+": ")
+		return []Result{failure(route.at(), message, fmt.Sprintf("correct the route: %s; or the Rollout: %s", route.edit(), editRollout(r.ro)))}
 	}
-	if len(names) == 0 {
-		return fmt.Sprintf("the namespace has no %s", at.kind)
-	}
-	return "there is " + strings.Join(names, ", ")
-}
-
-// checkRouteRules: each route has a rule that the Rollout can split, with both Services,
-// and each rule that the configuration names is such a rule.
-func checkRouteRules(s snapshot, ro *v1alpha1.Rollout, use gatewayUse) []Result {
-	if stable, canary := rolloutspec.Services(ro); stable == "" || canary == "" || stable == canary {
-		return nil // reported by services-exist and services-differ
-	}
-	var results []Result
-	for _, route := range routesUsed(s, ro, use) {
-		// What the router would do at the next weight, whichever that is.
-		_, err := gatewayapi.Apply(route.Unstructured, route.rollout, gatewayapi.Wanted{Weights: &gatewayapi.Weights{Stable: 1, Canary: 1}})
-		if err != nil {
-			message := strings.TrimPrefix(err.Error(), route.at()+": ")
-			results = append(results, failure(route.at(), message, fmt.Sprintf("correct the route: %s; or the Rollout: %s", route.edit(), editRollout(ro))))
-			continue
-		}
-		results = append(results, missingRules(route)...)
-		results = append(results, ok(route.at(), "splits "+describeSplits(route)))
-	}
-	return results
-}
-
-// missingRules finds rules that the configuration names and that are not split.
-func missingRules(route routeUse) []Result {
 	var results []Result
 	for _, name := range route.rollout.Rules {
 		one := route.rollout
@@ -163,7 +136,7 @@ func missingRules(route routeUse) []Result {
 				"correct the name of the rule, or rules in the Rollout's configuration (CRDs older than Gateway API v1.4 drop the names of rules): "+route.edit()))
 		}
 	}
-	return results
+	return append(results, ok(route.at(), "splits "+describeSplits(route)))
 }
 
 // describeSplits says how the rules of a route are split.
@@ -175,11 +148,31 @@ func describeSplits(route routeUse) string {
 	return strings.Join(texts, "; ")
 }
 
+// checkParents: every parent of the route has accepted it as it is, in the parent's own words.
+func checkParents(_ subject, route routeUse) []Result {
+	parents := gatewayapi.ParentsOf(route.Unstructured, route.rollout)
+	if len(parents) == 0 {
+		return []Result{failure(route.at(), "names no parent: no gateway serves it", "set spec.parentRefs: "+route.edit())}
+	}
+	var results []Result
+	for _, parent := range parents {
+		switch {
+		case parent.State == gatewayapi.Refused:
+			results = append(results, failure(route.at(), parent.String(), "correct what it names: "+route.edit()))
+		case parent.State != gatewayapi.Accepted || len(parent.Excused) > 0:
+			results = append(results, warning(route.at(), parent.String(), "correct what it names; if it stays unreported, does the controller of its GatewayClass run? "+route.get()))
+		default:
+			results = append(results, ok(route.at(), parent.String()))
+		}
+	}
+	return results
+}
+
 // routePort returns the port of a Service that a route of the Rollout sends requests to;
 // nil where that is not known.
-func routePort(s snapshot, ro *v1alpha1.Rollout, uses []gatewayUse, service *corev1.Service) *corev1.ServicePort {
-	for _, use := range uses {
-		for _, route := range routesUsed(s, ro, use) {
+func (r subject) routePort(service *corev1.Service) *corev1.ServicePort {
+	for _, use := range r.gateways {
+		for _, route := range routesUsed(r.snapshot, r.ro, use) {
 			for _, b := range gatewayapi.BackendsOf(route.Unstructured) {
 				i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return int64(p.Port) == b.Port })
 				if b.Name == service.Name && b.Namespace == service.Namespace && i >= 0 {

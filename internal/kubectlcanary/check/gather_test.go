@@ -1,7 +1,6 @@
 package check
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/marks"
@@ -52,11 +52,9 @@ func serve(t *testing.T, s snapshot) *apiServer {
 		in("/api/v1NS/services"):                                   s.objects.services.Value,
 		in("/apis/discovery.k8s.io/v1NS/endpointslices"):           s.objects.endpointSlices.Value,
 		in("/apis/apps/v1NS/replicasets"):                          s.objects.replicaSets.Value,
-		in("/api/v1NS/pods"):                                       s.objects.pods.Value,
-		in("/api/v1NS/events"):                                     s.objects.events.Value,
+		in("/api/v1NS/events"):                                     s.objects.events,
 		"/apis/argoproj.io/v1alpha1/namespaces/elsewhere/rollouts": []v1alpha1.Rollout{},
 		"/api/v1/namespaces/argo-rollouts/pods":                    s.controller.pods.Value,
-		"/apis/apps/v1/namespaces/keda/deployments":                []deployment{*s.keda.deployment},
 		"/apis/apps/v1/namespaces/argo-rollouts/deployments":       s.controller.found.Value,
 		"/apis/apps/v1/namespaces/" + s.namespace + "/deployments": []deployment{},
 	}
@@ -108,16 +106,18 @@ func serve(t *testing.T, s snapshot) *apiServer {
 			answer(w, http.StatusCreated, review)
 		case r.URL.Path == "/apis/apps/v1/deployments":
 			found := s.controller.found.Value
-			if selector := r.URL.Query().Get("labelSelector"); selector == nameLabel+"="+kedaOperator {
-				found = []deployment{*s.keda.deployment}
-			} else if selector == nameLabel+"="+marks.Agent {
+			if selector := r.URL.Query().Get("labelSelector"); selector == nameLabel+"="+marks.Agent {
 				found = a.agents
 			} else if selector != componentLabel+"="+controllerComponent {
 				found = nil
 			}
 			answer(w, http.StatusOK, map[string]any{"items": found})
-		case strings.HasSuffix(r.URL.Path, "/log"):
-			_, _ = io.WriteString(w, "line 1\nline 2\n")
+		case r.URL.Path == in("/api/v1NS/pods"):
+			var pods []corev1.Pod
+			for _, l := range s.proxies.kedifyProxies.pods {
+				pods = append(pods, l.pod.Pod)
+			}
+			answer(w, http.StatusOK, map[string]any{"items": pods})
 		case lists[r.URL.Path] != nil:
 			answer(w, http.StatusOK, map[string]any{"items": lists[r.URL.Path]})
 		case a.more[r.URL.Path] != nil:
@@ -178,7 +178,7 @@ func TestRunReadsTheCluster(t *testing.T) {
 	}
 	for _, asked := range a.asked {
 		if method, path, _ := strings.Cut(asked, " "); method != http.MethodGet && !strings.HasSuffix(path, "accessreviews") {
-			t.Errorf("the preflight changes things: %s", asked)
+			t.Errorf("the check changes things: %s", asked)
 		}
 	}
 
@@ -199,11 +199,11 @@ func TestRunWithFewRights(t *testing.T) {
 		},
 		"local access reviews only": {
 			[]string{"/apis/authorization.k8s.io/v1/subjectaccessreviews"},
-			slices.Repeat([]string{"controller-access warning"}, 4), // list and watch of both kinds, which are cluster-wide
+			[]string{"controller-access warning"}, // to list and watch of both kinds, which are cluster-wide
 		},
 		"nothing but the Rollout": {
 			[]string{"/apis/apps/*", "/api/v1/*", "/apis/authorization.k8s.io/*", "/apis/http.keda.sh/*", "/apis/keda.sh/*", "/apis/discovery.k8s.io/*"},
-			[]string{"controller-found warning", "plugin-registered warning", "services-exist warning", "httpscaledobject-exists warning", "scaledobject warning"},
+			[]string{"controller-found warning", "plugin-registered warning", "services-exist warning", "httpscaledobject-exists warning", "scaledobject-min-replicas warning"},
 		},
 		"nothing": {
 			[]string{"/apis/*", "/api/*"},
@@ -224,6 +224,35 @@ func TestRunWithFewRights(t *testing.T) {
 	}
 }
 
+// A Rollout that cannot be read keeps nothing else from being checked.
+func TestRunWithAnUnreadableRollout(t *testing.T) {
+	s := healthy()
+	text, err := json.Marshal(s.demo())
+	if err != nil {
+		t.Fatal(err)
+	}
+	unreadable := strings.Replace(strings.ReplaceAll(string(text), `"name":"demo"`, `"name":"web"`), `"resources":{}`, `"resources":{"limits":{"cpu":"1x"}}`, 1)
+	a := serve(t, s)
+	whole := a.Config.Handler
+	a.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/apis/argoproj.io/v1alpha1/namespaces/shop/rollouts" {
+			answer(w, http.StatusOK, map[string]any{"items": []json.RawMessage{text, json.RawMessage(unreadable)}})
+			return
+		}
+		whole.ServeHTTP(w, r)
+	})
+	for rollout, want := range map[string][]string{"": {"rollout-found failure"}, "demo": nil, "web": {"rollout-found failure"}} {
+		report := runOn(t, a, Options{Namespace: "shop", Rollout: rollout})
+		if found := notOK(report); !slices.Equal(found, want) {
+			t.Errorf("Rollout %q: got %q, want %q\n%+v", rollout, found, want, report)
+		}
+		looked := slices.ContainsFunc(report.Results, func(r Result) bool { return r.Check == "backends-ready" && r.Status == OK })
+		if looked == (rollout == "web") {
+			t.Errorf("Rollout %q: %+v", rollout, report)
+		}
+	}
+}
+
 func TestRunWithoutCluster(t *testing.T) {
 	a := serve(t, healthy())
 	a.Close()
@@ -239,6 +268,18 @@ func TestRunWithoutCluster(t *testing.T) {
 		t.Errorf("unauthorized: %v", err)
 	}
 
+	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/version" {
+			answer(w, http.StatusOK, map[string]string{})
+			return
+		}
+		status(w, http.StatusInternalServerError, "InternalError", "etcdserver: no leader")
+	}))
+	defer failing.Close()
+	if report, err := Run(t.Context(), &rest.Config{Host: failing.URL}, Options{Namespace: "shop"}); err == nil || !strings.Contains(err.Error(), "does not say which Rollouts there are: list rollouts.argoproj.io in namespace shop: etcdserver: no leader") {
+		t.Errorf("failing: %v, %+v", err, report)
+	}
+
 	hanging := serve(t, healthy())
 	hanging.hang = true
 	begun := time.Now()
@@ -247,34 +288,10 @@ func TestRunWithoutCluster(t *testing.T) {
 		t.Errorf("hanging: %v", err)
 	}
 	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("a hanging API server held the preflight for %s", took)
+		t.Errorf("a hanging API server held the check for %s", took)
 	}
 
 	if _, err := Run(t.Context(), &rest.Config{Host: a.URL}, Options{}); err == nil || !strings.Contains(err.Error(), "--namespace") {
 		t.Errorf("no namespace: %v", err)
-	}
-}
-
-func TestPodLogIsBounded(t *testing.T) {
-	var query string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		query = r.URL.RawQuery
-		for range 3 << 10 {
-			if _, err := io.WriteString(w, strings.Repeat("x", 1023)+"\n"); err != nil {
-				return
-			}
-		}
-	}))
-	defer server.Close()
-	c, err := newCluster(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, err := c.podLog(context.Background(), "shop", "demo", "main", true)
-	if err != nil || len(lines) != 2<<10 {
-		t.Errorf("%d lines, %v", len(lines), err)
-	}
-	if !strings.Contains(query, "previous=true") || !strings.Contains(query, "container=main") || !strings.Contains(query, "tailLines=") {
-		t.Errorf("asked for %s", query)
 	}
 }

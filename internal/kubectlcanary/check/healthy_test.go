@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/kinds"
+	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
@@ -87,15 +89,6 @@ status: {replicas: ` + replicas + `, availableReplicas: ` + replicas + `}
 `)
 }
 
-func pod(name, hash, status string) corev1.Pod {
-	return parse[corev1.Pod](`
-metadata: {name: ` + name + `, namespace: shop, labels: {app: demo, rollouts-pod-template-hash: ` + hash + `}}
-spec: {nodeName: node-1, containers: [{name: demo, resources: {}, ports: [{name: http, containerPort: 8080}]}]}
-status: ` + status + "\n")
-}
-
-const ready = `{phase: Running, conditions: [{type: Ready, status: "True"}]}`
-
 // healthy is a cluster in the middle of a canary with nothing wrong.
 func healthy() snapshot {
 	controllerPod := parse[corev1.Pod](`
@@ -109,7 +102,6 @@ status:
 	controllerDeployment := parse[deployment](`
 metadata: {name: argo-rollouts, namespace: argo-rollouts, labels: {app.kubernetes.io/component: rollouts-controller}}
 spec:
-  replicas: 1
   selector: {matchLabels: {app.kubernetes.io/name: argo-rollouts}}
   template:
     metadata: {}
@@ -156,11 +148,10 @@ spec: {scaleTargetRef: {service: demo-stable, port: 80}}
 			configNamespace: "argo-rollouts",
 			config:          read[*corev1.ConfigMap]{Value: &configMap},
 			pods:            read[[]corev1.Pod]{Value: []corev1.Pod{controllerPod}},
-			now:             started.Add(time.Hour),
 			nodes:           map[string]read[corev1.Node]{"node-1": {Value: node}},
-			logs:            map[string][]string{"argo-rollouts-1": {`time="2026-11-21T09:00:01Z" level=info msg="Download complete, it took 1s"`}},
 		},
-		plugins: []pluginSnapshot{{router: kedifyRouter, selfHeals: true, access: allGranted(kedifyNeeds("shop", "", true))}},
+		steps:   stepSnapshot{kinds: kinds.All},
+		plugins: []pluginSnapshot{{name: kedify.PluginName, list: trafficRouterPlugins, access: allGranted(kedifyNeeds("shop", "", true))}},
 		objects: namespaceSnapshot{
 			rollouts:          read[[]v1alpha1.Rollout]{Value: []v1alpha1.Rollout{parse[v1alpha1.Rollout](rolloutManifest)}},
 			httpScaledObjects: read[[]httpScaledObject]{Value: []httpScaledObject{httpso}},
@@ -170,22 +161,11 @@ spec:
   minReplicaCount: 2
   scaleTargetRef: {apiVersion: argoproj.io/v1alpha1, kind: Rollout, name: demo}
   triggers: [{type: kedify-http, metadata: {hosts: demo.example.com, port: "80"}}]
+status: {conditions: [{type: Ready, status: "True", reason: ScaledObjectReady, message: ready for scaling}]}
 `)}},
 			services:       read[[]corev1.Service]{Value: []corev1.Service{service("demo-stable", "blue"), service("demo-canary", "green")}},
 			endpointSlices: read[[]endpointSlice]{Value: []endpointSlice{endpoints("demo-stable"), endpoints("demo-canary")}},
 			replicaSets:    read[[]replicaSet]{Value: []replicaSet{replicaSetOf("blue", "2"), replicaSetOf("green", "1")}},
-			pods:           read[[]corev1.Pod]{Value: []corev1.Pod{pod("blue-1", "blue", ready), pod("blue-2", "blue", ready), pod("green-1", "green", ready)}},
-		},
-		keda: kedaSnapshot{
-			wanted: true,
-			deployment: func() *deployment {
-				d := parse[deployment](`
-metadata: {name: keda-operator, namespace: keda}
-spec: {selector: {}, template: {metadata: {}, spec: {serviceAccountName: keda-operator, containers: []}}}
-`)
-				return &d
-			}(),
-			access: allGranted([]access{{verb: "get", resource: "rollouts.argoproj.io", namespace: "shop"}}),
 		},
 	}
 }
@@ -239,21 +219,11 @@ func TestHealthyClusterHasOnlyTicks(t *testing.T) {
 	ro.Spec.Strategy.Canary.StableService, ro.Spec.Strategy.Canary.CanaryService = "", ""
 	ro.Spec.Strategy.Canary.PingPong = &v1alpha1.PingPongSpec{PingService: "demo-stable", PongService: "demo-canary"}
 	ro.Status.Canary.StablePingPong = v1alpha1.PPPing
-	scaled := healthy() // under load: KEDA's HPA wrote spec.replicas
-	scaled.demo().ManagedFields = parse[v1alpha1.Rollout](`
-metadata:
-  managedFields: [{manager: kube-controller-manager, operation: Update, subresource: scale, fieldsV1: {"f:spec": {"f:replicas": {}}}}]
-`).ManagedFields
-	scaled.demo().Spec.Replicas = new(int32)
-	*scaled.demo().Spec.Replicas = 2
-	low := int32(1)
-	scaled.objects.scaledObjects.Value[0].Spec.MinReplicaCount = &low
 	noKEDA := healthy()
-	noKEDA.keda = kedaSnapshot{}
 	noKEDA.objects.scaledObjects = read[[]scaledObject]{Err: missingKind("scaledobjects.keda.sh")}
 
 	for name, s := range map[string]snapshot{
-		"mid-canary": healthy(), "settled": settled, "ping-pong": pingPong, "scaled by KEDA": scaled, "without KEDA": noKEDA,
+		"mid-canary": healthy(), "settled": settled, "ping-pong": pingPong, "without KEDA": noKEDA,
 	} {
 		t.Run(name, func(t *testing.T) {
 			report := Report{Results: look(s)}

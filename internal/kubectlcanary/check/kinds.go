@@ -13,7 +13,6 @@ import (
 type deployment struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
-		Replicas *int32                 `json:"replicas"`
 		Selector *metav1.LabelSelector  `json:"selector"`
 		Template corev1.PodTemplateSpec `json:"template"`
 	} `json:"spec"`
@@ -74,29 +73,6 @@ type endpointSlice struct {
 	} `json:"endpoints"`
 }
 
-// ingress is the part of a networking.k8s.io/v1 Ingress that the checks read.
-type ingress struct {
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
-		Rules []struct {
-			Host string `json:"host"`
-			HTTP struct {
-				Paths []struct {
-					Path    string `json:"path"`
-					Backend struct {
-						Service struct {
-							Name string `json:"name"`
-							Port struct {
-								Number int32 `json:"number"`
-							} `json:"port"`
-						} `json:"service"`
-					} `json:"backend"`
-				} `json:"paths"`
-			} `json:"http"`
-		} `json:"rules"`
-	} `json:"spec"`
-}
-
 // webhookConfiguration is the part of an admissionregistration.k8s.io/v1
 // MutatingWebhookConfiguration that the checks read.
 type webhookConfiguration struct {
@@ -107,16 +83,6 @@ type webhook struct {
 	ClientConfig struct {
 		CABundle []byte `json:"caBundle"`
 	} `json:"clientConfig"`
-}
-
-// clusterRoleBinding is the part of an rbac.authorization.k8s.io/v1
-// ClusterRoleBinding that the checks read.
-type clusterRoleBinding struct {
-	Subjects []struct {
-		Kind      string `json:"kind"`
-		Name      string `json:"name"`
-		Namespace string `json:"namespace"`
-	} `json:"subjects"`
 }
 
 // accessReview is an authorization.k8s.io/v1 SubjectAccessReview, or its
@@ -143,8 +109,4 @@ type resourceAttributes struct {
 	Verb      string `json:"verb"`
 	Group     string `json:"group"`
 	Resource  string `json:"resource"`
-	// Subresource is empty for the object itself.
-	Subresource string `json:"subresource,omitempty"`
-	// Name is empty for all objects.
-	Name string `json:"name,omitempty"`
 }

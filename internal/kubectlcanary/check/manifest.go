@@ -13,6 +13,7 @@ import (
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 
 	documents "github.com/kedify/argo-rollouts-plugin/internal/manifest"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/kinds"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/gatewayapi"
 	"github.com/kedify/argo-rollouts-plugin/internal/trafficrouter/kedify"
 )
@@ -70,24 +71,17 @@ func lookAtManifests(file string, data []byte, namespace string) []Result {
 		if m.ro.Namespace == "" {
 			m.ro.Namespace = namespace
 		}
-		r := subjectOf(snapshot{}, m.ro)
+		r := subjectOf(snapshot{steps: stepSnapshot{kinds: kinds.All}}, m.ro)
 		r.manifest = &m
-		for _, c := range checks {
-			if !c.ofManifests {
-				continue
-			}
-			for _, result := range c.named(c.rollout(r)) {
-				result.Rollout = m.ro.Namespace + "/" + m.ro.Name
-				// Edit the file, not the Rollout in the cluster.
-				result.Remedy = strings.ReplaceAll(result.Remedy, editRollout(m.ro), "edit "+file)
-				results = append(results, result)
-			}
+		results = append(results, lookAt(r)...)
+		for i := range results { // edit the file, not the Rollout in the cluster
+			results[i].Remedy = strings.ReplaceAll(results[i].Remedy, editRollout(m.ro), "edit "+file)
 		}
 	}
 	if len(manifests) == 0 {
 		results = rolloutFound.named([]Result{failure("File "+file, "holds no Rollout of argoproj.io/v1alpha1", "name the file that has it")})
 	}
-	hideCredentials(nil, results)
+	hideCredentials(results)
 	return results
 }
 
@@ -172,30 +166,23 @@ func checkFields(r subject) []Result {
 	return results
 }
 
-const (
-	trafficRoutingField = "spec.strategy.canary.trafficRouting"
-	pluginsField        = trafficRoutingField + ".plugins"
-)
-
 // rightPlace returns where a misplaced field of traffic routing belongs; "" for any other
 // field.
 func rightPlace(path string) string {
 	name := path[strings.LastIndex(path, ".")+1:]
-	gateway := gatewayRouter(gatewayapi.DefaultPluginName)
-	config, err := json.Marshal(map[string]string{name: ""})
-	switch {
-	case strings.EqualFold(name, "trafficRouting"):
+	if strings.EqualFold(name, "trafficRouting") {
 		return trafficRoutingField
-	case strings.EqualFold(name, "plugin"), strings.EqualFold(name, "plugins"):
+	}
+	if strings.EqualFold(name, "plugin") || strings.EqualFold(name, "plugins") {
 		return pluginsField
-	case name == gateway.name || gateway.resembles(name):
-		return fmt.Sprintf("%s[%q]", pluginsField, gateway.name)
-	case name == kedify.PluginName || kedifyRouter.resembles(name):
-		return fmt.Sprintf("%s[%q]", pluginsField, kedify.PluginName)
-	case err == nil && gatewayapi.IsConfig(config):
-		return fmt.Sprintf("%s[%q].%s", pluginsField, gateway.name, name)
-	case strings.HasPrefix(name, "httpScaledObject"):
-		return fmt.Sprintf("%s[%q].%s", pluginsField, kedify.PluginName, name)
+	}
+	if of := routerConfiguredBy(keyed(name, []byte(`""`))); of != "" {
+		return fmt.Sprintf("%s[%q].%s", pluginsField, of, name)
+	}
+	for _, of := range []string{gatewayapi.DefaultPluginName, kedify.PluginName} {
+		if strings.Contains(strings.ToLower(of), strings.ToLower(name)) {
+			return fmt.Sprintf("%s[%q]", pluginsField, of)
+		}
 	}
 	return ""
 }

@@ -87,8 +87,6 @@ func TestManifests(t *testing.T) {
 		"another unknown field": {inCanary("maxSrge: 1"), []finding{{"manifest-fields", Failure, file, []string{"spec.strategy.canary.maxSrge", "correct it"}}}},
 		"of a newer Kubernetes": {strings.Replace(inCanary(""), "spec: {containers", "spec: {newField: 1, containers", 1),
 			[]finding{{"manifest-fields", Warning, file, []string{"spec.template.spec.newField"}}}},
-		"one Service": {strings.Replace(inCanary("trafficRouting: {plugins: {argoproj-labs/gatewayAPI: {httpRoute: a}}}"), "my-app-canary", "my-app-stable", 1),
-			[]finding{{"services-differ", Failure, rollout, []string{`both "my-app-stable"`}}}},
 		"of a wrong type": {inCanary("trafficRouting: [argoproj-labs/gatewayAPI]"), []finding{{"manifest-fields", Failure, file, []string{"cannot be read"}}}},
 		"no YAML":         {"a: [", []finding{{"manifest-fields", Failure, file, []string{"document 1 cannot be read"}}}},
 		"no Rollout":      {"apiVersion: v1\nkind: Service\n", []finding{{"rollout-found", Failure, file, []string{"holds no Rollout"}}}},

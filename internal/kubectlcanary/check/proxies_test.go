@@ -19,47 +19,45 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/weightedbackends"
 )
 
-func TestRoutesOfARealEnvoy(t *testing.T) {
-	canary := []servedWeight{{"demo-stable", 80}, {"demo-canary", 20}}
-	dump, err := parseRoutes(testdata(t, "routes.json"))
-	if err != nil {
+// answered decodes an answer in testdata.
+func answered[T any](t testing.TB, data []byte) T {
+	t.Helper()
+	var value T
+	if err := json.Unmarshal(data, &value); err != nil {
 		t.Fatal(err)
 	}
+	return value
+}
+
+func TestRoutesOfARealEnvoy(t *testing.T) {
+	canary := []servedWeight{{"demo-stable", 80}, {"demo-canary", 20}}
+	dump := answered[routesDump](t, testdata(t, "routes.json"))
 	for prefix, want := range map[string][]servedSplit{
 		"shop/demo/":     {{"demo.example.com", canary}, {"*", canary}},
 		"shop/demo-api/": {{"demo.example.com", []servedWeight{{"demo-stable", 1}}}},
 		"shop/dem/":      nil,
 		"shop/demo.v2/":  nil, // it has a cluster, and no route
 	} {
-		got, version := dump.over(prefix)
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(servedSplit{}, servedWeight{})); diff != "" {
+		if diff := cmp.Diff(want, dump.over(prefix), cmp.AllowUnexported(servedSplit{}, servedWeight{})); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", prefix, diff)
 		}
-		if want != nil && version != "41" {
-			t.Errorf("%s: version %q", prefix, version)
-		}
 	}
-	nothing, err := parseRoutes(testdata(t, "inline.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := nothing.over("shop/demo/"); len(got) > 0 {
+	if got := answered[routesDump](t, testdata(t, "inline.json")).over("shop/demo/"); len(got) > 0 {
 		t.Errorf("an answer with nothing in it: %v", got)
 	}
-	clusters, err := parseClusters(testdata(t, "clusters.json"), "shop/demo/")
-	if slices.Sort(clusters); err != nil || !slices.Equal(clusters, []string{"demo-canary", "demo-stable"}) {
-		t.Errorf("clusters %v, %v", clusters, err)
+	clusters := answered[clustersDump](t, testdata(t, "clusters.json")).services("shop/demo/")
+	if slices.Sort(clusters); !slices.Equal(clusters, []string{"demo-canary", "demo-stable"}) {
+		t.Errorf("clusters %v", clusters)
 	}
-	warming, err := parseClusters(testdata(t, "warming.json"), "shop/demo/")
-	if err != nil || !slices.Equal(warming, []string{"demo-late"}) {
-		t.Errorf("warming %v, %v", warming, err)
-	}
-	if state, err := parseState(testdata(t, "stats.json")); err != nil || state != (envoyState{reportsLoad: true}) {
-		t.Errorf("state %+v, %v", state, err)
-	}
-	state, err := parseState([]byte(`{"stats":[{"name":"control_plane.connected_state","value":1},{"name":"http.kedify-proxy.rds.kedify-proxy.update_rejected","value":2}]}`))
-	if err != nil || state != (envoyState{known: true, connected: true, rejected: 2}) {
-		t.Errorf("state %+v, %v", state, err)
+	for text, want := range map[string]string{
+		string(testdata(t, "stats.json")):                                       "",
+		`{"stats":[{"name":"control_plane.connected_state","value":1}]}`:        "",
+		`{"stats":[{"name":"control_plane.connected_state","value":0}]}`:        "it is not connected to the interceptor",
+		`{"stats":[{"name":"listener_manager.lds.update_rejected","value":2}]}`: "it has refused 2 updates, and its log says why",
+	} {
+		if got := answered[statsDump](t, []byte(text)).says(); got != want {
+			t.Errorf("%s says %q, want %q", text, got, want)
+		}
 	}
 }
 
@@ -78,23 +76,22 @@ func TestDifference(t *testing.T) {
 		got  []servedSplit
 		says string
 	}{
-		"equal":                         {split(80, 20), []servedSplit{on("a", servedWeight{"stable", 80}, servedWeight{"canary", 20})}, ""},
-		"in another order":              {split(80, 20), []servedSplit{on("a", servedWeight{"canary", 20}, servedWeight{"stable", 80})}, ""},
-		"in proportion":                 {split(80, 20), []servedSplit{on("a", servedWeight{"stable", 4}, servedWeight{"canary", 1})}, ""},
-		"large":                         {split(2147483646, 1), []servedSplit{on("a", servedWeight{"stable", 2147483646}, servedWeight{"canary", 1})}, ""},
-		"one backend":                   {split(1), []servedSplit{on("a", servedWeight{"stable", 1})}, ""},
-		"stable at 0 left out":          {split(0, 100), []servedSplit{on("a", servedWeight{"canary", 1})}, ""},
-		"stable at 0":                   {split(0, 100), []servedSplit{on("a", servedWeight{"stable", 0}, servedWeight{"canary", 100})}, ""},
-		"other weights":                 {split(80, 20), []servedSplit{on("a", servedWeight{"stable", 95}, servedWeight{"canary", 5})}, "serves stable=95,canary=5 for host a, expected stable=80,canary=20"},
-		"one of two hosts behind":       {split(80, 20), []servedSplit{on("a", servedWeight{"stable", 80}, servedWeight{"canary", 20}), on("b", servedWeight{"stable", 1})}, "serves all to stable for host b, expected stable=80,canary=20"},
-		"no host":                       {split(80, 20), []servedSplit{on("", servedWeight{"stable", 1})}, "serves all to stable, expected stable=80,canary=20"},
-		"a split that should be over":   {split(1), []servedSplit{on("a", servedWeight{"stable", 80}, servedWeight{"canary", 20})}, "serves stable=80,canary=20 for host a, expected all to stable"},
-		"the wrong Service":             {split(1), []servedSplit{on("a", servedWeight{"canary", 1})}, "serves all to canary for host a, expected all to stable"},
-		"a backend too many":            {split(80, 20), []servedSplit{on("a", servedWeight{"stable", 80}, servedWeight{"canary", 20}, servedWeight{"experiment", 5})}, "serves stable=80,canary=20,experiment=5"},
-		"a backend too few":             {split(75, 20, 5), []servedSplit{on("a", servedWeight{"stable", 75}, servedWeight{"canary", 20})}, "expected stable=75,canary=20,experiment=5"},
-		"no route":                      {split(80, 20), nil, "has no route to it, expected stable=80,canary=20"},
-		"nothing has a weight":          {split(80, 20), []servedSplit{on("a", servedWeight{"stable", 0}, servedWeight{"canary", 0})}, "serves stable=0,canary=0"},
-		"weights that add up past most": {split(80, 20), []servedSplit{on("a", servedWeight{"stable", 1 << 63}, servedWeight{"canary", 1 << 63})}, "serves stable=9223372036854775808"},
+		"equal":                       {split(80, 20), []servedSplit{on("a", servedWeight{"stable", 80}, servedWeight{"canary", 20})}, ""},
+		"in another order":            {split(80, 20), []servedSplit{on("a", servedWeight{"canary", 20}, servedWeight{"stable", 80})}, ""},
+		"in proportion":               {split(80, 20), []servedSplit{on("a", servedWeight{"stable", 4}, servedWeight{"canary", 1})}, ""},
+		"large":                       {split(2147483646, 1), []servedSplit{on("a", servedWeight{"stable", 2147483646}, servedWeight{"canary", 1})}, ""},
+		"one backend":                 {split(1), []servedSplit{on("a", servedWeight{"stable", 1})}, ""},
+		"stable at 0 left out":        {split(0, 100), []servedSplit{on("a", servedWeight{"canary", 1})}, ""},
+		"stable at 0":                 {split(0, 100), []servedSplit{on("a", servedWeight{"stable", 0}, servedWeight{"canary", 100})}, ""},
+		"other weights":               {split(80, 20), []servedSplit{on("a", servedWeight{"stable", 95}, servedWeight{"canary", 5})}, "serves stable=95,canary=5 for host a, expected stable=80,canary=20"},
+		"one of two hosts behind":     {split(80, 20), []servedSplit{on("a", servedWeight{"stable", 80}, servedWeight{"canary", 20}), on("b", servedWeight{"stable", 1})}, "serves all to stable for host b, expected stable=80,canary=20"},
+		"no host":                     {split(80, 20), []servedSplit{on("", servedWeight{"stable", 1})}, "serves all to stable, expected stable=80,canary=20"},
+		"a split that should be over": {split(1), []servedSplit{on("a", servedWeight{"stable", 80}, servedWeight{"canary", 20})}, "serves stable=80,canary=20 for host a, expected all to stable"},
+		"the wrong Service":           {split(1), []servedSplit{on("a", servedWeight{"canary", 1})}, "serves all to canary for host a, expected all to stable"},
+		"a backend too many":          {split(80, 20), []servedSplit{on("a", servedWeight{"stable", 80}, servedWeight{"canary", 20}, servedWeight{"experiment", 5})}, "serves stable=80,canary=20,experiment=5"},
+		"a backend too few":           {split(75, 20, 5), []servedSplit{on("a", servedWeight{"stable", 75}, servedWeight{"canary", 20})}, "expected stable=75,canary=20,experiment=5"},
+		"no route":                    {split(80, 20), nil, "has no route to it, expected stable=80,canary=20"},
+		"nothing has a weight":        {split(80, 20), []servedSplit{on("a", servedWeight{"stable", 0}, servedWeight{"canary", 0})}, "serves stable=0,canary=0"},
 	} {
 		if got := difference(c.want, c.got); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
 			t.Errorf("%s: %q, want %q", name, got, c.says)
@@ -124,21 +121,18 @@ func (s *snapshot) withProxies() {
 metadata: {name: kedify-proxy-admin, namespace: shop}
 spec: {selector: {theirs: kedify-proxy}, ports: [{port: 9901, targetPort: admin}]}
 `))
-	splits := []servedSplit{{"demo.example.com", []servedWeight{{"demo-stable", 80}, {"demo-canary", 20}}}}
 	s.proxies.objects = slices.Clone(s.objects.httpScaledObjects.Value)
-	s.proxies.service = proxyAdminService
-	s.proxies.interceptorService = read[string]{Value: "Service keda/" + interceptorAdminService}
-	for _, name := range []string{"kedify-proxy-1", "kedify-proxy-2"} {
-		s.objects.pods.Value = append(s.objects.pods.Value, proxyPod(name, "Running"))
-		s.proxies.proxies = append(s.proxies.proxies, proxyLook{pod: proxyPod(name, "Running"), port: 19901, state: envoyState{known: true, connected: true},
-			have: map[string]proxyRoutes{"demo": {version: "41", splits: splits, clusters: []string{"demo-stable", "demo-canary"}}}})
-	}
+	s.proxies.kedifyProxies.service.Value = "Service shop/kedify-proxy-admin"
+	s.proxies.interceptors.service.Value = "Service keda/keda-add-ons-http-interceptor-admin"
+	split := servedSplit{weights: []servedWeight{{"demo-stable", 80}, {"demo-canary", 20}}}
 	for _, name := range []string{"interceptor-1", "interceptor-2"} {
-		routes, err := parseInterceptorRoutes([]byte(interceptorAnswer(80, 20)))
-		if err != nil {
-			panic(err)
-		}
-		s.proxies.interceptors = append(s.proxies.interceptors, interceptorLook{pod: interceptorPod(name), port: 9090, routes: routes})
+		s.proxies.interceptors.pods = append(s.proxies.interceptors.pods, proxyLook{pod: podProxy{Pod: interceptorPod(name), port: 9090},
+			have: map[string]served{"demo": {splits: []servedSplit{split}}}})
+	}
+	split.domain = "demo.example.com"
+	for _, name := range []string{"kedify-proxy-1", "kedify-proxy-2"} {
+		s.proxies.kedifyProxies.pods = append(s.proxies.kedifyProxies.pods, proxyLook{pod: podProxy{Pod: proxyPod(name, "Running"), port: 19901},
+			have: map[string]served{"demo": {splits: []servedSplit{split}, clusters: []string{"demo-stable", "demo-canary"}}}})
 	}
 }
 
@@ -151,9 +145,9 @@ func interceptorAnswer(stable, canary int) string {
   "problems": [{"namespace": "shop", "name": "demo", "reason": "BadSplit", "message": "keeps the last good split"}]}`, stable, canary)
 }
 
-// change changes the state of the first kedify-proxy.
-func (s *snapshot) change(what func(l *proxyLook, have *proxyRoutes)) {
-	l := &s.proxies.proxies[0]
+// change changes what the first kedify-proxy has.
+func (s *snapshot) change(what func(l *proxyLook, have *served)) {
+	l := &s.proxies.kedifyProxies.pods[0]
 	have := l.have["demo"]
 	what(l, &have)
 	l.have["demo"] = have
@@ -183,124 +177,99 @@ func TestProxiesInAHealthyCluster(t *testing.T) {
 func TestProxyFaults(t *testing.T) {
 	const first, interceptor = "Pod shop/kedify-proxy-1", "Pod keda/interceptor-1"
 	other := []servedSplit{{"demo.example.com", []servedWeight{{"demo-stable", 95}, {"demo-canary", 5}}}}
-	type faults = map[string]struct {
-		make func(s *snapshot)
-		want []finding
+	refused := podProxy{Pod: proxyPod("kedify-proxy-1", "Running")}.target().failed("get", errors.New("connection refused"))
+	withProxies := func() snapshot {
+		s := healthy()
+		s.withProxies()
+		return s
 	}
-	testFaults(t, faults{
+	testFaultsOf(t, withProxies, faults{
 		"other weights": {
-			func(s *snapshot) {
-				s.withProxies()
-				s.change(func(_ *proxyLook, have *proxyRoutes) { have.splits = other })
-			},
-			[]finding{{"kedify-proxy-split", Failure, first, []string{"serves demo-stable=95,demo-canary=5 for host demo.example.com, expected demo-stable=80,demo-canary=20", "routes of version 41", "describe httpscaledobject demo", "port-forward pod/kedify-proxy-1 19901:19901"}}},
+			func(s *snapshot) { s.change(func(_ *proxyLook, have *served) { have.splits = other }) },
+			[]finding{{"kedify-proxy-split", Failure, first, []string{"serves demo-stable=95,demo-canary=5 for host demo.example.com, expected demo-stable=80,demo-canary=20", "describe httpscaledobject demo", "port-forward pod/kedify-proxy-1 19901"}}},
 		},
 		"not connected": {
 			func(s *snapshot) {
-				s.withProxies()
-				s.change(func(l *proxyLook, have *proxyRoutes) { have.splits, l.state.connected = other, false })
+				s.change(func(_ *proxyLook, have *served) {
+					have.splits, have.says = other, "it is not connected to the interceptor"
+				})
 			},
-			[]finding{{"kedify-proxy-split", Failure, first, []string{"not connected to the interceptor", "xDS Service"}}},
+			[]finding{{"kedify-proxy-split", Failure, first, []string{"expected demo-stable=80,demo-canary=20; it is not connected to the interceptor", "xDS Service"}}},
 		},
 		"not configured yet": {
 			func(s *snapshot) {
-				s.withProxies()
-				s.change(func(l *proxyLook, _ *proxyRoutes) {
-					l.pod.Status.Conditions[0].Status = corev1.ConditionFalse
-					l.err = target{version: "v1", resource: "pods", namespace: "shop", name: "kedify-proxy-1", subresource: "proxy"}.failed("get", errors.New("connection refused"))
+				s.change(func(l *proxyLook, _ *served) {
+					l.pod.Status.Conditions[0].Status, l.err = corev1.ConditionFalse, refused
 				})
 			},
 			[]finding{{"kedify-proxy-split", Failure, first, []string{"not ready, and does not answer at port 19901", "xDS Service"}}},
 		},
 		"ready and out of reach": {
-			func(s *snapshot) {
-				s.withProxies()
-				s.change(func(l *proxyLook, _ *proxyRoutes) {
-					l.err = target{version: "v1", resource: "pods", namespace: "shop", name: "kedify-proxy-1", subresource: "proxy"}.failed("get", errors.New("connection refused"))
-				})
-			},
+			func(s *snapshot) { s.change(func(l *proxyLook, _ *served) { l.err = refused }) },
 			[]finding{{"kedify-proxy-split", Warning, first, []string{"could not look", "connection refused"}}},
-		},
-		"refused updates": {
-			func(s *snapshot) {
-				s.withProxies()
-				s.change(func(l *proxyLook, have *proxyRoutes) { have.splits, l.state.rejected = other, 2 })
-			},
-			[]finding{{"kedify-proxy-split", Failure, first, []string{"has refused 2 updates", "logs kedify-proxy-1 says why"}}},
 		},
 		"a cluster that is missing": {
 			func(s *snapshot) {
-				s.withProxies()
-				s.change(func(_ *proxyLook, have *proxyRoutes) { have.clusters = []string{"demo-stable"} })
+				s.change(func(_ *proxyLook, have *served) { have.clusters = []string{"demo-stable"} })
 			},
 			[]finding{{"kedify-proxy-split", Failure, first, []string{"has no active cluster shop/demo/demo-canary"}}},
 		},
-		"a cluster that waits": {
-			func(s *snapshot) {
-				s.withProxies()
-				s.change(func(_ *proxyLook, have *proxyRoutes) {
-					have.clusters, have.warming = []string{"demo-stable"}, []string{"demo-canary"}
-				})
-			},
-			[]finding{{"kedify-proxy-split", Failure, first, []string{"shop/demo/demo-canary (it waits for its endpoints)"}}},
-		},
 		"a kedify-proxy that does not run": {
-			func(s *snapshot) {
-				s.withProxies()
-				s.proxies.proxies[0].pod = proxyPod("kedify-proxy-1", "Pending")
-			},
-			[]finding{{"kedify-proxy-split", Warning, first, []string{"does not run: Pending", "describe pod kedify-proxy-1"}}},
+			func(s *snapshot) { s.proxies.kedifyProxies.pods[0].pod.Pod = proxyPod("kedify-proxy-1", "Pending") },
+			[]finding{{"kedify-proxy-split", Warning, first, []string{"is not ready: Pending", "describe pod kedify-proxy-1"}}},
 		},
 		"no kedify-proxy behind the Service": {
-			func(s *snapshot) { s.withProxies(); s.proxies.proxies = nil },
+			func(s *snapshot) { s.proxies.kedifyProxies.pods = nil },
 			[]finding{{"kedify-proxy-split", Warning, "Service shop/kedify-proxy-admin", []string{"selects no pod"}}},
 		},
 		"may not look at pods": {
 			func(s *snapshot) {
-				s.withProxies()
-				for i := range s.proxies.proxies {
-					s.proxies.proxies[i].err = forbidden("get", "pods/proxy", "shop", "kedify-proxy-1")
-					s.proxies.interceptors[i].err = forbidden("get", "pods/proxy", "keda", "interceptor-1")
+				for i := range s.proxies.kedifyProxies.pods {
+					s.proxies.kedifyProxies.pods[i].err = forbidden("get", "pods/proxy", "shop", "kedify-proxy-1")
+					s.proxies.interceptors.pods[i].err = forbidden("get", "pods/proxy", "keda", "interceptor-1")
 				}
 			},
 			[]finding{
-				{"kedify-proxy-split", Warning, first, []string{"need get on pods/proxy", "kubectl auth can-i get pods/proxy -n shop"}},
-				{"interceptor-split", Warning, interceptor, []string{"need get on pods/proxy", "-n keda"}},
+				{"kedify-proxy-split", Warning, "Namespace shop", []string{"need get on pods/proxy", "kubectl auth can-i get pods --subresource=proxy -n shop"}},
+				{"interceptor-split", Warning, "Namespace keda", []string{"need get on pods/proxy", "-n keda"}},
 			},
 		},
 		"an interceptor with other weights": {
 			func(s *snapshot) {
-				s.withProxies()
-				s.proxies.interceptors[0].routes.Routes[0].Backends[1].Weight = 5
+				s.proxies.interceptors.pods[0].have["demo"] = answered[interceptorRoutes](t, []byte(interceptorAnswer(80, 5))).of(*s.httpso())
 			},
 			[]finding{{"interceptor-split", Failure, interceptor, []string{"serves demo-stable=80,demo-canary=5, expected", "it says: keeps the last good split"}}},
 		},
+		"an interceptor that is not ready": {
+			func(s *snapshot) {
+				l := &s.proxies.interceptors.pods[0]
+				l.pod.Status.Conditions, l.err = nil, refused
+			},
+			[]finding{{"interceptor-split", Failure, interceptor, []string{"is not ready, and does not answer at port 9090 → see what it says of the object"}}},
+		},
 		"no interceptor": {
-			func(s *snapshot) { s.withProxies(); s.proxies.interceptors = nil },
-			[]finding{{"interceptor-split", Warning, "Service keda/" + interceptorAdminService, []string{"selects no pod"}}},
+			func(s *snapshot) { s.proxies.interceptors.pods = nil },
+			[]finding{{"interceptor-split", Warning, "Service keda/keda-add-ons-http-interceptor-admin", []string{"selects no pod"}}},
 		},
 		"may not find the interceptors": {
 			func(s *snapshot) {
-				s.withProxies()
-				s.proxies.interceptorService = read[string]{Err: forbidden("get", "services", "keda", interceptorAdminService)}
+				s.proxies.interceptors = proxiesSnapshot{service: read[string]{Err: forbidden("get", "services", "keda", "keda-add-ons-http-interceptor-admin")}}
 			},
-			[]finding{{"interceptor-split", Warning, httpso, []string{"need get on services " + interceptorAdminService + " in namespace keda"}}},
+			[]finding{{"interceptor-split", Warning, httpso, []string{"need get on services keda-add-ons-http-interceptor-admin in namespace keda"}}},
 		},
-		"an interceptor of Kedify's": {
+		"interceptors of Kedify's": {
 			func(s *snapshot) {
-				s.withProxies()
-				for i := range s.proxies.interceptors {
-					s.proxies.interceptors[i].foreign, s.proxies.interceptors[i].routes = true, nil
+				for i := range s.proxies.interceptors.pods {
+					s.proxies.interceptors.pods[i].foreign, s.proxies.interceptors.pods[i].have = true, nil
 				}
 			},
 			nil,
 		},
 		"a split that no proxy can serve is told once": {
 			func(s *snapshot) {
-				s.withProxies()
 				s.httpso().Annotations[weightedbackends.Annotation] = "- service"
 				s.proxies.objects[0].Annotations = s.httpso().Annotations
-				s.change(func(_ *proxyLook, have *proxyRoutes) { have.splits = other })
+				s.change(func(_ *proxyLook, have *served) { have.splits = other })
 			},
 			[]finding{{"annotation", Failure, httpso, []string{"cannot be read"}}},
 		},
@@ -324,8 +293,6 @@ func envoyOf(t *testing.T, canary *atomic.Int32, asked *atomic.Int32) http.Handl
 			name = "inline.json"
 		case resource == activeClusters && r.URL.Query().Get("name_regex") == "shop/demo/.*":
 			name = "clusters.json"
-		case resource == warmClusters:
-			name = "warming.json"
 		default:
 			t.Errorf("asked for %s", r.URL)
 		}
@@ -353,7 +320,8 @@ func serveProxies(t *testing.T) (a *apiServer, canary, asked *atomic.Int32) {
 		"keda/interceptor-1:9090": interceptor, "keda/interceptor-2:9090": interceptor,
 	}
 	a.more = map[string]any{
-		"/api/v1/namespaces/keda/services/" + interceptorAdminService: parse[corev1.Service](`
+		"/api/v1/namespaces/shop/services/kedify-proxy-admin": s.objects.service("kedify-proxy-admin"),
+		"/api/v1/namespaces/keda/services/keda-add-ons-http-interceptor-admin": parse[corev1.Service](`
 metadata: {name: keda-add-ons-http-interceptor-admin, namespace: keda}
 spec: {selector: {app: interceptor}, ports: [{port: 9090, targetPort: 9090}]}
 `),
@@ -465,9 +433,10 @@ func TestPodGetIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer := c.podGet(t.Context(), "shop", "large", 1, "/config_dump", nil)
-	if answer.Err == nil || !strings.Contains(answer.Err.Error(), "larger than 64 MiB") || answer.Value != nil {
-		t.Errorf("%d bytes, %v", len(answer.Value), answer.Err)
+	large := podProxy{Pod: interceptorPod("large"), port: 1, cluster: c}
+	large.Namespace = "shop"
+	if data, err := large.get(t.Context(), "/config_dump", nil); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") || data != nil {
+		t.Errorf("%d bytes, %v", len(data), err)
 	}
 }
 
@@ -487,8 +456,10 @@ func TestPodGetAsksAPodAgainThatClosesTheConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if answer := c.podGet(t.Context(), "shop", "full", 1, "/config_dump", nil); string(answer.Value) != "room" {
-			t.Errorf("%q, %v", answer.Value, answer.Err)
+		full := podProxy{Pod: interceptorPod("full"), port: 1, cluster: c}
+		full.Namespace = "shop"
+		if data, err := full.get(t.Context(), "/config_dump", nil); string(data) != "room" {
+			t.Errorf("%q, %v", data, err)
 		}
 	}
 }
@@ -501,22 +472,23 @@ func FuzzConfigDump(f *testing.F) {
 	}
 	f.Add([]byte(`{"configs":[{"route_config":{"virtual_hosts":[{"routes":[{"route":{"weighted_clusters":{"clusters":[{"name":"shop/demo/a","weight":1},{"name":"x"}]}}}]}]}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var splits []servedSplit
-		if dump, err := parseRoutes(data); err == nil {
-			splits, _ = dump.over("shop/demo/")
+		var routes routesDump
+		var clusters clustersDump
+		var stats statsDump
+		for _, into := range []any{&routes, &clusters, &stats} {
+			_ = json.Unmarshal(data, into) // what cannot be read is not looked at
 		}
-		for _, s := range splits {
+		for _, s := range routes.over("shop/demo/") {
 			if len(s.weights) == 0 || describeServed(s.weights) == "" {
 				t.Errorf("a split of nothing: %+v", s)
 			}
 			_ = difference([]weightedbackends.Backend{{Service: "a", Weight: 1}, {Service: "b", Weight: 2147483646}}, []servedSplit{s})
 		}
-		services, err := parseClusters(data, "shop/demo/")
-		if err != nil && len(services) > 0 {
-			t.Errorf("%d clusters and %v", len(services), err)
+		for _, service := range clusters.services("shop/demo/") {
+			if !strings.Contains(string(data), "shop") {
+				t.Errorf("service %q of another HTTPScaledObject", service)
+			}
 		}
-		if _, err := parseState(data); err == nil && !json.Valid(data) {
-			t.Error("statistics in what is no JSON")
-		}
+		_ = stats.says()
 	})
 }

@@ -3,9 +3,7 @@ package check
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -64,17 +62,18 @@ func (e *readError) kindMissing() bool { return e.notFound() && e.Verb == "list"
 func couldNotLook(object string, err *readError) Result {
 	remedy := "try again; if it stays so, look at the API server"
 	if err.forbidden() {
-		remedy = "run the check as somebody who may: " + canI(err)
+		resource := strings.Replace(err.Resource, "/proxy", " --subresource=proxy", 1) // pods/proxy would be a pod of that name
+		remedy = fmt.Sprintf("run the check as somebody who may: kubectl auth can-i %s %s%s", err.Verb, resource, scope(err.Namespace))
 	}
 	return warning(object, "could not look: "+err.Error(), remedy)
 }
 
-func canI(err *readError) string {
-	scope := " --all-namespaces"
-	if err.Namespace != "" {
-		scope = " -n " + err.Namespace
+// scope returns the flag of kubectl for a namespace; empty is all.
+func scope(namespace string) string {
+	if namespace == "" {
+		return " --all-namespaces"
 	}
-	return fmt.Sprintf("kubectl auth can-i %s %s%s", err.Verb, err.Resource, scope)
+	return " -n " + namespace
 }
 
 // errNotServed is why there are no objects of a kind that the cluster does not know.
@@ -184,7 +183,7 @@ func list[T any](ctx context.Context, c *cluster, t target) read[[]T] {
 	return read[[]T]{Value: answer.Value.Items, Err: answer.Err}
 }
 
-// create posts an object and reads the answer; the preflight does so for access
+// create posts an object and reads the answer; the check does so for access
 // reviews only, which change nothing.
 func create[T any](ctx context.Context, c *cluster, t target, body any) read[T] {
 	data, err := json.Marshal(body)
@@ -210,35 +209,4 @@ func decode[T any](result rest.Result, t target, verb string) read[T] {
 		return read[T]{Err: t.failed(verb, fmt.Errorf("unreadable answer: %w", err))}
 	}
 	return read[T]{Value: value}
-}
-
-// The end of a log is what matters; both bounds hold.
-const (
-	logLines = "3000"
-	logBytes = 2 << 20
-)
-
-// podLog reads the end of a container's log, of its previous run if asked.
-func (c *cluster) podLog(ctx context.Context, namespace, pod, container string, previous bool) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	t := target{version: "v1", resource: "pods", namespace: namespace, name: pod, subresource: "log"}
-	request := c.client.Get().AbsPath(t.path()).Param("container", container).Param("tailLines", logLines)
-	if previous {
-		request = request.Param("previous", "true")
-	}
-	stream, err := request.Stream(ctx)
-	if err != nil {
-		return nil, t.failed("get", err)
-	}
-	data, err := io.ReadAll(io.LimitReader(stream, logBytes))
-	err = errors.Join(err, stream.Close())
-	if err != nil && len(data) == 0 {
-		return nil, t.failed("get", err)
-	}
-	text := strings.TrimRight(string(data), "\n")
-	if text == "" {
-		return nil, nil
-	}
-	return strings.Split(text, "\n"), nil
 }

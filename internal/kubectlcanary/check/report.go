@@ -105,7 +105,7 @@ func count(n int, thing string) string {
 // line that the text form gives them.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Report is the outcome of a preflight, in the order in which it was made.
+// Report is the outcome of a check, in the order in which it was made.
 type Report struct {
 	Results []Result
 }

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -33,37 +32,41 @@ func wantedSplit(n namespaceSnapshot, o httpScaledObject) ([]weightedbackends.Ba
 	return split, true
 }
 
+// servedSplit is a split that a proxy serves.
+type servedSplit struct {
+	// domain is the host of these requests; Envoy has a split for each host.
+	domain  string
+	weights []servedWeight
+}
+
+type servedWeight struct {
+	service string
+	weight  uint32
+}
+
 // sameShares tells whether a proxy serves the shares that are wanted. Weights
 // are relative, and a backend at 0 is like none.
 func sameShares(want []weightedbackends.Backend, got []servedWeight) bool {
 	shares := map[string]uint64{}
-	var total uint64
+	var wanted, total uint64
 	for _, g := range got {
-		sum, carry := bits.Add64(total, g.weight, 0)
-		if carry > 0 {
-			return false
-		}
-		total = sum
-		if g.weight > 0 {
-			shares[g.service] += g.weight
-		}
+		shares[g.service] += uint64(g.weight)
+		total += uint64(g.weight)
 	}
-	var wanted uint64
 	for _, w := range want {
 		wanted += uint64(w.Weight)
 	}
+	if total == 0 {
+		return false
+	}
+	rest := total
 	for _, w := range want {
-		if w.Weight == 0 {
-			continue
-		}
-		high, low := bits.Mul64(uint64(w.Weight), total)
-		gotHigh, gotLow := bits.Mul64(shares[w.Service], wanted)
-		if high != gotHigh || low != gotLow || shares[w.Service] == 0 {
+		if uint64(w.Weight)*total != shares[w.Service]*wanted {
 			return false
 		}
-		delete(shares, w.Service)
+		rest -= shares[w.Service]
 	}
-	return len(shares) == 0
+	return rest == 0 // no other Service has a share
 }
 
 // describeServed writes weights as weightedbackends.Describe does.
@@ -100,16 +103,4 @@ func difference(want []weightedbackends.Backend, splits []servedSplit) string {
 		at = " for host " + splits[i].domain
 	}
 	return fmt.Sprintf("serves %s%s, expected %s", describeServed(splits[i].weights), at, describeWanted(want))
-}
-
-// missingClusters returns the Services with a weight that are not among those
-// that Envoy has an active cluster for.
-func missingClusters(want []weightedbackends.Backend, clusters []string) []string {
-	var missing []string
-	for _, w := range want {
-		if w.Weight > 0 && !slices.Contains(clusters, w.Service) {
-			missing = append(missing, w.Service)
-		}
-	}
-	return missing
 }

@@ -11,140 +11,57 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/rolloutspec"
 )
 
-// serviceFields returns the fields of the Rollout that name its two Services.
-func serviceFields(ro *v1alpha1.Rollout) (first, second string) {
-	if ro.Spec.Strategy.Canary.PingPong != nil {
-		return "spec.strategy.canary.pingPong.pingService", "spec.strategy.canary.pingPong.pongService"
-	}
-	return "spec.strategy.canary.stableService", "spec.strategy.canary.canaryService"
-}
-
-// serviceNames returns the names of the Rollout's two Services, from these fields.
-func serviceNames(ro *v1alpha1.Rollout) (first, second string) {
-	if pingPong := ro.Spec.Strategy.Canary.PingPong; pingPong != nil {
-		return pingPong.PingService, pingPong.PongService
-	}
-	return ro.Spec.Strategy.Canary.StableService, ro.Spec.Strategy.Canary.CanaryService
-}
-
-// checkServicesExist: both Services are named, and exist.
-func checkServicesExist(s snapshot, ro *v1alpha1.Rollout) []Result {
-	firstField, secondField := serviceFields(ro)
-	first, second := serviceNames(ro)
-	var results []Result
-	unread := false
-	for _, named := range []struct{ field, name string }{{firstField, first}, {secondField, second}} {
-		field, name := named.field, named.name
-		switch {
-		case name == "":
-			results = append(results, failure(object("Rollout", ro.Namespace, ro.Name), field+" is missing: a split needs two Services", "name the Service of that side: "+editRollout(ro)))
-		case s.objects.services.Err != nil:
-			unread = true
-		case s.objects.service(name) == nil:
-			results = append(results, failure(object("Service", ro.Namespace, name), "does not exist; "+field+" names it",
-				fmt.Sprintf("create it, with the Rollout's pods as selector, or correct the name: %s", editRollout(ro))))
-		default:
-			results = append(results, ok(object("Service", ro.Namespace, name), "exists"))
-		}
-	}
-	if unread {
-		results = append(results, couldNotLook("Namespace "+ro.Namespace, s.objects.services.Err))
-	}
-	return results
-}
-
-// checkServicesDiffer: the two sides have different Services.
-func checkServicesDiffer(_ snapshot, ro *v1alpha1.Rollout) []Result {
-	at := object("Rollout", ro.Namespace, ro.Name)
-	firstField, secondField := serviceFields(ro)
-	first, second := serviceNames(ro)
-	switch {
-	case first == "" || second == "":
-		return nil // reported by services-exist
-	case first == second:
-		return []Result{failure(at, fmt.Sprintf("%s and %s are both %q: a split needs two Services", firstField, secondField, first), "make a second Service and name it: "+editRollout(ro))}
-	}
-	return []Result{ok(at, first+" and "+second)}
-}
-
-// checkSelectors: the two Services select the two sides of this Rollout, and
-// no other Rollout moves them.
-func checkSelectors(s snapshot, ro *v1alpha1.Rollout) []Result {
-	stable, canary := rolloutspec.Services(ro)
-	if s.objects.services.Err != nil || stable == canary {
-		return nil // reported by services-exist and services-differ
+// checkServicesExist: both Services exist. Argo Rollouts does not notice at once that one at rest
+// is gone.
+func checkServicesExist(r subject) []Result {
+	if err := r.objects.services.Err; err != nil {
+		return []Result{couldNotLook("Namespace "+r.ro.Namespace, err)}
 	}
 	var results []Result
-	hashes := map[string]string{}
+	stable, canary := rolloutspec.Services(r.ro)
 	for _, name := range []string{stable, canary} {
-		service := s.objects.service(name)
-		if service == nil {
-			continue
-		}
-		at := object("Service", ro.Namespace, name)
-		edit := fmt.Sprintf("kubectl -n %s edit service %s", ro.Namespace, name)
-		if other := otherUser(s, ro, name); other != "" {
-			results = append(results, failure(at, fmt.Sprintf("Rollout %s uses it too: the two move its selector to and fro", other), "give each Rollout Services of its own"))
-		}
-		own := maps.Clone(service.Spec.Selector)
-		hashes[name] = own[v1alpha1.DefaultRolloutUniqueLabelKey]
-		delete(own, v1alpha1.DefaultRolloutUniqueLabelKey)
-		labels := ro.Spec.Template.Labels
+		at := object("Service", r.ro.Namespace, name)
 		switch {
-		case len(service.Spec.Selector) == 0:
-			results = append(results, failure(at, "has no selector, so no endpoints", "select the Rollout's pods: "+edit))
-		case ro.Spec.WorkloadRef == nil && !isSubset(own, labels):
-			results = append(results, failure(at, fmt.Sprintf("selects %s, but the Rollout's pods are labelled %s", labelText(own), labelText(labels)), "correct spec.selector: "+edit))
+		case name == "" || !r.configured(): // reported by rollout-health, in the controller's words
+		case r.objects.service(name) == nil:
+			results = append(results, failure(at, "does not exist, and the Rollout names it", "create it, with the Rollout's pods as selector, or correct the name: "+editRollout(r.ro)))
+		default:
+			results = append(results, ok(at, "exists"))
 		}
-	}
-	weight := weightsOf(ro).Canary.Weight
-	switch {
-	case len(hashes) < 2 || weight == 0:
-	case hashes[stable] == "" || hashes[canary] == "":
-		results = append(results, failure(at2(ro, stable, canary),
-			fmt.Sprintf("a Service's selector has no %s while the canary has weight %d: it takes in the pods of both sides", v1alpha1.DefaultRolloutUniqueLabelKey, weight),
-			fmt.Sprintf("something takes the selector back that Argo Rollouts sets (GitOps: ignore differences at /spec/selector); kubectl -n %s get services %s %s -o wide", ro.Namespace, stable, canary)))
-	case hashes[stable] == hashes[canary]:
-		results = append(results, failure(at2(ro, stable, canary),
-			fmt.Sprintf("both select the pods of hash %s while the canary has weight %d: the split has one side only", hashes[stable], weight),
-			fmt.Sprintf("something takes the selector back that Argo Rollouts sets (GitOps: ignore differences at /spec/selector); kubectl -n %s get services %s %s -o wide", ro.Namespace, stable, canary)))
-	}
-	if len(results) == 0 && len(hashes) == 2 {
-		results = append(results, ok(at2(ro, stable, canary), "select the Rollout's pods"))
 	}
 	return results
 }
 
-func at2(ro *v1alpha1.Rollout, stable, canary string) string {
-	return object("Service", ro.Namespace, stable) + ", " + canary
-}
-
-// otherUser returns another Rollout of the namespace that names the Service.
-func otherUser(s snapshot, ro *v1alpha1.Rollout, service string) string {
-	for _, other := range s.objects.rollouts.Value {
-		if other.Name == ro.Name {
-			continue
-		}
-		if c := other.Spec.Strategy.Canary; c != nil {
-			names := []string{c.StableService, c.CanaryService}
-			if c.PingPong != nil {
-				names = append(names, c.PingPong.PingService, c.PingPong.PongService)
-			}
-			if slices.Contains(names, service) {
-				return other.Name
-			}
-		}
-		if b := other.Spec.Strategy.BlueGreen; b != nil && (b.ActiveService == service || b.PreviewService == service) {
-			return other.Name
+// checkSelectors: the two Services select the two sides of this Rollout.
+func checkSelectors(r subject) []Result {
+	stable, canary := rolloutspec.Services(r.ro)
+	first, second := r.objects.service(stable), r.objects.service(canary)
+	if !r.configured() || first == nil || second == nil || stable == canary {
+		return nil // reported by rollout-health, in the controller's words
+	}
+	const hash = v1alpha1.DefaultRolloutUniqueLabelKey
+	for _, service := range []string{stable, canary} {
+		own := maps.Clone(r.objects.service(service).Spec.Selector)
+		delete(own, hash)
+		if r.ro.Spec.WorkloadRef == nil && !isSubset(own, r.ro.Spec.Template.Labels) {
+			return []Result{failure(object("Service", r.ro.Namespace, service), fmt.Sprintf("selects %s, but the Rollout's pods are labelled %s", labelText(own), labelText(r.ro.Spec.Template.Labels)),
+				fmt.Sprintf("correct spec.selector: kubectl -n %s edit service %s", r.ro.Namespace, service))}
 		}
 	}
-	return ""
+	at := object("Service", r.ro.Namespace, stable) + ", " + canary
+	back := fmt.Sprintf("something takes the selector back that Argo Rollouts sets (GitOps: ignore differences at /spec/selector); kubectl -n %s get services %s %s -o wide", r.ro.Namespace, stable, canary)
+	of, weight := first.Spec.Selector[hash], weightsOf(r.ro).Canary.Weight
+	switch {
+	case weight == 0:
+	case of == "" || second.Spec.Selector[hash] == "":
+		return []Result{failure(at, fmt.Sprintf("a Service's selector has no %s while the canary has weight %d: it takes in the pods of both sides", hash, weight), back)}
+	case of == second.Spec.Selector[hash]:
+		return []Result{failure(at, fmt.Sprintf("both select the pods of hash %s while the canary has weight %d: the split has one side only", of, weight), back)}
+	}
+	return []Result{ok(at, "select the Rollout's pods")}
 }
 
 func labelText(labels map[string]string) string {
-	if len(labels) == 0 {
-		return "nothing"
-	}
 	var pairs []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		pairs = append(pairs, key+"="+labels[key])

@@ -20,24 +20,12 @@ type snapshot struct {
 
 	controller controllerSnapshot
 	objects    namespaceSnapshot
-	keda       kedaSnapshot
 	proxies    proxySnapshot
 	// plugins are those of the routers that are looked at.
 	plugins []pluginSnapshot
 	gateway gatewaySnapshot
 	steps   stepSnapshot
-	scalers []scalerAddress
 	agent   agentSnapshot
-}
-
-// plugin returns the plugin of a router, or nil where it is not looked at.
-func (s snapshot) plugin(name string) *pluginSnapshot {
-	for i := range s.plugins {
-		if s.plugins[i].name == name {
-			return &s.plugins[i]
-		}
-	}
-	return nil
 }
 
 // controllerSnapshot is the Argo Rollouts controller and its configuration.
@@ -49,77 +37,47 @@ type controllerSnapshot struct {
 	searched string
 	// deployment is the one of found that serves the namespace, or nil.
 	deployment *deployment
-	// now is when the pods were read.
-	now time.Time
 	// configNamespace is where the controller reads its ConfigMap.
 	configNamespace string
 
 	config read[*corev1.ConfigMap]
-	pods   read[[]corev1.Pod]
-	nodes  map[string]read[corev1.Node]
-	// logs are the ends of the pods' logs by pod name, after that of the previous run
-	// if the container was restarted and the current run has no fatal line.
-	logs map[string][]string
+	// now is when the pods were read.
+	now   time.Time
+	pods  read[[]corev1.Pod]
+	nodes map[string]read[corev1.Node]
 }
 
-// pluginSnapshot is the plugin of one of the routers that are looked at.
+// pluginSnapshot is a plugin of this project that is looked at.
 type pluginSnapshot struct {
-	router
-	// oneOfSeveral is true where other plugins are looked at, too.
-	oneOfSeveral bool
-	// watchNamespace is the one namespace that the plugin watches, empty for all.
-	watchNamespace string
-	// selfHeals is whether the plugin writes between two calls.
-	selfHeals bool
+	// name is the one under which Rollouts use the plugin, and list the key of
+	// argo-rollouts-config that has to register it.
+	name, list string
 	// access says which access the plugin needs, and whether the controller's
 	// ServiceAccount has it.
 	access []access
-	// binding is the router's ClusterRoleBinding, to say whom it binds instead.
-	binding read[clusterRoleBinding]
 	// download is nil unless it was asked for and there is something to fetch.
 	download *downloaded
 }
 
-// access is the answer to one subject access review.
-type access struct {
-	verb, resource string
-	// or is a verb that is as good; empty if verb was granted, or if there is none.
-	or string
-	// namespace is empty for all namespaces, name for all objects.
-	namespace, name string
-	allowed         read[bool]
-	// without says what does not work if the access is denied; empty if the plugin
-	// cannot work at all.
-	without string
-}
-
 // namespaceSnapshot is what the Rollouts' namespace holds.
 type namespaceSnapshot struct {
-	rollouts          read[[]v1alpha1.Rollout]
+	rollouts read[[]v1alpha1.Rollout]
+	// unreadable says, by name, why a Rollout cannot be read as one.
+	unreadable        map[string]error
 	httpScaledObjects read[[]httpScaledObject]
 	scaledObjects     read[[]scaledObject]
 	services          read[[]corev1.Service]
 	endpointSlices    read[[]endpointSlice]
 	replicaSets       read[[]replicaSet]
-	pods              read[[]corev1.Pod]
-	// events are those of the reason TrafficRoutingError.
-	events read[[]corev1.Event]
-}
-
-// kedaSnapshot is KEDA's operator, read only when a ScaledObject needs it.
-type kedaSnapshot struct {
-	wanted     bool
-	found      read[[]deployment]
-	deployment *deployment
-	access     []access
+	// events are those of the reason TrafficRoutingError. They only explain what checks find,
+	// so that not being allowed to read them is no finding.
+	events []corev1.Event
 }
 
 // httpScaledObject is the part of an HTTPScaledObject that the checks read.
 type httpScaledObject struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
-		Hosts          []string `json:"hosts"`
-		PathPrefixes   []string `json:"pathPrefixes"`
 		ScaleTargetRef struct {
 			Service  string `json:"service"`
 			Port     int32  `json:"port"`
@@ -170,57 +128,37 @@ func (n namespaceSnapshot) scaledObjectsOf(rollout string) []scaledObject {
 	return found
 }
 
+// allRollouts tells whether all Rollouts are known.
+func (n namespaceSnapshot) allRollouts() bool { return n.rollouts.Err == nil && len(n.unreadable) == 0 }
+
 func (n namespaceSnapshot) rollout(name string) *v1alpha1.Rollout {
-	for i := range n.rollouts.Value {
-		if n.rollouts.Value[i].Name == name {
-			return &n.rollouts.Value[i]
-		}
-	}
-	return nil
+	return first(n.rollouts.Value, func(ro *v1alpha1.Rollout) bool { return ro.Name == name })
 }
 
 func (n namespaceSnapshot) httpScaledObject(name string) *httpScaledObject {
-	for i := range n.httpScaledObjects.Value {
-		if n.httpScaledObjects.Value[i].Name == name {
-			return &n.httpScaledObjects.Value[i]
-		}
-	}
-	return nil
+	return first(n.httpScaledObjects.Value, func(o *httpScaledObject) bool { return o.Name == name })
 }
 
 func (n namespaceSnapshot) service(name string) *corev1.Service {
-	for i := range n.services.Value {
-		if n.services.Value[i].Name == name {
-			return &n.services.Value[i]
-		}
-	}
-	return nil
+	return first(n.services.Value, func(service *corev1.Service) bool { return service.Name == name })
 }
 
 // replicaSet returns the ReplicaSet of a Rollout (or of its Experiments) with a
 // pod template hash.
 func (n namespaceSnapshot) replicaSet(hash string) *replicaSet {
-	if hash == "" {
-		return nil
-	}
-	for i := range n.replicaSets.Value {
-		if n.replicaSets.Value[i].Labels[v1alpha1.DefaultRolloutUniqueLabelKey] == hash {
-			return &n.replicaSets.Value[i]
+	return first(n.replicaSets.Value, func(rs *replicaSet) bool {
+		return hash != "" && rs.Labels[v1alpha1.DefaultRolloutUniqueLabelKey] == hash
+	})
+}
+
+// first returns the first item of a list that matches, or nil.
+func first[T any](list []T, matches func(*T) bool) *T {
+	for i := range list {
+		if matches(&list[i]) {
+			return &list[i]
 		}
 	}
 	return nil
-}
-
-// podsMatching returns the pods that a Service with this selector selects, without
-// those that are being deleted.
-func (n namespaceSnapshot) podsMatching(selector map[string]string) []corev1.Pod {
-	var pods []corev1.Pod
-	for _, pod := range n.pods.Value {
-		if pod.DeletionTimestamp == nil && isSubset(selector, pod.Labels) {
-			pods = append(pods, pod)
-		}
-	}
-	return pods
 }
 
 // isSubset tells whether labels has every pair of selector.

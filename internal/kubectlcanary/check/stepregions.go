@@ -72,22 +72,6 @@ func clustersIn(e lint.Entry, preset *steps.Preset) []rolloutsstep.Cluster {
 	return keys.Clusters
 }
 
-// regionNeeds returns the access to the Secrets of the clusters that presets name.
-// deploy/rbac-regions grants it.
-func regionNeeds(s snapshot) []access {
-	var needs []access
-	for _, r := range s.regions() {
-		namespace := r.entry.Registration.SecretsNamespace
-		if namespace == "" || slices.ContainsFunc(needs, func(a access) bool { return a.namespace == namespace && a.name == r.Secret }) {
-			continue
-		}
-		for _, verb := range []string{"list", "watch"} {
-			needs = append(needs, access{verb: verb, resource: "secrets", namespace: namespace, name: r.Secret, without: "steps that wait for the cluster of Secret " + r.Secret + " time out"})
-		}
-	}
-	return needs
-}
-
 // gatherRegions reads the Secrets of the clusters that presets name, and looks whether their
 // credentials read Rollouts there.
 func gatherRegions(ctx context.Context, c *cluster, s snapshot) []regionSnapshot {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/apiservertest"
-	"github.com/kedify/argo-rollouts-plugin/internal/steps/kinds"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/rolloutsstep"
 )
 
@@ -105,7 +104,6 @@ func TestRunReadsTheRegions(t *testing.T) {
 				test.args = "--secrets-namespace=argo-rollouts, --allow-address=127.0.0.1"
 			}
 			s := healthySteps()
-			s.keda.deployment = healthy().keda.deployment
 			s.configData()[stepPlugins] = `[{name: kedify/step, location: "` + stepLocation + `", sha256: ` + sum + `, args: [` + test.args + `]}]`
 			s.setSteps("[{plugin: {name: kedify/step, config: {use: regions}}}]")
 			a := serve(t, s)
@@ -126,32 +124,5 @@ func TestRunReadsTheRegions(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// The controller has to read the Secrets that presets name, by their names.
-func TestRegionsNeedTheirSecrets(t *testing.T) {
-	s := healthySteps()
-	s.steps.kinds = kinds.All
-	s.configData()[stepPlugins] = `[{name: kedify/step, location: "` + stepLocation + `", sha256: ` + sum + `, args: [--secrets-namespace=argo-rollouts]}]`
-	s.setSteps("[{plugin: {name: kedify/step, config: {use: regions}}}]")
-	s.steps.presets = map[types.NamespacedName]read[[]corev1.ConfigMap]{{Namespace: "argo-rollouts"}: {Value: []corev1.ConfigMap{regionsPreset()}}}
-	s.grantSteps()
-	const may = "steps of the kind rollouts: may list, watch secrets/region-eu in namespace argo-rollouts; list, watch secrets/region-us in namespace argo-rollouts"
-	granted := checkStepAccess(s)
-	if !slices.ContainsFunc(granted, func(r Result) bool { return r.Status == OK && r.Message == may }) {
-		t.Errorf("%q is not among\n%+v", may, granted)
-	}
-	for _, of := range s.steps.access {
-		for i := range of.access {
-			of.access[i].allowed.Value = of.access[i].name != "region-us"
-		}
-	}
-	denied := checkStepAccess(s)
-	if !slices.ContainsFunc(denied, func(r Result) bool {
-		return r.Status == Warning && strings.Contains(r.Message, "may not list, watch secrets/region-us in namespace argo-rollouts: steps that wait for the cluster of Secret region-us time out") &&
-			strings.Contains(r.Remedy, "kubectl apply -f deploy/rbac-regions/secrets.yaml (rbac-regions-secrets.yaml of a release), with the subject ServiceAccount argo-rollouts/argo-rollouts")
-	}) {
-		t.Errorf("%+v", denied)
 	}
 }

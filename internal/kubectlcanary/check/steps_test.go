@@ -3,8 +3,6 @@ package check
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,12 +10,9 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
-	documents "github.com/kedify/argo-rollouts-plugin/internal/manifest"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/kinds"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/strict"
@@ -59,7 +54,7 @@ func healthySteps() snapshot {
 	s.steps.kinds = calls
 	s.configData()[stepPlugins] = stepList
 	delete(s.configData(), trafficRouterPlugins)
-	s.plugins, s.keda = nil, kedaSnapshot{}
+	s.plugins = nil
 	s.objects.httpScaledObjects = read[[]httpScaledObject]{Err: missingKind("httpscaledobjects.http.keda.sh")}
 	s.demo().Spec.Strategy.Canary.TrafficRouting = nil
 	s.setSteps(`
@@ -69,7 +64,7 @@ func healthySteps() snapshot {
 - plugin: {name: someone/else, config: {what: ever}}
 `)
 	s.steps.presets = presetsOf("e2e", []corev1.ConfigMap{presetMap("hosts: [ci.example.com]")}, nil)
-	s.grantSteps()
+	s.steps.programs = stepPrograms(s)
 	return s
 }
 
@@ -81,21 +76,11 @@ func presetMap(text string) corev1.ConfigMap {
 	return corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "e2e"}, Data: map[string]string{steps.PresetKey: text}}
 }
 
-// grantSteps has the registered plugins checked, with all the access that they need.
-func (s *snapshot) grantSteps() {
-	s.steps.programs = stepPrograms(*s)
-	s.steps.access = stepNeeds(*s)
-	for _, of := range s.steps.access {
-		allGranted(of.access)
-	}
-}
-
 func TestHealthyStepsHaveOnlyTicks(t *testing.T) {
 	beside := healthySteps() // with a router, too
 	beside.configData()[trafficRouterPlugins] = pluginList
 	beside.plugins = healthy().plugins
 	beside.objects.httpScaledObjects = healthy().objects.httpScaledObjects
-	beside.keda = healthy().keda
 	routed := healthy()
 	beside.demo().Spec.Strategy.Canary.TrafficRouting = routed.demo().Spec.Strategy.Canary.TrafficRouting
 	named := healthySteps()
@@ -111,7 +96,6 @@ func TestHealthyStepsHaveOnlyTicks(t *testing.T) {
 			for check, want := range map[string]string{
 				"step-plugin-registered": "registers acme/e2e (http), acme/run-job (job)",
 				"step-plugin-preset":     "is the preset of acme/e2e",
-				"step-plugin-access":     "steps of the kind job: may create, get, delete, list jobs.batch in namespace shop",
 				"rollout-steps":          "has 3 plugin steps, of which 2 were read",
 			} {
 				if !slices.ContainsFunc(report.Results, func(r Result) bool { return r.Check == check && strings.Contains(r.Message, want) }) {
@@ -126,7 +110,7 @@ func TestStepFaults(t *testing.T) {
 	register := func(text string) func(*snapshot) {
 		return func(s *snapshot) {
 			s.configData()[stepPlugins] = strings.Replace(stepList, "- {name: someone", text+"\n- {name: someone", 1)
-			s.grantSteps()
+			s.steps.programs = stepPrograms(*s)
 		}
 	}
 	entry := func(name, args string) func(*snapshot) {
@@ -136,22 +120,10 @@ func TestStepFaults(t *testing.T) {
 	preset := func(found []corev1.ConfigMap, err *readError) func(*snapshot) {
 		return func(s *snapshot) { s.steps.presets = presetsOf("e2e", found, err) }
 	}
-	deny := func(kind string, verb, resource string) func(*snapshot) {
-		return func(s *snapshot) {
-			for _, of := range s.steps.access {
-				for i := range of.access {
-					if a := &of.access[i]; of.kind == kind && a.verb == verb && a.resource == resource {
-						a.allowed.Value = false
-					}
-				}
-			}
-		}
-	}
 	const preseted = "ConfigMap argo-rollouts/e2e"
-	const account = "ServiceAccount argo-rollouts/argo-rollouts"
 	testFaultsOf(t, healthySteps, faults{
-		"no list": {func(s *snapshot) { s.configData()[stepPlugins] = "a: b"; s.grantSteps() }, []finding{
-			{"step-plugin-registered", Failure, configMap, []string{"data.stepPlugins: want a YAML list of plugins", restart}}}},
+		"no list": {func(s *snapshot) { s.configData()[stepPlugins] = "a: b"; s.steps.programs = stepPrograms(*s) }, []finding{
+			{"plugin-registered", Failure, configMap, []string{"data.stepPlugins is not a YAML list of plugins", restart}}}},
 		"an unknown kind": {entry("acme/x", "[htpp]"), []finding{
 			{"step-plugin-registered", Failure, configMap, []string{`data.stepPlugins[2].args: kind "htpp" is not known: want one of http, job, resource, rollouts; did you mean http?`, restart}}}},
 		"an unknown flag": {entry("acme/x", "[job, --log-levle=debug]"), []finding{
@@ -163,8 +135,7 @@ func TestStepFaults(t *testing.T) {
 		"no SHA-256": {register(`- {name: acme/x, location: "` + stepLocation + `", args: [job]}`), []finding{
 			{"plugin-location", Warning, configMap, []string{"acme/x: sha256 is not set: the controller runs whatever the location serves"}}}},
 		"no location": {register(`- {name: acme/x, args: [job]}`), []finding{
-			{"plugin-location", Failure, configMap, []string{"acme/x: location is missing"}},
-			{"plugin-platform", Warning, configMap, []string{"acme/x: the name in location"}}}},
+			{"plugin-location", Failure, configMap, []string{`acme/x: location "" is no URL`}}}},
 		"another platform": {register(`- {name: acme/x, location: "` + strings.Replace(stepLocation, "amd64", "arm64", 1) + `", sha256: ` + sum + `, args: [job]}`), []finding{
 			{"plugin-platform", Failure, configMap, []string{"acme/x: location says linux/arm64, the controller's node node-1 is linux/amd64"}}}},
 		"no allowed host": {entry("acme/x", "[http]"), []finding{
@@ -180,24 +151,14 @@ func TestStepFaults(t *testing.T) {
 			{"rollout-steps", Failure, demo, nil}}},
 		"a preset that may not be read": {preset(nil, forbidden("get", "configmaps", "argo-rollouts", "e2e")), []finding{
 			{"step-plugin-preset", Warning, preseted, []string{"kubectl auth can-i get configmaps"}}}},
-		"jobs may not be made": {deny("job", "create", "jobs.batch"), []finding{
-			{"step-plugin-access", Failure, account, []string{"steps of the kind job: may not create jobs.batch in namespace shop, so they do not work", "deploy/rbac-step/job.yaml"}}}},
-		"objects may not be made": {func(s *snapshot) {
-			entry("acme/flow", "[resource, --allow-resource=Workflow.argoproj.io]")(s)
-			deny("resource", "create", "workflows.argoproj.io")(s)
-		}, []finding{
-			{"step-plugin-access", Failure, account, []string{"steps of the kind resource: may not create workflows.argoproj.io in namespace shop, so they do not work", "A Role for each kind of object"}}}},
-		"logs may not be read": {deny("job", "get", "pods/log"), []finding{
-			{"step-plugin-access", Warning, account, []string{"steps of the kind job: may not get pods/log in namespace shop: messages lack the last lines"}}}},
-		"the preset may not be read by the controller": {deny("", "get", "configmaps"), []finding{
-			{"step-plugin-access", Warning, account, []string{"steps: may not get configmaps in namespace argo-rollouts: steps with a preset in namespace argo-rollouts time out", "deploy/rbac-step/every-kind.yaml"}}}},
 		"not registered": {plugins("[{plugin: {name: acme/e3e}}]"), []finding{
 			{"rollout-steps", Failure, demo, []string{"spec.strategy.canary.steps[0].plugin.name: acme/e3e is not registered under stepPlugins of argo-rollouts-config; did you mean acme/e2e?", restart}}}},
 		"no argo-rollouts-config": {func(s *snapshot) {
 			s.controller.config = read[*corev1.ConfigMap]{Err: &readError{"get", "configmaps", "argo-rollouts", "argo-rollouts-config", missingKind("configmaps").Err}}
 			s.setSteps("[{plugin: {name: acme/e2e}}]")
-			s.grantSteps()
+			s.steps.programs = stepPrograms(*s)
 		}, []finding{
+			{"plugin-registered", Failure, configMap, []string{"does not exist"}},
 			{"rollout-steps", Failure, demo, []string{"acme/e2e is not registered"}}}},
 		"disabled": {func(s *snapshot) {
 			s.configData()[stepPlugins] = strings.Replace(stepList, "args: [job]", "args: [job], disabled: true", 1)
@@ -229,7 +190,7 @@ func healthyPresets() snapshot {
 	s.steps.presets = nil
 	s.name("smoke", "{defaults: {http: {url: x}}, locked: [http.url], namespaces: [shop]}")
 	s.name("other", "{defaults: {job: {}}}")
-	s.grantSteps()
+	s.steps.programs = stepPrograms(s)
 	return s
 }
 
@@ -254,15 +215,11 @@ func TestPresetFaults(t *testing.T) {
 	for check, want := range map[string]string{
 		"step-plugin-registered": "registers kedify/step (each kind of step)",
 		"step-plugin-preset":     "is a preset of steps of kedify/step",
-		"step-plugin-access":     "steps of the kind http: may get secrets",
 		"rollout-steps":          "has 2 plugin steps, of which 2 were read",
 	} {
 		if !slices.ContainsFunc(healthy.Results, func(r Result) bool { return r.Check == check && strings.Contains(r.Message, want) }) {
 			t.Errorf("%s does not say %q: %+v", check, want, healthy.Results)
 		}
-	}
-	if slices.ContainsFunc(healthy.Results, func(r Result) bool { return strings.Contains(r.Message, "kind rollouts") }) {
-		t.Error("access is asked for that no step needs")
 	}
 	const smoke = "ConfigMap argo-rollouts/smoke"
 	named := func(name, text string) func(*snapshot) { return func(s *snapshot) { s.name(name, text) } }
@@ -286,14 +243,6 @@ func TestPresetFaults(t *testing.T) {
 			s.steps.presets = presetsOf("", nil, forbidden("list", "configmaps", "argo-rollouts", ""))
 		}, []finding{
 			{"step-plugin-preset", Warning, "Namespace argo-rollouts", []string{"kubectl auth can-i list configmaps"}}}},
-		"no watch": {func(s *snapshot) {
-			for i := range s.steps.access[0].access {
-				if a := &s.steps.access[0].access[i]; a.verb == "watch" {
-					a.allowed.Value = false
-				}
-			}
-		}, []finding{
-			{"step-plugin-access", Warning, "ServiceAccount argo-rollouts/argo-rollouts", []string{"may not watch configmaps in namespace argo-rollouts: presets are read every 30 seconds"}}}},
 	})
 }
 
@@ -310,54 +259,9 @@ func TestStepsOfOthersAlone(t *testing.T) {
 	}
 }
 
-// The access that the check asks for is what deploy/rbac-step grants, kind by kind.
-func TestStepNeedsAreGranted(t *testing.T) {
-	s := healthySteps()
-	s.configData()[stepPlugins] += `- {name: acme/rollouts, location: "` + stepLocation + `", sha256: ` + sum + `, args: [rollouts]}
-- {name: acme/resource, location: "` + stepLocation + `", sha256: ` + sum + `, args: [resource]}
-- {name: kedify/step, location: "` + stepLocation + `", sha256: ` + sum + `}`
-	asked := map[string][]string{}
-	for _, of := range stepNeeds(s) {
-		for _, a := range of.access {
-			asked[of.kind] = append(asked[of.kind], a.verb+" "+a.resource)
-		}
-		slices.Sort(asked[of.kind])
-	}
-	granted := map[string][]string{}
-	files, err := filepath.Glob("../../../deploy/rbac-step/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		kind := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".yaml"), "every-kind")
-		for _, document := range documents.Documents(text) {
-			var role rbacv1.ClusterRole
-			if err := yaml.Unmarshal(document.Objects[0], &role); err != nil {
-				t.Fatal(err)
-			}
-			for _, rule := range role.Rules {
-				for _, resource := range rule.Resources {
-					for _, verb := range rule.Verbs {
-						granted[kind] = append(granted[kind], strings.TrimSuffix(verb+" "+resource+"."+rule.APIGroups[0], "."))
-					}
-				}
-			}
-		}
-		slices.Sort(granted[kind])
-	}
-	if diff := cmp.Diff(granted, asked); diff != "" {
-		t.Errorf("(-deploy/rbac-step +asked for):\n%s", diff)
-	}
-}
-
-// The check reads presets, and asks for what the registered kinds of this program do.
+// The check reads presets.
 func TestRunReadsTheSteps(t *testing.T) {
 	s := healthySteps()
-	s.keda.deployment = healthy().keda.deployment
 	s.configData()[stepPlugins] = `[{name: acme/run-job, location: "` + stepLocation + `", sha256: ` + sum + `, args: [job, --preset=argo-rollouts/e2e]}]`
 	s.setSteps("[{plugin: {name: acme/run-job, config: {logLines: 1}}}]")
 	a := serve(t, s)
@@ -376,17 +280,11 @@ func TestRunReadsTheSteps(t *testing.T) {
 			t.Errorf("the check changes things: %s", asked)
 		}
 	}
-	a.denied = []string{"create"}
-	if found := notOK(runOn(t, a, Options{Namespace: "shop", Rollout: "demo"})); !slices.Equal(found, []string{"step-plugin-access warning", "step-plugin-access failure", "rollout-steps failure"}) {
-		t.Errorf("create denied: %v", found)
-	}
 }
 
-// The check lists the presets of the controller's namespace, and asks for what the kinds do that
-// Rollouts use with them.
+// The check lists the presets of the controller's namespace.
 func TestRunListsThePresets(t *testing.T) {
 	s := healthySteps()
-	s.keda.deployment = healthy().keda.deployment
 	s.configData()[stepPlugins] = `[{name: kedify/step, location: "` + stepLocation + `", sha256: ` + sum + `}]`
 	s.setSteps("[{plugin: {name: kedify/step, config: {use: smoke, job: {logLines: 1}}}}]")
 	a := serve(t, s)
@@ -396,7 +294,6 @@ func TestRunListsThePresets(t *testing.T) {
 	report := runOn(t, a, Options{Namespace: "shop"})
 	for check, want := range map[string]string{
 		"step-plugin-preset": "is a preset of steps of kedify/step",
-		"step-plugin-access": "steps of the kind job: may create",
 		"rollout-steps":      "job.logLines: the preset does not let a Rollout set this",
 	} {
 		if !slices.ContainsFunc(report.Results, func(r Result) bool { return r.Check == check && strings.Contains(r.Message, want) }) {
@@ -419,30 +316,43 @@ func TestStepDownloads(t *testing.T) {
 	var found []string
 	for _, result := range look(s) {
 		if result.Check == "plugin-download" {
-			found = append(found, result.Status.String()+" "+strings.SplitAfter(result.Message, "10 bytes")[0])
+			found = append(found, result.Status.String()+" "+strings.SplitAfter(result.Message, "sha256 is ")[0])
 		}
 	}
-	if want := []string{"failure acme/e2e: 10 bytes", "failure acme/run-job: 10 bytes"}; fetched != 1 || !slices.Equal(found, want) {
+	if want := []string{"failure acme/e2e: its sha256 is ", "failure acme/run-job: its sha256 is "}; fetched != 1 || !slices.Equal(found, want) {
 		t.Errorf("fetched %d times, found %q", fetched, found)
 	}
 }
 
-// In manifests, ids, references and names are checked.
+// In manifests, steps are checked as far as that needs no registration.
 func TestStepsOfManifests(t *testing.T) {
 	const text = `
 apiVersion: argoproj.io/v1alpha1
 kind: Rollout
 metadata: {name: demo}
 spec:
-  strategy: {canary: {steps: [{plugin: {name: acme/a, config: {id: a}}}, {plugin: {name: acme/a, config: {id: a}}}]}}
+  strategy:
+    canary:
+      steps:
+      - plugin: {name: acme/a, config: {id: a}}
+      - plugin: {name: acme/a, config: {id: a}}
+      - plugin: {name: acme}
+      - plugin: {name: kedify/step, config: {use: smoke}}
+      - plugin: {name: kedify/step, config: {http: {request: {urll: "https://ci.example.com"}}}}
 `
+	const steps = "rollout-steps spec.strategy.canary.steps"
+	want := []string{
+		steps + `[2].plugin.name: "acme" is not of the form <namespace>/<name> → correct it: edit rollout.yaml`,
+		steps + `[4].plugin.config: http.request.urll: the key is not known: did you mean "url"? → correct it: edit rollout.yaml`,
+		steps + `[1].plugin.config: id "a": step 1 of the Rollout has the same id; give each step its own → correct it: edit rollout.yaml`,
+	}
 	var found []string
-	for _, result := range lookAtManifests("-", []byte(text), "shop") {
+	for _, result := range lookAtManifests("rollout.yaml", []byte(text), "shop") {
 		if result.Status != OK {
-			found = append(found, result.Check+" "+result.Message)
+			found = append(found, result.Check+" "+result.Message+" → "+result.Remedy)
 		}
 	}
-	if want := []string{`rollout-steps spec.strategy.canary.steps[1].plugin.config: id "a": step 1 of the Rollout has the same id; give each step its own`}; !slices.Equal(found, want) {
-		t.Errorf("found %q", found)
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
