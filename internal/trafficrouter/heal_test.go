@@ -178,6 +178,34 @@ func TestCallsAndRepairsOfOneRolloutTakeTurns(t *testing.T) {
 	})
 }
 
+// While the repair for a Rollout waits for a call of it, that call leaves the object to
+// another Rollout, whose decision then counts.
+func TestAnObjectThatPassesToAnotherRolloutMeanwhile(t *testing.T) {
+	decisions := make(chan int, 10)
+	run(t, func(_ context.Context, _ types.NamespacedName, _ Ref, decision int) Outcome {
+		decisions <- decision
+		return Unneeded
+	}, func(k *keeper) {
+		k.Keep(app, 1, object)
+		unlock, err := k.Lock(context.Background(), app)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		k.Changed(object)
+		synctest.Wait()
+		k.Forget(app)
+		k.Keep(types.NamespacedName{Namespace: "demo", Name: "other"}, 2, object)
+		unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		close(decisions)
+		if got, want := received(decisions), []int{2}; !slices.Equal(got, want) {
+			t.Errorf("repaired for decisions %v, want %v", got, want)
+		}
+	})
+}
+
 func TestACallDoesNotWaitForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(func(context.Context, types.NamespacedName, Ref, int) Outcome { return Unneeded }, hclog.NewNullLogger())

@@ -11,6 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// What a part leaves of its equal part goes to the others, whose part is larger then; so one
+// that was above it may be within it, and leave something as well.
+func TestFairShare(t *testing.T) {
+	all := newShare(nil)
+	asking := all.part("asking")
+	for name, used := range map[string]int64{"asking": 17, "small": 5, "middle": 28, "large": 50} {
+		all.part(name).used[inBytes] = used
+	}
+	// An equal part is 25. Beside small it is 95/3, within which middle is; beside both 67/2.
+	if got := all.fair(100, asking, inBytes, 40); got != 33 {
+		t.Errorf("each may have %d of 100, want 33", got)
+	}
+	// With 4 more the one that asks is within an equal part as well.
+	if got := all.fair(100, asking, inBytes, 4); got != 46 {
+		t.Errorf("each may have %d of 100, want 46, what the three small ones leave", got)
+	}
+}
+
 // game applies moves to a waiting room, and checks the result of each.
 type game struct {
 	t       testing.TB

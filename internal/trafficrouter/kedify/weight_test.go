@@ -396,6 +396,28 @@ func TestAReadThatHangsKeepsNoOtherFromRest(t *testing.T) {
 	}
 }
 
+// A Rollout at rest leaves the split of another one alone, even if nobody can say whether that
+// one still uses it: a first deployment must not fail because of it.
+func TestTheSplitOfARolloutThatCannotBeReadFailsNoneAtRest(t *testing.T) {
+	server := apiservertest.New(t)
+	server.PutObject(httpso, splitObject(split(50, 50)))
+	server.SetFault(func(w http.ResponseWriter, _ *http.Request, q apiservertest.Request) bool {
+		if q.Resource != rolloutResource {
+			return false
+		}
+		apiservertest.Forbidden(w, q)
+		return true
+	})
+	router, _ := newRouter(t, server)
+	ro := app("another", named)
+	succeed(t, router.SetWeight(ro, 0, nil))
+	verified(t, router, ro, 0, types.Verified)
+	fail(t, router.SetWeight(ro, 20, nil), "carries the split of Rollout demo/app", "is not known")
+	if got := current(server, "app"); got != split(50, 50) {
+		t.Errorf("split %q", got)
+	}
+}
+
 // An HTTPScaledObject that carries the split of a Rollout whose read hangs keeps no other from
 // weight 0.
 func TestAnotherRolloutThatCannotBeReadKeepsNoOtherFromRest(t *testing.T) {
