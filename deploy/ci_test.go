@@ -6,23 +6,24 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // .ci/run ends with the times of the tests and a table of its steps, whether it passes
-// or a step fails. A stand-in for make is all that it runs here.
+// or a step fails, and runs all tests. A stand-in for make is all that it runs here.
 func TestCIRunEndsWithTheSecondsOfEachStep(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fails  string // what make fails at
 		row    string // of the table
 		passes bool
 	}{
-		"passes":                  {"nothing", "the rest of the background", true},
-		"a test fails":            {"e2e", "end-to-end tests (failed)", false},
-		"the first fails":         {"build", "programs (failed)", false},
-		"the race detector fails": {"race", "race detector (failed)", false},
-		"lint fails":              {"lint", "lint (failed)", false},
+		"passes":            {"nothing", "the rest of the background", true},
+		"a test fails":      {"e2e", "end-to-end tests (failed)", false},
+		"the first fails":   {"build", "programs (failed)", false},
+		"a unit test fails": {"race", "unit tests (failed)", false},
+		"lint fails":        {"lint", "lint (failed)", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -37,6 +38,7 @@ func TestCIRunEndsWithTheSecondsOfEachStep(t *testing.T) {
 			file(".ci/run", readText(t, "../.ci/run"))
 			file("bin/test-times/old.json", "of an earlier run")
 			file("path/make", `#!/bin/sh
+echo "$1" >>calls
 case $1 in
 e2e) mkdir -p bin/test-times && echo new >bin/test-times/e2e.json ;;
 test-times) echo "times of $(cat bin/test-times/*)" ;;
@@ -60,9 +62,29 @@ esac
 				t.Errorf("the steps in the background are shown %d times, want once:\n%s", shown, text)
 			}
 			if tt.passes {
+				called := strings.Fields(readText(t, filepath.Join(dir, "calls")))
+				for _, target := range append(packagesApart(t), "lint", "race", "e2e") {
+					if !slices.Contains(called, target) {
+						t.Errorf("it does not run make %s", target)
+					}
+				}
 				equal(t, "times of tests", true, strings.Contains(text, "\ntimes of new\n"))
 				equal(t, "steps in the table", strings.Count(text, ": done in "), strings.Count(table, "\n")-1)
 			}
 		})
 	}
+}
+
+// packagesApart are the targets of the packages of end-to-end tests that make e2e leaves out.
+func packagesApart(t *testing.T) []string {
+	t.Helper()
+	apart := regexp.MustCompile(`(?m)^APART := (.+)$`).FindStringSubmatch(readText(t, "../Makefile"))
+	if apart == nil {
+		t.Fatal("the Makefile does not say which packages are APART")
+	}
+	targets := strings.Fields(apart[1])
+	for i, name := range targets {
+		targets[i] = "e2e-" + name
+	}
+	return targets
 }

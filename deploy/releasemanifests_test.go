@@ -1,7 +1,6 @@
 package deploy_test
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -12,21 +11,10 @@ import (
 	"testing"
 
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 )
-
-// templates are the files in which `make release-manifests` fills in the location and the
-// SHA-256 of a plugin or of kubectl-canary, with the kind of files that it makes of them.
-var templates = map[string]string{
-	"plugin/argo-rollouts-config.yaml":            "install-OS-ARCH-yaml",
-	"helm/argo-rollouts-values.yaml":              "argo-rollouts-values-OS-ARCH-yaml",
-	"gatewayapi-plugin/argo-rollouts-config.yaml": "install-gatewayapi-OS-ARCH-yaml",
-	"helm/argo-rollouts-values-gatewayapi.yaml":   "argo-rollouts-values-gatewayapi-OS-ARCH-yaml",
-	"krew/canary.yaml":                            "install-canary-yaml",
-}
 
 // plugins are the traffic router plugins that a release has.
 var plugins = []struct {
@@ -53,72 +41,46 @@ var imagesIn = map[string]string{
 	"agent.yaml": interceptorImage, "agent-uninstall.yaml": interceptorImage, "step-init-container-patch.yaml": stepImage,
 }
 
-// A template as it is in the tree is no valid YAML, so that kubectl, kustomize and Helm
-// stop at once, with an error that says what to do.
-func TestTemplatesDoNotReadUnfilled(t *testing.T) {
-	for template, file := range templates {
-		var content map[string]any
-		err := yaml.Unmarshal([]byte(readText(t, template)), &content)
-		if err == nil || !strings.Contains(err.Error(), "unfilled-template") || !strings.Contains(err.Error(), "-"+file+"-of-a-release--or-run-make-release-manifests--see-docs-") {
-			t.Errorf("%s: %v; want an error that says what it is, and what to do", template, err)
-		}
-	}
-}
-
-// For each plugin and platform a release has one file with the permission of deploy/ and
-// the registration of that platform's program, and the same as values for Helm.
+// For each plugin and platform a release has one file that registers that platform's
+// program, and values for Helm that do the same, with the permission.
 func TestReleaseManifestsInstallThePlugins(t *testing.T) {
 	dir := madeRelease(t)
 	for number, plugin := range plugins {
 		var role rbacv1.ClusterRole
-		var binding rbacv1.ClusterRoleBinding
 		read(t, plugin.rbac+"/clusterrole.yaml", &role)
-		read(t, plugin.rbac+"/clusterrolebinding.yaml", &binding)
 		for i, platform := range platforms {
-			t.Run(plugin.program+"/"+platform, func(t *testing.T) {
-				install := filepath.Join(dir, "install-"+plugin.infix+platform+".yaml")
-				found := documents(t, install)
-				if len(found) != 3 {
-					t.Fatalf("%d objects, want 3", len(found))
-				}
-				var gotRole rbacv1.ClusterRole
-				var gotBinding rbacv1.ClusterRoleBinding
-				var configMap corev1.ConfigMap
-				for i, into := range []any{&gotRole, &gotBinding, &configMap} {
-					if err := yaml.UnmarshalStrict(found[i], into); err != nil {
-						t.Fatalf("object %d: %v", i+1, err)
-					}
-				}
-				equal(t, "ClusterRole", role, gotRole)
-				equal(t, "ClusterRoleBinding", binding, gotBinding)
-				equal(t, "ConfigMap", "argo-rollouts/argo-rollouts-config", configMap.Namespace+"/"+configMap.Name)
-				// By this label the guides apply and delete the permission alone.
-				const label = "app.kubernetes.io/name"
-				equal(t, "labels", []string{plugin.program, plugin.program, ""},
-					[]string{gotRole.Labels[label], gotBinding.Labels[label], configMap.Labels[label]})
-				want := types.PluginItem{
-					Name: plugin.name, Location: releaseURL + "/" + plugin.asset + "-" + platform, Sha256: sumOf(number, i),
-				}
-				equal(t, "registration", want, registered(t, configMap))
-				// Each plugin has a field manager, so that one does not replace the other.
-				if text := readText(t, install); !strings.Contains(text, "--field-manager="+plugin.program+" -f "+filepath.Base(install)+"\n") {
-					t.Errorf("%s does not say how it is applied", install)
-				}
+			want := []types.PluginItem{{
+				Name: plugin.name, Location: releaseURL + "/" + plugin.asset + "-" + platform, Sha256: sumOf(number, i),
+			}}
+			install := documents(t, filepath.Join(dir, "install-"+plugin.infix+platform+".yaml"))
+			var configMap corev1.ConfigMap
+			readAny(t, install[len(install)-1], &configMap)
+			var registered []types.PluginItem
+			readAny(t, []byte(configMap.Data["trafficRouterPlugins"]), &registered)
+			equal(t, "registration of "+plugin.program+" for "+platform, want, registered)
 
-				var values struct {
-					ProviderRBAC struct {
-						AdditionalRules []rbacv1.PolicyRule `json:"additionalRules"`
-					} `json:"providerRBAC"`
-					Controller struct {
-						TrafficRouterPlugins []types.PluginItem `json:"trafficRouterPlugins"`
-					} `json:"controller"`
-				}
-				read(t, filepath.Join(dir, "argo-rollouts-values-"+plugin.infix+platform+".yaml"), &values)
-				equal(t, "rules of the Helm values", role.Rules, values.ProviderRBAC.AdditionalRules)
-				equal(t, "plugins of the Helm values", []types.PluginItem{want}, values.Controller.TrafficRouterPlugins)
-			})
+			var values struct {
+				ProviderRBAC struct {
+					AdditionalRules []rbacv1.PolicyRule `json:"additionalRules"`
+				} `json:"providerRBAC"`
+				Controller struct {
+					TrafficRouterPlugins []types.PluginItem `json:"trafficRouterPlugins"`
+				} `json:"controller"`
+			}
+			read(t, filepath.Join(dir, "argo-rollouts-values-"+plugin.infix+platform+".yaml"), &values)
+			equal(t, "rules of the Helm values", role.Rules, values.ProviderRBAC.AdditionalRules)
+			equal(t, "plugins of the Helm values", want, values.Controller.TrafficRouterPlugins)
 		}
 	}
+}
+
+// texts are documents without the lines around them.
+func texts(documents [][]byte) []string {
+	var all []string
+	for _, document := range documents {
+		all = append(all, strings.TrimSpace(string(document)))
+	}
+	return all
 }
 
 // The manifests of a release run its images, and by their digests where these are known.
@@ -138,73 +100,43 @@ func TestReleaseManifestsPinImages(t *testing.T) {
 	if output, err := makeManifests(t, "DIGESTS="+digests, "MANIFESTS="+byDigest); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	for _, dir := range []string{madeRelease(t), byDigest} {
+	for dir, pins := range map[string]map[string]string{madeRelease(t): nil, byDigest: digestOf} {
 		for file, image := range imagesIn {
 			want := image + ":v1.2.3"
-			if dir == byDigest {
-				want += "@sha256:" + digestOf[image]
+			if digest := pins[image]; digest != "" {
+				want += "@sha256:" + digest
 			}
-			path := filepath.Join(dir, file)
-			var images []string
-			for _, document := range documents(t, path) {
-				var object struct {
-					Kind string `json:"kind"`
-					Spec struct {
-						Template corev1.PodTemplateSpec `json:"template"`
-					} `json:"spec"`
-				}
-				if err := yaml.Unmarshal(document, &object); err != nil {
-					t.Fatalf("%s: %v", path, err)
-				}
-				if object.Kind == "CustomResourceDefinition" {
-					t.Errorf("%s holds a CustomResourceDefinition", path)
-				}
-				for _, container := range slices.Concat(object.Spec.Template.Spec.InitContainers, object.Spec.Template.Spec.Containers) {
-					if strings.HasPrefix(container.Image, image) {
-						images = append(images, container.Image)
-					}
-				}
+			text := readText(t, filepath.Join(dir, file))
+			equal(t, "images in "+file, []string{want}, slices.Compact(regexp.MustCompile(regexp.QuoteMeta(image)+`:\S+`).FindAllString(text, -1)))
+			if strings.Contains(text, "\nkind: CustomResourceDefinition\n") {
+				t.Errorf("%s holds a CustomResourceDefinition", file)
 			}
-			equal(t, "images in "+path, []string{want}, images)
 		}
-		equal(t, "CustomResourceDefinition", string(bytes.TrimSpace(documents(t, "crds/http.keda.sh_httpscaledobjects.yaml")[0])),
-			string(bytes.TrimSpace(documents(t, filepath.Join(dir, "crds.yaml"))[0])))
+		equal(t, "CustomResourceDefinition", texts(documents(t, "crds/http.keda.sh_httpscaledobjects.yaml")), texts(documents(t, filepath.Join(dir, "crds.yaml"))))
 	}
 }
 
-// What a release installs in KEDA's namespace needs no kustomization that sets a namespace:
-// each of its objects that has a namespace says that it is keda.
-func TestReleasedManifestsSayTheirNamespace(t *testing.T) {
-	dir := madeRelease(t)
-	ofCluster := regexp.MustCompile("^(ClusterRole|MutatingWebhookConfiguration|ValidatingAdmissionPolicy)(Binding)?$")
-	for _, file := range []string{"interceptor.yaml", "scaler.yaml", "agent.yaml", "agent-uninstall.yaml"} {
-		for _, document := range documents(t, filepath.Join(dir, file)) {
-			var object appsv1.Deployment // any kind has this metadata
-			readAny(t, document, &object)
-			if want := map[bool]string{false: "keda"}[ofCluster.MatchString(object.Kind)]; object.Namespace != want {
-				t.Errorf("%s: %s %s is in namespace %q, want %q", file, object.Kind, object.Name, object.Namespace, want)
+// The permissions of steps and of regions, and the schemas for editors, are in a release as
+// they are here.
+func TestReleaseHasFilesAsTheyAre(t *testing.T) {
+	released := madeRelease(t)
+	found := 0
+	for _, pattern := range []string{"rbac-step/*.yaml", "rbac-regions/*.yaml", "schema/*.json"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			found++
+			name := strings.TrimPrefix(strings.ReplaceAll(file, "/", "-"), "schema-")
+			if !strings.HasSuffix(readText(t, filepath.Join(released, name)), readText(t, file)) {
+				t.Errorf("a release does not have %s as it is", file)
 			}
 		}
 	}
-}
-
-// all.yaml is what a cluster with KEDA needs.
-func TestReleasedManifestOfAll(t *testing.T) {
-	dir := madeRelease(t)
-	var want []string
-	for _, file := range []string{"crds.yaml", "interceptor.yaml", "scaler.yaml", "agent.yaml"} {
-		want = append(want, texts(documents(t, filepath.Join(dir, file)))...)
+	if found < 9 {
+		t.Errorf("%d files found", found)
 	}
-	equal(t, "objects", want, texts(documents(t, filepath.Join(dir, "all.yaml"))))
-}
-
-// texts are documents without the lines around them.
-func texts(documents [][]byte) []string {
-	var all []string
-	for _, document := range documents {
-		all = append(all, strings.TrimSpace(string(document)))
-	}
-	return all
 }
 
 // readAny reads of a document what the type has.
@@ -293,7 +225,7 @@ func TestReleaseManifestsRefuseWhatTheyCannotMake(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			output, err := exec.CommandContext(t.Context(), filepath.Join(tree, "hack", "release-manifests.sh"), "v1.2.3", sums, releaseURL, "", made).CombinedOutput()
+			output, err := exec.CommandContext(t.Context(), filepath.Join(tree, "hack", "release", "manifests.sh"), "v1.2.3", sums, releaseURL, "", made).CombinedOutput()
 			if err == nil || !strings.Contains(string(output), c.says) {
 				t.Errorf("%v; want %q in:\n%s", err, c.says, output)
 			}

@@ -18,7 +18,7 @@
 # SHA-256 of the platform's plugin, those of kubectl-canary, and the images of the
 # interceptor, in which the scaler and the agent are, too, and of the step plugin.
 #
-# hack/release-manifests.sh VERSION CHECKSUMS URL DIGESTS DIRECTORY
+# hack/release/manifests.sh VERSION CHECKSUMS URL DIGESTS DIRECTORY
 #   VERSION    the release's tag, such as v1.2.3
 #   CHECKSUMS  the release's checksums.txt
 #   URL        where the release's files are downloaded from
@@ -84,7 +84,7 @@ fill() {
 files_of() {
   local kustomization=$1/kustomization.yaml
   if grep -Evq '^(#|apiVersion: |kind: Kustomization$|namespace: |resources:$|  - [a-z._-]+$)' "$kustomization"; then
-    fail "$kustomization does more than to list files and set the namespace: teach hack/release-manifests.sh to do the same"
+    fail "$kustomization does more than to list files and set the namespace: teach hack/release/manifests.sh to do the same"
   fi
   sed -n "s|^  - |$1/|p" "$kustomization"
 }
@@ -138,7 +138,7 @@ pinned_interceptor=$(pin "$interceptor")
 pinned_step=$(pin "$step")
 mkdir -p "$directory"
 directory=$(realpath "$directory")
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 source=https://github.com/kedify/argo-rollouts-plugin
 

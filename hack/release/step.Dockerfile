@@ -1,5 +1,5 @@
 # The step plugin's released image: the release's own binary, on the base of
-# ../Dockerfile. GoReleaser lays the binaries out by platform.
+# Dockerfile. GoReleaser lays the binaries out by platform.
 FROM busybox:1.37.0-musl@sha256:5cec3fc171c87218698e85a52af7087de727372aae264a787b8112901a5b0092
 ARG TARGETPLATFORM
 COPY $TARGETPLATFORM/rollouts-plugin-step /rollouts-plugin-step
