@@ -7,6 +7,11 @@ SHELL := /usr/bin/env bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
+# Make splits the names of targets at spaces.
+ifneq ($(words $(CURDIR)),1)
+$(error the path of this checkout has a space in it, which make cannot handle: move "$(CURDIR)" to a path without)
+endif
+
 # Static binaries, and no C compiler needed.
 export CGO_ENABLED := 0
 # The version is given to the linker below; what git says must not change a
@@ -69,8 +74,9 @@ GUIDE       ?=
 STEPS       ?=
 # The plugins that bench-plugin measures.
 PLUGINS     ?= kedify,gatewayapi
-# Name of the sandbox that sandbox-up, -down and -shell are about.
-NAME        ?= default
+# Name of the sandbox that sandbox-up, -down and -shell are about. Not taken from the
+# environment, where WSL has the machine's name in it.
+NAME        := default
 # Not SANDBOX, nor PLUGIN: these are what the end-to-end tests read.
 SANDBOX_CMD := $(CURDIR)/bin/sandbox
 # How long each test took, for test-times.
@@ -79,14 +85,15 @@ TIMES       := $(CURDIR)/bin/test-times
 ##@ Build
 
 .PHONY: build
-build: ## Build ./rollouts-plugin-{kedify,gatewayapi,step}, bin/interceptor, bin/scaler and bin/agent for linux/amd64, bin/kubectl-canary for this machine
-	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(PLUGIN_BINARY) ./cmd/$(PLUGIN_BINARY)
-	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(GATEWAYAPI_BINARY) ./cmd/$(GATEWAYAPI_BINARY)
-	GOOS=linux GOARCH=amd64 $(GO) build $(PLUGINFLAGS) -o $(STEP_BINARY) ./cmd/$(STEP_BINARY)
-	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o bin/$(INTERCEPTOR_BINARY) ./cmd/$(INTERCEPTOR_BINARY)
-	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o bin/$(SCALER_BINARY) ./cmd/$(SCALER_BINARY)
-	GOOS=linux GOARCH=amd64 $(GO) build $(BUILDFLAGS) -o bin/$(AGENT_BINARY) ./cmd/$(AGENT_BINARY)
-	GOOS=$$($(GO) env GOHOSTOS) GOARCH=$$($(GO) env GOHOSTARCH) $(GO) build $(PLUGINFLAGS) -o bin/$(KUBECTL_BINARY) ./cmd/$(KUBECTL_BINARY)
+build: ## Build ./rollouts-plugin-{kedify,gatewayapi,step}, bin/interceptor, bin/scaler and bin/agent for Linux, bin/kubectl-canary for this machine; all for its architecture
+	export GOARCH=$$($(GO) env GOHOSTARCH); \
+	for program in $(PLUGIN_BINARY) $(GATEWAYAPI_BINARY) $(STEP_BINARY); do \
+	  GOOS=linux $(GO) build $(PLUGINFLAGS) -o $$program ./cmd/$$program; \
+	done; \
+	for program in $(INTERCEPTOR_BINARY) $(SCALER_BINARY) $(AGENT_BINARY); do \
+	  GOOS=linux $(GO) build $(BUILDFLAGS) -o bin/$$program ./cmd/$$program; \
+	done; \
+	GOOS=$$($(GO) env GOHOSTOS) $(GO) build $(PLUGINFLAGS) -o bin/$(KUBECTL_BINARY) ./cmd/$(KUBECTL_BINARY)
 
 .PHONY: release-binaries
 release-binaries: ## Cross-compile what a release holds into dist/, with checksums.txt
@@ -114,7 +121,7 @@ release-binaries: ## Cross-compile what a release holds into dist/, with checksu
 
 .PHONY: release-manifests
 release-manifests: ## Fill in the manifests of VERSION from CHECKSUMS (RELEASE_URL, DIGESTS, MANIFESTS=directory)
-	@hack/release-manifests.sh '$(VERSION)' '$(CHECKSUMS)' '$(RELEASE_URL)' '$(DIGESTS)' '$(MANIFESTS)'
+	@hack/release/manifests.sh '$(VERSION)' '$(CHECKSUMS)' '$(RELEASE_URL)' '$(DIGESTS)' '$(MANIFESTS)'
 
 .PHONY: docker-build
 docker-build: ## Build the images IMG, STEP_IMG and INTERCEPTOR_IMG (needs Docker)
@@ -167,8 +174,12 @@ $(SANDBOX_CMD):
 
 ##@ Test
 
+# Packages of end-to-end tests apart from the others, as the add-ons that they are about
+# are long to build.
+APART := contour keda agent
+
 .PHONY: test
-test: test-unit e2e e2e-contour e2e-keda e2e-agent ## Run all tests
+test: test-unit e2e $(APART:%=e2e-%) ## Run all tests
 
 # Both show how tests go while they go, and write how long each took to a file. UNIT
 # shows packages and the tests that fail, E2E whatever go test -v shows; build errors
@@ -177,49 +188,50 @@ UNIT = $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --hide-s
 E2E  = cd sandbox && $(GOTESTSUM) --format standard-verbose --hide-summary skipped,failed,output --jsonfile-timing-events $(TIMES)/$(1).json -- \
   -count=1 -timeout $(E2E_TIMEOUT) -run '$(RUN)'
 
+# The tests that need no cluster: the environment, flags, and flags for those of the sandbox.
+define run_unit
+@mkdir -p $(TIMES)
+$(1) $(call UNIT,unit) $(2) ./...
+packages=$$($(GO_SANDBOX) list ./... | grep -v -e /sandbox/e2e -e /sandbox/bench/) && cd sandbox && $(1) $(call UNIT,unit-sandbox) $(2) $(3) $$packages
+endef
+
 .PHONY: test-unit
 test-unit: envoy load-clients $(GOTESTSUM) ## Run the tests that need no cluster, the RPC tests among them
-	@mkdir -p $(TIMES)
-	$(call UNIT,unit) ./...
-	packages=$$($(GO_SANDBOX) list ./... | grep -v -e /sandbox/e2e -e /sandbox/bench/) && cd sandbox && $(call UNIT,unit-sandbox) $$packages
+	$(call run_unit)
+
+# The node's tests run their own binary in containers that hold nothing else;
+# with the race detector in it, it starts too slowly for an exec probe.
+RACE_NODE := -ldflags '-linkmode=external -extldflags=-static' -skip '^TestExecProbe$$'
+
+.PHONY: race
+race: envoy load-clients $(GOTESTSUM) ## Run the same tests under the race detector (needs a C compiler)
+	$(call run_unit,CGO_ENABLED=1,-race,$(RACE_NODE))
+	$(GO_SANDBOX) test -run '^TestExecProbe$$' ./internal/node
 
 .PHONY: e2e
 e2e: build sandbox-build envoy load-clients $(GOTESTSUM) ## Run the end-to-end tests (RUN=regexp picks some)
 	@mkdir -p $(TIMES)
-	packages=$$($(GO_SANDBOX) list ./e2e/... | grep -v -e /e2e/contour -e /e2e/keda -e /e2e/agent) && $(call E2E,e2e) -p $(SANDBOXES) $$packages
+	packages=$$($(GO_SANDBOX) list ./e2e/... | grep -v $(APART:%=-e /e2e/%)) && $(call E2E,e2e) -p $(SANDBOXES) $$packages
 
-# Apart from the others, as Contour is long to build.
-.PHONY: e2e-contour
-e2e-contour: build $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests behind Contour, those of the Gateway API router among them
+.PHONY: $(APART:%=e2e-%)
+e2e-contour: ## Run the end-to-end tests behind Contour, those of the Gateway API router among them
+e2e-keda: ## Run the end-to-end tests in which KEDA scales
+e2e-agent: ## Run the end-to-end tests of the agent, with KEDA and Contour
+$(APART:%=e2e-%): e2e-%: build envoy load-clients $(GOTESTSUM)
 	@mkdir -p $(TIMES)
-	$(SANDBOX_CMD) build --with interceptor,contour,gatewayapi-plugin
-	$(call E2E,e2e-contour) ./e2e/contour
+	$(call E2E,$@) ./e2e/$*
 
 # Not part of test: Envoy Gateway is as long to build as Kubernetes.
 .PHONY: e2e-envoy-gateway
 e2e-envoy-gateway: export GATEWAY := envoy-gateway
-e2e-envoy-gateway: build $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests of a Gateway behind Envoy Gateway instead of Contour (part of compatibility)
+e2e-envoy-gateway: build envoy load-clients $(GOTESTSUM) ## Run the end-to-end tests of a Gateway behind Envoy Gateway instead of Contour (part of compatibility)
 	@mkdir -p $(TIMES)
-	$(SANDBOX_CMD) build --with interceptor,envoy-gateway,gatewayapi-plugin
-	$(call E2E,e2e-envoy-gateway) ./e2e/contour
-
-# Apart from the others, as KEDA is long to build.
-.PHONY: e2e-keda
-e2e-keda: build envoy $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests in which KEDA scales
-	@mkdir -p $(TIMES)
-	$(SANDBOX_CMD) build --with scaler
-	$(call E2E,e2e-keda) ./e2e/keda
-
-# Apart from the others, as KEDA and Contour are long to build.
-.PHONY: e2e-agent
-e2e-agent: build envoy $(SANDBOX_CMD) $(GOTESTSUM) ## Run the end-to-end tests of the agent, with KEDA and Contour
-	@mkdir -p $(TIMES)
-	$(SANDBOX_CMD) build --with agent,contour
-	$(call E2E,e2e-agent) ./e2e/agent
+	$(call E2E,$@) ./e2e/contour
 
 .PHONY: test-times
-test-times: ## Print the slowest 20 tests, and the seconds of each package, of the last test-unit and e2e
-	@$(GO) run ./hack/testtimes $(wildcard $(TIMES)/*.json)
+test-times: $(GOTESTSUM) ## Print the slowest 20 tests of the last test-unit or race and e2e
+	@if ! compgen -G '$(TIMES)/*.json' >/dev/null; then echo "no test has run yet: run some, as with make test-unit" >&2; exit 1; fi
+	@cat $(TIMES)/*.json | $(GOTESTSUM) tool slowest --num 20
 
 $(GOTESTSUM): tools/gotestsum/go.mod tools/gotestsum/go.sum
 	@$(GO) -C tools/gotestsum build -o $@ gotest.tools/gotestsum
@@ -228,15 +240,6 @@ $(GOTESTSUM): tools/gotestsum/go.mod tools/gotestsum/go.sum
 compatibility: build envoy ## Run a canary, the check and one under requests on other Argo Rollouts and Kubernetes, and the tests of a Gateway behind Envoy Gateway (an hour the first time)
 	hack/compatibility.sh
 	$(MAKE) e2e-envoy-gateway
-
-# The node's tests run their own binary in containers that hold nothing else;
-# with the race detector in it, it starts too slowly for an exec probe.
-RACE_NODE := -ldflags '-linkmode=external -extldflags=-static' -skip '^TestExecProbe$$'
-
-.PHONY: race
-race: envoy ## Run the tests that need no cluster under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race ./...
-	CGO_ENABLED=1 $(GO_SANDBOX) test -race $(RACE_NODE) ./internal/... ./addons/... ./cmd/sandbox/... ./cmd/cp/... ./cmd/rollouts-demo/... ./cmd/protocols/...
 
 .PHONY: fuzz
 fuzz: ## Fuzz whatever parses outside input, each for FUZZTIME
@@ -247,10 +250,8 @@ fuzz: ## Fuzz whatever parses outside input, each for FUZZTIME
 	done
 
 .PHONY: mutants
-mutants: sandbox-build envoy ## Break the product in some 50 ways, and demand that tests notice (RUN=regexp picks some)
-	@mkdir -p bin/mutants
-	@$(GO) build -o bin/mutants/mutants ./hack/mutants
-	@exec bin/mutants/mutants -run '$(RUN)'
+mutants: sandbox-build envoy ## Break the product in some 60 ways, and demand that tests notice (RUN=regexp picks some)
+	@exec hack/mutants/run.sh '$(RUN)'
 
 .PHONY: bench
 bench: bench-plugin bench-step bench-interceptor bench-scaling bench-agent ## Measure the plugins, the interceptor, scaling and the agent beside others (three quarters of an hour)
@@ -258,8 +259,8 @@ bench: bench-plugin bench-step bench-interceptor bench-scaling bench-agent ## Me
 .PHONY: bench-plugin
 bench-plugin: build sandbox-build ## Measure the plugins beside one that does nothing and those that client-go throttles (PLUGINS=gatewayapi picks one)
 	$(GO) build $(PLUGINFLAGS) -o bin/bench/ ./bench/idle ./bench/throttled ./bench/rewriting
-	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench ./bench/plugin
-	bin/bench/bench -parts '$(PLUGINS)' -kedify $(CURDIR)/$(PLUGIN_BINARY) -gatewayapi $(CURDIR)/$(GATEWAYAPI_BINARY) \
+	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-plugin ./bench/plugin
+	bin/bench/bench-plugin -parts '$(PLUGINS)' -kedify $(CURDIR)/$(PLUGIN_BINARY) -gatewayapi $(CURDIR)/$(GATEWAYAPI_BINARY) \
 	  -idle $(CURDIR)/bin/bench/idle -throttled $(CURDIR)/bin/bench/throttled -rewriting $(CURDIR)/bin/bench/rewriting \
 	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml \
 	  -rollout-crd "$$($(GO_SANDBOX) list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts)/manifests/crds/rollout-crd.yaml" \
@@ -274,16 +275,15 @@ bench-step: build sandbox-build ## Measure the step plugin beside one that does 
 	  -crds "$$($(GO_SANDBOX) list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts)/manifests/crds" -parts "$(STEP_PARTS)"
 
 .PHONY: bench-interceptor
-bench-interceptor: build sandbox-build ## Measure the interceptor beside Envoy, nginx and a ReverseProxy (PARTS=throughput picks some)
+bench-interceptor: build sandbox-build load-clients ## Measure the interceptor beside Envoy, nginx and a ReverseProxy (PARTS=throughput picks some)
 	$(GO) build $(BUILDFLAGS) -o bin/bench/ ./bench/reverseproxy
-	$(GO) test -c -o bin/bench/routes.test ./internal/interceptor/routes
 	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-interceptor ./bench/interceptor
 	bin/bench/bench-interceptor -interceptor $(CURDIR)/bin/$(INTERCEPTOR_BINARY) -floor $(CURDIR)/bin/bench/reverseproxy \
-	  -envoy "$$($(SANDBOX_CMD) path envoy envoy)" -nginx "$$(bench/nginx/fetch.sh)" -routes $(CURDIR)/bin/bench/routes.test \
+	  -envoy "$$($(SANDBOX_CMD) path envoy envoy)" -nginx "$$(bench/nginx/fetch.sh)" \
 	  -crd $(CURDIR)/deploy/crds/http.keda.sh_httpscaledobjects.yaml -parts "$(PARTS)"
 
 .PHONY: bench-scaling
-bench-scaling: build sandbox-build ## Measure what scaling by KEDA costs, beside proxies that count nothing, a bare cache and KEDA polling (SCALING_PARTS=rate picks some)
+bench-scaling: build sandbox-build load-clients ## Measure what scaling by KEDA costs, beside proxies that count nothing, a bare cache and KEDA polling (SCALING_PARTS=rate picks some)
 	$(GO) build $(BUILDFLAGS) -o bin/bench/ ./bench/barecache ./bench/loadreports ./bench/getmetrics
 	$(GO) test -c -o bin/bench/proxy.test ./internal/interceptor/proxy
 	$(GO_SANDBOX) build -o $(CURDIR)/bin/bench/bench-scaling ./bench/scaling
