@@ -182,10 +182,10 @@ APART := contour keda agent
 test: test-unit e2e $(APART:%=e2e-%) ## Run all tests
 
 # Both show how tests go while they go, and write how long each took to a file. UNIT
-# shows packages and the tests that fail, E2E whatever go test -v shows; build errors
-# come at the end.
+# shows packages and the tests that fail, E2E whatever go test -v shows. What failed
+# tests have said comes once more at the end, as tests run beside one another.
 UNIT = $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --hide-summary skipped --jsonfile-timing-events $(TIMES)/$(1).json --
-E2E  = cd sandbox && $(GOTESTSUM) --format standard-verbose --hide-summary skipped,failed,output --jsonfile-timing-events $(TIMES)/$(1).json -- \
+E2E  = cd sandbox && $(GOTESTSUM) --format standard-verbose --hide-summary skipped --jsonfile-timing-events $(TIMES)/$(1).json -- \
   -count=1 -timeout $(E2E_TIMEOUT) -run '$(RUN)'
 
 # The tests that need no cluster: the environment, flags, and flags for those of the sandbox.

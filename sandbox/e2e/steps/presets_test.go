@@ -52,7 +52,6 @@ func TestFourPresetsOfOneRegistration(t *testing.T) {
 		"app":   rollout("app", use(call), ""),
 		"smoke": rollout("smoke", use(smoke), ""),
 		"late":  rollout("late", use(late), ""),
-		"meet":  strings.ReplaceAll(rollout("meet", use(meet), ""), "team: a", "team: b"),
 	})
 
 	// Each does what its preset says; the one without a preset waits for it.
@@ -65,8 +64,12 @@ func TestFourPresetsOfOneRegistration(t *testing.T) {
 		return err
 	})
 	n.AwaitStep("app", 0, v1alpha1.StepPluginPhaseRunning)
-	n.AwaitStep("meet", 0, v1alpha1.StepPluginPhaseRunning, "app")
 	n.AwaitStep("late", 0, v1alpha1.StepPluginPhaseRunning, late)
+	// Only now: before the canary of app began, app was Healthy, and meet would have passed.
+	start(t, n, map[string]string{
+		"meet": strings.ReplaceAll(rollout("meet", use(meet), ""), "team: a", "team: b"),
+	})
+	n.AwaitStep("meet", 0, v1alpha1.StepPluginPhaseRunning, "app")
 	n.AwaitEvent("Rollout", "late", "StepRetried", late)
 
 	// It is added, and the step goes on.
