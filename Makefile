@@ -199,13 +199,14 @@ endef
 test-unit: envoy load-clients $(GOTESTSUM) ## Run the tests that need no cluster, the RPC tests among them
 	$(call run_unit)
 
-# The node's tests run their own binary in containers that hold nothing else;
+# The race detector takes several times as long as go test's ten minutes allow beside
+# other work. The node's tests run their own binary in containers that hold nothing else;
 # with the race detector in it, it starts too slowly for an exec probe.
 RACE_NODE := -ldflags '-linkmode=external -extldflags=-static' -skip '^TestExecProbe$$'
 
 .PHONY: race
 race: envoy load-clients $(GOTESTSUM) ## Run the same tests under the race detector (needs a C compiler)
-	$(call run_unit,CGO_ENABLED=1,-race,$(RACE_NODE))
+	$(call run_unit,CGO_ENABLED=1,-race -timeout=40m,$(RACE_NODE))
 	$(GO_SANDBOX) test -run '^TestExecProbe$$' ./internal/node
 
 .PHONY: e2e

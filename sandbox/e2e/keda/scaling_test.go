@@ -153,13 +153,14 @@ func TestARolloutFollowsItsRequests(t *testing.T) {
 		n.SetImage(app, e2etest.Image("yellow"))
 		n.AwaitPaused(app, 1)
 
-		load := traffictest.StartLoadAt(t, p, host, 40)
+		// One request at a time would fall behind the rate on a busy machine.
+		load := traffictest.StartParallelLoadAt(t, p, host, 40)
 		awaitReplicas(n, 8)
 		traffictest.AwaitEndpoints(t, n, stableService, 8)
-		load.RequireShare("yellow", 20)
 		load.Finish(nil, "blue", "yellow")
 
-		load = traffictest.StartLoadAt(t, p, host, 4)
+		load = traffictest.StartLoadAt(t, p, host, 8)
+		load.RequireShare("yellow", 20)
 		awaitReplicas(n, 2)
 		traffictest.AwaitEndpoints(t, n, stableService, 2)
 		load.Finish(nil, "blue", "yellow")
