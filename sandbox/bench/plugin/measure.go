@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,10 @@ const (
 	// slowChanges is how many changes a slow build makes: at 5 requests a second, all of
 	// them would take too long to watch.
 	slowChanges = 60
+	// starts is how often each build is started; the median counts.
+	starts = 5
+	// mostSize is the bar for a plugin's size, in MB: the controller downloads it at each start.
+	mostSize = 28
 	// rateBar is the least ratio of unchanged reconciles to those that do nothing.
 	rateBar = 0.5
 )
@@ -32,7 +37,7 @@ func (b *bench) measure(ctx context.Context) error {
 		return err
 	}
 	table := gauge.NewTable(b.name + "\tmeasured\tbar")
-	for _, measure := range []func(context.Context, *gauge.Table) error{b.unchanged, b.changes, b.memory} {
+	for _, measure := range []func(context.Context, *gauge.Table) error{b.startUp, b.unchanged, b.changes, b.memory} {
 		if err := measure(ctx, table); err != nil {
 			return err
 		}
@@ -42,6 +47,37 @@ func (b *bench) measure(ctx context.Context) error {
 		return err
 	}
 	return b.Resource(v1alpha1.RolloutGVR).Namespace(gauge.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+}
+
+// startUp measures the time from the start of the process to its first answered call, and the
+// size of the program.
+func (b *bench) startUp(_ context.Context, table *gauge.Table) error {
+	gauge.Say("start to first answered call, %d starts a build", starts)
+	var took [2]float64
+	for i, path := range []string{b.path, b.idle} {
+		var all []float64
+		for range starts {
+			began := time.Now()
+			p, err := b.start(path)
+			if err != nil {
+				return err
+			}
+			err = p.reconcile(0, 0)
+			all = append(all, float64(time.Since(began).Milliseconds()))
+			p.Kill()
+			if err != nil {
+				return err
+			}
+		}
+		took[i] = gauge.Median(all)
+	}
+	table.Row("start to first answered call in ms, with %d %s, beside do-nothing's %.0f ms\t%.0f\t", objects, b.what, took[1], took[0])
+	program, err := os.Stat(b.path)
+	if err != nil {
+		return err
+	}
+	table.Row("size of the program in MB\t%s", gauge.AtMost(float64(program.Size())/1e6, mostSize))
+	return nil
 }
 
 // unchanged measures the rate of reconciles (SetWeight and VerifyWeight) that have
