@@ -25,7 +25,7 @@ COMMIT  ?= $(shell git rev-parse --verify --quiet HEAD || echo unknown)
 # .goreleaser.yaml and Dockerfile build with the same flags.
 BUILDFLAGS = -trimpath -tags grpcnotrace -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)'
 # No inlining outside the standard library: it costs 2 MB, most of them in
-# generated code that never runs, and gains nothing measurable (docs/decisions.md).
+# generated code that never runs, and gains nothing measurable (docs/contributing/decisions.md).
 PLUGINFLAGS = -gcflags=all=-l -gcflags=std= $(BUILDFLAGS)
 
 PLUGIN_BINARY := rollouts-plugin-kedify
@@ -56,6 +56,8 @@ RELEASE_URL ?= https://github.com/kedify/argo-rollouts-plugin/releases/download/
 CHECKSUMS   ?= dist/checksums.txt
 DIGESTS     ?=
 MANIFESTS   ?= dist
+# What release-binaries and release-manifests make files for. A release has all of them.
+PLATFORMS   ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # Regular expression of the end-to-end tests to run.
 RUN         ?= .
@@ -96,32 +98,32 @@ build: ## Build ./rollouts-plugin-{kedify,gatewayapi,step}, bin/interceptor, bin
 	GOOS=$$($(GO) env GOHOSTOS) $(GO) build $(PLUGINFLAGS) -o bin/$(KUBECTL_BINARY) ./cmd/$(KUBECTL_BINARY)
 
 .PHONY: release-binaries
-release-binaries: ## Cross-compile what a release holds into dist/, with checksums.txt
+release-binaries: ## Cross-compile what a release holds into dist/, with checksums.txt (PLATFORMS=linux/amd64 makes a part)
 	rm -rf dist && mkdir -p dist
-	for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do for program in $(PLUGIN_BINARY) $(STEP_BINARY); do \
+	for platform in $(filter-out windows/%,$(PLATFORMS)); do for program in $(PLUGIN_BINARY) $(STEP_BINARY); do \
 	  out=dist/$$program-$${platform/\//-}; echo "$$out"; \
 	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build $(PLUGINFLAGS) -o "$$out" ./cmd/$$program; \
 	done; done
-	for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
+	for platform in $(PLATFORMS); do \
 	  out=dist/$(GATEWAYAPI_ASSET)-$${platform/\//-}; if [[ $$platform == windows/* ]]; then out+=.exe; fi; echo "$$out"; \
 	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build $(PLUGINFLAGS) -o "$$out" ./cmd/$(GATEWAYAPI_BINARY); \
 	done
-	for arch in amd64 arm64; do for program in $(INTERCEPTOR_BINARY) $(SCALER_BINARY) $(AGENT_BINARY); do \
-	  out=dist/$$program-linux-$$arch; echo "$$out"; \
-	  GOOS=linux GOARCH=$$arch $(GO) build $(BUILDFLAGS) -o "$$out" ./cmd/$$program; \
+	for platform in $(filter linux/%,$(PLATFORMS)); do for program in $(INTERCEPTOR_BINARY) $(SCALER_BINARY) $(AGENT_BINARY); do \
+	  out=dist/$$program-$${platform/\//-}; echo "$$out"; \
+	  GOOS=linux GOARCH=$${platform#*/} $(GO) build $(BUILDFLAGS) -o "$$out" ./cmd/$$program; \
 	done; done
-	for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
+	for platform in $(PLATFORMS); do \
 	  os=$${platform%/*} out=dist/$(KUBECTL_BINARY)-$${platform/\//-}; exe=; if [[ $$os == windows ]]; then exe=.exe; fi; echo "$$out$$exe $$out.tar.gz"; \
 	  mkdir -p dist/archive && cp LICENSE dist/archive; \
 	  GOOS=$$os GOARCH=$${platform#*/} $(GO) build $(PLUGINFLAGS) -o "dist/archive/$(KUBECTL_BINARY)$$exe" ./cmd/$(KUBECTL_BINARY); \
 	  tar -C dist/archive -czf "$$out.tar.gz" LICENSE "$(KUBECTL_BINARY)$$exe"; \
 	  mv "dist/archive/$(KUBECTL_BINARY)$$exe" "$$out$$exe"; rm -r dist/archive; \
 	done
-	cd dist && sha256sum $(PLUGIN_BINARY)-* $(STEP_BINARY)-* $(GATEWAYAPI_ASSET)-* $(INTERCEPTOR_BINARY)-* $(SCALER_BINARY)-* $(AGENT_BINARY)-* $(KUBECTL_BINARY)-* >checksums.txt && cat checksums.txt
+	cd dist && sha256sum *-* >checksums.txt && cat checksums.txt
 
 .PHONY: release-manifests
-release-manifests: ## Fill in the manifests of VERSION from CHECKSUMS (RELEASE_URL, DIGESTS, MANIFESTS=directory)
-	@hack/release/manifests.sh '$(VERSION)' '$(CHECKSUMS)' '$(RELEASE_URL)' '$(DIGESTS)' '$(MANIFESTS)'
+release-manifests: ## Fill in the manifests of VERSION from CHECKSUMS (RELEASE_URL, DIGESTS, PLATFORMS, MANIFESTS=directory)
+	@PLATFORMS='$(PLATFORMS)' hack/release/manifests.sh '$(VERSION)' '$(CHECKSUMS)' '$(RELEASE_URL)' '$(DIGESTS)' '$(MANIFESTS)'
 
 .PHONY: docker-build
 docker-build: ## Build the images IMG, STEP_IMG and INTERCEPTOR_IMG (needs Docker)
@@ -134,14 +136,22 @@ k3d-import: docker-build ## Build the images and import them into the k3d cluste
 	k3d image import $(IMG) $(STEP_IMG) $(INTERCEPTOR_IMG) --cluster $(K3D_CLUSTER)
 
 .PHONY: generate
-generate: ## Make the generated files anew: deepcopy, CRDs, kedify-proxy's bootstrap, the tables of checks and settings, the reference of steps
+generate: ## Make the generated files anew: deepcopy, CRDs, kedify-proxy's bootstrap, what docs/reference has from the code
 	hack/generate.sh
+
+.PHONY: docs-words
+docs-words: ## Print the words of each page of the docs, the average of its sentences, and each of more than 30 words
+	@$(GO) run ./hack/docswords
 
 ##@ See it work
 
 .PHONY: demo
 demo: $(SANDBOX_CMD) ## Show a canary promoted under requests, and a bad one aborted by its analysis (ROUTER=kedify with PROXY=embedded or envoy, or ROUTER=gatewayapi); GUIDE=1 walks through the guide with KEDA and the agent; STEPS=1 shows a canary that tells, tests and waits, and a region that fails
 	$(SANDBOX_CMD) demo --router $(if $(GUIDE),guide,$(if $(STEPS),steps,$(ROUTER))) $(if $(PROXY),--proxy $(PROXY))
+
+.PHONY: picture
+picture: $(SANDBOX_CMD) ## Draw the README's picture, docs/canary.svg, from the requests of a demo
+	$(SANDBOX_CMD) demo --picture docs/canary.svg
 
 .PHONY: sandbox-build
 sandbox-build: $(SANDBOX_CMD) ## Build the sandbox's cluster into its cache (5 to 10 minutes the first time)
@@ -170,6 +180,7 @@ load-clients: ## Print the directory of wrk and h2load, which end-to-end tests r
 # A file of its own rather than go run: a sandbox that is up goes on using it.
 .PHONY: $(SANDBOX_CMD)
 $(SANDBOX_CMD):
+	@if [[ ! -e $@ ]]; then echo 'compiling bin/sandbox (3 to 5 minutes the first time)'; fi
 	@$(GO_SANDBOX) build -o $@ ./cmd/sandbox
 
 ##@ Test

@@ -178,6 +178,7 @@ func TestReleaseManifestsRefuse(t *testing.T) {
 		"no other plugin":    {"CHECKSUMS=" + withoutGateway, []string{withoutGateway + " has no SHA-256 of gatewayapi-plugin-linux-arm64"}},
 		"a sum too short":    {"CHECKSUMS=" + short, []string{short + " has no SHA-256 of gatewayapi-plugin-linux-amd64"}},
 		"no URL":             {"RELEASE_URL=releases/v1.2.3", []string{"RELEASE_URL is 'releases/v1.2.3'", "expected the http:// or https:// URL"}},
+		"no platform":        {"PLATFORMS=linux/amd64 linux/386", []string{"PLATFORMS has 'linux/386'", "expected some of linux/amd64 linux/arm64"}},
 		"credentials":        {"RELEASE_URL=https://robot:s3cret@example.com", []string{"RELEASE_URL has credentials in it", "headersFrom"}},
 		"digests without the step plugin's image": {"DIGESTS=" + oneImage, []string{oneImage + " has no SHA-256 of " + stepImage + ":v1.2.3"}},
 		"digests without an image":                {"DIGESTS=" + missing, []string{missing + " has no SHA-256 of " + interceptorImage + ":v1.2.3"}},
@@ -201,6 +202,43 @@ func TestReleaseManifestsRefuse(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who has built some platforms gets their manifests, and none for Krew, whose manifest is of
+// all platforms.
+func TestReleaseManifestsOfOnePlatform(t *testing.T) {
+	const platform = "linux-amd64"
+	sums := filepath.Join(t.TempDir(), "checksums.txt")
+	var built strings.Builder
+	for line := range strings.Lines(checksums()) {
+		if strings.HasSuffix(line, "-"+platform+"\n") {
+			built.WriteString(line)
+		}
+	}
+	if err := os.WriteFile(sums, []byte(built.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "manifests")
+	if output, err := makeManifests(t, "MANIFESTS="+dir, "CHECKSUMS="+sums, "PLATFORMS=linux/amd64"); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	list := func(dir string, drop func(string) bool) []string {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, entry := range entries {
+			if !drop(entry.Name()) {
+				names = append(names, entry.Name())
+			}
+		}
+		return names
+	}
+	want := list(madeRelease(t), func(name string) bool {
+		return name == "canary.yaml" || strings.Contains(name, "-darwin-") || strings.Contains(name, "-linux-arm64")
+	})
+	equal(t, "manifests", want, list(dir, func(string) bool { return false }))
 }
 
 // A kustomization that does more than the script can do stops the script, rather than

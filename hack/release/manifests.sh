@@ -24,10 +24,12 @@
 #   URL        where the release's files are downloaded from
 #   DIGESTS    GoReleaser's digests.txt, which pins the images by digest; '' pins their tag
 #   DIRECTORY  where the manifests are written
+# PLATFORMS in the environment are those of the files that there are, such as linux/amd64.
+# Without all of them, what is for other platforms is left out, and canary.yaml, too.
 # It writes all of them or none.
 set -euo pipefail
 
-platforms=(linux-amd64 linux-arm64 darwin-amd64 darwin-arm64)
+all='linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64'
 interceptor=ghcr.io/kedify/argo-rollouts-interceptor
 step=ghcr.io/kedify/argo-rollouts-step-plugin
 
@@ -36,13 +38,19 @@ fail() {
   exit 1
 }
 
+platforms=() # of the controller, which has no build for Windows
+for platform in ${PLATFORMS:=$all}; do
+  if [[ " $all " != *" $platform "* ]]; then fail "PLATFORMS has '$platform': expected some of $all"; fi
+  if [[ $platform != windows/* ]]; then platforms+=("${platform/\//-}"); fi
+done
+
 if (($# != 5)); then fail "expected VERSION CHECKSUMS URL DIGESTS DIRECTORY, got $# arguments"; fi
 version=$1 checksums=$2 url=${3%/} digests=$4 directory=$5
 
 # An @ in the host's part is a user's name or a password, which would be published,
 # and is not printed here.
 if [[ $url =~ ^[a-z]+://[^/]*@ ]]; then
-  fail "RELEASE_URL has credentials in it: serve the files without, or name a Secret under headersFrom of the entry (docs/guide.md)"
+  fail "RELEASE_URL has credentials in it: serve the files without, or name a Secret under headersFrom of the entry (docs/how-to/install.md)"
 fi
 if [[ ! $url =~ ^https?://[^[:space:]\"@]+$ ]]; then
   fail "RELEASE_URL is '$url': expected the http:// or https:// URL of the directory that the plugin is downloaded from"
@@ -225,17 +233,19 @@ crds=$(files_of deploy/crds)
 } >"$made/all.yaml"
 
 # Each archive of the template has a placeholder with its name.
-krew=$(sed '1,/^template: /d' deploy/krew/canary.yaml)
-krew=${krew//@VERSION@/"$version"}
-krew=${krew//@URL@/"$url"}
-while [[ $krew =~ @SHA256\ ([a-z0-9.-]+)@ ]]; do
-  sum=$(sum_of "$checksums" "${BASH_REMATCH[1]}")
-  krew=${krew//"${BASH_REMATCH[0]}"/"$sum"}
-done
-if [[ $krew =~ @[A-Z0-9]+[@\ ] ]]; then fail "deploy/krew/canary.yaml: there is nothing to fill in for ${BASH_REMATCH[0]}"; fi
-printf '%s\n%s\n' "$header" "$krew" >"$made/canary.yaml"
+if [[ $PLATFORMS == "$all" ]]; then
+  krew=$(sed '1,/^template: /d' deploy/krew/canary.yaml)
+  krew=${krew//@VERSION@/"$version"}
+  krew=${krew//@URL@/"$url"}
+  while [[ $krew =~ @SHA256\ ([a-z0-9.-]+)@ ]]; do
+    sum=$(sum_of "$checksums" "${BASH_REMATCH[1]}")
+    krew=${krew//"${BASH_REMATCH[0]}"/"$sum"}
+  done
+  if [[ $krew =~ @[A-Z0-9]+[@\ ] ]]; then fail "deploy/krew/canary.yaml: there is nothing to fill in for ${BASH_REMATCH[0]}"; fi
+  printf '%s\n%s\n' "$header" "$krew" >"$made/canary.yaml"
+fi
 
 cp deploy/schema/*.json "$made"
 
 mv "$made"/*.yaml "$made"/*.json "$directory"
-echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml and argo-rollouts-values-<os>-<arch>.yaml, the same with gatewayapi- before <os>, rbac-step-<kind>.yaml, rbac-regions-secrets.yaml, rbac-regions-region.yaml, step-init-container-patch.yaml, step-rollout.schema.json, step-preset.schema.json, crds.yaml, interceptor.yaml, kedify-proxy.yaml, scaler.yaml, agent.yaml, all.yaml, agent-uninstall.yaml, canary.yaml"
+echo "$directory holds the manifests of $version: install-<os>-<arch>.yaml and argo-rollouts-values-<os>-<arch>.yaml, the same with gatewayapi- before <os>, rbac-step-<kind>.yaml, rbac-regions-secrets.yaml, rbac-regions-region.yaml, step-init-container-patch.yaml, step-rollout.schema.json, step-preset.schema.json, crds.yaml, interceptor.yaml, kedify-proxy.yaml, scaler.yaml, agent.yaml, all.yaml, agent-uninstall.yaml, and with all platforms canary.yaml"
