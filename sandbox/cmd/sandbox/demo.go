@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ func demoCommand(w *which) *cobra.Command {
 		f             upFlags
 		keep          bool
 		router, proxy string
+		picture       string
 	)
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -51,7 +53,12 @@ all roll back.`,
 			if !cmd.Flags().Changed("name") {
 				opts.Name = "" // the demo has a name of its own
 			}
-			code, err := demo.Run(cmd.Context(), demo.Options{Sandbox: opts, Demo: show, Keep: keep, Out: os.Stdout})
+			if picture != "" {
+				if picture, err = filepath.Abs(picture); err != nil {
+					return err
+				}
+			}
+			code, err := demo.Run(cmd.Context(), demo.Options{Sandbox: opts, Demo: show, Picture: picture, Keep: keep, Out: os.Stdout})
 			if err == nil && code != 0 {
 				err = exitError(code)
 			}
@@ -61,6 +68,7 @@ all roll back.`,
 	f.register(cmd)
 	cmd.Flags().StringVar(&router, "router", demo.Kedify, "the traffic router, kedify or gatewayapi; or guide for the walk through the guide, or steps for a canary with steps")
 	cmd.Flags().StringVar(&proxy, "proxy", "", "what splits the requests of router kedify: embedded or envoy (default embedded)")
+	cmd.Flags().StringVar(&picture, "picture", "", "write an SVG of the requests to this file; only with two canaries, which routers kedify and gatewayapi have")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the sandbox up at the end")
 	return cmd
 }

@@ -160,6 +160,12 @@ func (p *player) playCanaries(s canaryStory) {
 	}
 	c.promote()
 	c.abort()
+	c.drawing.to, c.drawing.answers = time.Now(), c.loads[0].Since(0)
+	if p.pictureFile != "" {
+		if err := c.drawing.write(p.pictureFile); err != nil {
+			p.Fatal(err)
+		}
+	}
 	for i, load := range c.loads {
 		claim := []string{"no request failed but the bad version's own", "nor any with the header"}[i]
 		p.check(claim, func() {
@@ -185,6 +191,8 @@ type canaries struct {
 	// loads are the requests without a header, and those with the one of the header route
 	// if there is one.
 	loads []*traffictest.Load
+	// drawing is the picture of the requests so far.
+	drawing picture
 }
 
 // promote shows a good version that takes over.
@@ -197,6 +205,7 @@ func (c *canaries) promote() {
 		last = at
 		c.check(fmt.Sprintf("at a weight of %d yellow gets that share", at.weight), func() {
 			c.requireVerified(c.n.AwaitPaused(c.rollout, at.step), at.weight)
+			c.drawing.above = append(c.drawing.above, moment{time.Now(), fmt.Sprintf("%d %%", at.weight)})
 			c.awaitShare(c.proxy, c.loads[0], "yellow", at.weight, judged)
 			if at.header {
 				c.awaitOnly("yellow", c.loads[1])
@@ -206,6 +215,7 @@ func (c *canaries) promote() {
 	}
 	c.check("yellow is promoted, and gets all requests", func() {
 		c.n.AwaitHealthy(c.rollout, e2etest.Image("yellow"))
+		c.drawing.above = append(c.drawing.above, moment{time.Now(), "promoted"})
 		c.awaitOnly("yellow", c.loads...)
 	})
 	c.check("its background analysis has judged it", func() {
@@ -220,6 +230,7 @@ func (c *canaries) abort() {
 	record := c.begin("bad-green", "fails 15 in 100 requests, aborted by the analysis")
 	c.check("green's background analysis aborts it", func() {
 		canarytest.RequireAbortedByAnalysis(c, c.n.AwaitAborted(c.rollout))
+		c.drawing.above = append(c.drawing.above, moment{time.Now(), "aborted"})
 	})
 	c.check("yellow gets all requests again", func() { c.awaitOnly("yellow", c.loads...) })
 	record.require(c.split(0, false), c.split(c.pauses[0].weight, false), c.split(0, false))
@@ -246,6 +257,10 @@ func (c *canaries) begin(tag, title string) splitRecord {
 	}
 	c.check(before+" gets all requests before", func() { c.awaitOnly(before, c.loads...) })
 	record := c.record(c.n, c.carrier)
+	if c.drawing.from.IsZero() {
+		c.drawing.from = time.Now()
+	}
+	c.drawing.below = append(c.drawing.below, moment{time.Now(), tag + ": " + title})
 	c.rollouts("set", "image", c.rollout, c.rollout+"="+e2etest.Image(tag))
 	return record
 }

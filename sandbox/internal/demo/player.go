@@ -25,6 +25,8 @@ type player struct {
 	screen *Screen
 	root   string // of the repository, where the commands are run
 	began  time.Time
+	// pictureFile is the file that gets a picture of the requests of two canaries; empty for none.
+	pictureFile string
 
 	checks []check
 	// current is the check under way, and logs what the helpers have logged during it.

@@ -121,10 +121,10 @@ func TestPlayInterrupted(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = file.Close() })
 	ctx, end := context.WithCancel(t.Context())
-	_, err = playInside(ctx, file, t.TempDir(), Demo{play: func(p *player) {
+	_, err = playInside(ctx, Options{Out: file, Demo: Demo{play: func(p *player) {
 		end()
 		p.check("it rains", func() { p.Fatal(p.Context().Err()) })
-	}}, time.Now())
+	}}}, t.TempDir(), time.Now())
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}

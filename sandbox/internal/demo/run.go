@@ -33,6 +33,9 @@ type Options struct {
 	Sandbox cluster.Options
 	// Demo is what to show, as Find returns it.
 	Demo Demo
+	// Picture is the file, with its whole path, that gets an SVG of the requests; empty for
+	// none. Only a demo of two canaries has one.
+	Picture string
 	// Keep leaves the sandbox up at the end, for a look around.
 	Keep bool
 	// Out is where the demo is shown. A terminal gets a live view, anything
@@ -67,7 +70,7 @@ func Run(ctx context.Context, opts Options) (int, error) {
 		} else if err := NewScreen(opts.Out).Say(opts.Demo.claimed()...); err != nil {
 			return 0, err
 		}
-		code, err := playInside(ctx, opts.Out, root, opts.Demo, began)
+		code, err := playInside(ctx, opts, root, began)
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return interrupted, nil // the process that takes the sandbox down says so
 		}
@@ -78,10 +81,10 @@ func Run(ctx context.Context, opts Options) (int, error) {
 
 // playInside plays a demo, which began at a time that may be before this process was
 // started.
-func playInside(ctx context.Context, out *os.File, root string, demo Demo, began time.Time) (code int, err error) {
-	p := &player{ctx: ctx, screen: NewScreen(out), root: root, began: began}
+func playInside(ctx context.Context, opts Options, root string, began time.Time) (code int, err error) {
+	p := &player{ctx: ctx, screen: NewScreen(opts.Out), root: root, began: began, pictureFile: opts.Picture}
 	defer func() { err = errors.Join(err, p.screen.Close()) }()
-	if !p.play(demo.play) {
+	if !p.play(opts.Demo.play) {
 		code = 1
 	}
 	if ctx.Err() != nil {
