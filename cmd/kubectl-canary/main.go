@@ -41,7 +41,7 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(check.NewCommand(), check.NewStepsCommand(), &cobra.Command{
+	root.AddCommand(check.NewCommand(version), check.NewStepsCommand(), &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,

@@ -162,12 +162,12 @@ func checkControllerAccess(c controllerSnapshot, p pluginSnapshot) []Result {
 		result.Remedy += fmt.Sprintf("; or ask somebody who may impersonate it: kubectl auth can-i %s %s%s --as system:serviceaccount:%s:%s", unknown[0].verb, unknown[0].resource, scope(unknown[0].namespace), namespace, name)
 		results = append(results, result)
 	}
-	remedy := fmt.Sprintf("kubectl apply -k %s, with the subject ServiceAccount %s/%s; the guide's look at it: %s", p.deploy(), namespace, name, c.logCommand(p.log()))
+	remedy := fmt.Sprintf("kubectl apply -k %s, with the subject ServiceAccount %s/%s; the controller's log says more: %s", p.deploy(), namespace, name, c.logCommand(p.log()))
 	if len(needs) > 0 {
 		results = append(results, failure(at, "may not "+accessText(needs)+", so no weight can be set", remedy))
 	}
 	if len(wants) > 0 {
-		results = append(results, warning(at, "may not "+accessText(wants)+": what needs that does not work (see the permissions in its reference)", remedy))
+		results = append(results, warning(at, "may not "+accessText(wants)+": what needs that does not work (docs/reference/permissions.md)", remedy))
 	}
 	if len(results) == 0 {
 		results = append(results, ok(at, "may "+accessText(p.access)))

@@ -87,7 +87,7 @@ func checkBackends(r subject) []Result {
 	return results
 }
 
-// withoutEndpoints says of a side what the guide looks at: is its ReplicaSet at 0 replicas, and
+// withoutEndpoints says of a side what troubleshooting looks at: is its ReplicaSet at 0 replicas, and
 // why? Otherwise the pods themselves say it.
 func (r subject) withoutEndpoints(at, message string, b side) Result {
 	ro := r.ro

@@ -16,7 +16,7 @@ import (
 type check struct {
 	// id is the stable, kebab-case name, which reports show and people's scripts use.
 	id string
-	// means is what ✓ means, in the Markdown of docs/reference.md.
+	// means is what ✓ means, in the Markdown of docs/reference/check.md.
 	means string
 	// installation looks at what concerns no Rollout in particular.
 	installation func(snapshot) []Result
@@ -43,7 +43,7 @@ var (
 // checks are all checks, in the order in which they are made and documented:
 // everything that concerns the installation, then Rollout by Rollout.
 //
-// A check is here if its fault is otherwise silent, or if the guide to the plugin tells how to
+// A check is here if its fault is otherwise silent, or if a page for users tells how to
 // look for it: what the API server, a controller or a gateway says of an object is one line.
 var checks = []check{
 	{
@@ -136,7 +136,7 @@ var checks = []check{
 		id: "ingress-wired", means: "the requests of each HTTPScaledObject pass a proxy: it has no annotation `http.kedify.io/not-wired`, which says why not",
 		rollout: ofObjects(checkWired),
 	}, {
-		id: "scaledobject-min-replicas", means: "`minReplicaCount` is above 0, or [the scaler](scaling.md#from-zero) starts the Rollout",
+		id: "scaledobject-min-replicas", means: "`minReplicaCount` is above 0, or [the scaler](../how-to/scaling.md#start-from-zero) starts the Rollout",
 		rollout: ofKedify(checkMinReplicas),
 	}, {
 		id: "scaledobject-trigger", means: "[the scaler](scaling.md#the-trigger) can answer the `external-push` trigger: its HTTPScaledObject exists, is one that the Rollout names, and has a metric, a target and a window",

@@ -30,10 +30,10 @@ func ExitCode(err error) int {
 // defaultTimeout bounds the reading of the cluster.
 const defaultTimeout = 30 * time.Second
 
-// NewCommand returns `check [rollout]`. It prints its report to the command's
-// output, and prints no errors: the caller does, save for ErrFailed, and exits
+// NewCommand returns `check [rollout]` of a version of the program. It prints its report to
+// the command's output, and prints no errors: the caller does, save for ErrFailed, and exits
 // with ExitCode.
-func NewCommand() *cobra.Command {
+func NewCommand(version string) *cobra.Command {
 	var (
 		opts       Options
 		connection connection
@@ -78,6 +78,7 @@ Exit code: 0 without ✗, 1 with any, 2 when it could not be checked.`,
 			if err != nil {
 				return err
 			}
+			report.addLinks(version)
 			return printReport(cmd, report, output)
 		},
 	}

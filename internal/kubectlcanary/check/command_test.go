@@ -30,7 +30,7 @@ contexts:
 }
 
 func execute(args ...string) (string, error) {
-	cmd := NewCommand()
+	cmd := NewCommand("v1.2.3")
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
@@ -62,7 +62,8 @@ func TestCommand(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if last := report.Results[len(report.Results)-1]; !report.Failed || last.Check != "rollout-found" || last.Status != Failure {
+	if last := report.Results[len(report.Results)-1]; !report.Failed || last.Check != "rollout-found" || last.Status != Failure ||
+		!strings.HasSuffix(last.Link, "/blob/v1.2.3/docs/how-to/troubleshooting.md#rollout-found") {
 		t.Errorf("got %s", out)
 	}
 

@@ -94,7 +94,7 @@ func (c controllerSnapshot) restartCommand() string {
 	return fmt.Sprintf("kubectl -n %s rollout restart %s", namespace, workload)
 }
 
-// logCommand returns the command of the guide that shows the controller's log.
+// logCommand returns the command that shows the controller's log.
 func (c controllerSnapshot) logCommand(pattern string) string {
 	namespace, workload := c.name()
 	return fmt.Sprintf(`kubectl -n %s logs %s | grep -i "%s"`, namespace, workload, pattern)

@@ -239,7 +239,7 @@ func TestGatewayFaults(t *testing.T) {
 		"another Rollout's": {changeRoute(`shop/demo\":`, `elsewhere/other\":`),
 			one("route-rules", Failure, route, "Rollout elsewhere/other")},
 		"taken back": {changeRoute(`"weight":80`, `"weight":100`),
-			one("route-split", Failure, route, `has rule "api" demo-stable=100,demo-canary=20, the Rollout's status says rule "api" demo-stable=80,demo-canary=20`, "docs/gitops.md", "--show-managed-fields")},
+			one("route-split", Failure, route, `has rule "api" demo-stable=100,demo-canary=20, the Rollout's status says rule "api" demo-stable=80,demo-canary=20`, "docs/how-to/gitops.md", "--show-managed-fields")},
 		"left by a Rollout that is gone": {func(s *snapshot) {
 			left := s.route().DeepCopy()
 			left.SetName("left")

@@ -42,7 +42,7 @@ func checkRouteSplit(r subject, route routeUse) []Result {
 		return nil
 	}
 	has, wants := describeSplits(route), describeSplits(routeUse{decision.Route, route.rollout})
-	elsewhere := fmt.Sprintf("something else changes it (GitOps? docs/gitops.md): %s --show-managed-fields says what; the plugin puts it back where it runs and may list and watch (see controller-access): %s",
+	elsewhere := fmt.Sprintf("something else changes it (GitOps? docs/how-to/gitops.md): %s --show-managed-fields says what; the plugin puts it back where it runs and may list and watch (see controller-access): %s",
 		route.get(), r.controller.logCommand("gatewayapi\\|forbidden"))
 	label := route.rollout.Label
 	hasLabel, wantsLabel := route.GetLabels()[label.Key], decision.Route.GetLabels()[label.Key]

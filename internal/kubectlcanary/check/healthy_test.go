@@ -246,16 +246,19 @@ func TestReportForms(t *testing.T) {
 	}}
 	report.Results[0].Check = "plugin-registered"
 	report.Results[1].Check, report.Results[1].Rollout = "annotation", "shop/demo"
+	report.addLinks("v1.2.3-rc.1")
 	var text strings.Builder
 	if err := report.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
+	const link = "https://github.com/kedify/argo-rollouts-plugin/blob/v1.2.3-rc.1/docs/how-to/troubleshooting.md#annotation"
 	want := `Installation
 ✓ plugin-registered  ConfigMap a/b  fine
 
 Rollout shop/demo
 ✗ annotation         HTTPScaledObject shop/demo  over two lines
   → do this
+    ` + link + `
 
 1 ✓  0 !  1 ✗
 `
@@ -273,8 +276,17 @@ Rollout shop/demo
 	}
 	results := decoded["results"].([]any)
 	second := results[1].(map[string]any)
-	if decoded["failed"] != true || second["status"] != "failure" || second["rollout"] != "shop/demo" || second["remedy"] != "do this" {
+	if decoded["failed"] != true || second["status"] != "failure" || second["rollout"] != "shop/demo" || second["remedy"] != "do this" || second["link"] != link {
 		t.Errorf("got %s", encoded.String())
+	}
+	if _, found := results[0].(map[string]any)["link"]; found {
+		t.Errorf("a result that is ok has a link: %s", encoded.String())
+	}
+	for _, version := range []string{"dev", "v1.2.3-4-g0123abc", "v1.2.3-dirty", "0123abc"} {
+		report.addLinks(version)
+		if got := report.Results[1].Link; got != strings.Replace(link, "v1.2.3-rc.1", "main", 1) {
+			t.Errorf("%s, which is no release, links to %s", version, got)
+		}
 	}
 	if _, found := results[0].(map[string]any)["rollout"]; found {
 		t.Errorf("a result about the installation names a Rollout: %s", encoded.String())

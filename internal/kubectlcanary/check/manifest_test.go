@@ -144,7 +144,7 @@ func TestCommandOnManifests(t *testing.T) {
 	if ExitCode(err) != 1 || json.Unmarshal([]byte(out), &report) != nil || len(report.Results) == 0 || report.Results[0].Rollout != "shop/my-app" {
 		t.Errorf("a good and a bad one: %v\n%s", err, out)
 	}
-	cmd := NewCommand()
+	cmd := NewCommand("dev")
 	cmd.SetArgs([]string{"-f", "-"})
 	cmd.SetIn(strings.NewReader("{}"))
 	var text strings.Builder

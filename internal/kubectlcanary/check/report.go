@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -77,6 +78,9 @@ type Result struct {
 	Message string `json:"message"`
 	// Remedy says what to do, on one line; empty when Status is OK.
 	Remedy string `json:"remedy"`
+	// Link is the address of the check's section of the docs' troubleshooting; empty when
+	// Status is OK.
+	Link string `json:"link,omitempty"`
 }
 
 // The check that makes a result is known where it is made: see checks.
@@ -110,6 +114,22 @@ type Report struct {
 	Results []Result
 }
 
+var isRelease = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[a-z]+\.?\d+)?$`)
+
+// addLinks gives each result that is not OK the link to its section, in the docs of the
+// program's version if that is a release.
+func (r Report) addLinks(version string) {
+	tag := "main"
+	if isRelease.MatchString(version) {
+		tag = version
+	}
+	for i, result := range r.Results {
+		if result.Status != OK {
+			r.Results[i].Link = "https://github.com/kedify/argo-rollouts-plugin/blob/" + tag + "/docs/how-to/troubleshooting.md#" + result.Check
+		}
+	}
+}
+
 // Failed tells whether any result is a Failure.
 func (r Report) Failed() bool { return r.count(Failure) > 0 }
 
@@ -126,10 +146,10 @@ func (r Report) count(s Status) int {
 // WriteJSON writes the report as one JSON object:
 //
 //	{"results": [{"check": "…", "status": "ok|warning|failure", "rollout": "ns/name",
-//	  "object": "…", "message": "…", "remedy": "…"}], "failed": bool}
+//	  "object": "…", "message": "…", "remedy": "…", "link": "https://…"}], "failed": bool}
 //
-// "rollout" is left out of results about the installation. The names of keys,
-// checks and statuses are stable; messages and remedies are not.
+// "rollout" is left out of results about the installation, "link" of those that are ok. The
+// names of keys, checks and statuses are stable; messages and remedies are not.
 func (r Report) WriteJSON(w io.Writer) error {
 	results := r.Results
 	if results == nil {
@@ -144,7 +164,7 @@ func (r Report) WriteJSON(w io.Writer) error {
 	}{results, r.Failed()})
 }
 
-// WriteText writes the report for a person: one line per result, its remedy
+// WriteText writes the report for a person: one line per result, its remedy and its link
 // indented below it, a heading for the installation and for each Rollout, and
 // the counts at the end. Signs are coloured only when w is a terminal and
 // NO_COLOR is not set.
@@ -171,6 +191,9 @@ func (r Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%s %-*s  %s  %s\n", sign, width, result.Check, result.Object, result.Message)
 		if result.Remedy != "" {
 			fmt.Fprintf(&b, "  → %s\n", result.Remedy)
+		}
+		if result.Link != "" {
+			fmt.Fprintf(&b, "    %s\n", result.Link)
 		}
 	}
 	fmt.Fprintf(&b, "\n%d ✓  %d !  %d ✗\n", r.count(OK), r.count(Warning), r.count(Failure))

@@ -158,7 +158,7 @@ func (r regionSnapshot) check(s snapshot) Result {
 	at := object("Secret", of.SecretsNamespace, r.Secret)
 	is := fmt.Sprintf("is of the cluster %s, which the preset %s names", r.Name, r.preset.Name)
 	cannot := func(why string) string { return fmt.Sprintf("%s, and steps cannot read that: %s", is, why) }
-	edit := fmt.Sprintf("put a kubeconfig with another token there: docs/steps-regions.md has the commands; or correct the preset: kubectl -n %s edit configmap %s", r.preset.Namespace, r.preset.Name)
+	edit := fmt.Sprintf("put a kubeconfig with another token there: docs/how-to/step-rollouts.md has the commands; or correct the preset: kubectl -n %s edit configmap %s", r.preset.Namespace, r.preset.Name)
 	var refused *steps.Error
 	switch {
 	case of.SecretsNamespace == "":

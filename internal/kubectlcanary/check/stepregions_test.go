@@ -87,7 +87,7 @@ func TestRunReadsTheRegions(t *testing.T) {
 			apiservertest.Fail(w, http.StatusServiceUnavailable, request)
 			return true
 		}), want: Result{Status: Warning, Object: secret, Message: is + ", and from here that does not answer: ", Remedy: "the controller may reach it"}},
-		"refused":           {user: "exec: {command: aws}", want: Result{Status: Failure, Object: secret, Message: is + ", and steps cannot read that: kubeconfig: user test: exec: the plugin runs no program", Remedy: "docs/steps-regions.md has the commands"}},
+		"refused":           {user: "exec: {command: aws}", want: Result{Status: Failure, Object: secret, Message: is + ", and steps cannot read that: kubeconfig: user test: exec: the plugin runs no program", Remedy: "docs/how-to/step-rollouts.md has the commands"}},
 		"a refused address": {args: "--secrets-namespace=argo-rollouts", want: Result{Status: Failure, Object: secret, Message: "the address 127.0.0.1 is not allowed (loopback)"}},
 		"no Secret":         {without: true, want: Result{Status: Failure, Object: secret, Message: "it does not exist"}},
 		"no namespace":      {args: "--allow-host=a", want: Result{Status: Failure, Object: configMap, Message: "kedify/step: the preset regions names the cluster eu, and no namespace has its Secret region-eu", Remedy: "add --secrets-namespace=NAMESPACE to its args"}},

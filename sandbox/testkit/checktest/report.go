@@ -36,6 +36,7 @@ type Result struct {
 	Object  string `json:"object"`
 	Message string `json:"message"`
 	Remedy  string `json:"remedy"`
+	Link    string `json:"link"`
 }
 
 // Report is the outcome of one run.
@@ -107,7 +108,8 @@ func (r Report) sound(output Output) error {
 	}
 	for _, result := range r.Results {
 		bad := !slices.Contains([]string{OK, Warning, Failure}, result.Status)
-		if bad || result.Check == "" || result.Object == "" || result.Message == "" || (result.Remedy == "") != (result.Status == OK) {
+		if bad || result.Check == "" || result.Object == "" || result.Message == "" || (result.Remedy == "") != (result.Status == OK) ||
+			(result.Link == "") != (result.Status == OK) {
 			return fmt.Errorf("incomplete result: %+v", result)
 		}
 	}
