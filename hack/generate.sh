@@ -10,10 +10,8 @@
 #                                       from what `interceptor bootstrap` prints
 #   deploy/agent/configmap-kedify-proxy.yaml
 #                                       its data, from the files of deploy/kedify-proxy
-#   docs/reference.md                   its table of checks, from internal/kubectlcanary/check
-#   docs/interceptor.md                 its tables of settings, from internal/interceptor/settings
-#   docs/steps-reference.md, deploy/schema/*.json
-#                                       from the Go types that steps are configured with
+#   docs/reference/*.md                 between "<!-- generated: NAME -->" and "<!-- end -->", by hack/reference
+#   deploy/schema/*.json                from the Go types that steps are configured with
 # With --check it makes them in a copy of the repository, changes nothing here, and
 # fails if one of them is not as it is made.
 set -euo pipefail
@@ -105,10 +103,8 @@ put_bootstrap deploy/components/xds-mutual-tls/kedify-proxy/configmap-patch.yaml
   --ca-file /xds-certs/ca.crt --cert-file /xds-certs/tls.crt --key-file /xds-certs/tls.key
 put_kedify_proxy deploy/agent/configmap-kedify-proxy.yaml
 
-go run ./hack/tables
-go run ./hack/stepsreference >"$aside/reference"
-cat "$aside/reference" >docs/steps-reference.md
+go run ./hack/reference
 for schema in step-rollout step-preset; do
-  go run ./hack/stepsreference "$schema.schema.json" >"$aside/schema"
+  go run ./hack/reference "$schema.schema.json" >"$aside/schema"
   cat "$aside/schema" >"deploy/schema/$schema.schema.json"
 done

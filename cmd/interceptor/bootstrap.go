@@ -12,7 +12,7 @@ const defaultXDSAddress = "keda-add-ons-http-interceptor-xds.keda:5678"
 
 func newBootstrap() *cobra.Command {
 	o := envoy.BootstrapOptions{}
-	file := bootstrapFileName
+	var file string
 	c := &cobra.Command{
 		Use:   "bootstrap",
 		Short: "Print an Envoy bootstrap for kedify-proxy",
@@ -39,20 +39,20 @@ on Envoy's side. Envoy reads these when it starts; with --secrets-dir also when 
 	}
 	f := c.Flags()
 	f.StringVar(&o.XDSAddress, "xds-address", defaultXDSAddress, "host:port of the interceptor's xDS Service")
-	f.StringVar(&o.AdminAddress, "admin-address", "0.0.0.0:9901", "host:port where GET of /ready, /stats, /config_dump and the like is answered to everybody, and nothing else; [::]:9901 for IPv6 and IPv4")
+	f.StringVar(&o.AdminAddress, "admin-address", "0.0.0.0:9901", "host:port where everybody gets /ready, /stats, /config_dump and the like, and nothing else; [::]:9901 for IPv6 and IPv4")
 	f.Uint16Var(&o.AdminPort, "admin-port", 9902, "port of Envoy's whole admin interface, on 127.0.0.1; whoever reaches it can stop Envoy")
 	f.Uint16Var(&o.ReadyPort, "ready-port", 9903, "port of /ready for the kubelet, on the host of --admin-address")
-	f.StringSliceVar(&o.Namespaces, "namespaces", nil, "namespaces whose HTTPScaledObjects are served; all when left out")
+	f.StringSliceVar(&o.Namespaces, "namespaces", nil, "namespaces whose HTTPScaledObjects are served, with commas between (default: all)")
 	f.BoolVar(&o.SotW, "sotw", false, "ask for the state of the world (GRPC) and not for changes (DELTA_GRPC)")
-	f.Int64Var(&o.MaxConnections, "max-connections", 50000, "bound of the connections of clients")
-	f.Uint64Var(&o.MaxHeap, "max-heap-bytes", 0, "memory that this Envoy may use: from nine tenths of it new requests are answered 503; 0 for any number")
+	f.Int64Var(&o.MaxConnections, "max-connections", 50000, "connections of clients that may be open at a time")
+	f.Uint64Var(&o.MaxHeap, "max-heap-bytes", 0, "memory that this Envoy may use; from nine tenths of it new requests are answered 503; 0 for no limit")
 	f.StringVar(&o.CAFile, "ca-file", "", "authority of the interceptor's certificate, in PEM, for mutual TLS")
 	f.StringVar(&o.CertFile, "cert-file", "", "certificate of this Envoy, in PEM, for mutual TLS")
 	f.StringVar(&o.KeyFile, "key-file", "", "key of this Envoy, in PEM, for mutual TLS")
-	f.StringVar(&o.ServerName, "server-name", "", "name that the interceptor's certificate must have; the host of --xds-address when left out")
+	f.StringVar(&o.ServerName, "server-name", "", "name that the interceptor's certificate must have (default: the host of --xds-address)")
 	f.StringVar(&o.SecretsDir, "secrets-dir", "", "directory with "+envoy.CertificateFileName+" and "+envoy.AuthorityFileName+", by which Envoy reads the files for mutual TLS again when they change")
-	f.StringVar(&o.FallbackAddress, "fallback-address", "keda-add-ons-http-interceptor-fallback.keda:8081", "host:port of the interceptor's fallback Service, to which requests without an endpoint go with mutual TLS, required then where --xds-address is set; without mutual TLS, or when empty, the interceptor says where they go")
-	f.StringVar(&file, "file", file, "what to print: "+bootstrapFileName+", or one of the files of --secrets-dir")
+	f.StringVar(&o.FallbackAddress, "fallback-address", "keda-add-ons-http-interceptor-fallback.keda:8081", "with mutual TLS: host:port of the interceptor's fallback Service, to which requests without an endpoint go; required if --xds-address is set. Without mutual TLS, or when empty, the interceptor says where they go")
+	f.StringVar(&file, "file", bootstrapFileName, "what to print: "+bootstrapFileName+", or one of the files of --secrets-dir")
 	return c
 }
 

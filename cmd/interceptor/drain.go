@@ -45,9 +45,9 @@ can come, or the time is over. Neither is an error: what then still runs ends wi
 			return d.run(ctx, timeout)
 		},
 	}
-	cmd.Flags().StringVar(&admin, "admin", "http://127.0.0.1:9902", "admin address of the Envoy; unless it is given, port 9901 is asked when nothing listens here")
-	cmd.Flags().DurationVar(&delay, "delay", 5*time.Second, "how long to wait at least, until nobody sends new clients here; part of --timeout")
-	cmd.Flags().DurationVar(&timeout, "timeout", 25*time.Second, "how long to wait; less than the pod's terminationGracePeriodSeconds")
+	cmd.Flags().StringVar(&admin, "admin", "http://127.0.0.1:9902", "admin address of the Envoy; by default port 9901 is asked, too, if nothing listens here")
+	cmd.Flags().DurationVar(&delay, "delay", 5*time.Second, "how long to wait at least, until nobody sends new clients to the pod; part of --timeout")
+	cmd.Flags().DurationVar(&timeout, "timeout", 25*time.Second, "how long to wait at most; less than the pod's terminationGracePeriodSeconds")
 	return cmd
 }
 

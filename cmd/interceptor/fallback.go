@@ -55,7 +55,8 @@ type fallback struct {
 func newFallback(service types.NamespacedName, log *slog.Logger, pass func([]netip.AddrPort)) *fallback {
 	return &fallback{service: service, log: log, pass: pass, addresses: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "interceptor_fallback_addresses",
-		Help: "Addresses of --fallback-service. With none, kedify-proxies answer 503 for a Service without endpoints.",
+		Help: "Addresses of --fallback-service, if there is one. With 0, kedify-proxies answer 503 for a Service without endpoints.",
+		// See [what to do](../how-to/troubleshooting.md#kedify-proxies-have-no-fallback).
 	})}
 }
 

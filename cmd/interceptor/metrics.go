@@ -31,7 +31,7 @@ func newRegistry(p *proxy.Proxy, x *xdsServer, w *watch.Watch, recorder *events.
 }
 
 var expiryDesc = prometheus.NewDesc("interceptor_certificate_expiration_timestamp_seconds",
-	"When the first certificate of a chain expires, in seconds since 1970: of the embedded proxy, or of the xDS server.", []string{"certificate"}, nil)
+	"When a certificate expires, in seconds since 1970. Of a chain, the certificate that expires first counts. proxy: of the embedded proxy. xds: of the xDS server.", []string{"certificate"}, nil)
 
 // certificateExpiry is a prometheus.Collector of when these certificates expire.
 type certificateExpiry map[string]func(*tls.ClientHelloInfo) (*tls.Certificate, error)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/docstest"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/events"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/freeport"
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/proxy"
@@ -65,11 +65,7 @@ func TestMetricsAreThoseOfTheDocs(t *testing.T) {
 			}
 		}
 	}
-	page, err := os.ReadFile("../../docs/interceptor.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, row := range documented.FindAllStringSubmatch(string(page), -1) {
+	for _, row := range documented.FindAllStringSubmatch(docstest.Read(t, "docs/reference/metrics.md"), -1) {
 		listed[row[1]] = strings.NewReplacer("`", "", " ", "").Replace(row[2])
 	}
 	if diff := cmp.Diff(listed, made); diff != "" {

@@ -58,13 +58,13 @@ external-push.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.address, "address", ":9090", "where KEDA's operator connects: gRPC without TLS")
-	flags.StringVar(&o.healthAddress, "health-address", ":8081", "where /healthz and /readyz are")
-	flags.StringVar(&o.metricsAddress, "metrics-address", ":2223", "where Prometheus' /metrics is; 0 for nowhere")
-	flags.StringVar(&o.namespace, "namespace", "keda", "the namespace of the interceptors")
-	flags.StringVar(&o.interceptorService, "interceptor-service", "keda-add-ons-http-interceptor-admin", "the Service whose pods are the interceptors")
-	flags.Uint16Var(&o.interceptorPort, "interceptor-port", 9090, "the admin port of these pods")
-	flags.StringVar(&o.logLevel, "log-level", "info", "the least level that is logged: debug, info, warn or error")
+	flags.StringVar(&o.address, "address", ":9090", "address to which KEDA's operator connects, by gRPC without TLS")
+	flags.StringVar(&o.healthAddress, "health-address", ":8081", "address of /healthz and /readyz")
+	flags.StringVar(&o.metricsAddress, "metrics-address", ":2223", "address of /metrics for Prometheus; 0 for none")
+	flags.StringVar(&o.namespace, "namespace", "keda", "namespace of the interceptors")
+	flags.StringVar(&o.interceptorService, "interceptor-service", "keda-add-ons-http-interceptor-admin", "Service whose pods are the interceptors")
+	flags.Uint16Var(&o.interceptorPort, "interceptor-port", 9090, "admin port of these pods")
+	flags.StringVar(&o.logLevel, "log-level", "info", "least level logged: debug, info, warn or error")
 	return cmd
 }
 

@@ -99,6 +99,6 @@ func (p TrafficRouter) Command() *cobra.Command {
 		return nil
 	})
 	flags.AddTo(root.Flags())
-	root.Flags().BoolVar(&options.SelfHeal, "self-heal", true, "write between two calls, to put back what something else has changed; false writes at the controller's calls alone")
+	root.Flags().BoolVar(&options.SelfHeal, "self-heal", true, "put back what something else has changed, between two calls of the controller; with false the plugin writes at these calls alone")
 	return root
 }

@@ -18,8 +18,8 @@ type Flags struct {
 // AddTo adds the flags, with their defaults.
 func (f *Flags) AddTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.LogLevel, "log-level", "info", "least level logged: trace, debug, info, warn or error")
-	flags.StringVar(&f.LogFormat, "log-format", "json", "json (keeps its levels in the controller's log) or text")
-	flags.StringVar(&f.WatchNamespace, "watch-namespace", "", "the one namespace to watch, for a controller that runs with --namespaced (default: all)")
+	flags.StringVar(&f.LogFormat, "log-format", "json", "json or text; the controller keeps the level of lines in json, and not of lines in text")
+	flags.StringVar(&f.WatchNamespace, "watch-namespace", "", "the one namespace to watch, for a controller with rights in one namespace alone (default: all)")
 }
 
 // Validate returns what is wrong with the flags.

@@ -12,17 +12,23 @@ import (
 
 // Reasons of the Events on a Rollout.
 const (
-	// reasonWaiting is for what a step waits for.
+	// reasonWaiting says on a Rollout that the step waits for something else than at the last
+	// Event. It is an Event of type Normal.
 	reasonWaiting = "StepWaiting"
-	// reasonRetried is for an operation that has failed and is tried again.
+	// reasonRetried says on a Rollout that an operation of a step has failed. The step tries it
+	// again.
 	reasonRetried = "StepRetried"
-	// reasonIgnored is for a failure that failurePolicy ignores.
+	// reasonIgnored says on a Rollout that a step has failed. The canary goes on, as
+	// `failurePolicy: Ignore` says.
 	reasonIgnored = "StepFailureIgnored"
-	// reasonOutput is for outputs that are too large to be kept.
+	// reasonOutput says on a Rollout that a step has left out outputs that are too large. One may
+	// have 1 KiB, all of a step 2 KiB.
 	reasonOutput = "StepOutputDropped"
-	// reasonCleanedUp is for work that was cancelled or undone.
+	// reasonCleanedUp says on a Rollout that the plugin has cancelled or undone the work of a
+	// step. It is an Event of type Normal.
 	reasonCleanedUp = "StepCleanedUp"
-	// reasonLeft is for what could not be cancelled or undone.
+	// reasonLeft says on a Rollout that the plugin could not cancel or undo the work of a step.
+	// The Event names what is left.
 	reasonLeft = "StepLeftBehind"
 )
 

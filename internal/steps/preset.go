@@ -34,24 +34,24 @@ const (
 
 // Preset is what an admin gives the steps that name it with `use`, or those of a registration.
 type Preset struct {
-	// Defaults is the configuration of a step that says nothing else. Objects are merged with
-	// the Rollout's key by key; lists and values are replaced, and so are references to
-	// Secrets as a whole.
+	// Defaults is the configuration of a step that says nothing else. The plugin merges objects
+	// with the Rollout's, key by key. The Rollout's lists, values and references to Secrets
+	// replace those of the preset as a whole.
 	Defaults map[string]any `json:"defaults,omitempty"`
-	// Locked are the keys, such as `http.request.url`, that a Rollout may not set, with all
-	// that is under them. What is locked of a request is locked of `server`, too; what is
-	// locked of `job` locks its `from`, and the same of its `onAbort`. `*` is all keys but `use`.
-	// A step that sets one fails.
+	// Locked are the keys, such as `http.request.url`, that a Rollout may not set, with all keys
+	// under them. A key of a request is then locked in `server`, too. A key of `job` is then
+	// locked in `onAbort`, too, and so is `from` of both. `*` is all keys but `use`. A step that
+	// sets a locked key fails.
 	Locked []string `json:"locked,omitempty"`
 	// Hosts are where requests may go, besides those of `--allow-host`: `ci.example.com`,
-	// `ci.example.com:8443`, an address, or `*.example.com` for every name below
-	// `example.com`, at public addresses. Secrets of `--secrets-namespace` go to these alone.
+	// `ci.example.com:8443`, an address, or `*.example.com` for every name below `example.com`,
+	// at public addresses. Secrets of `--secrets-namespace` go to these alone.
 	Hosts []string `json:"hosts,omitempty"`
 	// Namespaces are those whose Rollouts may use the preset.
 	//
 	// Default: all.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Disabled makes steps that use the preset succeed without starting anything. Those that
+	// Disabled makes steps that use the preset succeed without starting anything. Steps that
 	// have begun go on.
 	Disabled bool `json:"disabled,omitempty"`
 	// Report tells the admin what is wrong with the preset once a step is read with it; nil where

@@ -29,23 +29,22 @@ const (
 	maxRetries = 10
 )
 
-// Settings are the keys that every kind of step has. A step whose own configuration cannot be
-// read fails at once, whatever its `failurePolicy`, with words that name the key. While its
-// preset cannot be used it waits, with an Event, until its timeout; a `failurePolicy` of
-// `Ignore` counts then only where the preset, as it could last be used, does not lock it.
+// Settings are the keys that every kind of step has. With a wrong preset or configuration a step
+// [waits or fails](#what-happens-when).
 type Settings struct {
 	// ID names the step for the steps after it, which read its outputs by this name: a letter,
 	// then letters, digits, `_` and `-`, 63 at most. No two steps of a Rollout have the same.
 	//
 	// Default: the step's index, from 0.
 	ID string `json:"id,omitempty"`
-	// Timeout bounds the whole step, retries included, up to 24h. One that is longer than the
-	// Rollout's `progressDeadlineSeconds` (600 where it has none) less a minute fails the step
-	// at its beginning. Time in which the Rollout is paused does not count.
+	// Timeout bounds the whole step, retries included, up to 24h. The step fails at its
+	// beginning if `timeout` is longer than the Rollout's `progressDeadlineSeconds` (600 where
+	// it has none) less a minute. Time in which the Rollout is paused does not count.
 	//
 	// Default: `8m`, or what a shorter progress deadline leaves.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// Interval is how often running work is asked after, `11s` or more. Argo Rollouts adds 5 s.
+	// Interval is the time between two polls of running work, `11s` or more. Argo Rollouts adds
+	// 5 s.
 	//
 	// Default: `15s`.
 	Interval metav1.Duration `json:"interval,omitzero"`
@@ -54,21 +53,21 @@ type Settings struct {
 	//
 	// Default: `Fail`.
 	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
-	// Retries is how often the whole step is tried again after a failure, 10 at most. Each
-	// attempt has a key of its own; work of the one before that may still run is cancelled.
-	// What has timed out is not tried again.
+	// Retries is how often the step tries again after a failure, 10 at most. Each attempt has a
+	// key of its own. The plugin cancels work of the attempt before that may still run. After
+	// its timeout a step does not try again.
 	//
 	// Default: `0`.
 	Retries int32 `json:"retries,omitempty"`
-	// OnUnknown says what follows when work may have been started and the answer was lost, as
-	// in a crash: `Repeat` starts it again, with the same key; `Fail` cancels it and fails the
-	// step. `Fail` delays each start by `interval` and 5 s. It is for the kind `http` without
-	// `find`: other work is found again.
+	// OnUnknown says what follows when work may have been started and the answer was lost, as in
+	// a crash. `Repeat` starts the work again, with the same key. `Fail` cancels the work and
+	// fails the step; it delays each start by `interval` and 5 s. It is for the kind `http`
+	// without `find`: the plugin finds other work again.
 	//
 	// Default: `Repeat`.
 	OnUnknown OnUnknown `json:"onUnknown,omitempty"`
-	// Use is the name of a preset: a ConfigMap in the controller's namespace. The step then
-	// says only what the preset leaves open.
+	// Use is the name of a preset: a ConfigMap in the controller's namespace. The step then has
+	// only keys that the preset leaves open.
 	Use string `json:"use,omitempty"`
 }
 

@@ -25,8 +25,9 @@ const (
 	attempts = 20
 )
 
-// ReasonError is the reason of Argo Rollouts' own Event for an error of SetWeight; it is
-// where users look.
+// ReasonError says on a Rollout that something is wrong with the Rollout or with what it names, a
+// step is not supported, or the API server refuses a write. The Event says what stays as it is.
+// Argo Rollouts uses this reason, too, for an error of `SetWeight`.
 const ReasonError = "TrafficRoutingError"
 
 // Options are the settings of a Router, and its words for people.

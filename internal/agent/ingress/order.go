@@ -11,7 +11,7 @@ import (
 )
 
 // ordered are the rules of all HTTPScaledObjects of a namespace, in the order in which proxies
-// try them (docs/interceptor.md).
+// try them (docs/reference/requests.md).
 type ordered []orderedRule
 
 type orderedRule struct {

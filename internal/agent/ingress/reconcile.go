@@ -27,13 +27,27 @@ import (
 
 // The reasons of Events.
 const (
-	wired       = "Wired"
-	unwired     = "PutBack"
-	fitsInPart  = "FitsInPart"
+	// wired says on an Ingress that a path points at kedify-proxy. It is an Event of type Normal.
+	wired = "Wired"
+	// unwired says on an Ingress that a path points at its Service again. It is an Event of type
+	// Normal.
+	unwired = "PutBack"
+	// fitsInPart says on an Ingress that a path admits requests of others, too, or does not fit
+	// for another reason. The path stays as it is.
+	fitsInPart = "FitsInPart"
+	// writtenBack says on an Ingress that somebody has written the old backend back. The agent has
+	// pointed the path at kedify-proxy again.
 	writtenBack = "WrittenBack"
-	leftAlone   = "LeftAlone"
-	unreadable  = "WiredPathsUnreadable"
-	notWritten  = "NotWritten"
+	// leftAlone says on an Ingress or its Rollout that somebody has written the old backend back too
+	// often. The agent leaves the Ingress alone for `--autowire-cooldown`.
+	leftAlone = "LeftAlone"
+	// unreadable says on an Ingress that somebody has changed the annotation
+	// `http.kedify.io/wired-paths`. The Ingress stays as it is. HTTPScaledObjects of the namespace
+	// that are deleted wait for it. Point the paths at your Service, and remove the annotation.
+	unreadable = "WiredPathsUnreadable"
+	// notWritten says on an Ingress that the API server refuses the Ingress, or the agent's own
+	// Ingress beside it. The Event says why.
+	notWritten = "NotWritten"
 )
 
 const (
@@ -253,7 +267,7 @@ func (r *reconciler) tellChanges(i *networkingv1.Ingress, d *decision) {
 		}
 	}
 	if len(d.rewritten) > 0 {
-		r.reporter.Problem(i, writtenBack, fmt.Sprintf("somebody has written back what a path had before it pointed at kedify-proxy, for HTTPScaledObject %s: it points there again. Have the writer ignore the backend (docs/gitops.md)", d.rewritten[0]))
+		r.reporter.Problem(i, writtenBack, fmt.Sprintf("somebody has written back what a path had before it pointed at kedify-proxy, for HTTPScaledObject %s: it points there again. Have the writer ignore the backend (docs/how-to/gitops.md)", d.rewritten[0]))
 	}
 }
 

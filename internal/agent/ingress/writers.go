@@ -84,7 +84,7 @@ func (r *reconciler) pause(i *networkingv1.Ingress) (left time.Duration, why err
 	if err != nil || !r.now().Before(until) {
 		return 0, nil
 	}
-	return until.Sub(r.now()), fmt.Errorf("ingress %s is left alone until %s, as somebody has written it back %d times in %v: have the writer ignore the backend (docs/gitops.md), and remove the Ingress's annotation %s",
+	return until.Sub(r.now()), fmt.Errorf("ingress %s is left alone until %s, as somebody has written it back %d times in %v: have the writer ignore the backend (docs/how-to/gitops.md), and remove the Ingress's annotation %s",
 		i.Name, text, tooOften, tooOftenWithin, agent.LeftAloneAnnotation)
 }
 
@@ -96,7 +96,7 @@ func (r *reconciler) beginPause(ctx context.Context, m *memory, i *networkingv1.
 		return err
 	}
 	delete(m.wirings, i.UID)
-	message := fmt.Sprintf("Ingress %s/%s was written back %d times in %v, and is left alone until %s: its requests may not pass kedify-proxy, and a canary gets none of them. Have the writer ignore the backend (docs/gitops.md), and remove the annotation %s",
+	message := fmt.Sprintf("Ingress %s/%s was written back %d times in %v, and is left alone until %s: its requests may not pass kedify-proxy, and a canary gets none of them. Have the writer ignore the backend (docs/how-to/gitops.md), and remove the annotation %s",
 		i.Namespace, i.Name, tooOften, tooOftenWithin, until, agent.LeftAloneAnnotation)
 	r.reporter.Problem(i, leftAlone, message)
 	for _, c := range d.changes {

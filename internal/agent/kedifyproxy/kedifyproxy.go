@@ -32,15 +32,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/events"
 )
 
+// The reasons of Events on the ConfigMap.
 const (
-	// problemTemplate and problemRefused are the reasons of Events on the ConfigMap: it is not
-	// as expected, or the API server refuses an object of it.
+	// problemTemplate says on the ConfigMap that what it has is no kedify-proxy. Namespaces keep
+	// the kedify-proxy that they have.
 	problemTemplate = "KedifyProxyTemplate"
-	problemRefused  = "KedifyProxyRefused"
-
-	// ofAgent is an index of the HTTPScaledObjects that the agent has made, by namespace.
-	ofAgent = "kedify-proxy-of-agent"
+	// problemRefused says on the ConfigMap that the API server refuses an object of it in a
+	// namespace, which the Event names. Namespaces keep the kedify-proxy that they have.
+	problemRefused = "KedifyProxyRefused"
 )
+
+// ofAgent is an index of the HTTPScaledObjects that the agent has made, by namespace.
+const ofAgent = "kedify-proxy-of-agent"
 
 // reconciler makes and removes the kedify-proxy of a namespace.
 type reconciler struct {

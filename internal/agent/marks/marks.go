@@ -18,10 +18,6 @@ const (
 	// LeftAlone is an annotation of an Ingress: until when the agent leaves it alone.
 	LeftAlone = "http.kedify.io/left-alone-until"
 
-	// InvalidTrigger is the reason of the Event on a ScaledObject whose kedify-http trigger
-	// cannot be taken as it is.
-	InvalidTrigger = "InvalidTrigger"
-
 	// ProxyService is the Service of the kedify-proxies of a namespace.
 	ProxyService = "kedify-proxy"
 	// ProxyPort is its port for requests.

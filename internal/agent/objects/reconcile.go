@@ -19,20 +19,36 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/events"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/marks"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/scaledobject"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/trigger"
 )
 
 // The reasons of Events on a ScaledObject. Those of interceptors are told there too.
 const (
-	invalidTrigger   = marks.InvalidTrigger
-	noService        = "NoService"
-	serviceIgnored   = "ServiceIgnored"
-	notOurs          = "HTTPScaledObjectNotOwned"
-	takenOver        = "HTTPScaledObjectTakenOver"
-	refused          = "HTTPScaledObjectRefused"
-	autowireNotYet   = "AutowireNotSupported"
+	// invalidTrigger says on a ScaledObject that its trigger is wrong. The Event names the key and
+	// what is right. The HTTPScaledObject stays as it was.
+	invalidTrigger = "InvalidTrigger"
+	// noService says on a ScaledObject that there is no Rollout of that name, or the Rollout names
+	// no stable Service. For another workload, the trigger names no Service.
+	noService = "NoService"
+	// serviceIgnored says on a ScaledObject that `service` of its trigger is not the Rollout's
+	// stable Service. The agent takes the stable Service.
+	serviceIgnored = "ServiceIgnored"
+	// notOurs says on a ScaledObject that the HTTPScaledObject of its name is somebody else's.
+	// Hand it over with the annotation `http.kedify.io/adopt`.
+	notOurs = "HTTPScaledObjectNotOwned"
+	// takenOver says on a ScaledObject that the agent has taken over the HTTPScaledObject that was
+	// handed over. It is an Event of type Normal.
+	takenOver = "HTTPScaledObjectTakenOver"
+	// refused says on a ScaledObject that the API server refuses its HTTPScaledObject: a quota, or
+	// an admission webhook.
+	refused = "HTTPScaledObjectRefused"
+	// autowireNotYet says on a ScaledObject that `trafficAutowire` names another kind than
+	// `ingress`. Point that kind at kedify-proxy yourself.
+	autowireNotYet = "AutowireNotSupported"
+	// triggerTypeStays says on a ScaledObject that its trigger [stays
+	// `kedify-http`](../how-to/troubleshooting.md#a-kedify-http-trigger-stays-as-it-is). The API
+	// server does not reach the webhook, or refuses the ScaledObject.
 	triggerTypeStays = "TriggerTypeUnchanged"
 )
 

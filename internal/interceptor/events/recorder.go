@@ -219,7 +219,9 @@ func (r *Recorder) countWaiting() (n float64) {
 }
 
 var problemsDesc = prometheus.NewDesc("interceptor_table_problems",
-	"What is wrong with HTTPScaledObjects now, by the reason of the Event that tells of it.", []string{"namespace", "httpso", "reason"}, nil)
+	"What is wrong with an HTTPScaledObject now, by the reason of its Event.",
+	// See [Events](events.md#events-of-the-interceptor).
+	[]string{"namespace", "httpso", "reason"}, nil)
 
 // Describe is part of prometheus.Collector.
 func (r *Recorder) Describe(descs chan<- *prometheus.Desc) {

@@ -3,9 +3,11 @@ package proxy
 import "github.com/prometheus/client_golang/prometheus"
 
 var (
-	generationDesc = prometheus.NewDesc("interceptor_table_generation", "Number of the routing table that is served.", nil, nil)
-	memoryDesc     = prometheus.NewDesc("interceptor_memory_short", "1 while some or all new requests are answered 503 because nine tenths of GOMEMLIMIT are in use.", nil, nil)
-	routesDesc     = prometheus.NewDesc("interceptor_table_routes", "HTTPScaledObjects in the routing table.", nil, nil)
+	generationDesc = prometheus.NewDesc("interceptor_table_generation", "Number of the table that is served. Each interceptor counts for itself.", nil, nil)
+	memoryDesc     = prometheus.NewDesc("interceptor_memory_short", "1 while some or all new requests are answered 503, because nine tenths of GOMEMLIMIT are in use.",
+		// See [memory](settings.md#memory).
+		nil, nil)
+	routesDesc = prometheus.NewDesc("interceptor_table_routes", "HTTPScaledObjects in the table.", nil, nil)
 )
 
 // Describe is part of prometheus.Collector: the Proxy itself is registered as one.

@@ -11,8 +11,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/usage"
 )
 
-// OverRequestLimit is the reason of a Problem of an object with a Service that has as many
-// requests under way as there may be.
+// OverRequestLimit says on an HTTPScaledObject that a Service, which the Event names, has as many
+// requests under way as `--max-upstream-requests` allows. The embedded proxy answers further
+// requests 503. The problem ends a minute after the last 503.
 const OverRequestLimit routes.Reason = "OverRequestLimit"
 
 const (

@@ -52,7 +52,7 @@ func newMetrics() *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "interceptor_requests_total",
-			Help: "Requests answered, by HTTPScaledObject, Service and code; 499 for those whose client left before. Without an object: those that none is for.",
+			Help: "Requests answered, by HTTPScaledObject, Service and code. Code 499: the client left before. Without an object: requests that no object matches.",
 		}, append(backendLabels[:3:3], "code")),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "interceptor_requests_in_flight",
@@ -60,25 +60,26 @@ func newMetrics() *metrics {
 		}, backendLabels),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "interceptor_request_duration_seconds",
-			Help:    "Time from the request to the end of its answer, the wait for an endpoint included; without upgraded connections.",
+			Help:    "Time from the request to the end of its answer, the wait of a cold start included. Upgraded connections are not counted.",
 			Buckets: durations,
 		}, backendLabels),
 		header: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "interceptor_time_to_header_seconds",
-			Help:    "Time from the request to the header of the application's answer, the wait for an endpoint and earlier tries included.",
+			Help:    "Time from the request to the header of the application's answer, of all Services. The wait of a cold start, earlier tries and the upload of a body are included. Upgrades are counted.",
 			Buckets: durations,
 		}),
 		tries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "interceptor_tries_total",
-			Help: "Times a request was sent to an endpoint of a Service, by what became of it: answered (with any code), connect_failure, unanswered (the connection was closed before an answer began), broken (or before its header was complete), timeout or abandoned (by the client).",
+			Help: "Times a request was sent to an endpoint of a Service, by what became of it. answered: with any code. connect_failure: without a connection. unanswered: the endpoint closed the connection before an answer began. broken: before its header was complete. timeout: without an answer in time. abandoned: by the client.",
+			// See [second tries](requests.md#second-tries).
 		}, append(backendLabels[:3:3], "outcome")),
 		cutShort: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "interceptor_answers_cut_short_total",
-			Help: "Answers that began and did not come to their end, by who ended them: the application, the client, which left or took nothing for too long, or a shutdown of the interceptor, whose time was over. interceptor_requests_total has them by their code.",
+			Help: "Answers that began and did not come to their end, by who ended them. application: it closed the connection. client: it left, or took nothing for --send-timeout. shutdown: the interceptor's --shutdown-timeout was over. interceptor_requests_total has these answers by the code that they began with.",
 		}, append(backendLabels[:3:3], "by")),
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "interceptor_requests_limited_total",
-			Help: "Requests answered 503 because the Service had as many under way as --max-upstream-requests allows.",
+			Help: "Requests answered 503, because their Service had as many under way as --max-upstream-requests allows.",
 		}, backendLabels),
 		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "interceptor_requests_held",
@@ -86,27 +87,28 @@ func newMetrics() *metrics {
 		}, routeLabels),
 		coldStarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "interceptor_cold_starts_total",
-			Help: "Requests that found no endpoint, by what became of them: served, failover, timeout, overflow, abandoned or unrouted.",
+			Help: "Requests that found no endpoint, by what became of them: served, failover, timeout, overflow, abandoned or unrouted. overflow: there was no room to wait, or the request was turned away for another.",
 		}, append(routeLabels[:2:2], "outcome")),
 		fallbackRefused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "interceptor_fallback_connections_refused_total",
-			Help: "Connections to the fallback listener that did not begin as those of a kedify-proxy do.",
+			Help: "Connections to port 8081 that are not a kedify-proxy's, or are for an object for which this kedify-proxy may not send requests.",
 		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "interceptor_panics_total",
-			Help: "Requests that ended by an error of the interceptor itself; each is in its log.",
+			Help: "Requests that ended by an error of the interceptor itself. They are answered 500, and its log has the stack.",
 		}),
 		accessLogDropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "interceptor_access_log_lines_dropped_total",
-			Help: "Lines of the access log that are lost, because nobody read them fast enough or they could not be written.",
+			Help: "Lines of the access log that nobody read in time, or that could not be written.",
+			// See [the access log](../how-to/observe.md#log-requests).
 		}),
 		connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "interceptor_connections",
-			Help: "Connections open now: of clients at the ports of the proxy, and of kedify-proxies at the fallback port.",
+			Help: "Connections open now. proxy: of clients at the ports for requests. fallback: of kedify-proxies at the fallback port. admin, metrics and xds: at these ports.",
 		}, []string{"port"}),
 		connectionsRefused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "interceptor_connections_refused_total",
-			Help: "Connections closed because as many were open as there may be, or there was no memory for more.",
+			Help: "Connections closed, because as many were open as --max-connections, --admin-max-connections or --xds-max-connections allow, or because more than GOMEMLIMIT was in use.",
 		}, []string{"port"}),
 	}
 	m.unrouted = m.route(types.NamespacedName{}).backend("")

@@ -14,58 +14,74 @@ type Reason string
 // The reasons of Problems that quarantine an object: it keeps its last good form,
 // or is left out when there is none.
 const (
-	// InvalidHost is for an entry of spec.hosts that is no host.
+	// InvalidHost says on an HTTPScaledObject that an entry of `spec.hosts` is no host. The
+	// proxies serve the last good form of the object, or nothing if there was none.
 	InvalidHost Reason = "InvalidHost"
-	// InvalidPathPrefix is for an entry of spec.pathPrefixes that is no path.
+	// InvalidPathPrefix says on an HTTPScaledObject that an entry of `spec.pathPrefixes` is no
+	// path. The proxies serve the last good form of the object, or nothing if there was none.
 	InvalidPathPrefix Reason = "InvalidPathPrefix"
-	// InvalidHeader is for an entry of spec.headers that is no header, or one
-	// that cannot choose an object.
+	// InvalidHeader says on an HTTPScaledObject that an entry of `spec.headers` is no header, or
+	// cannot choose an object. The proxies serve the last good form of the object, or nothing if
+	// there was none.
 	InvalidHeader Reason = "InvalidHeader"
-	// InvalidTarget is for a spec.scaleTargetRef that names no Service, or not
-	// exactly one of port and portName.
+	// InvalidTarget says on an HTTPScaledObject that `spec.scaleTargetRef` names no Service, or
+	// not exactly one of `port` and `portName`. The proxies serve the last good form of the
+	// object, or nothing if there was none.
 	InvalidTarget Reason = "InvalidTarget"
-	// TooLarge is for more hosts, paths and headers than one object may have.
+	// TooLarge says on an HTTPScaledObject that the object has more hosts, paths and headers than
+	// one object may have. The proxies serve the last good form of the object, or nothing if there
+	// was none.
 	TooLarge Reason = "TooLarge"
-	// OverBudget is for an object whose matches, or those of a wildcard host, have no
-	// room beside those of others. No earlier form of it goes on serving.
+	// OverBudget says on an HTTPScaledObject that there is [no room for its
+	// hosts](../how-to/tenants.md#bound-what-a-namespace-may-have) in its namespace, or for its
+	// wildcards. The proxies leave the object out, whatever they served before. If the bound for
+	// all namespaces together is the reason, only proxies of many namespaces leave it out.
 	OverBudget Reason = "OverBudget"
-	// InternalError is for an object at which the interceptor itself fails.
+	// InternalError says on an HTTPScaledObject that the interceptor itself fails at the object,
+	// and its log says more. All proxies, or the kedify-proxy that the Event names, serve the last
+	// good form of the object, or nothing if there was none. All other objects go on. Please
+	// report it.
 	InternalError Reason = "InternalError"
 )
 
 // The reasons of Problems that leave an object in the table as it is.
 const (
-	// Repeated is for an entry of spec.hosts, pathPrefixes or headers that is in the
-	// list twice. It counts once.
+	// Repeated says on an HTTPScaledObject that an entry of `spec.hosts`, `spec.pathPrefixes` or
+	// `spec.headers` is in its list twice. It counts once.
 	Repeated Reason = "Repeated"
-	// InvalidTimeout is for a timeout that is no duration. The interceptor's own
-	// timeout applies.
+	// InvalidTimeout says on an HTTPScaledObject that a timeout is no duration. The proxies serve
+	// the object with the interceptor's own timeout.
 	InvalidTimeout Reason = "InvalidTimeout"
-	// InvalidFailover is for a spec.coldStartTimeoutFailoverRef that cannot be
-	// served, or has a bad timeout.
+	// InvalidFailover says on an HTTPScaledObject that `spec.coldStartTimeoutFailoverRef` cannot
+	// be served, or has a wrong timeout. The proxies serve the object without that entry.
 	InvalidFailover Reason = "InvalidFailover"
-	// InvalidSplit is for an annotation that cannot be read. The last good
-	// split stays, or the stable Service gets everything.
+	// InvalidSplit says on an HTTPScaledObject that the annotation with the split cannot be read.
+	// The proxies use the last good split, or the stable Service alone.
 	InvalidSplit Reason = "InvalidSplit"
-	// UnknownService is for a backend whose Service does not exist. In an annotation,
-	// it has the effect of InvalidSplit.
+	// UnknownService says on an HTTPScaledObject that the Service of a backend does not exist. If
+	// the annotation names the Service, the proxies use the last good split. If `scaleTargetRef`
+	// names it, the object has no endpoints.
 	UnknownService Reason = "UnknownService"
-	// UnknownPort is for a backend whose Service has no such port. In an annotation, it
-	// has the effect of InvalidSplit.
+	// UnknownPort says on an HTTPScaledObject that the Service of a backend has no such port. The
+	// proxies do the same as for `UnknownService`.
 	UnknownPort Reason = "UnknownPort"
-	// UnsupportedProtocol is for a backend whose appProtocol asks for TLS. It has the
-	// effect of UnknownPort.
+	// UnsupportedProtocol says on an HTTPScaledObject that the `appProtocol` of a backend asks for
+	// TLS. The proxies do the same as for `UnknownService`.
 	UnsupportedProtocol Reason = "UnsupportedProtocol"
-	// InvalidAllowedNamespaces is for an entry of AllowedNamespacesAnnotation that
-	// is no namespace.
+	// InvalidAllowedNamespaces says on an HTTPScaledObject that an entry of the annotation with
+	// the allowed namespaces is no namespace. The proxies serve the object without that entry.
 	InvalidAllowedNamespaces Reason = "InvalidAllowedNamespaces"
-	// HostNotOwned is for an object that names hosts whose oldest objects are of other
-	// namespaces and do not allow it.
+	// HostNotOwned says on an HTTPScaledObject that the oldest objects with some of its hosts are
+	// of [other namespaces](../how-to/tenants.md#hosts-that-several-namespaces-name), which do not
+	// allow it. The Event names these objects. The proxies serve the object for these hosts. With
+	// `--host-ownership` they do not.
 	HostNotOwned Reason = "HostNotOwned"
-	// HostDisputed is for the oldest object that names a host, if objects of namespaces
-	// that it does not allow name the host too.
+	// HostDisputed says on an HTTPScaledObject that objects of namespaces that it does not allow
+	// ask for a part of its hosts. The Event names these objects. The proxies serve the object,
+	// and give them the part. With `--host-ownership` they do not get it.
 	HostDisputed Reason = "HostDisputed"
-	// Shadowed is for an object whose requests all go to other objects.
+	// Shadowed says on an HTTPScaledObject that another object, which the Event names, gets all of
+	// its requests.
 	Shadowed Reason = "Shadowed"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Reference returns the table of flags and variables in docs/interceptor.md.
+// Reference returns the table of flags and variables in docs/reference/settings.md.
 func Reference() string {
 	text := strings.Builder{}
 	text.WriteString("| flag | default | environment | expected | |\n|---|---|---|---|---|\n")
@@ -21,7 +21,7 @@ func Reference() string {
 }
 
 // ReferenceWithoutEffect returns the table of the flags and variables without effect in
-// docs/interceptor.md.
+// docs/reference/settings.md.
 func ReferenceWithoutEffect() string {
 	text := strings.Builder{}
 	text.WriteString("| without effect | why |\n|---|---|\n")

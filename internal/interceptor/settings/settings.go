@@ -1,6 +1,6 @@
 // Package settings has the settings of the interceptor in one table (see Settings.rows).
 // Its flags, environment variables, their checks, the lines of the log about those
-// without effect, and the tables in docs/interceptor.md are made from it.
+// without effect, and the tables in docs/reference/settings.md are made from it.
 package settings
 
 import (

@@ -5,9 +5,9 @@ import "github.com/prometheus/client_golang/prometheus"
 
 var (
 	usedDesc = prometheus.NewDesc("interceptor_limit_used",
-		"How much of a limit is in use now. A limit that applies to each port, address, namespace or object is reported for the one that is nearest to it.", []string{"limit"}, nil)
+		"How much of a limit is in use now. The label is the limit's flag, or GOMEMLIMIT. Of a limit for each port, address, namespace or object, it is the value nearest to the limit.", []string{"limit"}, nil)
 	maxDesc = prometheus.NewDesc("interceptor_limit_max",
-		"The limits, each named by its flag. A limit that is switched off is left out.", []string{"limit"}, nil)
+		"The limit, in the same unit. A limit that is switched off has neither metric.", []string{"limit"}, nil)
 )
 
 // Limit is how much of a limit is in use.

@@ -31,8 +31,8 @@ const (
 	mostAtOnce = 8 * backlog
 )
 
-// Unreadable is the reason of the problem of an HTTPScaledObject that cannot be
-// decoded. The routes package never sees such an object.
+// Unreadable says on an HTTPScaledObject that the interceptor cannot decode it. The proxies serve
+// what they served before.
 const Unreadable routes.Reason = "Unreadable"
 
 // kind is what a source reads.

@@ -11,11 +11,11 @@ func newMetrics() *metrics {
 	return &metrics{
 		up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "interceptor_watch_up",
-			Help: "1 while the API server answers the watch of a resource, 0 while the last state known is served.",
+			Help: "1 while the API server answers the watch of a resource. With 0 the interceptor serves the last state that it knows.",
 		}, []string{"resource"}),
 		unreadable: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "interceptor_unreadable_objects",
-			Help: "HTTPScaledObjects that cannot be decoded now; they are served as they were before.",
+			Help: "HTTPScaledObjects that cannot be decoded now. They are served as they were before.",
 		}),
 	}
 }

@@ -176,7 +176,9 @@ func (w *Withdrawal) Limits() []usage.Limit {
 }
 
 var withdrawnDesc = prometheus.NewDesc("interceptor_withdrawn",
-	"1 while Envoys are sent to another interceptor, because this one has lost the API server.", nil, nil)
+	"1 while kedify-proxies are sent to another interceptor, because this one has lost the API server.",
+	// See [how](requests.md#an-interceptor-loses-the-api-server).
+	nil, nil)
 
 // Describe is part of prometheus.Collector.
 func (w *Withdrawal) Describe(descs chan<- *prometheus.Desc) { descs <- withdrawnDesc }

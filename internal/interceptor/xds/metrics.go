@@ -8,11 +8,13 @@ import (
 
 var (
 	resourcesDesc = prometheus.NewDesc("interceptor_xds_resources",
-		"Resources for an Envoy of all namespaces, by type; each cluster has an assignment.", []string{"type"}, nil)
+		"Clusters and virtual hosts for a kedify-proxy of all namespaces.", []string{"type"}, nil)
 	refusedDesc = prometheus.NewDesc("interceptor_xds_refused_objects",
-		"HTTPScaledObjects that an Envoy refuses now.", nil, nil)
+		"HTTPScaledObjects that a connected kedify-proxy refuses now, also those without an Event.", nil, nil)
 	unacknowledgedDesc = prometheus.NewDesc("interceptor_xds_unacknowledged_seconds",
-		"Age of the oldest HTTPScaledObject that a connected Envoy has not acknowledged as it is now; 0 without one.", []string{"state"}, nil)
+		"Age of the oldest HTTPScaledObject that a connected kedify-proxy has not acknowledged as it is now, and 0 without one. It is waiting, sent or refused.",
+		// See [the states](../how-to/observe.md#see-what-kedify-proxies-have).
+		[]string{"state"}, nil)
 )
 
 type metrics struct {
@@ -33,41 +35,43 @@ func newMetrics() *metrics {
 	m := &metrics{
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "interceptor_xds_streams",
-			Help: "Connected Envoys, by what they ask for: delta, or sotw for the state of the world.",
+			Help: "Connected kedify-proxies, by what they ask for: delta, or sotw for the state of the world.",
 		}, []string{"kind"}),
 		unidentified: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "interceptor_xds_unidentified_streams",
-			Help: "Connected Envoys without a certificate that names namespaces, or that hand over requests without TLS.",
+			Help: "Connected kedify-proxies without a certificate that names namespaces, or that send requests to port 8081 without TLS.",
+			// See [certificates](../how-to/tls.md#which-namespaces-a-kedify-proxy-is-for).
 		}),
 		pushes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "interceptor_xds_pushes_total",
-			Help: "Responses sent to Envoys, by type of resource.",
+			Help: "Responses sent to kedify-proxies, by type of resource.",
 		}, []string{"type"}),
 		nacks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "interceptor_xds_nacks_total",
-			Help: "Responses that an Envoy refused, by type of resource.",
+			Help: "Responses that a kedify-proxy refused, by type of resource.",
 		}, []string{"type"}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "interceptor_xds_routes_acknowledged_seconds",
-			Help:    "Time from a new table to an Envoy's word that it has the routes of it.",
+			Help:    "Time from a new table until a kedify-proxy acknowledges its routes.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}),
 	}
 	m.sentAway = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "interceptor_xds_sent_away_total",
-		Help: "Streams of Envoys sent to another interceptor because this one had lost the API server.",
+		Help: "Streams of kedify-proxies sent to another interceptor, because this one had lost the API server.",
 	})
 	m.rendered = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "interceptor_xds_virtual_hosts_rendered_total",
-		Help: "Virtual hosts made for Envoys, which share equal ones.",
+		Help: "Virtual hosts made for kedify-proxies, which share equal ones. A change of an object makes the virtual hosts of its own hosts again, for kedify-proxies that have its namespace.",
 	})
 	m.loadStreams = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "interceptor_load_streams",
-		Help: "Envoys that report their requests to this interceptor.",
+		Help: "Kedify-proxies that report their requests to this interceptor.",
+		// See [load reports](kedify-proxy.md#load-reports).
 	})
 	m.loadReports = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "interceptor_load_reports_total",
-		Help: "Reports of requests by Envoys.",
+		Help: "Reports of requests by kedify-proxies.",
 	})
 	for _, kind := range []string{"delta", "sotw"} {
 		m.streams.WithLabelValues(kind)

@@ -14,8 +14,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// RefusedByEnvoy is the reason of Problems of HTTPScaledObjects that an Envoy refuses.
-// The Envoy keeps what it accepted of them before.
+// RefusedByEnvoy says on an HTTPScaledObject that the kedify-proxy that the Event names refuses
+// it. The embedded proxy and all other kedify-proxies serve the object. This kedify-proxy serves
+// the form that it accepted last, with the current split if it accepts that, or nothing. The
+// problem ends when no connected kedify-proxy refuses the object.
 const RefusedByEnvoy routes.Reason = "RefusedByEnvoy"
 
 // The number of Problems that Envoys cause is bounded: any client that reaches the port

@@ -11,8 +11,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/interceptor/routes"
 )
 
-// InvalidForEnvoy is the reason of Problems of HTTPScaledObjects that every Envoy
-// would refuse. No Envoy is sent them.
+// InvalidForEnvoy says on an HTTPScaledObject that every Envoy would refuse it. The embedded proxy
+// serves it. All kedify-proxies serve its last valid form with the current split, or nothing if
+// there was none. After a restart of the interceptor, only the kedify-proxies that had the form
+// serve it.
 const InvalidForEnvoy routes.Reason = "InvalidForEnvoy"
 
 // invalidObjects are the objects that no Envoy is sent as they are, by name. The map is

@@ -23,7 +23,7 @@ func newMetrics() metrics {
 		}, []string{"method", "code"}),
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "scaler_push_streams",
-			Help: "Streams on which KEDA waits for an application to wake up: one for each ScaledObject, at one of the scalers.",
+			Help: "Streams on which KEDA waits for an application to wake up. Each ScaledObject has one, at one of the scalers.",
 		}),
 	}
 }

@@ -113,7 +113,7 @@ func (a *Access) setCertificate(certificate, key []byte, names keys) error {
 type keys struct{ server, ca, token, cert, key string }
 
 // wayOut is what can be done in place of what is refused. The message of a step has little room.
-const wayOut = "make a token in that cluster (docs/steps-regions.md)"
+const wayOut = "make a token in that cluster (docs/how-to/step-rollouts.md)"
 
 // Config returns the configuration of a client for the cluster. Its connections go to allowed
 // hosts and checked addresses alone, as those of requests do, and follow no redirects.

@@ -95,7 +95,7 @@ func bytesOf(data map[string]string) map[string][]byte {
 // Each way that is refused is named, with what to write instead, and no value is shown.
 func TestReadRefusesByName(t *testing.T) {
 	certificate, key := pair(t)
-	const commands = "make a token in that cluster (docs/steps-regions.md)"
+	const commands = "make a token in that cluster (docs/how-to/step-rollouts.md)"
 	const inLine = "put its content under "
 	of := func(cluster, user string) map[string]string {
 		return map[string]string{"kubeconfig": kubeconfig(cluster, user)}

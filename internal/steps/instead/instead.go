@@ -19,7 +19,7 @@ const (
 const (
 	noExec   = "no step runs a program in the controller's pod, whose token reads all Secrets and whose image has no programs. Run it in a Job: "
 	noNotify = "a message is a request to a chat, which an admin can make a preset (use: <name>): "
-	noEmail  = "; for email, and for messages about aborts and ends, take Argo Rollouts' own notifications: docs/steps-samples.md"
+	noEmail  = "; for email, and for messages about aborts and ends, take Argo Rollouts' own notifications: docs/how-to/step-http.md"
 	// maxShown bounds what is repeated of a configuration, in bytes.
 	maxShown = 300
 )

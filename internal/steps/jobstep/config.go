@@ -60,14 +60,14 @@ const (
 // Config is what a step's Job is. Besides the keys below it has those of a
 // [JobSpec](https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/job-v1/#JobSpec).
 // In its `containers` and `initContainers` the `image`, `command`, `args` and the values of
-// `env` may have CEL between `{{` and `}}`. A value that others choose, such as a label, an output
-// or `abort.reason`, belongs into `env` or an argument of its own, not into the text of a shell
-// script. Kubernetes replaces `$(NAME)` in the text, not in the values.
+// `env` may have CEL between `{{` and `}}`. A value that others choose, such as a label, an
+// output or `abort.reason`, belongs into `env` or an argument of its own, not into the text of a
+// shell script. Kubernetes replaces `$(NAME)` in the text, not in the values.
 //
-// Where the Job does not say otherwise, `restartPolicy` is `Never`, `backoffLimit` 0 and
-// `ttlSecondsAfterFinished` 3600; less than 300 counts as 300. `activeDeadlineSeconds` is a
-// minute more than what is left of the step's timeout, or less. A pause of the Rollout does
-// not pause the Job. `selector` and `manualSelector` are not to be set.
+// By default `restartPolicy` is `Never`, `backoffLimit` 0 and `ttlSecondsAfterFinished` 3600;
+// less than 300 counts as 300. `activeDeadlineSeconds` is a minute more than what is left of the
+// step's timeout; a lower value counts. A pause of the Rollout does not pause the Job.
+// `selector` and `manualSelector` are not allowed.
 //
 // Each container of the Job has these in its environment, unless its `env` says otherwise:
 //
@@ -79,38 +79,40 @@ const (
 //	ROLLOUT_REVISION                                the Rollout's revision
 //	ROLLOUT_STEP_ID, ROLLOUT_STEP_KEY               the key is the same for one attempt at the step, whatever runs twice
 //
-// A container of a Job that has completed hands outputs on in its termination message
-// (`/dev/termination-log`), as a JSON object: `{"buildUrl": "https://..."}`. One may have
-// 1 KiB, all of a step 2 KiB; larger ones are left out, with an Event `StepOutputDropped`.
+// A container of a completed Job hands outputs on in its termination message
+// (`/dev/termination-log`), as a JSON object: `{"buildUrl": "https://..."}`. An output may have
+// 1 KiB, all outputs of a step 2 KiB. The plugin leaves out larger outputs, with an Event
+// `StepOutputDropped`.
 //
-// A Job is created once: if it exists under the step's key, the step goes on with it. While a
-// quota of the namespace leaves no room for the Job or its pods, the step waits. A step whose
-// Job is deleted by somebody else fails.
+// A repeated start creates no second Job: the step goes on with the Job that has its key. While
+// a quota of the namespace leaves no room for the Job or its pods, the step waits. If somebody
+// else deletes the Job, the step fails.
 type Config struct {
 	// From is a CronJob of the Rollout's namespace, as in `cronjob/e2e`, whose Job the step
-	// runs. The keys beside it are laid over its `jobTemplate.spec` by a strategic merge patch,
-	// as in Kustomize: containers and variables are merged by name. Text in the CronJob stays
-	// as it is. A CronJob that does not exist is waited for.
+	// runs. The keys beside it change its `jobTemplate.spec` by a strategic merge patch, as in
+	// Kustomize, which merges containers and variables by name. Texts in the CronJob have no
+	// CEL. The step waits for a CronJob that does not exist.
 	From string `json:"from,omitempty"`
 	// LogLines is how many of the last lines of a log are in the message of a step that has
 	// failed or timed out, 50 at most; `0` for none. Everybody who may read the Rollout reads
-	// them: nothing is taken out of them.
+	// these lines: the plugin removes no Secrets from them.
 	//
 	// Default: `10`.
 	LogLines *int32 `json:"logLines,omitempty"`
-	// OnAbort is a Job that takes back what the first one has done, when its canary is aborted
-	// after the step has succeeded: a migration. It does not follow a Job that has failed, or that
-	// was cancelled while it ran. Its name is that of the first with `-undo`.
+	// OnAbort is a Job that undoes what the first Job has done, such as a migration, when its
+	// canary is aborted after the step has succeeded. It does not follow a Job that has failed,
+	// or that was cancelled while it ran. Its name is that of the first Job with `-undo`.
 	OnAbort *OnAbort `json:"onAbort,omitempty"`
 
 	batchv1.JobSpec `json:",inline"`
 }
 
-// OnAbort is a Job like that of the step, with the same defaults and environment. It has the step's
-// timeout, and its `activeDeadlineSeconds` is a minute more. It is created once, and again if
-// somebody deletes it while it runs. When it has completed, the first Job is deleted; when it fails,
-// an Event `StepLeftBehind` has the last lines of its log. Until it has ended, the step of a later
-// canary waits. Its texts also know [`abort.reason`](#kind-http), why the canary was aborted.
+// OnAbort is a Job like that of the step, with the same defaults and environment. It has the
+// step's timeout, and its `activeDeadlineSeconds` is a minute more. The plugin creates it once,
+// and again if somebody deletes it while it runs. When it has completed, the plugin deletes the
+// first Job. When it fails, an Event `StepLeftBehind` has the last lines of its log. Until it
+// has ended, the step of a later canary waits. Its texts also know [`abort.reason`](#kind-http),
+// why the canary was aborted.
 type OnAbort struct {
 	// From is a CronJob of the Rollout's namespace, as that of the step.
 	From string `json:"from,omitempty"`

@@ -34,7 +34,8 @@ const (
 	sectionWait = time.Second
 )
 
-// reasonInvalid is the reason of the Events on a ConfigMap whose preset is wrong.
+// reasonInvalid says on a ConfigMap that its preset is wrong. Steps that begin with the preset
+// wait. Steps that have begun go on with the last good form.
 const reasonInvalid = "StepPresetInvalid"
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")

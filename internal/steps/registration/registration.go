@@ -66,16 +66,16 @@ type Args struct {
 // AddTo adds the flags of a registration.
 func (a *Args) AddTo(flags *pflag.FlagSet) {
 	a.r.AddTo(flags)
-	flags.StringVar(&a.preset, "preset", "", "preset of all steps, for a registration with a kind: namespace/name of a ConfigMap")
-	flags.StringVar(&a.r.PresetsNamespace, "presets-namespace", "", "namespace of the presets that steps name (default: that of the controller)")
-	flags.StringArrayVar(&a.r.AllowKinds, "allow-kind", nil, "kind of step that a Rollout may have without a preset; once for each (default: all)")
-	flags.StringArrayVar(&a.r.AllowHosts, "allow-host", nil, "host that requests may go to, such as ci.example.com, *.example.com or ci.example.com:8443; once for each")
-	flags.StringArrayVar(&a.allowAddresses, "allow-address", nil, "address or CIDR that requests may go to though it is loopback, link-local or of a metadata service; once for each")
-	flags.StringArrayVar(&a.r.AllowNamespaces, "allow-namespace", nil, "namespace whose Rollouts a Rollout of another namespace may wait for, or *; once for each")
-	flags.StringArrayVar(&a.allowResources, "allow-resource", nil, "kind of object that steps may create, such as workflows.argoproj.io or Workflow.argoproj.io; once for each")
-	flags.StringVar(&a.proxy, "egress-proxy", "", "URL of the proxy that makes all requests, such as http://proxy.example.com:3128")
-	flags.StringVar(&a.r.SecretsNamespace, "secrets-namespace", "", "the one other namespace of which a preset may name Secrets")
-	flags.StringVar(&a.r.Name, "name", "", "the name under which argo-rollouts-config registers the plugin (default: that of its file)")
+	flags.StringVar(&a.preset, "preset", "", "preset of all steps, for a registration with a kind: namespace/name of a ConfigMap (default: none)")
+	flags.StringVar(&a.r.PresetsNamespace, "presets-namespace", "", "namespace of the presets that steps name (default: the controller's)")
+	flags.StringArrayVar(&a.r.AllowKinds, "allow-kind", nil, "kind of step that a Rollout may have without a preset: http, job, resource or rollouts; once for each (default: all)")
+	flags.StringArrayVar(&a.r.AllowHosts, "allow-host", nil, "for http, and clusters of rollouts: host that requests may go to, beside those of a preset: ci.example.com, *.example.com or ci.example.com:8443; once for each (default: none)")
+	flags.StringArrayVar(&a.allowAddresses, "allow-address", nil, "as --allow-host: address or CIDR that requests may go to though it is loopback, link-local or of a metadata service, or private for a wildcard host; once for each (default: none)")
+	flags.StringArrayVar(&a.r.AllowNamespaces, "allow-namespace", nil, "for rollouts: namespace whose Rollouts a Rollout of another namespace may wait for, or *; once for each (default: none)")
+	flags.StringArrayVar(&a.allowResources, "allow-resource", nil, "for resource: kind of object that steps may create, also in presets, by its resource or its kind: workflows.argoproj.io or Workflow.argoproj.io; once for each (default: none)")
+	flags.StringVar(&a.proxy, "egress-proxy", "", "as --allow-host: URL of the proxy that makes all requests, such as http://proxy.example.com:3128 (default: none)")
+	flags.StringVar(&a.r.SecretsNamespace, "secrets-namespace", "", "for http: the one other namespace of which a preset may name Secrets; for rollouts: that of the Secrets of clusters (default: none)")
+	flags.StringVar(&a.r.Name, "name", "", "registered name, by which lines of the log are found (default: the path where the controller has put the program)")
 }
 
 // Parse reads the args of a registration; kinds are the names of all kinds. The error is for

@@ -53,7 +53,7 @@ func (s *step) store(ctx context.Context) (stepobject.Store, error) {
 		return store, err
 	}
 	store.Resource = served.GroupVersionResource
-	store.Grants = fmt.Sprintf("the controller's ServiceAccount needs create, get, list and delete of %s: a Role is in docs/steps-admin.md", served.GroupResource())
+	store.Grants = fmt.Sprintf("the controller's ServiceAccount needs create, get, list and delete of %s: a Role is in docs/how-to/step-admin.md", served.GroupResource())
 	return store, nil
 }
 

@@ -16,52 +16,53 @@ import (
 // Config is the configuration of a step that waits for other Rollouts. It has `names` or a
 // `selector`, and not both.
 type Config struct {
-	// Names are the Rollouts that are waited for, 200 at most: `checkout` in the Rollout's own
-	// namespace, `payments/checkout` in another one, which `--allow-namespace` has to allow.
-	// The Rollout's own name is left out, so that all Rollouts of a group can have one list. A
-	// Rollout that does not exist is waited for.
+	// Names are the Rollouts that the step waits for, 200 at most: `checkout` in the Rollout's
+	// own namespace, `payments/checkout` in another namespace, which `--allow-namespace` has to
+	// allow. The step leaves out the Rollout's own name, so that all Rollouts of a group can
+	// have one list. It waits for a Rollout that does not exist.
 	Names []string `json:"names,omitempty"`
-	// Selector selects the Rollouts that are waited for by their labels; `{}` is all of the
+	// Selector selects the Rollouts that the step waits for, by their labels; `{}` is all of the
 	// namespace. It needs list and watch of Rollouts.
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// Namespaces are those in which `selector` selects. Others than the Rollout's own have to
-	// be allowed with `--allow-namespace`.
+	// Namespaces are the namespaces in which `selector` selects. `--allow-namespace` has to
+	// allow others than the Rollout's own.
 	//
 	// Default: the Rollout's own.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Min is how many other Rollouts `selector` has to match; with fewer the step waits. `0` lets
-	// a Rollout go on that is alone. With `clusters` it counts in each of them, and this Rollout
-	// in its own.
+	// Min is how many other Rollouts `selector` has to match; with fewer the step waits. `0`
+	// lets a Rollout go on that is alone. With `clusters` it counts in each cluster, and counts
+	// this Rollout in its own.
 	//
 	// Default: `1`.
 	Min *int `json:"min,omitempty"`
 	// Barrier names the step, so that Rollouts whose steps differ meet at it: letters, digits,
-	// `.`, `_` and `-`, 63 at most, with a letter or digit at both ends. Steps of one Rollout
-	// with the same name are told apart by their order: the first meets the first of the
-	// others, the second the second.
+	// `.`, `_` and `-`, 63 at most, with a letter or digit at both ends. The order distinguishes
+	// steps of one Rollout with the same name: the first meets the first of the others, the
+	// second the second.
 	//
 	// Default: the name of the preset, or without one the registered name.
 	Barrier string `json:"barrier,omitempty"`
-	// Clusters are the clusters in which the Rollouts are waited for, 20 at most. Only a preset
-	// has them. All clusters can share it: this Rollout is left out in its own. Without `names`
-	// and `selector`, the Rollouts of this one's name and namespace are waited for.
+	// Clusters are the clusters whose Rollouts the step waits for, 20 at most. Only a preset has
+	// them. All clusters can share the preset: the step leaves out this Rollout in its own
+	// cluster. Without `names` and `selector`, the step waits for the Rollouts of this Rollout's
+	// name and namespace.
 	Clusters []Cluster `json:"clusters,omitempty"`
-	// Until is what is waited for in `clusters`. With `Barrier`, all go on once all stand at
-	// the barrier or past it, or are Healthy. With `Promoted`, one goes on after the other: a
-	// Rollout waits until those of the clusters before its own in the list are Healthy.
+	// Until is what the step waits for in `clusters`. With `Barrier`, all Rollouts go on once
+	// all are at the barrier or past it, or are Healthy. With `Promoted`, a Rollout waits until
+	// the Rollouts of the clusters before its own in the list are Healthy.
 	//
 	// Default: `Barrier`.
 	Until Until `json:"until,omitempty"`
 	// Version is a CEL expression for the version of a Rollout, which has to be the same in all
-	// `clusters`: a text, a number or a boolean that is made from `rollout.name`,
+	// `clusters`. It makes a text, a number or a boolean from `rollout.name`,
 	// `rollout.namespace`, `rollout.labels`, `rollout.annotations` (those of up to 128 bytes)
 	// and `images.new`.
 	//
 	// Default: the tag or digest of each container's image, by the container's name.
 	Version string `json:"version,omitempty"`
 	// OnUnreachable says what follows when one of `clusters` has not answered for a minute:
-	// `Wait` waits for it, `Ignore` leaves it out, `Fail` fails the step. With each, the step
-	// fails if a failure was seen there before.
+	// `Wait` waits for the cluster, `Ignore` leaves it out, `Fail` fails the step. With each,
+	// the step fails if the plugin saw a failure there before.
 	//
 	// Default: `Wait`.
 	OnUnreachable OnUnreachable `json:"onUnreachable,omitempty"`

@@ -24,15 +24,15 @@ const (
 	regionIdle = 24 * time.Hour
 )
 
-// Cluster is a cluster whose Rollouts are waited for.
+// Cluster is a cluster with Rollouts that the step waits for.
 type Cluster struct {
 	// Name names the cluster in messages.
 	//
 	// Required.
 	Name string `json:"name"`
-	// Secret is one of the namespace of `--secrets-namespace`: a kubeconfig under the key
+	// Secret is a Secret of the namespace of `--secrets-namespace`: a kubeconfig under the key
 	// `kubeconfig` or `value`, with its certificates and its token inline, or a cluster of Argo
-	// CD. Its host has to be allowed, with `--allow-host` or among the preset's `hosts`.
+	// CD. `--allow-host` or the preset's `hosts` have to allow its host.
 	//
 	// Required.
 	Secret string `json:"secret"`

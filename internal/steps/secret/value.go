@@ -49,9 +49,9 @@ type KeyRef struct {
 	//
 	// Required.
 	Key string `json:"key"`
-	// Namespace is for presets alone, which can name that of `--secrets-namespace` and no
-	// other. The value then goes to the preset's hosts alone. A Rollout that names one fails
-	// the step.
+	// Namespace is for presets alone, which can name the namespace of `--secrets-namespace` and
+	// no other. The value then goes to the preset's hosts alone. A Rollout that names a
+	// namespace fails the step.
 	//
 	// Default: the Rollout's.
 	Namespace string `json:"namespace,omitempty"`
@@ -67,9 +67,9 @@ type Reference struct {
 
 // ValueFrom says where a text is that is secret.
 type ValueFrom struct {
-	// SecretKeyRef is the key of a Secret. Its value is taken as it is, without CEL;
-	// the ends of lines at its end are left out. A Secret that does not exist is waited for. A
-	// value has 8 KiB at most, and the 32 values that a step may refer to have 32 KiB.
+	// SecretKeyRef is the key of a Secret. The plugin takes the value as it is, without CEL, and
+	// without line breaks at its end. The step waits for a Secret that does not exist. A value
+	// has 8 KiB at most, and the 32 values that a step may refer to have 32 KiB.
 	//
 	// Required.
 	SecretKeyRef *KeyRef `json:"secretKeyRef"`

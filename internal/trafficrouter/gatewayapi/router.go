@@ -20,17 +20,25 @@ const role = "argo-rollouts-gatewayapi"
 
 // Reasons of the router's Events.
 const (
-	// reasonConfiguration is for keys that are ignored.
+	// reasonConfiguration says on a Rollout that the plugin ignores a key of its configuration.
 	reasonConfiguration = "GatewayAPIConfiguration"
-	// reasonRoute is for what a decision warns of.
+	// reasonRoute says on a Rollout that a header or mirror route does not cover all requests, or
+	// a rule of yours wins against it. Or Argo Rollouts has removed such routes, because no pod of
+	// the canary is available. Or a rule still has the canary's weight, or the annotation on a
+	// route cannot be read.
 	reasonRoute = "GatewayAPIRoute"
-	// reasonRefused is for a parent that refuses a route.
+	// reasonRefused says on a Rollout that a parent does not accept a route. The Event has the
+	// parent's reason, and says what that means for the weight.
 	reasonRefused = "RouteRefused"
-	// reasonUnreported is for a parent that does not say whether it accepts a route.
+	// reasonUnreported says on a Rollout that a parent that has reported on a route before has not
+	// reported for a minute. The Event says what to do. If the parent has never reported, for 30
+	// s, the Event says that the weight counts as verified.
 	reasonUnreported = "RouteNotReported"
-	// reasonRestored is for a route that another writer has changed.
+	// reasonRestored says on a Rollout that something else has changed a route. The plugin has put
+	// it back. The Event names the field manager.
 	reasonRestored = "RouteRestored"
-	// reasonReleased is for a route that has gone back to rest because its Rollout is gone.
+	// reasonReleased says on the route that the plugin has restored the route, because its Rollout
+	// is gone or does not use the plugin any more.
 	reasonReleased = "RouteReleased"
 )
 

@@ -27,6 +27,17 @@ const (
 	role = "argo-rollouts-kedify-http"
 )
 
+// Reasons of the router's Events.
+const (
+	// reasonRestored says on a Rollout that something else has changed the split. The plugin has
+	// put it back. The Event names the field manager of a changed value. After a removal it lists
+	// the object's field managers with their times.
+	reasonRestored = "SplitRestored"
+	// reasonRemoved says on an HTTPScaledObject that the plugin has removed the split, because its
+	// Rollout is gone.
+	reasonRemoved = "SplitRemoved"
+)
+
 // Options are the settings of a Router.
 type Options struct {
 	// WatchNamespace is the one namespace that is watched; all of them when it is
@@ -65,7 +76,7 @@ func New(connect func() (*rest.Config, error), logger hclog.Logger, options Opti
 		Connect: connect, Logger: logger,
 		Request:    rolloutsplugin.Request{Kept: "the split", Role: role, Manifests: "deploy/rbac"},
 		Resource:   func(string) string { return httpv1alpha1.HTTPScaledObjects.GroupResource().String() },
-		Reasons:    trafficrouter.Reasons{Restored: "SplitRestored", Released: "SplitRemoved"},
+		Reasons:    trafficrouter.Reasons{Restored: reasonRestored, Released: reasonRemoved},
 		LeaveAlone: "have the other writer leave these annotations alone",
 		Released:   "has lost the split of",
 	})

@@ -21,8 +21,11 @@ type comments struct {
 	packages map[string]*sources
 }
 
-// sources has what a package's sources say of its types.
+// sources are a package's files, and what they say.
 type sources struct {
+	files []*ast.File
+	// values has the expression of each constant and variable.
+	values map[string]ast.Expr
 	// types has the comment of each type, fields that of each field of a struct, by type and
 	// name.
 	types, fields map[string]string
@@ -48,15 +51,12 @@ func (c *comments) of(t reflect.Type) (*sources, error) {
 }
 
 func readSources(folder string) (*sources, error) {
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
 		return nil, err
 	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("there are no Go files in %s", folder)
-	}
-	read := &sources{types: map[string]string{}, fields: map[string]string{}, constants: map[string][]string{}}
-	for _, name := range files {
+	read := &sources{values: map[string]ast.Expr{}, types: map[string]string{}, fields: map[string]string{}, constants: map[string][]string{}}
+	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
@@ -64,11 +64,15 @@ func readSources(folder string) (*sources, error) {
 		if err != nil {
 			return nil, err
 		}
+		read.files = append(read.files, file)
 		for _, declaration := range file.Decls {
 			if general, ok := declaration.(*ast.GenDecl); ok {
 				read.take(general)
 			}
 		}
+	}
+	if len(read.files) == 0 {
+		return nil, fmt.Errorf("there are no Go files in %s", folder)
 	}
 	return read, nil
 }
@@ -89,6 +93,9 @@ func (s *sources) take(declaration *ast.GenDecl) {
 				}
 			}
 		case *ast.ValueSpec:
+			for i, value := range spec.Values {
+				s.values[spec.Names[i].Name] = value
+			}
 			of, ok := spec.Type.(*ast.Ident)
 			if !ok || declaration.Tok != token.CONST {
 				continue

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -16,20 +15,6 @@ import (
 )
 
 var root = filepath.Join("..", "..")
-
-func TestPageIsCurrent(t *testing.T) {
-	want, err := makePage(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(filepath.Join(root, "docs", "steps-reference.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("run make generate (-made +found):\n%s", diff)
-	}
-}
 
 // Each kind has its part, with exactly the keys that the kind takes.
 func TestPartsAreOfTheKinds(t *testing.T) {
@@ -95,7 +80,7 @@ type unspeakable struct {
 // read is newReference with these comments for the types of this test.
 func read(fields map[string]string) *reference {
 	r := newReference(root)
-	r.comments.packages["hack/stepsreference"] = &sources{
+	r.comments.packages["hack/reference"] = &sources{
 		types: map[string]string{
 			"object": "object is one.\n\n\tpreformatted\n", "inner": "inner is in it.\n",
 			"row": "row is a row.\n", "embedding": "embedding has another.\n", "unspeakable": "unspeakable is nothing.\n",
@@ -119,16 +104,15 @@ func commented(more ...string) map[string]string {
 }
 
 func TestPage(t *testing.T) {
-	got, err := read(commented()).page("# Title\n", []part{
+	got, err := read(commented()).page([]part{
 		{"Object", "An object", reflect.TypeFor[object]()},
 		{"Embedding", "`embedding`", reflect.TypeFor[embedding]()},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.ReplaceAll(`# Title
-
-## Object
+	want := strings.ReplaceAll(`
+### Object
 
 An object is one.
 
@@ -143,7 +127,7 @@ An object is one.
 | 'again' | list of strings |  | 'again' is a list. |
 | 'rows' | list of ['rows'](#rows) |  | 'rows' are many. |
 
-### 'inner'
+#### 'inner'
 
 'inner' is in it.
 
@@ -151,7 +135,7 @@ An object is one.
 |---|---|---|---|
 | 'deep' | object of strings |  | 'deep' is deep. |
 
-### 'rows'
+#### 'rows'
 
 'rows' is a row.
 
@@ -159,7 +143,7 @@ An object is one.
 |---|---|---|---|
 | 'name' | string |  | 'name' is its name. |
 
-## Embedding
+### Embedding
 
 'embedding' has another.
 
@@ -189,7 +173,7 @@ func TestKeysWithoutWordsAreRefused(t *testing.T) {
 		"type with no comment": {reflect.TypeFor[mode](), commented(), "want a comment that begins with mode"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := read(tc.fields).page("", []part{{"Object", "object", tc.of}}); err == nil || !strings.Contains(err.Error(), tc.says) {
+			if _, err := read(tc.fields).page([]part{{"Object", "object", tc.of}}); err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%v, want %q", err, tc.says)
 			}
 		})

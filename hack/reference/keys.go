@@ -45,13 +45,12 @@ var elsewhere = map[reflect.Type]words{
 	reflect.TypeFor[metav1.LabelSelector](): {one: "[LabelSelector](https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/label-selector/#LabelSelector)"},
 }
 
-// page returns the page. It is an error when a key has no comment.
-func (r *reference) page(introduction string, parts []part) (string, error) {
+// page returns the sections of the parts. It is an error when a key has no comment.
+func (r *reference) page(parts []part) (string, error) {
 	for _, p := range parts {
 		r.sections[p.of] = p.title
 	}
 	var page strings.Builder
-	page.WriteString(introduction)
 	for _, p := range parts {
 		if err := r.part(&page, p); err != nil {
 			return "", err
@@ -62,7 +61,7 @@ func (r *reference) page(introduction string, parts []part) (string, error) {
 
 // part writes the section of an object, and below it those of the objects that are in it.
 func (r *reference) part(page *strings.Builder, p part) error {
-	level, rest := "##", []part{p}
+	level, rest := "###", []part{p}
 	for len(rest) > 0 {
 		p, rest = rest[0], rest[1:]
 		fmt.Fprintf(page, "\n%s %s\n\n", level, p.title)
@@ -70,7 +69,7 @@ func (r *reference) part(page *strings.Builder, p part) error {
 		if err != nil {
 			return err
 		}
-		level, rest = "###", append(inner, rest...)
+		level, rest = "####", append(inner, rest...)
 	}
 	return nil
 }
