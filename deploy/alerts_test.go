@@ -8,6 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/docstest"
 )
 
 // prometheusRule has the fields of a PrometheusRule that the alerts use.
@@ -33,7 +35,7 @@ type prometheusRule struct {
 
 // Each alert uses metrics and labels that there are, and has a runbook.
 func TestAlerts(t *testing.T) {
-	const runbooks = "https://github.com/kedify/argo-rollouts-plugin/blob/main/docs/troubleshooting.md#"
+	const runbooks = "https://github.com/kedify/argo-rollouts-plugin/blob/main/docs/how-to/troubleshooting.md#"
 	var rule prometheusRule
 	if err := yaml.UnmarshalStrict([]byte(readText(t, "components/alerts/prometheusrule.yaml")), &rule); err != nil {
 		t.Fatal(err)
@@ -41,10 +43,10 @@ func TestAlerts(t *testing.T) {
 	equal(t, "kind", "monitoring.coreos.com/v1 PrometheusRule", rule.APIVersion+" "+rule.Kind)
 	// The table is compared with /metrics where the metrics are made.
 	metrics := make(map[string]string)
-	for _, row := range regexp.MustCompile("(?m)^\\| `(interceptor_\\w+)` \\| ([^|]*?) ?\\|").FindAllStringSubmatch(readText(t, "../docs/interceptor.md"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(interceptor_\\w+)` \\| ([^|]*?) ?\\|").FindAllStringSubmatch(docstest.Read(t, "docs/reference/metrics.md"), -1) {
 		metrics[row[1]] = row[2]
 	}
-	pages := readText(t, "../docs/troubleshooting.md")
+	pages := docstest.Read(t, "docs/how-to/troubleshooting.md")
 	metric, label := regexp.MustCompile(`\binterceptor_\w+`), regexp.MustCompile(`(\w+)=~?"`)
 	named := make(map[string]bool)
 	for _, group := range rule.Spec.Groups {
@@ -80,13 +82,13 @@ func TestAlerts(t *testing.T) {
 			}
 			equal(t, r.Alert+": runbook", runbooks+strings.ToLower(r.Alert), r.Annotations.RunbookURL)
 			if !strings.Contains(pages, "\n### "+r.Alert+"\n") {
-				t.Errorf("docs/troubleshooting.md has no section %s", r.Alert)
+				t.Errorf("troubleshooting.md has no section %s", r.Alert)
 			}
 		}
 	}
 	for _, section := range regexp.MustCompile(`(?m)^### (Interceptor\w+)$`).FindAllStringSubmatch(pages, -1) {
 		if !named[section[1]] {
-			t.Errorf("docs/troubleshooting.md has a section %s, and there is no such alert", section[1])
+			t.Errorf("troubleshooting.md has a section %s, and there is no such alert", section[1])
 		}
 	}
 }

@@ -4,16 +4,19 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"testing"
 
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/docstest"
 )
 
-// The Helm values of a release, and those with which docs/steps-admin.md installs the step
+const stepsPage = "docs/how-to/step-admin.md"
+
+// The Helm values of a release, and those with which a page installs the step
 // plugin from its image, set only keys that the argo-rollouts chart documents, each of the
 // kind it documents.
 func TestHelmValuesAreTheCharts(t *testing.T) {
@@ -32,7 +35,7 @@ func TestHelmValuesAreTheCharts(t *testing.T) {
 	for _, plugin := range plugins {
 		check(plugin.program, readText(t, filepath.Join(dir, "argo-rollouts-values-"+plugin.infix+"linux-amd64.yaml")))
 	}
-	check("docs/steps-admin.md", valuesOfTheStepsPage(t))
+	check(stepsPage, docstest.Named(t, stepsPage, "values"))
 	broken := map[string]any{"controler": map[string]any{}, "providerRBAC": map[string]any{"additionalRules": map[string]any{}}}
 	equal(t, "problems of broken values", []string{"controler is not the chart's", "providerRBAC.additionalRules is a map[string]interface {}, the chart's is a list"},
 		undocumented("", broken, chart.Values, chart.Rendered))
@@ -61,7 +64,7 @@ func undocumented(prefix string, values, documented map[string]any, rendered map
 	return problems
 }
 
-// The values of docs/steps-admin.md have the init container of deploy/step.
+// The values that the page shows have the init container of deploy/step.
 func TestStepsPageHasTheInitContainer(t *testing.T) {
 	var values struct {
 		Controller struct {
@@ -69,20 +72,11 @@ func TestStepsPageHasTheInitContainer(t *testing.T) {
 			StepPlugins    []types.PluginItem `json:"stepPlugins"`
 		} `json:"controller"`
 	}
-	readAny(t, []byte(valuesOfTheStepsPage(t)), &values)
+	readAny(t, []byte(docstest.Named(t, stepsPage, "values")), &values)
 	var patch appsv1.Deployment
 	read(t, "step/deployment-patch.yaml", &patch)
 	want := patch.Spec.Template.Spec.InitContainers
 	want[0].Image = stepImage + ":vX.Y.Z"
 	equal(t, "init containers", want, values.Controller.InitContainers)
 	equal(t, "step plugins", 1, len(values.Controller.StepPlugins))
-}
-
-func valuesOfTheStepsPage(t *testing.T) string {
-	t.Helper()
-	shown := regexp.MustCompile("(?s)\n```yaml {fragment}\n(controller:\n.*?\n)```\n").FindStringSubmatch(readText(t, "../docs/steps-admin.md"))
-	if shown == nil {
-		t.Fatal("docs/steps-admin.md shows no values of the chart")
-	}
-	return shown[1]
 }

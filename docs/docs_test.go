@@ -1,8 +1,12 @@
 package docs_test
 
 import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -11,70 +15,120 @@ import (
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/docstest"
 	"github.com/kedify/argo-rollouts-plugin/internal/kubectlcanary/check"
+	"github.com/kedify/argo-rollouts-plugin/internal/rolloutsplugin"
+	"github.com/kedify/argo-rollouts-plugin/internal/steps/registration"
 )
 
 var (
-	fence   = regexp.MustCompile("(?ms)^ *```([^\n]*)\n(.*?)^ *```$")
-	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:href|src)="([^"]+)"|(?m)^\[[^\]]+\]: (\S+)$`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	anchor  = regexp.MustCompile(`<a id="([^"]*)"></a>`)
+	inline  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
-// pages returns all Markdown files that users read.
-func pages(t *testing.T) []string {
-	t.Helper()
-	var pages []string
-	for _, pattern := range []string{"../README.md", "*.md", "../examples/*/*.md"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil || len(found) == 0 {
-			t.Fatalf("no pages match %s: %v", pattern, err)
-		}
-		pages = append(pages, found...)
-	}
-	return pages
-}
-
-func readText(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.FromSlash(path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-// Every link to a file, and to a heading in one, leads somewhere.
+// Every link to a file, and to a heading or an anchor in one, leads somewhere, and every page
+// of docs/ is in the table of docs/README.md.
 func TestLinks(t *testing.T) {
-	for _, page := range pages(t) {
-		t.Run(filepath.ToSlash(page), func(t *testing.T) {
-			for _, match := range link.FindAllStringSubmatch(fence.ReplaceAllString(readText(t, page), ""), -1) {
-				target, anchor, _ := strings.Cut(match[1], "#")
-				if strings.Contains(target, "://") {
-					continue
-				}
-				file := page
-				if target != "" {
-					file = filepath.Join(filepath.Dir(page), filepath.FromSlash(target))
-				}
-				if _, err := os.Stat(file); err != nil {
-					t.Errorf("link to %s: %v", match[1], err)
-					continue
-				}
-				if anchor != "" && !slices.Contains(anchors(readText(t, file)), anchor) {
-					t.Errorf("link to %s: %s has no such heading; it has %q", match[1], file, anchors(readText(t, file)))
-				}
-			}
-		})
+	root := docstest.Root(t)
+	for _, problem := range linkProblems(t, root) {
+		t.Error(problem)
 	}
 }
 
-// anchors returns the anchors that GitHub gives to the headings of a page.
+// Pages in new directories are looked at.
+func TestLinkProblems(t *testing.T) {
+	root := t.TempDir()
+	for file, text := range map[string]string{
+		"README.md":      "[docs](docs/README.md)",
+		"docs/README.md": "# A `b` [c](new/deep/page.md#no-1)\n[same](#a-b-c) [dir](new) [web](https://example.com/#no)\n```text\n# No heading\n[no](link)\n```\n",
+		"docs/new/deep/page.md": "# No\n## No\n<a id=\"check\"></a>\n[a](../../README.md#no-heading) [b](gone.md)\n[c](#chekc) [d](#check) <img src=\"gone.svg\">\n" +
+			"[e][e]\n\n[e]: gone/\n",
+		"docs/new/lost.md": "",
+	} {
+		file = filepath.Join(root, filepath.FromSlash(file))
+		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{
+		"docs/new/deep/page.md links to ../../README.md#no-heading: there is no such heading or anchor",
+		"docs/new/deep/page.md links to gone.md: there is no such file",
+		"docs/new/deep/page.md links to #chekc: there is no such heading or anchor",
+		"docs/new/deep/page.md links to gone.svg: there is no such file",
+		"docs/new/deep/page.md links to gone/: there is no such file",
+		"docs/README.md has no link to docs/new/lost.md",
+	}
+	if diff := cmp.Diff(want, linkProblems(t, root)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// linkProblems lists links of the pages below a directory that lead nowhere, and pages of docs/
+// to which docs/README.md has no link.
+func linkProblems(t *testing.T, root string) []string {
+	t.Helper()
+	read := func(page string) string {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	known := map[string][]string{}
+	anchorsOf := func(page string) []string {
+		if known[page] == nil {
+			known[page] = append(anchors(read(page)), "")
+		}
+		return known[page]
+	}
+	var problems []string
+	const index = "docs/README.md"
+	listed := map[string]bool{index: true}
+	pages := docstest.Pages(t, root)
+	for _, page := range pages {
+		for _, match := range link.FindAllStringSubmatch(docstest.WithoutFences(read(page)), -1) {
+			address := match[1] + match[2] + match[3]
+			target, id, _ := strings.Cut(address, "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			file := page
+			if target != "" {
+				file = path.Join(path.Dir(page), target)
+			}
+			if page == index {
+				listed[file] = true
+			}
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(file))); err != nil {
+				problems = append(problems, page+" links to "+address+": there is no such file")
+			} else if id != "" && !slices.Contains(anchorsOf(file), id) {
+				problems = append(problems, page+" links to "+address+": there is no such heading or anchor")
+			}
+		}
+	}
+	for _, page := range pages {
+		if strings.HasPrefix(page, "docs/") && !listed[page] {
+			problems = append(problems, index+" has no link to "+page)
+		}
+	}
+	return problems
+}
+
+// anchors returns those that GitHub gives to the headings of a page, and those that the page has
+// itself.
 func anchors(text string) []string {
-	var anchors []string
-	for _, match := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
-		anchors = append(anchors, strings.Map(func(r rune) rune {
+	text = docstest.WithoutFences(text)
+	var found []string
+	for _, match := range heading.FindAllStringSubmatch(text, -1) {
+		name := strings.Map(func(r rune) rune {
 			switch {
 			case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '_':
 				return unicode.ToLower(r)
@@ -83,42 +137,122 @@ func anchors(text string) []string {
 			default:
 				return -1
 			}
-		}, match[1]))
+		}, inline.ReplaceAllString(match[1], "$1"))
+		unique := name
+		for n := 1; slices.Contains(found, unique); n++ {
+			unique = fmt.Sprintf("%s-%d", name, n)
+		}
+		found = append(found, unique)
 	}
-	return anchors
+	for _, match := range anchor.FindAllStringSubmatch(text, -1) {
+		found = append(found, match[1])
+	}
+	return found
 }
 
-// YAML in the docs reads. A fence that says just yaml holds whole manifests,
-// which the end-to-end tests apply; one that says yaml {fragment} does not.
+// The README's picture, which make picture draws, is small enough to load at once.
+func TestPicture(t *testing.T) {
+	picture := docstest.Read(t, "docs/canary.svg")
+	if err := xml.Unmarshal([]byte(picture), new(struct{})); err != nil || len(picture) > 60<<10 {
+		t.Errorf("%d bytes, want 60 KB at most; %v", len(picture), err)
+	}
+}
+
+// Messages, comments, manifests and scripts that name a page of docs/, as a path or as a URL of
+// the repository, name one that there is.
+func TestFilesNamePagesThatThereAre(t *testing.T) {
+	root, found := docstest.Root(t), 0
+	madeUp := []string{filepath.Join(root, "docs", "docs_test.go"), filepath.Join(root, "sandbox", "internal", "page", "page_test.go")}
+	named := regexp.MustCompile(`docs/([\w.-]+/)*[\w-]+\.md(#[\w-]+)?`)
+	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains([]string{".git", "bin", "dist", "testdata"}, entry.Name()):
+			return fs.SkipDir
+		case entry.IsDir() || filepath.Ext(file) == ".md" || slices.Contains(madeUp, file):
+			return nil
+		case !slices.Contains([]string{"", ".go", ".yaml", ".yml", ".sh", ".json", ".Dockerfile"}, filepath.Ext(file)):
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if bytes.IndexByte(text, 0) >= 0 {
+			return nil // a program that make build has put there
+		}
+		for line := range strings.Lines(string(text)) {
+			for _, at := range named.FindAllStringIndex(line, -1) {
+				if before := line[:at[0]]; strings.Contains(before, "://") && !strings.Contains(before, "/kedify/argo-rollouts-plugin/") {
+					continue // a page of another project
+				}
+				found++
+				page, id, _ := strings.Cut(line[at[0]:at[1]], "#")
+				if text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page))); err != nil {
+					t.Errorf("%s names %s, which does not exist", file, page)
+				} else if id != "" && !slices.Contains(anchors(string(text)), id) {
+					t.Errorf("%s names %s#%s, which does not exist", file, page, id)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || found < 20 {
+		t.Errorf("%d pages are named: %v", found, err)
+	}
+}
+
+// Tests and demos find a fence by its name.
+func TestFencesHaveNamesOfTheirOwn(t *testing.T) {
+	names := 0
+	for _, page := range docstest.Pages(t, docstest.Root(t)) {
+		seen := map[string]bool{}
+		for _, f := range docstest.Fences(docstest.Read(t, page)) {
+			if f.Name == "" {
+				continue
+			}
+			names++
+			if seen[f.Name] || !regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`).MatchString(f.Name) {
+				t.Errorf("%s: {%s}: want a kebab-case name of its own", page, f.Name)
+			}
+			seen[f.Name] = true
+		}
+	}
+	if names == 0 {
+		t.Error("no fence has a name")
+	}
+}
+
+// YAML in the docs reads. A fence that says yaml holds whole manifests, which the
+// end-to-end tests apply; one that says yaml {fragment} does not.
 func TestYAML(t *testing.T) {
 	manifests, fragments := 0, 0
-	for _, page := range pages(t) {
-		t.Run(filepath.ToSlash(page), func(t *testing.T) {
-			for _, match := range fence.FindAllStringSubmatch(readText(t, page), -1) {
-				info, text := strings.TrimSpace(match[1]), match[2]
+	for _, page := range docstest.Pages(t, docstest.Root(t)) {
+		t.Run(page, func(t *testing.T) {
+			for _, f := range docstest.Fences(docstest.Read(t, page)) {
 				switch {
-				case info == "yaml":
-					for _, document := range strings.Split(text, "---\n") {
+				case f.Language == "yaml" && !f.Fragment:
+					for _, document := range strings.Split(f.Text, "---\n") {
 						manifests++
-						var object map[string]any
-						if err := yaml.UnmarshalStrict([]byte(document), &object); err != nil {
-							t.Errorf("%v in:\n%s", err, document)
-						} else if object["apiVersion"] == nil || object["kind"] == nil {
+						if object := decode(t, document); object["apiVersion"] == nil || object["kind"] == nil {
 							t.Errorf("no apiVersion or kind (is it a {fragment}?) in:\n%s", document)
 						}
 					}
-				case info == "yaml {fragment}":
+				case f.Language == "yaml":
 					fragments++
 					var value any
-					if err := yaml.UnmarshalStrict([]byte(text), &value); err != nil {
-						t.Errorf("%v in:\n%s", err, text)
+					if err := yaml.UnmarshalStrict([]byte(f.Text), &value); err != nil {
+						t.Errorf("%v in:\n%s", err, f.Text)
 					}
-				case info == "go":
-					if !isInSources(t, text) {
-						t.Errorf("no Go file of the repository holds this any more:\n%s", text)
+				case f.Fragment:
+					t.Errorf("{fragment} is for yaml: %s", f.Language)
+				case f.Language == "go":
+					if !isInSources(t, f.Text) {
+						t.Errorf("no Go file of the repository holds this any more:\n%s", f.Text)
 					}
-				case !slices.Contains([]string{"sh", "text", "dockerfile"}, info):
-					t.Errorf("a fence says %q: want yaml, yaml {fragment}, go, dockerfile, sh or text", info)
+				case !slices.Contains([]string{"sh", "text", "dockerfile"}, f.Language):
+					t.Errorf("a fence says %q: want yaml, go, dockerfile, sh or text", f.Language)
 				}
 			}
 		})
@@ -141,7 +275,11 @@ func isInSources(t *testing.T, text string) bool {
 		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "bin" || entry.Name() == "dist"):
 			return fs.SkipDir
 		case strings.HasSuffix(path, ".go"):
-			found = strings.Contains(readText(t, path), text)
+			source, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			found = strings.Contains(string(source), text)
 		}
 		return nil
 	})
@@ -151,30 +289,43 @@ func isInSources(t *testing.T, text string) bool {
 	return found
 }
 
-// The reference has the table of the checks as they are declared.
-func TestReferenceListsEveryCheck(t *testing.T) {
-	if table := check.Reference(); !strings.Contains(readText(t, "reference.md"), "\n\n"+table+"\n") {
-		t.Errorf("run make generate: reference.md does not hold\n%s", table)
+func decode(t *testing.T, document string) map[string]any {
+	t.Helper()
+	var object map[string]any
+	if err := yaml.UnmarshalStrict([]byte(document), &object); err != nil {
+		t.Fatalf("%v in:\n%s", err, document)
 	}
+	return object
 }
 
-// The checks that troubleshooting.md names exist.
-func TestTroubleshootingNamesChecks(t *testing.T) {
-	reference := readText(t, "reference.md")
-	for _, brackets := range regexp.MustCompile("\\[`[^]]+`\\](?:[^(]|$)").FindAllString(readText(t, "troubleshooting.md"), -1) {
-		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(brackets, -1) {
-			if !strings.Contains(reference, "\n| `"+name[1]+"` |") {
-				t.Errorf("%q is no check of the reference", name[1])
+// Troubleshooting has an anchor for each check, to which `kubectl canary check` links, before
+// the heading of a section.
+func TestTroubleshootingHasASectionForEachCheck(t *testing.T) {
+	var checks, has []string
+	for _, match := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|").FindAllStringSubmatch(check.Reference(), -1) {
+		checks = append(checks, match[1])
+	}
+	lines := strings.Split(docstest.WithoutFences(docstest.Read(t, "docs/how-to/troubleshooting.md")), "\n")
+	for i, line := range lines {
+		for _, match := range anchor.FindAllStringSubmatch(line, -1) {
+			has = append(has, match[1])
+			if !strings.HasPrefix(strings.Join(lines[i+1:], ""), "## ") {
+				t.Errorf("the anchor %s is not before the heading of a section", match[1])
 			}
 		}
+	}
+	slices.Sort(checks)
+	slices.Sort(has)
+	if diff := cmp.Diff(checks, has); diff != "" || len(checks) < 30 {
+		t.Errorf("anchors, one for each check (-checks +page):\n%s", diff)
 	}
 }
 
 // The reference lists every flag of check.
 func TestReferenceListsEveryFlag(t *testing.T) {
-	reference := readText(t, "reference.md")
+	reference := docstest.Read(t, "docs/reference/check.md")
 	flag := regexp.MustCompile(`(?m)^ *(?:(-\w), )?(--[a-z-]+)`)
-	flags := flag.FindAllStringSubmatch(check.NewCommand().Flags().FlagUsages(), -1)
+	flags := flag.FindAllStringSubmatch(check.NewCommand("dev").Flags().FlagUsages(), -1)
 	if len(flags) == 0 {
 		t.Fatal("check has no flags")
 	}
@@ -189,49 +340,44 @@ func TestReferenceListsEveryFlag(t *testing.T) {
 	}
 }
 
-// interceptorSources are the sources of the interceptor, tests left out.
-func interceptorSources(t *testing.T, folders ...string) string {
-	t.Helper()
-	var text strings.Builder
-	for _, folder := range folders {
-		files, err := filepath.Glob("../" + folder + "/*.go")
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no sources in %s: %v", folder, err)
+// The generated tables have the flags that the plugins take, and no other: the generator reads
+// them from the sources. Those of cmd/rollouts-plugin-gatewayapi come on top.
+func TestReferenceListsTheFlagsOfPlugins(t *testing.T) {
+	step := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(registration.Args).AddTo(step)
+	router := rolloutsplugin.TrafficRouter{}.Command().Flags()
+	for page, of := range map[string]struct {
+		flags *pflag.FlagSet
+		also  []string
+	}{
+		"kedify":     {router, nil},
+		"gatewayapi": {router, []string{"--name", "--kubeconfig", "--kubeClientQPS", "--kubeClientBurst", "--logformat"}},
+		"steps":      {step, nil},
+	} {
+		made, listed := of.also, []string(nil)
+		of.flags.VisitAll(func(f *pflag.Flag) { made = append(made, "--"+f.Name) })
+		for _, row := range docstest.Table(t, "docs/reference/"+page+".md", "| flag | default | meaning |") {
+			listed = append(listed, docstest.Quoted(row[0])...)
 		}
-		for _, file := range files {
-			if !strings.HasSuffix(file, "_test.go") {
-				text.WriteString(readText(t, file))
-			}
+		slices.Sort(made)
+		slices.Sort(listed)
+		if diff := cmp.Diff(made, listed); diff != "" {
+			t.Errorf("%s (-made +listed):\n%s", page, diff)
 		}
-	}
-	return text.String()
-}
-
-// The interceptor's reference lists every reason of an Event, and no other.
-func TestReasonsOfEvents(t *testing.T) {
-	sources := interceptorSources(t, "internal/interceptor/proxy", "internal/interceptor/watch", "internal/interceptor/events", "internal/interceptor/xds", "internal/interceptor/routes")
-	names := func(text, pattern string) []string {
-		var found []string
-		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
-			found = append(found, match[1])
-		}
-		slices.Sort(found)
-		return slices.Compact(found)
-	}
-	made := names(sources, `(?m)^\t?(?:const )?(\w+) +(?:routes\.)?Reason = "`)
-	listed := names(readText(t, "interceptor.md"), "`((?:Internal|Invalid|Unknown|Unsupported|Unreadable|TooLarge|Repeated|Shadowed|RefusedBy|HostNot|HostDis|OverBudget|OverRequest)\\w*)`")
-	if diff := cmp.Diff(made, listed); diff != "" || len(made) < 5 {
-		t.Errorf("reasons (-made +listed):\n%s", diff)
 	}
 }
 
 // Every make target that a page names exists.
 func TestMakeTargets(t *testing.T) {
-	makefile := readText(t, "../Makefile")
-	named := regexp.MustCompile("(?m)(?:^ *|`)(?:[A-Z]+=\\S+ )?make ((?:[a-z0-9-]+ ?)+)")
+	makefile := docstest.Read(t, "Makefile")
+	named := regexp.MustCompile("(?m)(?:^|`)(?:[A-Z]+=\\S+ )?make ((?:[a-z0-9-]+ ?)+)")
 	found := 0
-	for _, page := range pages(t) {
-		for _, match := range named.FindAllStringSubmatch(readText(t, page), -1) {
+	for _, page := range docstest.Pages(t, docstest.Root(t)) {
+		text := strings.ReplaceAll(docstest.WithoutFences(docstest.Read(t, page)), "\n", " ")
+		for _, f := range docstest.Fences(docstest.Read(t, page)) {
+			text += "\n" + f.Text
+		}
+		for _, match := range named.FindAllStringSubmatch(text, -1) {
 			for _, target := range strings.Fields(match[1]) {
 				found++
 				if !strings.Contains(makefile, "\n"+target+":") {
@@ -247,10 +393,10 @@ func TestMakeTargets(t *testing.T) {
 
 // Every direct dependency of both modules has its reason in decisions.md.
 func TestDependenciesHaveReasons(t *testing.T) {
-	decisions := readText(t, "decisions.md")
+	decisions := docstest.Read(t, "docs/contributing/decisions.md")
 	for _, module := range []struct{ file, section string }{
-		{"../go.mod", "## Dependencies of the plugin"},
-		{"../sandbox/go.mod", "## Dependencies of the sandbox"},
+		{"go.mod", "## Dependencies of the plugin"},
+		{"sandbox/go.mod", "## Dependencies of the sandbox"},
 	} {
 		_, section, found := strings.Cut(decisions, module.section)
 		if !found {
@@ -258,7 +404,7 @@ func TestDependenciesHaveReasons(t *testing.T) {
 		}
 		section, _, _ = strings.Cut(section, "\n## ")
 		requirement := regexp.MustCompile(`(?m)^(?:require )?\t?(\S+) v\S+$`)
-		direct := requirement.FindAllStringSubmatch(readText(t, module.file), -1)
+		direct := requirement.FindAllStringSubmatch(docstest.Read(t, module.file), -1)
 		if len(direct) == 0 {
 			t.Fatalf("%s requires nothing", module.file)
 		}

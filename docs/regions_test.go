@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/docstest"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/clusteraccess"
 )
 
@@ -37,7 +38,7 @@ esac
 // The page's commands make a Secret that steps can use, with the token of the manifest.
 func TestRegionsPageMakesASecret(t *testing.T) {
 	var token corev1.Secret
-	documents := strings.Split(readText(t, "../deploy/rbac-regions/region.yaml"), "\n---\n")
+	documents := strings.Split(docstest.Read(t, "deploy/rbac-regions/region.yaml"), "\n---\n")
 	if err := yaml.Unmarshal([]byte(documents[1]), &token); err != nil || token.Kind != "Secret" {
 		t.Fatalf("%+v, %v", token, err)
 	}
@@ -46,23 +47,23 @@ func TestRegionsPageMakesASecret(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte(kubectl), 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
-	var commands strings.Builder
-	for _, match := range fence.FindAllStringSubmatch(sectionOf(t, "steps-regions.md", "## Credentials"), -1) {
-		if match[1] == "sh" {
-			commands.WriteString(match[2])
-		}
-	}
-	shell := exec.CommandContext(t.Context(), "sh", "-e", "-c", commands.String())
+	const page = "docs/how-to/step-rollouts.md"
+	commands := docstest.Named(t, page, "token") + docstest.Named(t, page, "secret")
+	shell := exec.CommandContext(t.Context(), "sh", "-e", "-c", commands)
 	shell.Dir = dir
 	encode := base64.StdEncoding.EncodeToString
 	shell.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "NAME="+token.Name, "TOKEN="+encode([]byte("a.token")), "CA="+encode(ca))
 	if output, err := shell.CombinedOutput(); err != nil || len(output) > 0 {
-		t.Fatalf("%s%v\n%s", commands.String(), err, output)
+		t.Fatalf("%s%v\n%s", commands, err, output)
 	}
-	if got := readText(t, filepath.Join(dir, "applied")); got != "made\n" {
-		t.Errorf("%q is applied", got)
+	if got, err := os.ReadFile(filepath.Join(dir, "applied")); string(got) != "made\n" {
+		t.Errorf("%q is applied (%v)", got, err)
 	}
-	got, err := clusteraccess.Read(map[string][]byte{"kubeconfig": []byte(readText(t, filepath.Join(dir, "made")))})
+	made, err := os.ReadFile(filepath.Join(dir, "made"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := clusteraccess.Read(map[string][]byte{"kubeconfig": made})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,12 +104,14 @@ func TestRegionsPageNamesWhatIsRefused(t *testing.T) {
 		"insecure": argoCD(`"tlsClientConfig": {"insecure": true}`), "http://": {"server": []byte("http://a"), "config": []byte(`{"bearerToken": "a"}`)},
 		"proxy-url": kubeconfig("proxy-url: a", ""), "proxyUrl": argoCD(`"proxyUrl": "a"`),
 	}
-	for _, key := range cells(sectionOf(t, "steps-regions.md", "## Credentials"), 0) {
-		data, is := secrets[key]
-		if _, err := clusteraccess.Read(data); !is || err == nil || !strings.Contains(err.Error(), key) {
-			t.Errorf("%s: %v", key, err)
+	for _, row := range docstest.Table(t, "docs/how-to/step-rollouts.md", "| refused | instead |") {
+		for _, key := range docstest.Quoted(row[0]) {
+			data, is := secrets[key]
+			if _, err := clusteraccess.Read(data); !is || err == nil || !strings.Contains(err.Error(), key) {
+				t.Errorf("%s: %v", key, err)
+			}
+			delete(secrets, key)
 		}
-		delete(secrets, key)
 	}
 	if len(secrets) > 0 {
 		t.Errorf("the page does not name %v", secrets)

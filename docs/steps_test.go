@@ -6,17 +6,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/pflag"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/docstest"
 	"github.com/kedify/argo-rollouts-plugin/internal/manifest"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/kinds"
@@ -24,76 +25,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/steps/registration"
 )
 
-const (
-	stepsPage      = "steps.md"
-	stepsAdminPage = "steps-admin.md"
-	regionsPage    = "steps-regions.md"
-)
-
-// The page lists the flags of a registration, and no other.
-func TestStepsPageListsEveryFlag(t *testing.T) {
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	new(registration.Args).AddTo(flags)
-	var made, listed []string
-	flags.VisitAll(func(f *pflag.Flag) { made = append(made, "--"+f.Name) })
-	for _, word := range cells(sectionOf(t, stepsAdminPage, "## The program"), 0) {
-		if strings.HasPrefix(word, "--") {
-			listed = append(listed, word)
-		}
-	}
-	slices.Sort(made)
-	slices.Sort(listed)
-	if diff := cmp.Diff(made, listed); diff != "" || len(made) < 9 {
-		t.Errorf("flags (-made +listed):\n%s", diff)
-	}
-}
-
-// The page gives a reason for each verb on each resource that deploy/rbac-step grants.
-func TestStepsPageSaysWhatEachVerbIsFor(t *testing.T) {
-	files, err := filepath.Glob("../deploy/rbac-step/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var granted, told []string
-	for _, file := range files {
-		for _, document := range manifest.Documents([]byte(readText(t, file))) {
-			var role rbacv1.ClusterRole
-			if err := yaml.Unmarshal(document.Objects[0], &role); err != nil {
-				t.Fatal(err)
-			}
-			for _, rule := range role.Rules {
-				for _, verb := range rule.Verbs {
-					granted = append(granted, strings.TrimSuffix(filepath.Base(file), ".yaml")+" "+strings.Join(rule.Resources, ",")+" "+verb)
-				}
-			}
-		}
-	}
-	var kind, resource string
-	for line := range strings.Lines(sectionOf(t, stepsAdminPage, "## Permissions")) {
-		if named := cells(line, 0); len(named) > 0 {
-			kind = named[0]
-		}
-		if named := cells(line, 1); len(named) > 0 {
-			resource = strings.Join(named, ",")
-		}
-		for _, verb := range cells(line, 2) {
-			told = append(told, kind+" "+resource+" "+verb)
-		}
-	}
-	slices.Sort(granted)
-	slices.Sort(told)
-	if diff := cmp.Diff(granted, told); diff != "" || len(told) == 0 {
-		t.Errorf("verbs (-granted +told):\n%s", diff)
-	}
-}
+const stepsAdminPage = "docs/how-to/step-admin.md"
 
 // The Role that the page shows for a kind of object grants what such a step asks for, to the
 // controller, and the flags of its table name the resources beside them.
 func TestStepsPageGrantsWhatAStepWithAnObjectNeeds(t *testing.T) {
-	section := sectionOf(t, stepsAdminPage, "## A Role for each kind of object")
 	var role rbacv1.Role
 	var binding rbacv1.RoleBinding
-	documents := manifest.Documents([]byte(fence.FindStringSubmatch(section)[2]))
+	documents := manifest.Documents([]byte(docstest.Named(t, stepsAdminPage, "role")))
 	for i, into := range []any{&role, &binding} {
 		if err := yaml.UnmarshalStrict(documents[i].Objects[0], into); err != nil {
 			t.Fatal(err)
@@ -106,18 +45,22 @@ func TestStepsPageGrantsWhatAStepWithAnObjectNeeds(t *testing.T) {
 	if binding.RoleRef.Name != role.Name || binding.Namespace != role.Namespace || len(binding.Subjects) != 1 || binding.Subjects[0].Name != "argo-rollouts" {
 		t.Errorf("%+v", binding)
 	}
-	flags, granted := cells(section, 1), cells(section, 2)
-	for i, flag := range flags[1:] { // below the heading
-		allowed, err := registration.ParseGroupKind(flag)
-		if group, resource := granted[2*i+2], granted[2*i+3]; err != nil || allowed.Word != resource || allowed.Group != group {
-			t.Errorf("%s (%v) beside %s of %s", flag, err, resource, group)
+	rows := docstest.Table(t, stepsAdminPage, "| allow | `--allow-resource` | `apiGroups`, `resources` |")
+	for _, row := range rows {
+		flag, granted := docstest.Quoted(row[1]), docstest.Quoted(row[2])
+		if len(flag) != 1 || len(granted) != 2 {
+			t.Fatalf("a row with %q and %q", flag, granted)
+		}
+		allowed, err := registration.ParseGroupKind(flag[0])
+		if err != nil || allowed.Group != granted[0] || allowed.Word != granted[1] {
+			t.Errorf("%s (%v) beside %s", flag[0], err, granted)
 		}
 	}
-	if len(flags) < 4 {
-		t.Errorf("flags %q", flags)
+	if len(rows) < 3 {
+		t.Errorf("%d flags", len(rows))
 	}
 	for _, told := range []string{"secrets", "pods", "ingresses"} {
-		if !strings.Contains(section, "`"+told+"`") {
+		if !strings.Contains(docstest.Read(t, stepsAdminPage), "`"+told+"`") {
 			t.Errorf("the page does not say why %s are not to be allowed", told)
 		}
 	}
@@ -138,17 +81,14 @@ func TestStepsPagesLintWhatTheyShow(t *testing.T) {
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	commands := fence.FindAllStringSubmatch(sectionOf(t, stepsAdminPage, "## Look before a canary does"), -1)
-	if len(commands) != 1 || commands[0][1] != "sh" {
-		t.Fatalf("%d fences, want one of sh", len(commands))
-	}
-	command := exec.Command("sh", "-e", "-c", commands[0][2])
+	commands := docstest.Named(t, stepsAdminPage, "lint")
+	command := exec.Command("sh", "-e", "-c", commands)
 	command.Dir, command.Env = dir, append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 	output, err := command.CombinedOutput()
 	want := fmt.Sprintf("ok: Rollouts: %d, plugin steps: %d (%[2]d read with their registration), registrations: %d, presets: %d\n",
 		len(shown.rollouts), len(shown.used), len(shown.entries), len(shown.presets))
 	if err != nil || string(output) != want {
-		t.Errorf("%s%v\n%swant %s", commands[0][2], err, output, want)
+		t.Errorf("%s%v\n%swant %s", commands, err, output, want)
 	}
 	for _, key := range append(kinds.Names(kinds.All(kinds.Options{})), "use") {
 		if !slices.ContainsFunc(shown.used, func(config map[string]any) bool { return config[key] != nil }) {
@@ -169,14 +109,28 @@ type shownSteps struct {
 	used []map[string]any
 }
 
+// stepFences returns the YAML of all pages on steps.
+func stepFences(t *testing.T) []docstest.Fence {
+	t.Helper()
+	var found []docstest.Fence
+	for _, page := range docstest.Pages(t, docstest.Root(t)) {
+		if !regexp.MustCompile(`^docs/.*/steps?(-[a-z]+)?\.md$`).MatchString(page) {
+			continue
+		}
+		for _, f := range docstest.Fences(docstest.Read(t, page)) {
+			if f.Language == "yaml" {
+				found = append(found, f)
+			}
+		}
+	}
+	return found
+}
+
 func readShownSteps(t *testing.T) *shownSteps {
 	t.Helper()
 	var shown shownSteps
-	for _, match := range fence.FindAllStringSubmatch(readText(t, stepsAdminPage)+readText(t, stepsPage)+readText(t, regionsPage), -1) {
-		if !strings.HasPrefix(match[1], "yaml") {
-			continue
-		}
-		object := decode(t, match[2])
+	for _, f := range stepFences(t) {
+		object := decode(t, f.Text)
 		switch list, isList := object["stepPlugins"].(string); {
 		case isList:
 			var entries []any
@@ -188,6 +142,7 @@ func readShownSteps(t *testing.T) *shownSteps {
 			entries, _, _ := unstructured.NestedSlice(object, "controller", "stepPlugins")
 			shown.addEntries(entries)
 		case object["configMapGenerator"] != nil: // of kustomize
+		case object["kind"] == nil && object["metadata"] != nil: // annotations for Argo Rollouts' notifications
 		case object["kind"] == "Role": // TestStepsPageGrantsWhatAStepWithAnObjectNeeds reads it
 		case object["kind"] == "ConfigMap":
 			shown.presets = append(shown.presets, object)
@@ -198,7 +153,7 @@ func readShownSteps(t *testing.T) *shownSteps {
 		case object["spec"] != nil:
 			shown.addRollout(object["spec"])
 		default:
-			t.Errorf("what is this?\n%s", match[2])
+			t.Errorf("what is this?\n%s", f.Text)
 		}
 	}
 	var err error
@@ -284,20 +239,24 @@ func (s *shownSteps) files(t *testing.T) map[string]string {
 func TestStepsPageListsTheScope(t *testing.T) {
 	scope := steps.Scope(steps.Work{Rollout: &v1alpha1.Rollout{}}, nil)
 	made := append(slices.Collect(maps.Keys(scope)), "outputs", "response", "object") // these are of the kinds http and resource
-	listed := cells(sectionOf(t, stepsPage, "## Texts and conditions"), 0)
+	var listed []string
+	var told strings.Builder
+	for _, row := range docstest.Table(t, "docs/reference/steps.md", "| name | |") {
+		listed = append(listed, docstest.Quoted(row[0])...)
+		told.WriteString(row[1])
+	}
 	slices.Sort(made)
 	slices.Sort(listed)
 	if diff := cmp.Diff(made, listed); diff != "" {
 		t.Errorf("names (-made +listed):\n%s", diff)
 	}
-	told := sectionOf(t, stepsPage, "## Texts and conditions")
 	for name, value := range scope {
 		fields, _ := value.(map[string]any)
 		for field := range fields {
 			if name == "steps" {
 				continue // the names of the user's steps
 			}
-			if !strings.Contains(told, "`"+field+"`") {
+			if !strings.Contains(told.String(), "`"+field+"`") {
 				t.Errorf("%s.%s is not told", name, field)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/docstest"
 	"github.com/kedify/argo-rollouts-plugin/internal/steps"
 )
 
@@ -21,8 +22,8 @@ func TestSamplesPageListsEverySample(t *testing.T) {
 		t.Fatalf("no samples: %v", err)
 	}
 	listed := map[string]string{}
-	for line := range strings.Lines(readText(t, "steps-samples.md")) {
-		if found := regexp.MustCompile(`\]\((\.\./examples/steps/[a-z-]+\.yaml)\)`).FindStringSubmatch(line); found != nil {
+	for line := range strings.Lines(docstest.Read(t, "docs/how-to/step-http.md")) {
+		if found := regexp.MustCompile(`^\|.*\]\(\.\./(\.\./examples/steps/[a-z-]+\.yaml)\)`).FindStringSubmatch(line); found != nil {
 			listed[filepath.FromSlash(found[1])] = line
 		}
 	}
@@ -37,7 +38,7 @@ func TestSamplesPageListsEverySample(t *testing.T) {
 			continue
 		}
 		var hosts, secrets []string
-		for _, document := range strings.Split(readText(t, file), "\n---\n") {
+		for _, document := range strings.Split(docstest.Read(t, strings.TrimPrefix(filepath.ToSlash(file), "../")), "\n---\n") {
 			var object struct {
 				Kind string
 				Data map[string]string
@@ -62,10 +63,7 @@ func TestSamplesPageListsEverySample(t *testing.T) {
 			hosts = nil // told in words
 		}
 		for i, want := range [][]string{hosts, secrets} {
-			var told []string
-			for _, found := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(columns[2+i], -1) {
-				told = append(told, found[1])
-			}
+			told := docstest.Quoted(columns[2+i])
 			slices.Sort(want)
 			if diff := cmp.Diff(slices.Compact(want), told); diff != "" {
 				t.Errorf("%s: %s (-named in the presets +told):\n%s", file, []string{"hosts", "Secrets"}[i], diff)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a canary, the check and a canary under requests against other releases of
 # Argo Rollouts and Kubernetes, each built from its own modules and in a sandbox
-# of its own, and prints what came of it as the table of docs/reference.md.
+# of its own, and prints what came of it as the table of docs/reference/compatibility.md.
 #
 # hack/compatibility.sh [SANDBOX FLAGS]...   one argument per sandbox, such as "--argo-rollouts v1.9.0"
 set -euo pipefail

@@ -89,11 +89,11 @@ The Argo Rollouts controller starts it; register it in the ConfigMap argo-rollou
 		},
 	}.Command()
 	former = root.Flags()
-	former.StringVar(&registered, "name", registered, "the name under which argo-rollouts-config registers the plugin")
-	former.StringVar(&file, formerKubeconfig, "", "the kubeconfig file to use rather than that of KUBECONFIG, or the pod's ServiceAccount")
-	former.Float64(formerQPS, 0, "of argoproj-labs/gatewayAPI: ignored")
-	former.Int(formerBurst, 0, "of argoproj-labs/gatewayAPI: ignored")
-	former.String(formerFormat, "", "of argoproj-labs/gatewayAPI: ignored")
+	former.StringVar(&registered, "name", registered, "name under which argo-rollouts-config registers the plugin; by default the path where the controller has put the program")
+	former.StringVar(&file, formerKubeconfig, "", "kubeconfig file, instead of that of KUBECONFIG or the pod's ServiceAccount")
+	former.Float64(formerQPS, 0, "of argoproj-labs/gatewayAPI: ignored, with a warning")
+	former.Int(formerBurst, 0, "of argoproj-labs/gatewayAPI: ignored, with a warning")
+	former.String(formerFormat, "", "of argoproj-labs/gatewayAPI: ignored, with a warning")
 	return root
 }
 

@@ -28,7 +28,7 @@ func TestPatchesFitTheSources(t *testing.T) {
 		apply := exec.Command("git", "apply", "--check", filepath.Join("hack", "mutants", patch))
 		apply.Dir = filepath.Join("..", "..")
 		if out, err := apply.CombinedOutput(); err != nil {
-			t.Errorf("%s does not apply any more: make it anew (docs/development.md): %v\n%s", patch, err, out)
+			t.Errorf("%s does not apply any more: make it anew (docs/contributing/development.md): %v\n%s", patch, err, out)
 		}
 		tests := testLine.FindAllStringSubmatch(string(text), -1)
 		if len(tests) == 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // The ways in which GitOps tools apply manifests from git, with the settings that
-// docs/gitops.md names for them.
+// docs/how-to/gitops.md names for them.
 var gitOps = map[string]struct {
 	services, rest []string // kubectl's flags; nil: created once and never applied again
 	// fights is true if the tool removes the hash from the Services' selectors.

@@ -44,9 +44,9 @@ func TestTemplatesAreNotApplied(t *testing.T) {
 		{"-f", e2etest.Repository(t, "deploy", "gatewayapi-plugin", "argo-rollouts-config.yaml")},
 	} {
 		output, err := exec.CommandContext(t.Context(), "kubectl", append([]string{"apply"}, args...)...).CombinedOutput()
-		advice := "unfilled-template--apply-install-OS-ARCH-yaml-of-a-release--or-run-make-release-manifests--see-docs-guide-md"
+		advice := "unfilled-template--apply-install-OS-ARCH-yaml-of-a-release--or-run-make-release-manifests--see-docs-how-to-install-md"
 		if strings.Contains(args[1], "gatewayapi-plugin") {
-			advice = "unfilled-template--apply-install-gatewayapi-OS-ARCH-yaml-of-a-release--or-run-make-release-manifests--see-docs-gatewayapi-md"
+			advice = "unfilled-template--apply-install-gatewayapi-OS-ARCH-yaml-of-a-release--or-run-make-release-manifests--see-docs-how-to-install-md"
 		}
 		if err == nil || !strings.Contains(string(output), advice) {
 			t.Errorf("kubectl apply %s: %v\n%s", strings.Join(args, " "), err, output)

@@ -21,7 +21,7 @@ const timedPause = "pause:\n          duration: 30s"
 // request fails or goes astray, and at each step the canary has the share that its
 // weight asks for. The HTTPScaledObject carries these weights, and at the end has the
 // annotations that it began with. The sample's timed pauses wait for a promotion here,
-// however long it takes to measure a share; in TestGuide they end by themselves.
+// however long it takes to measure a share; in TestTutorial they end by themselves.
 func TestTrafficCanary(t *testing.T) {
 	t.Parallel()
 	traffictest.Both(t, func(t *testing.T, n *e2etest.Namespace, p traffictest.Proxy) {

@@ -10,31 +10,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/page"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/guidetest"
 )
-
-func TestFences(t *testing.T) {
-	t.Parallel()
-	const markdown = "# Title\n```yaml\na: 1\n```\n```sh\nkubectl\n```yaml\n1. list\n   ```yaml\n   b:\n     c: 2\n   ```\n```yaml {fragment}\nd: 3\n```\n"
-	// The third fence closes the second, as Markdown has it.
-	got, err := fences(markdown)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []fence{{3, false, "a: 1\n"}, {10, false, "b:\n  c: 2\n"}, {14, true, "d: 3\n"}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(fence{})); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if _, err := fences("```yaml\na: 1\n"); err == nil || !strings.Contains(err.Error(), "line 1 is not closed") {
-		t.Errorf("a fence that is not closed: %v", err)
-	}
-}
 
 // dryRun has the API server check manifests as it does when they are applied,
 // unknown fields included.
@@ -60,35 +44,26 @@ func dryRun(t *testing.T, n *e2etest.Namespace, manifest string) {
 func TestYAMLOfDocuments(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
-	paths, err := filepath.Glob(e2etest.Repository(t, "docs", "*.md"))
+	pages, err := page.List(os.DirFS(e2etest.Repository(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(paths) == 0 {
-		t.Fatal("there are no documents in docs/")
-	}
 	manifests := 0
-	for _, path := range append(paths, e2etest.Repository(t, "README.md")) {
-		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		found, err := fences(string(content))
-		if err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
-		for _, f := range found {
-			t.Run(fmt.Sprintf("%s:%d", filepath.Base(path), f.line), func(t *testing.T) {
-				if f.fragment {
+	for _, path := range pages {
+		for _, f := range guidetest.Fences(t, path) {
+			if f.Language != "yaml" {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s:%d", path, f.Line), func(t *testing.T) {
+				if f.Fragment {
 					var value any
-					if err := yaml.Unmarshal([]byte(f.text), &value); err != nil {
-						t.Errorf("%v\n%s", err, f.text)
+					if err := yaml.Unmarshal([]byte(f.Text), &value); err != nil {
+						t.Errorf("%v\n%s", err, f.Text)
 					}
 					return
 				}
 				manifests++
-				dryRun(t, n.With(t), f.text)
+				dryRun(t, n.With(t), f.Text)
 			})
 		}
 	}
@@ -162,27 +137,15 @@ func overInstallation(t *testing.T, component string) string {
 	return filepath.Join(root, "base")
 }
 
-// The kustomization of the Gateway API router's guide builds, registers the plugin and
+// The kustomization of docs/how-to/install.md builds, registers the plugin and
 // grants its permissions. Files of this tree and of the Argo Rollouts that runs here
 // replace the files that it downloads.
-func TestKustomizationOfTheGatewayAPIGuide(t *testing.T) {
+func TestKustomizationOfTheInstallPage(t *testing.T) {
 	t.Parallel()
 	n := e2etest.NewNamespace(t)
-	document, err := os.ReadFile(e2etest.Repository(t, "docs", "gatewayapi.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := fences(string(document))
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(found, func(f fence) bool { return strings.Contains(f.text, "kind: Kustomization\n") })
-	if i < 0 {
-		t.Fatal("docs/gatewayapi.md shows no kustomization")
-	}
 	// kustomize takes no absolute paths.
 	root := overInstallation(t, e2etest.Repository(t, "deploy", "gatewayapi"))
-	text := found[i].text
+	text := guidetest.YAML(t, guidetest.Install, "kustomization")
 	for url, path := range map[string]string{
 		"https://github.com/argoproj/argo-rollouts/releases/download/" + argorollouts.Version + "/install.yaml": "install.yaml",
 		"https://github.com/kedify/argo-rollouts-plugin//deploy/gatewayapi?ref=vX.Y.Z":                          "../component",

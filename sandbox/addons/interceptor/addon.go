@@ -40,7 +40,7 @@ func Addon() addon.Addon {
 		},
 		Images: []image.Entry{{
 			Repository: "ghcr.io/kedify/argo-rollouts-interceptor",
-			Tag:        "dev",
+			Tag:        "*", // dev of deploy/, and those of a release's files
 			Image: image.Image{
 				Files:      map[string]string{"/interceptor": Name, "/scaler": Scaler, "/agent": Agent},
 				Entrypoint: []string{"/interceptor"},

@@ -26,7 +26,7 @@ const (
 	// Image is a release's image; with any tag it runs this sandbox's plugin.
 	Image = "ghcr.io/kedify/argo-rollouts-step-plugin"
 	// ControllerImage is the image that users build to have the plugin in the
-	// controller's image, as docs/steps-admin.md shows.
+	// controller's image, as docs/how-to/step-admin.md shows.
 	ControllerImage = "registry.example.com/argo-rollouts"
 )
 

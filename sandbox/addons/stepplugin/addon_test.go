@@ -2,25 +2,30 @@ package stepplugin
 
 import (
 	"os"
-	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/addons/argorollouts"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/page"
 )
 
 // The controller's image with the plugin equals the one that the Dockerfile in
-// docs/steps-admin.md makes.
+// docs/how-to/step-admin.md makes.
 func TestControllerImageIsThatOfTheDockerfile(t *testing.T) {
-	document, err := os.ReadFile("../../../docs/steps-admin.md")
+	document, err := os.ReadFile("../../../docs/how-to/step-admin.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := regexp.MustCompile("(?s)\n```dockerfile\n(.*?\n)```\n").FindStringSubmatch(string(document))
-	if shown == nil {
-		t.Fatal("docs/steps-admin.md shows no Dockerfile")
+	fences, err := page.Parse(string(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := slices.IndexFunc(fences, func(f page.Fence) bool { return f.Language == "dockerfile" })
+	if shown < 0 {
+		t.Fatal("docs/how-to/step-admin.md shows no Dockerfile")
 	}
 	own, controllers := images[0], images[1]
 	want := "FROM " + controllers.From + ":" + argorollouts.Version + "\n"
@@ -31,10 +36,10 @@ func TestControllerImageIsThatOfTheDockerfile(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(want, shown[1]); diff != "" {
+	if diff := cmp.Diff(want, fences[shown].Text); diff != "" {
 		t.Errorf("(-image +Dockerfile):\n%s", diff)
 	}
 	if !strings.Contains(string(document), "="+controllers.Repository+":"+argorollouts.Version+"-steps\n") {
-		t.Errorf("docs/steps-admin.md does not run %s", controllers.Repository)
+		t.Errorf("docs/how-to/step-admin.md does not run %s", controllers.Repository)
 	}
 }

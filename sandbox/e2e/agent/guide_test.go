@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -23,33 +23,31 @@ import (
 )
 
 const (
-	// guide is this project's own guide, which has the source guide's commands.
-	guide = "docs/guide.md"
+	// tutorial is the page that the test plays.
+	tutorial = "docs/tutorials/kedify.md"
 
 	// guideRate is how many requests a second there are. At 5 for each pod they take 4.
 	guideRate, guidePods = 18, 4
 )
 
-// TestGuide runs the commands of Kedify's guide, in its order and as they are printed,
-// with the sample as it is printed: each prints the output that the guide shows below
-// it, and the one that docs/guide.md shows, which has the same commands in the same
-// order. Requests come from the first answer of the Ingress to after the removal of the
-// ScaledObject; none fails. In the end, plugin and agent are uninstalled, as
-// docs/guide.md says.
+// TestTutorial runs the commands of docs/tutorials/kedify.md, as a reader does: each prints
+// the output that the page shows below it. (The demo runs the guide that the page follows,
+// with the sample as that guide prints it.) Requests come from the first answer of the
+// Ingress to after the removal of the ScaledObject; none fails. In the end, plugin and agent
+// are uninstalled, as docs/how-to/install.md says.
 //
 // It is not parallel: it restarts the controller, and uninstalls what other tests need.
-func TestGuide(t *testing.T) {
-	w := newGuideWalk(t)
+func TestTutorial(t *testing.T) {
+	w := newWalk(t)
 	n := e2etest.AdoptNamespace(t, sourceguide.Namespace)
 	const name = sourceguide.Name
 
-	e2etest.Shell(t, "kubectl apply -f "+filepath.Join(w.Dir, sourceguide.PluginFile))
-	w.do("restart")
+	w.do(tutorial, "files", "install", "restart", "restarted")
 	controllertest.Await(t)
-	w.do("deploy")
+	w.do(tutorial, "manifests", "deploy")
 	w.Address = awaitIngress(t, n)
 	load := traffictest.StartParallelLoadAt(t, traffictest.Proxy{Name: "ingress", Address: net.JoinHostPort(w.Address, "80")}, sourceguide.Host, guideRate)
-	w.do("look")
+	w.do(tutorial, "look")
 	awaitBackend(t, n, "kedify-proxy:8080")
 	n.AwaitRollout(name, "pods follow the requests", func(ro *v1alpha1.Rollout) error {
 		if ro.Status.AvailableReplicas != guidePods {
@@ -59,15 +57,14 @@ func TestGuide(t *testing.T) {
 	})
 	record := n.Record(name)
 
-	w.do("start")
-	w.do("canary")
+	w.do(tutorial, "start", "watch", "split", "count")
 	w.requireClusters("rollouts-demo-stable", "rollouts-demo-canary")
 	w.lookAtProxies()
 
-	w.do("promote")
+	w.do(tutorial, "promote")
 	n.AwaitPaused(name, 3)
 	n.RequireSplit(name, checktest.SampleSplit(50))
-	w.do("promote") // The guide: "You can repeat that".
+	w.do(tutorial, "promote") // "A second `promote` skips the wait."
 	n.AwaitPaused(name, 5)
 	n.RequireSplit(name, checktest.SampleSplit(80))
 	n.AwaitHealthy(name, e2etest.Image("yellow")) // The pause ends by itself.
@@ -75,13 +72,13 @@ func TestGuide(t *testing.T) {
 
 	n.SetImage(name, e2etest.Image("blue"))
 	n.AwaitPaused(name, 1)
-	w.do("abort")
+	w.do(tutorial, "abort")
 	n.AwaitAborted(name)
 	n.AwaitSplit(name, e2etest.NoSplit)
 	record.RequireSplits(e2etest.NoSplit, checktest.SampleSplit(20), checktest.SampleSplit(50), checktest.SampleSplit(80), checktest.SampleSplit(100), e2etest.NoSplit,
 		checktest.SampleSplit(20), e2etest.NoSplit)
 	load.RequireOnly("yellow")
-	w.do("troubleshoot")
+	w.do(tutorial, "log", "log-plugin", "clusters", "endpoints", "events")
 	w.requireClusters("rollouts-demo-stable")
 
 	n.Kubectl("delete", "scaledobject", name)
@@ -90,27 +87,24 @@ func TestGuide(t *testing.T) {
 	load.RequireOnly("yellow")
 	load.Finish(nil, "blue", "yellow")
 
-	w.do("clean up")
+	w.do(tutorial, "clean")
 	w.uninstall()
 }
 
-// guideWalk runs the source guide's commands, and compares what they print with
-// docs/guide.md, too.
-type guideWalk struct {
+// walk runs commands of pages, in a directory with the files that they name.
+type walk struct {
 	sourceguide.Walk
-	t    *testing.T
-	page []sourceguide.Step
-	// at is the index in page of the command that was run last.
-	at int
+	t *testing.T
 }
 
-// newGuideWalk writes the files that the commands name. What the walk uninstalls is put
-// back when the test ends.
-func newGuideWalk(t *testing.T) *guideWalk {
+// newWalk chooses a release. What the walk uninstalls is put back when the test ends.
+func newWalk(t *testing.T) *walk {
 	t.Helper()
-	w := &guideWalk{t: t, Walk: sourceguide.Walk{Dir: t.TempDir()}, at: -1}
-	w.page = guidetest.StepsBetween(t, guide, "\n## 2. Install\n", "\n### Uninstall the plugin\n")
-	config := controllertest.KeepConfig(t)
+	// The sandbox has been installed, and the directory is a clone's as far as it matters.
+	guidetest.RequireNames(t, tutorial, "sandbox", "files", "all", "install", "restart", "restarted", "clone",
+		"manifests", "deploy", "look", "start", "watch", "split", "count", "promote", "abort",
+		"log", "log-plugin", "clusters", "endpoints", "events", "clean")
+	controllertest.KeepConfig(t)
 	controllertest.KeepAccess(t)
 	t.Cleanup(func() {
 		for _, line := range []string{
@@ -122,41 +116,33 @@ func newGuideWalk(t *testing.T) *guideWalk {
 			}
 		}
 	})
-	if err := sourceguide.WriteFiles(t.Context(), w.Dir, e2etest.Repository(t), controllertest.PluginURL, controllertest.SHA256.FindString(config)); err != nil {
+	guidetest.UseRelease(t)
+	if err := os.CopyFS("examples", os.DirFS(e2etest.Repository(t, "examples"))); err != nil {
 		t.Fatal(err)
 	}
-	return w
+	controllertest.SetConfig(t, `{"trafficRouterPlugins":null}`)
+	e2etest.Shell(t, "kubectl delete clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
+	return &walk{t: t, Walk: sourceguide.Walk{Dir: "."}}
 }
 
-// do runs the commands under a heading of the source guide.
-func (w *guideWalk) do(heading string) {
+// do runs commands of a page, by their names.
+func (w *walk) do(document string, names ...string) {
 	w.t.Helper()
-	for _, s := range sourceguide.Steps(heading) {
+	for _, name := range names {
+		s := guidetest.Step(w.t, document, name)
 		printed, err := w.Do(w.t.Context(), s)
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		w.t.Logf("%s%s", s.Commands, printed)
-		at := slices.IndexFunc(w.page, func(p sourceguide.Step) bool { return p.Commands == s.Commands })
-		if at < 0 || at < w.at {
-			w.t.Errorf("%s has not, or not in the source guide's order, the commands\n%s", guide, s.Commands)
-			continue
-		}
-		w.at = at
-		if shown := w.page[at].Output; shown != "" {
-			if err := sourceguide.Compare(shown, printed); err != nil {
-				w.t.Errorf("%s: %s%v", guide, s.Commands, err)
-			}
-		}
 	}
 }
 
 // requireClusters runs the command that looks at kedify-proxy's configuration: it prints
 // a cluster for each of these Services, and for no other.
-func (w *guideWalk) requireClusters(services ...string) {
+func (w *walk) requireClusters(services ...string) {
 	w.t.Helper()
-	steps := sourceguide.Steps("troubleshoot")
-	step := steps[slices.IndexFunc(steps, func(s sourceguide.Step) bool { return strings.Contains(s.Commands, "config_dump") })]
+	step := guidetest.Step(w.t, tutorial, "clusters")
 	e2etest.Eventually(w.t, e2etest.Patience, "clusters of kedify-proxy", func(ctx context.Context) error {
 		printed, err := w.Do(ctx, step)
 		if err != nil {
@@ -171,20 +157,10 @@ func (w *guideWalk) requireClusters(services ...string) {
 	})
 }
 
-// uninstall runs the commands of docs/guide.md that uninstall plugin and agent.
-func (w *guideWalk) uninstall() {
+// uninstall removes plugin and agent.
+func (w *walk) uninstall() {
 	w.t.Helper()
-	steps, err := sourceguide.Uninstall(e2etest.Repository(w.t))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, s := range steps {
-		printed, err := w.Do(w.t.Context(), s)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		w.t.Logf("%s%s", s.Commands, printed)
-	}
+	w.do(guidetest.Install, "remove-plugin", "remove-permission", "uninstall-file", "remove-agent")
 	controllertest.Await(w.t)
 	if got := controllertest.Config(w.t); got != "" {
 		w.t.Errorf("the controller's ConfigMap still has:\n%s", got)
@@ -240,21 +216,26 @@ func awaitBackend(t *testing.T, n *e2etest.Namespace, want string) {
 	})
 }
 
-// lookAtProxies runs commands of docs/interceptor.md and docs/troubleshooting.md that show
-// what the proxies serve.
-func (w *guideWalk) lookAtProxies() {
+// lookAtProxies runs commands that show what the proxies serve.
+func (w *walk) lookAtProxies() {
 	w.t.Helper()
-	for lines, parts := range map[string][]string{
-		"kubectl -n keda port-forward svc/keda-add-ons-http-interceptor-admin 9090:9090\ninterceptor routes\n": {"rollouts-demo-stable", "rollouts-demo-canary"},
-		"kubectl -n rollouts-demo describe httpso rollouts-demo\n":                                             {"weighted-backends"},
-		"kubectl -n rollouts-demo logs deploy/kedify-proxy --container envoy\n":                                {"starting main dispatch loop"},
-		"kubectl -n keda logs -l app.kubernetes.io/name=keda-add-ons-http-interceptor --prefix --tail=-1\n":    {"routes read"},
-		"kubectl canary check rollouts-demo -n rollouts-demo\n":                                                {"✓ kedify-proxy-split", "✓ interceptor-split", " 0 ✗"},
+	const trouble, observe, interceptor = "docs/how-to/troubleshooting.md", "docs/how-to/observe.md", "docs/how-to/interceptor.md"
+	sample := strings.NewReplacer("-n mynamespace", "-n "+sourceguide.Namespace, "httpso myapp", "httpso "+sourceguide.Name)
+	for _, of := range []struct {
+		page, name string
+		parts      []string
+	}{
+		{observe, "routes", []string{"rollouts-demo-stable", "rollouts-demo-canary"}},
+		{trouble, "events", []string{"weighted-backends"}},
+		{trouble, "logs", []string{"starting main dispatch loop", "routes read"}},
+		{interceptor, "check", []string{"✓ kedify-proxy-split", "✓ interceptor-split", " 0 ✗"}},
 	} {
-		e2etest.Eventually(w.t, e2etest.Patience, lines, func(ctx context.Context) error {
-			printed, err := w.Do(ctx, sourceguide.Step{Commands: lines})
-			if err == nil && !e2etest.ContainsAll(printed, parts) {
-				err = fmt.Errorf("it prints, without %q:\n%s", parts, printed)
+		s := guidetest.Step(w.t, of.page, of.name)
+		s.Commands = sample.Replace(s.Commands)
+		e2etest.Eventually(w.t, e2etest.Patience, s.Commands, func(ctx context.Context) error {
+			printed, err := w.Do(ctx, s)
+			if err == nil && !e2etest.ContainsAll(printed, of.parts) {
+				err = fmt.Errorf("it prints, without %q:\n%s", of.parts, printed)
 			}
 			return err
 		})

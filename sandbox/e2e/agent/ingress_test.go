@@ -175,7 +175,7 @@ func TestAWriterOfAnIngressIsLeftAlone(t *testing.T) {
 	// Once is nothing: it is wired again.
 	git.Apply(t, n)
 	awaitBackendOf(t, n, toProxy)
-	n.AwaitEvent("Ingress", app, "WrittenBack", "docs/gitops.md")
+	n.AwaitEvent("Ingress", app, "WrittenBack", "docs/how-to/gitops.md")
 
 	tool := gitopstest.Start(t, n, git)
 	for _, kind := range []string{"Ingress", "Rollout"} {

@@ -55,7 +55,7 @@ spec:
         - pause: {}
 `
 
-// An application moves from a Deployment to a Rollout as docs/guide.md says, under load, and
+// An application moves from a Deployment to a Rollout as docs/how-to/migrate-deployment.md says, under load, and
 // no request is lost. Its HTTPScaledObject stays the same one.
 func TestDeploymentMovesToARollout(t *testing.T) {
 	t.Parallel()

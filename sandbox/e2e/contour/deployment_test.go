@@ -40,8 +40,8 @@ spec:
         - pause: {}
 `
 
-// A Deployment behind a Gateway becomes a Rollout under load, by the steps that the
-// guide has for router kedify/http: a Service for the canary, which the route names
+// A Deployment behind a Gateway becomes a Rollout under load, by the steps of
+// docs/how-to/migrate-deployment.md: a Service for the canary, which the route names
 // with weight 0; a Rollout that refers to the Deployment; and a new image in the
 // Deployment starts a canary. No request is lost.
 func TestDeploymentBecomesARollout(t *testing.T) {

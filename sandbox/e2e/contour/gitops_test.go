@@ -114,7 +114,7 @@ func setRules(route, like *unstructured.Unstructured) {
 	}
 }
 
-// With the settings of docs/gitops.md a canary is not disturbed: self-heal finds no
+// With the settings of docs/how-to/gitops.md a canary is not disturbed: self-heal finds no
 // difference, and when another part of the route changes in git, the sync leaves the
 // rules alone. At rest nothing differs.
 func TestArgoCDWithItsSettings(t *testing.T) {

@@ -1,7 +1,6 @@
 package install
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -12,16 +11,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/checktest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/controllertest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/guidetest"
 )
 
-// The commands of docs/development.md that take the plugin from an image, and the one
-// that removes the init container again.
-const (
-	layConfigMap  = "kubectl -n argo-rollouts patch configmap argo-rollouts-config --patch-file deploy/local/argo-rollouts-config-patch.yaml"
-	layDeployment = "kubectl -n argo-rollouts patch deploy argo-rollouts --patch-file deploy/local/deployment-patch.yaml"
-	layAccess     = "kubectl apply -k deploy/rbac"
-	takeOff       = `kubectl -n argo-rollouts patch deploy argo-rollouts -p '{"spec":{"template":{"spec":{"initContainers":[{"name":"rollouts-plugin-kedify","$patch":"delete"}]}}}}'`
-)
+// page has the commands that take the plugin from an image, and the one that removes the
+// init container again.
+const page = "docs/contributing/development.md"
 
 // deploy/local is applied over the running installation: an init container copies the
 // plugin out of its image, the controller takes it from the file:// location, and the
@@ -29,23 +24,14 @@ const (
 // the installation is as it was.
 func TestLocalImage(t *testing.T) {
 	t.Chdir(e2etest.Repository(t, ""))
-	document, err := os.ReadFile("docs/development.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range []string{layAccess, layConfigMap, layDeployment, takeOff} {
-		if !strings.Contains(string(document), "\n"+line+"\n") {
-			t.Errorf("docs/development.md has not the line %s", line)
-		}
-	}
 	before := controllertest.KeepTemplate(t)
 	good := controllertest.KeepConfig(t)
 	outer := e2etest.NewNamespace(t)
 	checktest.DeploySample(t, outer)
 
-	for _, line := range []string{layAccess, layConfigMap, layDeployment, controllertest.StatusCommand} {
-		e2etest.Shell(t, line)
-	}
+	// The sandbox has the image without an import.
+	guidetest.Run(t, page, []string{"local"}, "make k3d-import K3D_CLUSTER=mycluster\n", "")
+	e2etest.Shell(t, controllertest.StatusCommand)
 	first := requireCopied(t)
 	c := canarytest.Start(t)
 	controllertest.Process(t, controllertest.PluginProgram)
@@ -61,12 +47,12 @@ func TestLocalImage(t *testing.T) {
 	goBack(t, before, good)
 }
 
-// goBack undoes the local installation as docs/development.md says, and checks that the
+// goBack undoes the local installation as the page says, and checks that the
 // controller is as it was before.
 func goBack(t *testing.T, before corev1.PodTemplateSpec, plugins string) {
 	t.Helper()
 	controllertest.SetPlugins(t, plugins)
-	e2etest.Shell(t, takeOff)
+	guidetest.Run(t, page, []string{"local-removal"})
 	e2etest.Shell(t, controllertest.StatusCommand)
 	controllertest.AwaitLog(t, controllertest.Await(t), "Downloading plugin kedify/http from: "+controllertest.PluginURL)
 	if diff := cmp.Diff(before.Spec, controllertest.Template(t).Spec); diff != "" {

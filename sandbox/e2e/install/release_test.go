@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -22,79 +21,68 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/guidetest"
 )
 
-// guide is the document whose commands these tests run.
-const guide = "docs/guide.md"
+// migration is the page about moving here from v0.0.1.
+const migration = "docs/how-to/migrate-v0.0.1.md"
 
-// installFile is the file of a release that installs the plugin under test.
-var installFile = "install-linux-" + runtime.GOARCH + ".yaml"
-
-// The guide's commands for that file: on linux/amd64 they are literally those of the
-// guide.
-var (
-	applyInstall    = "kubectl apply --server-side --field-manager=rollouts-plugin-kedify -f " + installFile
-	applyPermission = applyInstall + " -l app.kubernetes.io/name=rollouts-plugin-kedify"
-	// Removes the permission at the end, and keeps the ConfigMap.
-	deletePermission = "kubectl delete -f " + installFile + " -l app.kubernetes.io/name=rollouts-plugin-kedify"
-)
-
-// getInstallFile gets the file that installs the plugin, as the guide says.
-func getInstallFile(t *testing.T, url string) {
-	t.Helper()
-	guidetest.GetFiles(t, url, "docs/guide.md", "1. Get the files", "2. Install")
-}
-
-// requireInGuide fails the test where the guide does not have these commands, for
-// linux/amd64, each on a line of its own.
-func requireInGuide(t *testing.T, commands ...string) {
-	t.Helper()
-	for i, line := range commands {
-		commands[i] = strings.ReplaceAll(line, installFile, "install-linux-amd64.yaml")
-	}
-	guidetest.RequireLines(t, guide, commands...)
-}
-
-// A release installs the plugin in a cluster that has nothing of it: its file brings
-// the permission and the registration, the controller downloads the plugin from the URL
-// in the file, with the SHA-256 in the file, and a canary runs.
+// A release installs the plugin in a cluster that has nothing of it, by README's commands:
+// its file brings the permission and the registration, the controller downloads the plugin
+// from the URL in the file, with the SHA-256 in the file, and a canary runs. Then the
+// plugin is removed as docs/how-to/install.md says.
 func TestReleaseInstalls(t *testing.T) {
 	controllertest.KeepConfig(t)
 	controllertest.KeepAccess(t)
-	url := guidetest.MakeRelease(t)
+	url := guidetest.UseRelease(t)
 	controllertest.SetConfig(t, `{"trafficRouterPlugins":null}`)
 	e2etest.Shell(t, "kubectl delete clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
-	requireInGuide(t, applyInstall, deletePermission, controllertest.RestartCommand)
 
-	getInstallFile(t, url)
-	e2etest.Shell(t, applyInstall)
-	controllertest.AwaitLog(t, controllertest.Restart(t), "Downloading plugin kedify/http from: "+url+"/"+plugin.Asset)
+	guidetest.Run(t, "README.md", []string{"files", "install"})
+	guidetest.RequirePrinted(t, guidetest.Step(t, guidetest.Install, "apply")) // the same once more
+	guidetest.Run(t, guidetest.Install, []string{"restarted"})
+	controllertest.AwaitLog(t, controllertest.Await(t), "Downloading plugin kedify/http from: "+url+"/"+plugin.Asset)
 	c := canarytest.Start(t)
 	checktest.AwaitHealthy(t, name, "-n", c.Name, "--download")
 	c.Finish()
 
-	e2etest.Shell(t, deletePermission)
-	e2etest.Shell(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config")
+	guidetest.Run(t, guidetest.Install, []string{"remove-plugin", "remove-permission"})
+	if left := controllertest.Config(t); left != "" {
+		t.Errorf("the controller's ConfigMap still has:\n%s", left)
+	}
+	if left := e2etest.Shell(t, "kubectl get -o name --ignore-not-found clusterrole,clusterrolebinding "+e2etest.PluginClusterRole); left != "" {
+		t.Errorf("still there:\n%s", left)
+	}
 }
 
-// README's commands download the plugin's file, and those of docs/interceptor.md the
-// interceptor's files. The API server accepts all of them.
-func TestReleaseFilesOfOtherPages(t *testing.T) {
-	url := guidetest.MakeRelease(t)
-	guidetest.GetFiles(t, url, "README.md", "Install", "Documentation")
-	e2etest.Shell(t, "kubectl apply --dry-run=server --server-side --force-conflicts -f "+installFile)
-	guidetest.GetFiles(t, url, "docs/interceptor.md", "Install", "Which HTTPScaledObject a request belongs to")
-	e2etest.Shell(t, "kubectl apply --dry-run=server -f crds.yaml -f interceptor.yaml")
-	e2etest.Shell(t, "kubectl -n default apply --dry-run=server -f kedify-proxy.yaml")
+// The commands of docs/how-to/install.md download the files of the other parts, and the API
+// server accepts all of them.
+func TestReleaseFilesOfOtherParts(t *testing.T) {
+	guidetest.UseRelease(t)
+	guidetest.Run(t, guidetest.Install, []string{"parts"})
+	applied := 0
+	for _, name := range []string{"interceptor", "scaler", "agent", "all", "kedify-proxy"} {
+		for line := range strings.Lines(guidetest.Step(t, guidetest.Install, name).Commands) {
+			if strings.HasPrefix(line, "curl ") {
+				e2etest.Shell(t, line)
+			}
+			if before, after, is := strings.Cut(strings.ReplaceAll(line, "-n myapp", "-n default"), " apply "); is {
+				applied++
+				// What the sandbox has of it is another manager's.
+				after = strings.Replace(after, "--server-side", "--server-side --force-conflicts", 1)
+				e2etest.Shell(t, before+" apply --dry-run=server "+after)
+			}
+		}
+	}
+	if applied != 5 {
+		t.Errorf("%d files were applied, want one for each part", applied)
+	}
 }
 
 // A release's file does not replace another plugin that is registered: kubectl refuses
-// it, and the guide's merge registers both.
+// it, and the merge of docs/how-to/install.md registers both.
 func TestReleaseBesideAnotherPlugin(t *testing.T) {
 	good := controllertest.KeepConfig(t)
 	controllertest.KeepAccess(t)
-	url := guidetest.MakeRelease(t)
-	location := url + "/" + plugin.Asset
-	getInstallFile(t, url)
-	requireInGuide(t, applyPermission, "tail -n 3 "+installFile, "kubectl -n argo-rollouts edit configmap argo-rollouts-config")
+	location := guidetest.UseRelease(t) + "/" + plugin.Asset
+	guidetest.Run(t, guidetest.Install, []string{"files"})
 	other := strings.ReplaceAll(good, "kedify/http", "example/other")
 	e2etest.Shell(t, "kubectl delete clusterrole,clusterrolebinding "+e2etest.PluginClusterRole)
 
@@ -116,7 +104,7 @@ func TestReleaseBesideAnotherPlugin(t *testing.T) {
 		},
 	} {
 		register()
-		output, err := e2etest.TryShell(t.Context(), applyInstall)
+		output, err := e2etest.TryShell(t.Context(), guidetest.Step(t, guidetest.Install, "apply").Commands)
 		if err == nil || !strings.Contains(output, "conflict") || !strings.Contains(output, ".data.trafficRouterPlugins") {
 			t.Errorf("%s: kubectl takes it: %v\n%s", by, err, output)
 		}
@@ -125,15 +113,16 @@ func TestReleaseBesideAnotherPlugin(t *testing.T) {
 		}
 	}
 
-	e2etest.Shell(t, applyPermission)
+	guidetest.Run(t, guidetest.Install, []string{"apply-permission"})
 	controllertest.AwaitAccess(t, "patch", "-A", true)
-	// The edit that the guide tells a person to make.
+	// The edit that the page tells a person to make.
 	editor := filepath.Join(t.TempDir(), "editor")
-	script := "#!/bin/sh\ntail -n 3 " + installFile + " >entry\nexec sed -i -e '/^  trafficRouterPlugins: |/r entry' \"$1\"\n"
+	script := "#!/bin/sh\ntail -n 3 install-$PLATFORM.yaml >entry\nexec sed -i -e '/^  trafficRouterPlugins: |/r entry' \"$1\"\n"
 	if err := os.WriteFile(editor, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	e2etest.Shell(t, "KUBE_EDITOR="+editor+" kubectl -n argo-rollouts edit configmap argo-rollouts-config")
+	t.Setenv("KUBE_EDITOR", editor)
+	guidetest.Run(t, guidetest.Install, []string{"edit"})
 
 	t.Setenv("POD_NAMESPACE", e2etest.ControllerNamespace)
 	t.Cleanup(rolloutsconfig.UnInitializeConfig)
@@ -155,21 +144,14 @@ func TestReleaseBesideAnotherPlugin(t *testing.T) {
 	canarytest.Start(t).Finish()
 }
 
-// The guide's commands for moving to this plugin from v0.0.1, and for finding and
-// removing what either version leaves.
-var (
-	applyForced  = strings.Replace(applyInstall, " -f ", " --force-conflicts -f ", 1)
-	listSplits   = `kubectl get httpso -A -o custom-columns='NAMESPACE:.metadata.namespace,NAME:.metadata.name,ROLLOUT:.metadata.annotations.http\.kedify\.io/weighted-backends-rollout,SPLIT:.metadata.annotations.http\.kedify\.io/weighted-backends'`
-	removeOwners = "kubectl -n mynamespace annotate httpso --all " + e2etest.OwnerAnnotation + "-"
-)
-
 // Moving from v0.0.1 in the middle of a canary, and back. v0.0.1 cannot be run here:
 // what it leaves is made by hand: a split that names no Rollout, and, after v0.0.1 has
 // ended a canary of this plugin, the Rollout's name without a split.
 func TestMoveFromV001AndBack(t *testing.T) {
 	good := controllertest.KeepConfig(t)
-	requireInGuide(t, applyForced, listSplits, removeOwners)
-	getInstallFile(t, guidetest.MakeRelease(t))
+	guidetest.RequireNames(t, migration, "force", "list", "remove-owners")
+	guidetest.UseRelease(t)
+	guidetest.Run(t, guidetest.Install, []string{"files"})
 	c := canarytest.Start(t)
 	at20 := c.App.Split(20)
 
@@ -180,11 +162,11 @@ func TestMoveFromV001AndBack(t *testing.T) {
 	c.Annotate(name, map[string]*string{e2etest.OwnerAnnotation: nil})
 	ownerless := e2etest.Split{Text: at20.Text, Owner: e2etest.Absent}
 	c.RequireSplit(name, ownerless)
-	if listed := e2etest.Shell(t, listSplits); !regexp.MustCompile(`(?m)^` + c.Name + ` +` + name + ` +<none> +- service:`).MatchString(listed) {
-		t.Errorf("the guide's list does not show the split without a Rollout:\n%s", listed)
+	if listed := guidetest.Run(t, migration, []string{"list"}); !regexp.MustCompile(`(?m)^` + c.Name + ` +` + name + ` +<none> +- service:`).MatchString(listed) {
+		t.Errorf("the page's list does not show the split without a Rollout:\n%s", listed)
 	}
 
-	e2etest.Shell(t, applyForced)
+	guidetest.Run(t, migration, []string{"force"})
 	controllertest.Scale(t, 1)
 	c.AwaitSplit(name, at20)
 	c.Begun = append(c.Begun, ownerless, at20)
@@ -194,7 +176,7 @@ func TestMoveFromV001AndBack(t *testing.T) {
 	c.Annotate(name, map[string]*string{e2etest.SplitAnnotation: nil})
 	left := e2etest.Split{Text: e2etest.Absent, Owner: name}
 	c.RequireSplit(name, left)
-	e2etest.Shell(t, strings.Replace(removeOwners, "mynamespace", c.Name, 1))
+	guidetest.Run(t, migration, []string{"remove-owners"}, "mynamespace", c.Name)
 	c.RequireSplit(name, e2etest.NoSplit)
 
 	// And to this plugin again, which restores the split from the Rollout's state.

@@ -13,6 +13,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/checktest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
@@ -55,8 +56,8 @@ func applySample(t *testing.T, n *e2etest.Namespace, host string, minimum int) {
 // awaitReplicas waits until KEDA has set the Rollout's replicas, and all are there.
 func awaitReplicas(n *e2etest.Namespace, want int32) {
 	n.AwaitRollout(app, fmt.Sprint(want, " replicas"), func(r *v1alpha1.Rollout) error {
-		if r.Spec.Replicas == nil || *r.Spec.Replicas != want || r.Status.AvailableReplicas < want {
-			return fmt.Errorf("its replicas are %v, available %d", r.Spec.Replicas, r.Status.AvailableReplicas)
+		if got := ptr.Deref(r.Spec.Replicas, -1); got != want || r.Status.AvailableReplicas < want {
+			return fmt.Errorf("its replicas are %d, available %d", got, r.Status.AvailableReplicas)
 		}
 		return nil
 	})

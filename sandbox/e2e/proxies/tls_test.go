@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -18,46 +17,29 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/pki"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/guidetest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffic"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffictest"
 )
 
-// The commands of docs/interceptor.md that turn TLS on for the namespace myapp. With
-// renew at its end, a command that makes a Secret renews it.
-var (
-	makeSecrets = []string{
-		"kubectl -n keda create secret tls keda-tls-certs --cert=tls.crt --key=tls.key",
-		"kubectl -n keda create secret generic keda-add-ons-http-interceptor-xds --type=kubernetes.io/tls --from-file=interceptor/tls.crt --from-file=interceptor/tls.key --from-file=ca.crt",
-		"kubectl -n myapp create secret generic kedify-proxy-xds --type=kubernetes.io/tls --from-file=kedify-proxy/tls.crt --from-file=kedify-proxy/tls.key --from-file=ca.crt",
-	}
-	applyTLS = []string{
-		"kubectl apply -k tls-interceptor",
-		"kubectl -n keda rollout status deploy/keda-add-ons-http-interceptor",
-		"kubectl apply -k tls-kedify-proxy",
-		"kubectl -n myapp rollout status deploy/kedify-proxy",
-		"kubectl apply -k tls-interceptor-strict",
-		"kubectl -n keda rollout status deploy/keda-add-ons-http-interceptor",
-	}
-	renew = " --dry-run=client -o yaml | kubectl replace -f -"
-)
+// page says how to turn TLS on, for the namespace myapp.
+const page = "docs/how-to/tls.md"
+
+// renew at the end of a command that makes a Secret renews it, as the page says.
+const renew = " --dry-run=client -o yaml | kubectl replace -f -"
 
 // xdsServerName is the name that the interceptor's certificate on port 5678 has to
 // have.
 const xdsServerName = "keda-add-ons-http-interceptor-xds.keda"
 
-// TestTrafficTLS turns TLS on as docs/interceptor.md says, under load, and no request
+// TestTrafficTLS turns TLS on as the page says, under load, and no request
 // fails. Both proxies then split requests over TLS, too, and only a client with a
 // certificate gets the configuration. New certificates and authorities take effect
 // without a restart, and an Envoy uses them for its next connection.
 func TestTrafficTLS(t *testing.T) {
 	s := traffictest.StartApp(t)
 	proxies := []traffictest.Proxy{s.Embedded, s.Envoy}
-	run := func(lines []string, end string) {
-		t.Helper()
-		for _, line := range lines {
-			e2etest.Shell(t, strings.ReplaceAll(line, "myapp", s.Name)+end)
-		}
-	}
+	guidetest.RequireNames(t, page, "secrets", "apply")
 	chdirDocumented(t, s.Name)
 	public, authority := newAuthority(t, "public"), newAuthority(t, "first authority")
 	public.sign(".", pki.Certificate{CommonName: "first", Hosts: []string{s.Host}})
@@ -68,8 +50,7 @@ func TestTrafficTLS(t *testing.T) {
 		loads = append(loads, traffictest.StartParallelLoad(t, p, s.Host))
 	}
 	t.Cleanup(func() { withoutTLS(t) })
-	run(makeSecrets, "")
-	run(applyTLS, "")
+	guidetest.Run(t, page, []string{"secrets", "apply"}, "myapp", s.Name)
 	var pods []corev1.Pod // of both
 	for i, p := range proxies {
 		pods = append(pods, p.Pods(t)...)
@@ -90,7 +71,7 @@ func TestTrafficTLS(t *testing.T) {
 	before, next := keyPair(t, "kedify-proxy"), newAuthority(t, "second authority")
 	public.sign(".", pki.Certificate{CommonName: "second", Hosts: []string{s.Host}})
 	signXDS(t, next, s.Name)
-	run(makeSecrets, renew)
+	guidetest.Run(t, page, []string{"secrets"}, "myapp", s.Name, "\n", renew+"\n")
 	for _, pod := range pods {
 		e2etest.Eventually(t, e2etest.Patience, pod.Name+" serves the second certificate", func(ctx context.Context) error {
 			conn, err := dialTLS(ctx, pod, 8443, &tls.Config{RootCAs: public.pool(), ServerName: s.Host})
@@ -127,26 +108,16 @@ func TestTrafficTLS(t *testing.T) {
 	}
 }
 
-// chdirDocumented changes to a directory that has deploy/ and the kustomizations
-// of docs/interceptor.md, for a namespace.
+// chdirDocumented changes to a directory that has deploy/ and the page's kustomizations,
+// for a namespace.
 func chdirDocumented(t *testing.T, namespace string) {
 	t.Helper()
-	content, err := os.ReadFile(e2etest.Repository(t, "docs/interceptor.md"))
+	text, err := os.ReadFile(e2etest.Repository(t, page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	document := string(content)
-	for _, line := range append(makeSecrets, applyTLS...) {
-		if !strings.Contains(document, "\n"+line+"\n") {
-			t.Errorf("docs/interceptor.md has not the line %s", line)
-		}
-	}
-	if !strings.Contains(document, "`"+renew+"`") {
-		t.Errorf("docs/interceptor.md does not say %s", renew)
-	}
-	files := regexp.MustCompile("(?ms)^```yaml \\{fragment\\}\n# (\\S+)\n(.*?)^```$").FindAllStringSubmatch(document, -1)
-	if len(files) != 3 {
-		t.Fatalf("docs/interceptor.md has %d files with names, want 3", len(files))
+	if !strings.Contains(string(text), "`"+renew+"`") {
+		t.Errorf("%s does not say %s", page, renew)
 	}
 	// kustomize takes directories without links.
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -157,13 +128,8 @@ func chdirDocumented(t *testing.T, namespace string) {
 		t.Fatal(err)
 	}
 	t.Chdir(dir)
-	for _, file := range files {
-		if err := os.MkdirAll(filepath.Dir(file[1]), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file[1], []byte(strings.ReplaceAll(file[2], "myapp", namespace)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range []string{"tls-interceptor", "tls-kedify-proxy", "tls-interceptor-strict"} {
+		writeFile(t, name+"/kustomization.yaml", []byte(strings.ReplaceAll(guidetest.YAML(t, page, name), "myapp", namespace)))
 	}
 }
 

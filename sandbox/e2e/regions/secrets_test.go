@@ -85,7 +85,7 @@ func TestRefusedSecrets(t *testing.T) {
 	argoCD := func(config map[string]any) func(string) string {
 		return func(name string) string { return argoCDSecret(name, at, config) }
 	}
-	const wayOut = "docs/steps-regions.md"
+	const wayOut = "docs/how-to/step-rollouts.md"
 	cases := map[string]struct {
 		secret  func(name string) string
 		message []string

@@ -14,33 +14,30 @@ import (
 )
 
 // page is the document that says how to take the program from an image.
-const page = "docs/steps-admin.md"
+const page = "docs/how-to/step-admin.md"
 
 // By the page's commands and registrations, the program comes first with the
 // controller's image, and then from its own image by an init container. The controller
 // starts without downloading it, and a canary goes through a step. Afterwards the
 // installation is as it was.
 func TestProgramOutOfAnImage(t *testing.T) {
-	const own, controllers = "\n### From its image\n", "\n### In the controller's image\n"
 	before := controllertest.KeepTemplate(t)
 	registered := controllertest.KeepStepPlugins(t)
-	guidetest.GetFiles(t, guidetest.MakeRelease(t), page, "Install", "Presets")
-	e2etest.Shell(t, guidetest.StepsBetween(t, page, "\n## Install\n", own)[1].Commands)
-	bake := guidetest.StepsBetween(t, page, controllers, "\n### ")[0].Commands
-	copyAndGoBack := guidetest.StepsBetween(t, page, own, controllers)
+	guidetest.UseRelease(t)
+	guidetest.Run(t, page, []string{"download", "grant"})
 
 	// In this order each pod has the program that the ConfigMap registers, without a
 	// restart for each command.
-	register(t, controllers)
-	e2etest.Shell(t, bake)
+	register(t, "from-own-image")
+	guidetest.Run(t, page, []string{"own-image"})
 	requireProgramFrom(t, "/plugins/rollouts-plugin-step")
-	register(t, own)
-	e2etest.Shell(t, copyAndGoBack[0].Commands)
+	register(t, "from-init-container")
+	guidetest.Run(t, page, []string{"init-container"})
 	e2etest.Shell(t, "kubectl -n argo-rollouts set image deploy/argo-rollouts argo-rollouts="+before.Spec.Containers[0].Image)
 	requireProgramFrom(t, "/home/argo-rollouts/plugin-bin/rollouts-plugin-step")
 
 	controllertest.SetStepPlugins(t, registered)
-	e2etest.Shell(t, copyAndGoBack[1].Commands)
+	guidetest.Run(t, page, []string{"init-container-removal"})
 	e2etest.Shell(t, controllertest.StatusCommand)
 	controllertest.Await(t)
 	if diff := cmp.Diff(before.Spec, controllertest.Template(t).Spec); diff != "" {
@@ -48,14 +45,13 @@ func TestProgramOutOfAnImage(t *testing.T) {
 	}
 }
 
-// register puts the registrations that the page shows below a heading into the
-// ConfigMap.
-func register(t *testing.T, heading string) {
+// register puts the page's registrations of a name into the ConfigMap.
+func register(t *testing.T, registrations string) {
 	t.Helper()
 	var shown struct {
 		StepPlugins string `json:"stepPlugins"`
 	}
-	if err := yaml.UnmarshalStrict([]byte(guidetest.Fragment(t, page, heading)), &shown); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(guidetest.YAML(t, page, registrations)), &shown); err != nil {
 		t.Fatal(err)
 	}
 	controllertest.SetStepPlugins(t, shown.StepPlugins)

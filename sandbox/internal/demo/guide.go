@@ -7,6 +7,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/page"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/sourceguide"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/controllertest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
@@ -37,7 +38,7 @@ type guideWalk struct {
 	sourceguide.Walk
 }
 
-// playGuide walks through the guide, as TestGuide does.
+// playGuide walks through the guide, as TestTutorial does through the tutorial.
 func (p *player) playGuide() {
 	const name = sourceguide.Name
 	split := onHTTPScaledObject.split
@@ -48,7 +49,7 @@ func (p *player) playGuide() {
 	if err := sourceguide.WriteFiles(p.ctx, w.Dir, p.root, controllertest.PluginURL, sum); err != nil {
 		p.Fatal(err)
 	}
-	w.do(sourceguide.Step{Commands: "kubectl apply -f " + sourceguide.PluginFile + "\n"})
+	w.do(page.Step{Commands: "kubectl apply -f " + sourceguide.PluginFile + "\n"})
 	w.walk("restart")
 	v, stop := newView(p)
 	v.followCanary(n, annotation)
@@ -80,7 +81,7 @@ func (p *player) playGuide() {
 		p.check(fmt.Sprintf("at a weight of %d yellow gets that share", at.weight), func() {
 			p.requireVerified(n.AwaitPaused(name, at.step), at.weight)
 			if at.step == 1 {
-				w.walk("canary")
+				w.walk("watch", "split", "count")
 			}
 			p.awaitShare(proxy, load, "yellow", at.weight, guideJudged)
 		})
@@ -108,9 +109,9 @@ func (p *player) playGuide() {
 	})
 	record.require(split(0, false), split(20, false), split(0, false))
 
-	p.check("the troubleshooting prints what the guide shows", func() { w.walk("troubleshoot") })
+	p.check("the troubleshooting prints what the guide shows", func() { w.walk("log", "log-plugin", "clusters", "endpoints") })
 	p.check("without the ScaledObject the stable version gets all requests", func() {
-		w.do(sourceguide.Step{Commands: "kubectl -n rollouts-demo delete scaledobject rollouts-demo\n" +
+		w.do(page.Step{Commands: "kubectl -n rollouts-demo delete scaledobject rollouts-demo\n" +
 			"kubectl -n rollouts-demo wait --for=delete httpso/rollouts-demo --timeout=110s\n"})
 		load.RequireOnly("yellow")
 	})
@@ -121,8 +122,16 @@ func (p *player) playGuide() {
 
 // cleanUp removes the namespace, the plugin and the agent.
 func (w guideWalk) cleanUp() {
-	w.walk("clean up")
-	steps, err := sourceguide.Uninstall(w.root)
+	w.walk("clean")
+	w.all(sourceguide.Uninstall(w.root))
+}
+
+// walk runs commands of the guide, by their names.
+func (w guideWalk) walk(names ...string) {
+	w.all(sourceguide.Steps(names...))
+}
+
+func (w guideWalk) all(steps []page.Step, err error) {
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -131,16 +140,9 @@ func (w guideWalk) cleanUp() {
 	}
 }
 
-// walk runs the commands under a heading of the guide.
-func (w guideWalk) walk(heading string) {
-	for _, s := range sourceguide.Steps(heading) {
-		w.do(s)
-	}
-}
-
 // do shows a command of the guide, runs it, and shows what it prints. What the guide
 // shows has to be printed.
-func (w guideWalk) do(s sourceguide.Step) {
+func (w guideWalk) do(s page.Step) {
 	for line := range strings.Lines(s.Commands) {
 		w.show(Line{"$ " + strings.TrimRight(line, "\n"), Bold})
 	}

@@ -103,7 +103,7 @@ func (p *player) playSteps() {
 }
 
 // connectRegion connects the demo and kubectl with the region, as its administrator, and
-// the plugin with the token that docs/steps-regions.md makes. It returns kubectl's flag.
+// the plugin with the token that docs/how-to/step-rollouts.md makes. It returns kubectl's flag.
 func (p *player) connectRegion(home *e2etest.Cluster) (eu *e2etest.Namespace, kubeconfig string) {
 	secret, err := home.Kube.CoreV1().Secrets(region.Namespace).Get(p.ctx, region.Kubeconfigs, metav1.GetOptions{})
 	if err != nil {

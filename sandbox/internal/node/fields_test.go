@@ -16,7 +16,7 @@ const (
 	refused = "refused"
 )
 
-// Reasons to ignore a field. docs/sandbox.md lists the ignored fields that a user
+// Reasons to ignore a field. docs/contributing/sandbox.md lists the ignored fields that a user
 // may miss.
 const (
 	schedulers  = "for the scheduler"

@@ -2,23 +2,27 @@ package sourceguide
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"runtime"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/page"
 )
 
 // PluginFile is the name of the file with option B.
 const PluginFile = "plugin.yaml"
 
-// released are the files of a release that commands of docs/guide.md name, and the
+// Platform is the platform of this machine, as in the names of a release's files.
+const Platform = "linux-" + runtime.GOARCH
+
+// released are the files of a release that the commands of Uninstall name, and the
 // directories in deploy that they are made of.
 var released = map[string]string{
-	"install-linux-amd64.yaml": "rbac",
-	"agent.yaml":               "agent",
-	"agent-uninstall.yaml":     "agent-uninstall",
+	"install-" + Platform + ".yaml": "rbac",
+	"agent.yaml":                    "agent",
+	"agent-uninstall.yaml":          "agent-uninstall",
 }
 
 // WriteFiles writes the files that the commands name to a directory: the sample, option
@@ -41,25 +45,16 @@ func WriteFiles(ctx context.Context, directory, repository, url, sum string) err
 	return nil
 }
 
-// Uninstall returns the commands of docs/guide.md that uninstall the plugin and then the
-// agent, but for the download of a file.
-func Uninstall(repository string) ([]Step, error) {
-	page, err := os.ReadFile(filepath.Join(repository, "docs", "guide.md"))
+// Uninstall returns the commands of docs/how-to/install.md that remove the plugin and then
+// the agent.
+func Uninstall(repository string) ([]page.Step, error) {
+	text, err := os.ReadFile(filepath.Join(repository, "docs", "how-to", "install.md"))
 	if err != nil {
 		return nil, err
 	}
-	_, text, found := strings.Cut(string(page), "\n### Uninstall the plugin\n")
-	plugin, text, found2 := strings.Cut(text, "\n### Uninstall the agent\n")
-	agent, _, found3 := strings.Cut(text, "\n## ")
-	if !found || !found2 || !found3 {
-		return nil, errors.New("docs/guide.md has no sections Uninstall the plugin and Uninstall the agent, one after the other")
+	fences, err := page.Parse(string(text))
+	if err != nil {
+		return nil, err
 	}
-	var steps []Step
-	for _, s := range append(Parse(plugin), Parse(agent)...) {
-		// The last of the plugin's repairs what somebody has left.
-		if !strings.HasPrefix(s.Commands, "curl ") && !strings.Contains(s.Commands, " -n mynamespace ") {
-			steps = append(steps, s)
-		}
-	}
-	return steps, nil
+	return page.Named(page.Steps(fences), "remove-plugin", "remove-permission", "remove-agent")
 }

@@ -6,7 +6,8 @@ package sourceguide
 import (
 	_ "embed"
 	"regexp"
-	"strings"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/page"
 )
 
 // The names of the guide's namespace, of the objects in it, and its host.
@@ -42,37 +43,12 @@ func Plugin(url, sum string) string {
 	return sha256.ReplaceAllString(location.ReplaceAllString(plugin, url), sum)
 }
 
-// Step is a fenced block of commands in a document, and the output shown after it, if
-// any.
-type Step struct{ Commands, Output string }
-
-var fence = regexp.MustCompile("(?m)^( *)```(sh|text)\n((?s:.*?))^ *```$")
-
-// Parse returns the commands of a document in Markdown. A fence may be indented, as in
-// a list.
-func Parse(markdown string) []Step {
-	var steps []Step
-	for _, match := range fence.FindAllStringSubmatch(markdown, -1) {
-		var text strings.Builder
-		for line := range strings.Lines(match[3]) {
-			text.WriteString(strings.TrimPrefix(line, match[1]))
-		}
-		if match[2] == "sh" {
-			steps = append(steps, Step{Commands: text.String()})
-		} else if len(steps) > 0 {
-			steps[len(steps)-1].Output = text.String()
-		}
+// Steps returns the guide's commands with these names in commands.md; all if there are
+// none.
+func Steps(names ...string) ([]page.Step, error) {
+	fences, err := page.Parse(commands)
+	if err != nil || len(names) == 0 {
+		return page.Steps(fences), err
 	}
-	return steps
-}
-
-// Steps returns the guide's commands under a heading of commands.md; of all of them if
-// it is empty.
-func Steps(heading string) []Step {
-	if heading == "" {
-		return Parse(commands)
-	}
-	_, text, _ := strings.Cut(commands, "\n## "+heading+"\n")
-	text, _, _ = strings.Cut(text, "\n## ")
-	return Parse(text)
+	return page.Named(page.Steps(fences), names...)
 }

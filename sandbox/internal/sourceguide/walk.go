@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/page"
 )
 
 const (
@@ -37,7 +40,7 @@ type Walk struct {
 // Do runs a step and returns what it prints; an error if that is not what the guide
 // shows. Commands that look at objects are repeated until it is: they are about what
 // happens by itself. One that watches is ended then.
-func (w Walk) Do(ctx context.Context, s Step) (printed string, err error) {
+func (w Walk) Do(ctx context.Context, s page.Step) (printed string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	line := strings.ReplaceAll(s.Commands, addressOfIngress, w.Address)
@@ -70,8 +73,9 @@ func (w Walk) Do(ctx context.Context, s Step) (printed string, err error) {
 
 // run runs a command line as a person types it.
 func (w Walk) run(ctx context.Context, line string) (string, error) {
-	cmd := exec.CommandContext(ctx, "sh", "-c", line)
+	cmd := exec.CommandContext(ctx, "sh", "-ec", line)
 	cmd.Dir = w.Dir
+	cmd.Env = append(os.Environ(), "PLATFORM="+Platform)
 	cmd.WaitDelay = pollInterval // for what the shell has started
 	output, err := cmd.CombinedOutput()
 	if err != nil {

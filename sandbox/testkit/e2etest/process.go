@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 )
@@ -32,29 +31,13 @@ func Processes(matches func(dir string) bool) ([]int, error) {
 		if own, err := os.Readlink(filepath.Join(dir, "ns", "pid")); err != nil || own != namespace {
 			continue // of a sandbox within this one
 		}
-		id, err := ownID(dir)
+		id, err := strconv.Atoi(filepath.Base(dir))
 		if err != nil {
-			continue
+			return nil, err
 		}
 		ids = append(ids, id)
 	}
 	return ids, nil
-}
-
-// ownID reads a process's id in its own PID namespace: /proc may be one of a
-// namespace around it.
-func ownID(dir string) (int, error) {
-	status, err := os.ReadFile(filepath.Join(dir, "status"))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		if ids, found := strings.CutPrefix(line, "NSpid:"); found {
-			fields := strings.Fields(ids)
-			return strconv.Atoi(fields[len(fields)-1])
-		}
-	}
-	return 0, fmt.Errorf("%s/status has no NSpid", dir)
 }
 
 // KillProcess ends a process with SIGKILL.

@@ -239,7 +239,7 @@ func (r *Recorder) Require(want ...Split) {
 // has changed since the record began, or if the plugin has sent a write that changed
 // nothing. A write that changed the object without changing its split shows in the
 // object's states, and one that the API server has suppressed in the number of
-// requests (RequireWrites).
+// requests (requireWrites).
 func (r *Recorder) RequireNothingElse() {
 	r.t.Helper()
 	states := r.States()
@@ -251,13 +251,13 @@ func (r *Recorder) RequireNothingElse() {
 			r.t.Errorf("%s was written without a change of its split: %s", r.what, splitOf(state))
 		}
 	}
-	r.RequireWrites()
+	r.requireWrites()
 }
 
-// RequireWrites fails the test unless the plugin has sent exactly one request for
+// requireWrites fails the test unless the plugin has sent exactly one request for
 // each of its changes since the record began. Each write of another client must have
 // changed the object.
-func (r *Recorder) RequireWrites() {
+func (r *Recorder) requireWrites() {
 	r.t.Helper()
 	changes := 0
 	writes := r.n.writesUntil(r.name, func(context.Context) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +22,8 @@ func Repository(t testing.TB, path ...string) string {
 	return filepath.Join(append([]string{root}, path...)...)
 }
 
-// Shell runs a command line as a person types it, and returns what it prints.
+// Shell runs command lines as a person types them, and returns what they print. They have
+// Patience each.
 func Shell(t testing.TB, line string) string {
 	t.Helper()
 	begun := time.Now()
@@ -36,7 +38,7 @@ func Shell(t testing.TB, line string) string {
 // TryShell is Shell from any goroutine: it returns the error, with what the command
 // line has printed.
 func TryShell(ctx context.Context, line string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, Patience*time.Duration(1+strings.Count(line, "\n")))
 	defer cancel()
 	output, err := exec.CommandContext(ctx, "sh", "-c", line).CombinedOutput()
 	if err != nil {

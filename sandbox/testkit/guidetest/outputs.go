@@ -7,105 +7,97 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/page"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/sourceguide"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
-// Step is a fenced block of commands in a document, and the output shown after it, if
-// any.
-type Step = sourceguide.Step
+// Install is the page whose commands install and remove each part.
+const Install = "docs/how-to/install.md"
 
-// StepsBetween returns the commands of a document, such as docs/guide.md, between two
-// of its lines.
-func StepsBetween(t testing.TB, document, from, to string) []Step {
+// Fences returns the fences of a page, such as docs/how-to/install.md.
+func Fences(t testing.TB, document string) []page.Fence {
 	t.Helper()
-	_, text, begun := strings.Cut(read(t, document), from)
-	text, _, ended := strings.Cut(text, to)
-	if !begun || !ended {
-		t.Fatalf("%s has no %q, or no %q after it", document, from, to)
-	}
-	return sourceguide.Parse(text)
-}
-
-// Commands returns the commands of a document, except for those between two of its
-// lines. Each is one line: continued lines are joined.
-func Commands(t testing.TB, document, from, to string) []string {
-	t.Helper()
-	text := read(t, document)
-	before, rest, begun := strings.Cut(text, from)
-	_, after, ended := strings.Cut(rest, to)
-	if !begun || !ended {
-		t.Fatalf("%s has no %q, or no %q after it", document, from, to)
-	}
-	var commands []string
-	for _, s := range sourceguide.Parse(before + after) {
-		commands = append(commands, strings.Split(strings.TrimSpace(continued.ReplaceAllString(s.Commands, "")), "\n")...)
-	}
-	return commands
-}
-
-var continued = regexp.MustCompile(`\\\n *`)
-
-var manifestFence = regexp.MustCompile("(?m)^```yaml( {fragment})?\n((?s:.*?))^```$")
-
-// Fragment returns the first part of a manifest that a document shows after one of its
-// lines.
-func Fragment(t testing.TB, document, from string) string {
-	t.Helper()
-	return firstFence(t, document, from, " {fragment}")
-}
-
-// Manifest returns the first manifest that a document shows after one of its lines.
-func Manifest(t testing.TB, document, from string) string {
-	t.Helper()
-	return firstFence(t, document, from, "")
-}
-
-// firstFence returns the first fenced YAML after a line of a document that has the
-// mark.
-func firstFence(t testing.TB, document, from, mark string) string {
-	t.Helper()
-	_, text, begun := strings.Cut(read(t, document), from)
-	for _, match := range manifestFence.FindAllStringSubmatch(text, -1) {
-		if begun && match[1] == mark {
-			return match[2]
-		}
-	}
-	t.Fatalf("%s has no yaml%s after %q", document, mark, from)
-	return ""
-}
-
-// RequireLines fails the test where a document does not have these commands, each on a line
-// of its own.
-func RequireLines(t testing.TB, document string, commands ...string) {
-	t.Helper()
-	text := read(t, document)
-	for _, line := range commands {
-		if !strings.Contains(text, "\n"+line+"\n") {
-			t.Errorf("%s has not the line %s", document, line)
-		}
-	}
-}
-
-func read(t testing.TB, document string) string {
-	t.Helper()
-	content, err := os.ReadFile(e2etest.Repository(t, document))
+	text, err := os.ReadFile(e2etest.Repository(t, document))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(content)
+	fences, err := page.Parse(string(text))
+	if err != nil {
+		t.Fatalf("%s: %v", document, err)
+	}
+	return fences
+}
+
+// chosen are the lines by which a reader chooses a release. UseRelease sets the variables.
+var chosen = strings.NewReplacer("VERSION=vX.Y.Z\n", "", "PLATFORM=linux-amd64 # or linux-arm64\n", "",
+	"URL=https://github.com/kedify/argo-rollouts-plugin/releases/download/$VERSION\n", "")
+
+// steps returns the commands of a page, but for those that choose a release.
+func steps(t testing.TB, document string) []page.Step {
+	t.Helper()
+	found := page.Steps(Fences(t, document))
+	for i := range found {
+		found[i].Commands = chosen.Replace(found[i].Commands)
+	}
+	return found
+}
+
+// Step returns the commands of a page with a name.
+func Step(t testing.TB, document, name string) page.Step {
+	t.Helper()
+	found, err := page.Named(steps(t, document), name)
+	if err != nil {
+		t.Fatalf("%s: %v", document, err)
+	}
+	return found[0]
+}
+
+// Run runs commands of a page, by their names, and returns what the last prints. In a
+// placeholder's place, such as mynamespace, is what replace says: old and new in turn.
+func Run(t testing.TB, document string, names []string, replace ...string) (printed string) {
+	t.Helper()
+	for _, name := range names {
+		s := Step(t, document, name)
+		printed = e2etest.Shell(t, "set -e\n"+strings.NewReplacer(replace...).Replace(s.Commands))
+	}
+	return printed
+}
+
+// YAML returns the YAML of a page with a name.
+func YAML(t testing.TB, document, name string) string {
+	t.Helper()
+	fences := Fences(t, document)
+	i := slices.IndexFunc(fences, func(f page.Fence) bool { return f.Language == "yaml" && f.Name == name })
+	if i < 0 {
+		t.Fatalf("%s has no yaml {%s}", document, name)
+	}
+	return fences[i].Text
+}
+
+// RequireNames fails the test unless these are all names of commands of a page, in this
+// order: then no command of it is new to the tests.
+func RequireNames(t testing.TB, document string, names ...string) {
+	t.Helper()
+	var got []string
+	for _, s := range steps(t, document) {
+		got = append(got, s.Name)
+	}
+	if diff := cmp.Diff(names, got); diff != "" {
+		t.Errorf("the commands of %s (-known +there):\n%s", document, diff)
+	}
 }
 
 // RequirePrinted fails the test unless a command prints what the document shows below
 // it, except for ages and generated names. A "get" command is repeated until it shows
 // the effect of the commands before it.
-func RequirePrinted(t testing.TB, s Step) {
+func RequirePrinted(t testing.TB, s page.Step) {
 	t.Helper()
 	want := sourceguide.Lines(s.Output)
 	if !strings.Contains(s.Commands, " get ") {

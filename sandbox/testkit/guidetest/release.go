@@ -4,22 +4,20 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/cluster"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/internal/sourceguide"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/controllertest"
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
 )
 
-// Platform is the platform of this machine, as in the names of a release's files.
-const Platform = "linux-" + runtime.GOARCH
+const version = "v1.2.3"
 
-// MakeRelease makes the manifests of the release v1.2.3, serves them together with the
-// sandbox's plugins, as a release does, and returns the URL of their directory.
-func MakeRelease(t testing.TB) string {
+// makeRelease makes the manifests of a release, serves them together with the sandbox's
+// plugins, as a release does, and returns the URL of their directory.
+func makeRelease(t testing.TB) string {
 	t.Helper()
 	layout, err := cluster.InsideLayout()
 	if err != nil {
@@ -48,23 +46,20 @@ func MakeRelease(t testing.TB) string {
 	if err := os.WriteFile(filepath.Join(dist, "checksums.txt"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	url := e2etest.Serve(t, http.StripPrefix("/v1.2.3/", http.FileServer(http.Dir(dist)))) + "/v1.2.3"
-	e2etest.Shell(t, "make -C "+e2etest.Repository(t, "")+" release-manifests VERSION=v1.2.3 CHECKSUMS="+dist+"/checksums.txt RELEASE_URL="+url+" MANIFESTS="+dist)
+	url := e2etest.Serve(t, http.StripPrefix("/"+version+"/", http.FileServer(http.Dir(dist)))) + "/" + version
+	e2etest.Shell(t, "make -C "+e2etest.Repository(t, "")+" release-manifests VERSION="+version+" CHECKSUMS="+dist+"/checksums.txt RELEASE_URL="+url+" MANIFESTS="+dist)
 	return url
 }
 
-// GetFiles runs the first commands of a section of a document, which download the files
-// of a release, for the release at a URL and the platform of this machine. It runs them
-// in a new directory, which becomes the working directory.
-func GetFiles(t testing.TB, url, document, section, next string) {
+// UseRelease makes a release, and the test a reader of the pages who has chosen it, for
+// this machine's platform: its variables have values, and the working directory is a new
+// one. It returns the URL of the release's files.
+func UseRelease(t *testing.T) string {
 	t.Helper()
-	commands := StepsBetween(t, document, "\n## "+section+"\n", "\n## "+next+"\n")[0].Commands
-	for variable, value := range map[string]string{"VERSION": "v1.2.3", "PLATFORM": Platform, "URL": url} {
-		commands = regexp.MustCompile(`(?m)^`+variable+`=.*$`).ReplaceAllString(commands, variable+"="+value)
-	}
-	if !strings.Contains(commands, "\nURL="+url+"\n") || !strings.Contains(commands, "curl") {
-		t.Fatalf("%s does not download from $URL:\n%s", document, commands)
-	}
+	url := makeRelease(t)
+	t.Setenv("VERSION", version)
+	t.Setenv("PLATFORM", sourceguide.Platform)
+	t.Setenv("URL", url)
 	t.Chdir(t.TempDir())
-	e2etest.Shell(t, commands)
+	return url
 }
