@@ -71,30 +71,36 @@ func Root(t testing.TB) string {
 	}
 }
 
-// Pages returns every Markdown file below a directory, relative to it, but for what is
-// built, and test data.
+// Pages returns every Markdown file below a directory, as Files does.
 func Pages(t testing.TB, root string) []string {
 	t.Helper()
-	var pages []string
+	return Files(t, root, ".md")
+}
+
+// Files returns every file below a directory that has one of the extensions, relative to the
+// directory, but for what is built, and test data. An empty extension is a name without one.
+func Files(t testing.TB, root string, extensions ...string) []string {
+	t.Helper()
+	var files []string
 	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case entry.IsDir() && slices.Contains([]string{".git", "bin", "dist", "testdata"}, entry.Name()):
 			return fs.SkipDir
-		case !entry.IsDir() && filepath.Ext(file) == ".md":
-			page, err := filepath.Rel(root, file)
+		case !entry.IsDir() && slices.Contains(extensions, filepath.Ext(file)):
+			name, err := filepath.Rel(root, file)
 			if err != nil {
 				return err
 			}
-			pages = append(pages, filepath.ToSlash(page))
+			files = append(files, filepath.ToSlash(name))
 		}
 		return nil
 	})
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("no pages below %s: %v", root, err)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files %q below %s: %v", extensions, root, err)
 	}
-	return pages
+	return files
 }
 
 // Read returns the text of a file of the repository, such as docs/how-to/tls.md.
