@@ -44,7 +44,7 @@ const (
 // outlast the call that begins it.
 type attempts struct {
 	logger hclog.Logger
-	// wait is callWait and endWait is endWait, except in tests.
+	// wait is Options.CallWait; endWait is the constant, except in tests.
 	wait, endWait time.Duration
 	now           func() time.Time
 	// waiting has an item for each call that waits for longer than shortWait.
@@ -85,9 +85,9 @@ type operation struct {
 	err      error
 }
 
-func newAttempts(logger hclog.Logger, now func() time.Time) *attempts {
+func newAttempts(opts Options, now func() time.Time) *attempts {
 	return &attempts{
-		logger: logger, wait: callWait, endWait: endWait, now: now,
+		logger: opts.Logger, wait: opts.CallWait, endWait: endWait, now: now,
 		waiting: make(chan struct{}, waits), all: map[string]*attempt{}, process: rand.String(8),
 	}
 }

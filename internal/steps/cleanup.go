@@ -95,7 +95,7 @@ func (p *Plugin) answerCleanup(ro *v1alpha1.Rollout, call *types.RpcStepContext,
 		c.reason = cmp.Or(c.reason, reasonLine(s.Failure))
 	}
 	settings := Settings{Timeout: metav1.Duration{Duration: s.Timeout}}
-	ctx, cancel := context.WithTimeout(context.Background(), callWait)
+	ctx, cancel := context.WithTimeout(context.Background(), p.opts.CallWait)
 	defer cancel()
 	if p.opts.Problem == nil {
 		if now, err := p.readKind(ctx, ro, call.PluginName, s, call.Config, true); err == nil {

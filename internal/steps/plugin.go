@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -51,6 +52,9 @@ type Options struct {
 	Presets PresetSource
 	Events  Events
 	Logger  hclog.Logger
+	// CallWait is how long a call waits for an operation that it begins: a
+	// second if 0. Tests on a busy machine need longer.
+	CallWait time.Duration
 }
 
 // Plugin answers the controller's calls for one registration. Its methods are safe for
@@ -63,8 +67,9 @@ type Plugin struct {
 
 // New returns a Plugin. It makes no request before the first call.
 func New(opts Options) *Plugin {
+	opts.CallWait = cmp.Or(opts.CallWait, callWait)
 	p := &Plugin{opts: opts, now: time.Now}
-	p.attempts = newAttempts(opts.Logger, func() time.Time { return p.now() })
+	p.attempts = newAttempts(opts, func() time.Time { return p.now() })
 	return p
 }
 

@@ -134,7 +134,7 @@ func (r *run) configure() (err error) {
 		r.timeout, _ = Settings{Timeout: metav1.Duration{Duration: maxTimeout}}.TimeoutFor(r.ro)
 		return r.opts.Problem
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), callWait)
+	ctx, cancel := context.WithTimeout(context.Background(), r.opts.CallWait)
 	defer cancel()
 	r.configured, err = r.readKind(ctx, r.ro, r.pluginName, r.s, r.config, !r.unstarted)
 	if r.preset != "" {

@@ -1,10 +1,12 @@
 package httpstep
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
@@ -51,6 +53,8 @@ type host struct {
 	logging sync.Mutex
 	status  json.RawMessage
 	last    types.RpcStepResult
+	// callWait is a minute if 0.
+	callWait time.Duration
 }
 
 // newHost returns a host for a step whose configuration has OUTSIDE for the server's
@@ -86,7 +90,7 @@ func (h *host) logged() string {
 // restart starts a new process of the plugin.
 func (h *host) restart() {
 	h.kind = New(h.opts)
-	h.plugin = steps.New(steps.Options{Kind: h.kind, Presets: h.preset, Events: h.events, Logger: h.opts.Logger})
+	h.plugin = steps.New(steps.Options{Kind: h.kind, Presets: h.preset, Events: h.events, Logger: h.opts.Logger, CallWait: cmp.Or(h.callWait, time.Minute)})
 }
 
 func (h *host) call() *types.RpcStepContext {

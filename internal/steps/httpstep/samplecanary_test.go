@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/argoproj/argo-rollouts/utils/plugin/types"
@@ -67,7 +68,7 @@ func newCanary(t *testing.T, file, apiHost string, s *standIn, secretName string
 	h.opts.AllowHosts, h.opts.SecretsNamespace = nil, "argo-rollouts"
 	h.putSecret("argo-rollouts", secretName, withURL(data, o.URL))
 	h.kind = New(h.opts)
-	h.plugin = steps.New(steps.Options{Kinds: []steps.Kind{h.kind}, Presets: presets, Events: h.events, Logger: h.opts.Logger})
+	h.plugin = steps.New(steps.Options{Kinds: []steps.Kind{h.kind}, Presets: presets, Events: h.events, Logger: h.opts.Logger, CallWait: time.Minute})
 	c := &canary{h, o, map[int32]json.RawMessage{}}
 	for i, step := range ro.Spec.Strategy.Canary.Steps {
 		if step.Plugin != nil {

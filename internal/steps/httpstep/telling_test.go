@@ -110,6 +110,7 @@ func TestAStepThatOnlyTellsGoesOn(t *testing.T) {
 			h := newHost(t, o, `{`+tells+`, "request": `+request+`}`)
 			h.opts.AllowHosts = append(h.opts.AllowHosts, "chat.invalid")
 			h.ro.Labels["url"] = "http://evil.example/"
+			h.callWait = time.Second // some servers do not answer
 			h.restart()
 			h.putSecret("demo", "half", map[string]string{"other": "x"})
 			h.putSecret("demo", "elsewhere", map[string]string{"url": "http://evil.example/hook"})

@@ -111,7 +111,7 @@ func (h *host) refuse(what string, answer func(http.ResponseWriter, apiservertes
 func (h *host) restart() {
 	h.kind = New(Options{Connect: h.server.Config, Logger: hclog.NewNullLogger()}).(*kind)
 	h.kind.now = func() time.Time { return h.clock }
-	h.plugin = steps.New(steps.Options{Kind: h.kind, Events: h, Logger: hclog.NewNullLogger()})
+	h.plugin = steps.New(steps.Options{Kind: h.kind, Events: h, Logger: hclog.NewNullLogger(), CallWait: time.Minute})
 }
 
 func (h *host) Warn(_ *v1alpha1.Rollout, reason, _, message string) { h.add(reason + " " + message) }

@@ -83,7 +83,7 @@ func (h *host) restart() {
 		allowed = append(allowed, g)
 	}
 	h.kind = New(Options{Connect: h.server.Config, Logger: hclog.NewNullLogger(), Allowed: allowed}).(*kind)
-	h.plugin = steps.New(steps.Options{Kind: h.kind, Events: h, Logger: hclog.NewNullLogger()})
+	h.plugin = steps.New(steps.Options{Kind: h.kind, Events: h, Logger: hclog.NewNullLogger(), CallWait: time.Minute})
 }
 
 func (h *host) Warn(_ *v1alpha1.Rollout, reason, _, message string) { h.add(reason + " " + message) }

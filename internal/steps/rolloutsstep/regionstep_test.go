@@ -72,7 +72,7 @@ func newRegionsController(t *testing.T, keys string) *regionsController {
 		t.Fatal(err)
 	}
 	preset := &steps.Preset{Defaults: map[string]any{"rollouts": section}, Hosts: []string{"us.example.com"}}
-	c.plugin = steps.New(steps.Options{Kind: c.kind, Presets: onePreset{preset}, Events: c, Logger: hclog.NewNullLogger()})
+	c.plugin = steps.New(steps.Options{Kind: c.kind, Presets: onePreset{preset}, Events: c, Logger: hclog.NewNullLogger(), CallWait: time.Minute})
 	r := &regionsController{c, views, section}
 	for _, region := range []string{"eu", "us", "ap"} {
 		r.in(region)

@@ -21,7 +21,7 @@ func TestStepThatWaitsForARegionSendsNoRequests(t *testing.T) {
 	c.server.PutObject("secrets", there.here.Object("secrets", "argo-rollouts", "region-eu"))
 	section := map[string]any{"clusters": []any{map[string]any{"name": "eu", "secret": "region-eu"}}}
 	preset := &steps.Preset{Defaults: map[string]any{"rollouts": section}, Hosts: []string{"127.0.0.1"}}
-	c.plugin = steps.New(steps.Options{Kind: c.kind, Presets: onePreset{preset}, Events: c, Logger: hclog.NewNullLogger()})
+	c.plugin = steps.New(steps.Options{Kind: c.kind, Presets: onePreset{preset}, Events: c, Logger: hclog.NewNullLogger(), CallWait: time.Minute})
 	there.there.PutObject("rollouts", v2At(0))
 	own := c.put(v2At(1, uid(ownUID)))
 	for i := range 5 {

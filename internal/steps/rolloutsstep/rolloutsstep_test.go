@@ -42,8 +42,13 @@ type controller struct {
 func newController(t *testing.T, change ...func(*Options)) *controller {
 	c := &controller{t: t, server: apiservertest.New(t), statuses: map[string]json.RawMessage{}}
 	c.kind = newKind(t, c.server, change...)
-	c.plugin = steps.New(steps.Options{Kind: c.kind, Events: c, Logger: hclog.NewNullLogger()})
+	c.restart(time.Minute)
 	return c
+}
+
+// restart starts a new process of the plugin.
+func (c *controller) restart(callWait time.Duration) {
+	c.plugin = steps.New(steps.Options{Kind: c.kind, Events: c, Logger: hclog.NewNullLogger(), CallWait: callWait})
 }
 
 func (c *controller) Warn(about *v1alpha1.Rollout, reason, _, message string) {
@@ -460,6 +465,7 @@ func TestOneNamespaceIsWatched(t *testing.T) {
 // not show the other's change yet: the other must not be taken for Healthy.
 func TestAWatchThatIsBehindIsNotGoneBy(t *testing.T) {
 	c := newController(t)
+	c.restart(time.Second) // Runs meet an API server that does not answer
 	var mu sync.Mutex
 	held := false
 	gate := make(chan struct{})
