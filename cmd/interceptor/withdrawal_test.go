@@ -310,9 +310,12 @@ func TestAnInterceptorAloneServesOn(t *testing.T) {
 	is := &replica{o: &settings.Settings{AdminPort: uint16(of["admin-port"]), XDSPort: uint16(of["xds-port"])}}
 	eventually(t, "it sees the API server", out, func() bool { return is.answers("current") == nil })
 	l.set(silent)
-	eventually(t, "it has asked", out, func() bool { return strings.Contains(out.String(), "no other interceptor sees it") })
-	if err := is.answers("stale"); err != nil || !is.ready() || !is.connects() {
-		t.Errorf("alone: %v, ready: %v, takes Envoys: %v", err, is.ready(), is.connects())
+	// On a busy machine it may have asked before, and seen the API server again since.
+	eventually(t, "it has asked", out, func() bool {
+		return is.answers("stale") == nil && strings.Contains(out.String(), "no other interceptor sees it")
+	})
+	if !is.ready() || !is.connects() {
+		t.Errorf("alone: ready: %v, takes Envoys: %v", is.ready(), is.connects())
 	}
 	l.set(passes)
 	eventually(t, "it sees the API server again", out, func() bool { return is.answers("current") == nil })
@@ -335,9 +338,9 @@ func TestABlindInterceptorSendsItsEnvoysToTheOther(t *testing.T) {
 			r.a.set(is)
 			r.split(0)
 			r.eventually("the Envoy follows the abort", func() error { return r.gets(r.proxyPort, "stable") })
-			if err := errors.Join(r.a.has(0), r.b.has(1), r.a.answers("unavailable"), r.b.answers("current")); err != nil {
-				t.Error(err)
-			}
+			r.eventually("it is at the other replica", func() error {
+				return errors.Join(r.a.has(0), r.b.has(1), r.a.answers("unavailable"), r.b.answers("current"))
+			})
 			if r.a.ready() || r.a.connects() || !r.b.ready() {
 				t.Errorf("the blind one: ready %v, takes Envoys %v; the other is ready: %v", r.a.ready(), r.a.connects(), r.b.ready())
 			}
@@ -351,7 +354,8 @@ func TestABlindInterceptorSendsItsEnvoysToTheOther(t *testing.T) {
 				}
 				return nil
 			})
-			if err := r.gets(r.a.o.ProxyPort, "stable"); err != nil {
+			// On a busy machine the other may not have answered in time: then nobody has a newer table.
+			if err := r.gets(r.a.o.ProxyPort, "stable"); err != nil && !strings.Contains(r.a.log.String(), "no other interceptor serves") {
 				t.Error("it is ready with an old table: ", err)
 			}
 			r.eventually("it takes Envoys again", func() error {
