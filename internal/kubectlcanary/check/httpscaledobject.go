@@ -19,7 +19,7 @@ func checkHTTPScaledObjects(r subject) []Result {
 	if err := r.objects.httpScaledObjects.Err; err != nil {
 		at := "Namespace " + r.ro.Namespace
 		if err.kindMissing() {
-			return []Result{failure(at, "the cluster does not know HTTPScaledObjects (http.keda.sh)", "install Kedify's HTTP add-on, or its CustomResourceDefinition")}
+			return []Result{failure(at, "the cluster does not know HTTPScaledObjects (http.keda.sh)", "install Kedify's HTTP stack, or the interceptor of this release, with its CustomResourceDefinition")}
 		}
 		return []Result{couldNotLook(at, err)}
 	}

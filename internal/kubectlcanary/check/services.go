@@ -49,7 +49,7 @@ func checkSelectors(r subject) []Result {
 		}
 	}
 	at := object("Service", r.ro.Namespace, stable) + ", " + canary
-	back := fmt.Sprintf("something takes the selector back that Argo Rollouts sets (GitOps: ignore differences at /spec/selector); kubectl -n %s get services %s %s -o wide", r.ro.Namespace, stable, canary)
+	back := fmt.Sprintf("something removes from the selector what Argo Rollouts adds: have your GitOps tool leave the selector alone; kubectl -n %s get services %s %s -o wide", r.ro.Namespace, stable, canary)
 	of, weight := first.Spec.Selector[hash], weightsOf(r.ro).Canary.Weight
 	switch {
 	case weight == 0:

@@ -129,7 +129,7 @@ func (backend) ChangedBy(object, wanted *metav1.PartialObjectMetadata) trafficro
 func (backend) Missing(q trafficrouter.Query, err error) error {
 	// For a path that the API server does not serve, the answer is not a Status object.
 	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
-		return fmt.Errorf("%s: the cluster does not know this kind: install Kedify's HTTP stack (its CRD httpscaledobjects.http.keda.sh): %w", q, err)
+		return fmt.Errorf("%s: the cluster does not know this kind: install Kedify's HTTP stack, or the interceptor of this plugin's release, with the CRD httpscaledobjects.http.keda.sh: %w", q, err)
 	}
 	return fmt.Errorf("%s not found: create it (KEDA makes it from a ScaledObject with a kedify-http trigger), or correct its name in plugins[%q] of the Rollout", q, PluginName)
 }
