@@ -2,10 +2,13 @@ package contour
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/e2etest"
+	"github.com/kedify/argo-rollouts-plugin/sandbox/testkit/traffic"
 )
 
 // The controller of a Gateway stops in the middle of a canary. The next weight is not
@@ -91,7 +94,12 @@ func TestControllerOfTheGatewayStops(t *testing.T) {
 	c.AwaitAborted(name)
 	awaitRest(t, c.Namespace, before)
 
+	// A controller that has just started may have Envoy remove clusters until it has read all
+	// routes. Requests without a cluster are answered 503.
+	back := time.Now()
 	e2etest.Shell(t, scale+strconv.Itoa(behind.Replicas))
 	awaitOnly(t, load, "blue")
-	load.Finish(nil, "blue", "yellow")
+	load.Finish(func(a traffic.Answer) bool {
+		return a.Status == http.StatusServiceUnavailable && a.Received.After(back)
+	}, "blue", "yellow")
 }
