@@ -31,6 +31,7 @@ func pausedAt20(t *testing.T, app e2etest.App) (*e2etest.Namespace, *e2etest.Rec
 	record := start(n, app)
 	n.SetImage("app", e2etest.Image("yellow"))
 	n.AwaitPaused("app", 1)
+	n.AwaitReconciled(e2etest.ControllerNamespace, "app")
 	n.RequireSplit("app", app.Split(20))
 	return n, record
 }

@@ -44,6 +44,7 @@ func TestUpdateWithoutPatch(t *testing.T) {
 	record := recordWeights(t, c.Namespace, name)
 	c.SetImage(name, e2etest.Image("yellow"))
 	c.AwaitPaused(name, 1)
+	c.AwaitReconciled(e2etest.ControllerNamespace, name)
 	requireWeights(t, c.Namespace, name, "80/20")
 	c.Apply(c.route)
 	c.awaitWeights(t, soon, "80/20")

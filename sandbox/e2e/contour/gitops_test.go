@@ -217,6 +217,7 @@ func testArgoCDTakesTheWeightsBack(t *testing.T, settings argoSettings) {
 	before := routeOf(t, c.Namespace, name)
 	c.SetImage(name, e2etest.Image("yellow"))
 	c.AwaitPaused(name, 1)
+	c.AwaitReconciled(e2etest.ControllerNamespace, name)
 	requireWeights(t, c.Namespace, name, "80/20")
 
 	argo.part().Apply(t, c.Namespace)

@@ -27,6 +27,7 @@ func TestRouteAppliedAgainMidCanary(t *testing.T) {
 	before := routeOf(t, c.Namespace, name)
 	c.SetImage(name, e2etest.Image("yellow"))
 	c.AwaitPaused(name, 1)
+	c.AwaitReconciled(e2etest.ControllerNamespace, name)
 	record := recordWeights(t, c.Namespace, name)
 
 	c.Apply(c.route)

@@ -80,6 +80,7 @@ func TestOneNamespaceOnly(t *testing.T) {
 
 	c.SetImage(name, e2etest.Image("yellow"))
 	c.AwaitPaused(name, 1)
+	c.AwaitReconciled(e2etest.ControllerNamespace, name)
 	requireWeights(t, c.Namespace, name, "80/20")
 	c.Apply(c.route)
 	c.awaitWeights(t, soon, "80/20")

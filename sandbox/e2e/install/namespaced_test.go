@@ -46,6 +46,7 @@ func TestNamespacedInstallation(t *testing.T) {
 	n.AwaitHealthy(name, e2etest.Image("blue"))
 	n.SetImage(name, e2etest.Image("yellow"))
 	n.AwaitPaused(name, 1)
+	n.AwaitReconciled(n.Name, name)
 	n.RequireSplit(name, app.Split(20))
 	n.Annotate(name, map[string]*string{e2etest.SplitAnnotation: nil, e2etest.OwnerAnnotation: nil})
 	n.AwaitSplitWithin(20*time.Second, name, app.Split(20))

@@ -129,6 +129,24 @@ func (n *Namespace) AwaitPaused(name string, step int32) *v1alpha1.Rollout {
 	})
 }
 
+// AwaitReconciled waits until the controller in a namespace has reconciled a Rollout as it
+// is. It leaves a paused Rollout alone then: a call of its own would put back, without an
+// Event, what a test changes.
+func (n *Namespace) AwaitReconciled(controllerNamespace, name string) {
+	n.t.Helper()
+	Eventually(n.t, Patience, "Rollout "+name+" is reconciled", func(ctx context.Context) error {
+		ro, err := n.Rollouts.ArgoprojV1alpha1().Rollouts(n.Name).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		log, err := TryShell(ctx, "kubectl -n "+controllerNamespace+" logs deploy/argo-rollouts --since=5m")
+		if err == nil && !LineWith(log, "Reconciliation completed", " namespace="+n.Name+" resourceVersion="+ro.ResourceVersion+" rollout="+name+" ") {
+			err = fmt.Errorf("the controller's log does not say so of the resourceVersion %s", ro.ResourceVersion)
+		}
+		return err
+	})
+}
+
 // AwaitHeld waits until the controller has been told that the weight of the step with the
 // given index is not verified. The test fails if the Rollout goes on to the next step.
 func (n *Namespace) AwaitHeld(name string, step int32) {
