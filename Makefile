@@ -199,11 +199,13 @@ UNIT = $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --hide-s
 E2E  = cd sandbox && $(GOTESTSUM) --format standard-verbose --hide-summary skipped --jsonfile-timing-events $(TIMES)/$(1).json -- \
   -count=1 -timeout $(E2E_TIMEOUT) -run '$(RUN)'
 
+SANDBOX_UNITS = $$($(GO_SANDBOX) list ./... | grep -v -e /sandbox/e2e -e /sandbox/bench/)
+
 # The tests that need no cluster: the environment, flags, and flags for those of the sandbox.
 define run_unit
 @mkdir -p $(TIMES)
 $(1) $(call UNIT,unit) $(2) ./...
-packages=$$($(GO_SANDBOX) list ./... | grep -v -e /sandbox/e2e -e /sandbox/bench/) && cd sandbox && $(1) $(call UNIT,unit-sandbox) $(2) $(3) $$packages
+packages=$(SANDBOX_UNITS) && cd sandbox && $(1) $(call UNIT,unit-sandbox) $(2) $(3) $$packages
 endef
 
 .PHONY: test-unit
@@ -219,6 +221,11 @@ RACE_NODE := -ldflags '-linkmode=external -extldflags=-static' -skip '^TestExecP
 race: envoy load-clients $(GOTESTSUM) ## Run the same tests under the race detector (needs a C compiler)
 	$(call run_unit,CGO_ENABLED=1,-race -timeout=40m,$(RACE_NODE))
 	$(GO_SANDBOX) test -run '^TestExecProbe$$' ./internal/node
+
+.PHONY: race-compile
+race-compile: ## Compile what race runs
+	CGO_ENABLED=1 $(GO) test -race -exec true ./... >/dev/null
+	CGO_ENABLED=1 $(GO_SANDBOX) test -race -exec true $(SANDBOX_UNITS) >/dev/null
 
 .PHONY: e2e
 e2e: build sandbox-build envoy load-clients $(GOTESTSUM) ## Run the end-to-end tests (RUN=regexp picks some)
